@@ -355,6 +355,7 @@ def main():
     if arguments.soak and not arguments.only and build(tally, "windows-pdb"):
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak:
+        step(tally, "judges see planted mistakes", [sys.executable, "tests/judges/planted.py"], 7200)
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
         batches = [word for name in ("batch", "ingest", "upload", "web") for word in ("--only", name)]
         step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 10800)

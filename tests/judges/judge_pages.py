@@ -1,0 +1,207 @@
+"""Judges of the dashboard: what a browser shows on its pages, cell by cell, against the naive rows, written as the pages write them."""
+import collections
+import json
+import subprocess
+import urllib.parse
+
+import judge_activity
+import judge_events
+import judge_state
+import judge_store
+import naive_activity
+import naive_store
+import test_dashboard
+from judge_state import rows
+from naive_state import FOREVER, format_time
+
+SCRIPT = test_dashboard.BROWSER / "read.mjs"
+
+
+# ---- as the pages write ----
+
+def rounded(value):
+    """As JavaScript's toFixed(1), half up: the numbers are small, and exact in tenths or not near a half."""
+    return f"{value:.1f}"
+
+
+def count(n):
+    n, i = float(n), 0
+    while abs(n) >= (1000 if i else 10000) and i < 5:
+        n, i = n / 1000, i + 1
+    return rounded(n) + " " + ["", "k", "M", "G", "T", "P"][i] if i else f"{n:g}"
+
+
+def size(n):
+    return count(n) + ("B" if n >= 10000 else " B")
+
+
+def moment(text):
+    return text[:10] + " " + text[11:23] if text else ""
+
+
+def shown(value):
+    return "" if value is None else str(value)
+
+
+# ---- the pages ----
+
+def link(world, **state):
+    return world.web.address + "/?" + urllib.parse.urlencode(state)
+
+
+def read(world, pages):
+    """{name: what read.mjs found}"""
+    folder, asked = test_dashboard.packages(world.env), world.env.folder / f"{world.name}-pages.json"
+    asked.write_text(json.dumps({"chromium": test_dashboard.browser(), "pages": [{"name": name, **page} for name, page in pages.items()]}), encoding="utf-8")
+    done = subprocess.run(["node", SCRIPT, asked], cwd=folder, capture_output=True, text=True, timeout=600, check=True, stdin=subprocess.DEVNULL)
+    return json.loads(done.stdout)
+
+
+def table(page, label):
+    return [tuple(row) for row in page["tables"].get(label, {"rows": []})["rows"]]
+
+
+def columns(page, label, *names):
+    """Rows of some columns of a table, by their titles."""
+    found = page["tables"].get(label, {"head": [], "rows": []})
+    head = [title.rstrip(" ▾▴") for title in found["head"]]
+    return [tuple(row[head.index(name)] for name in names) for row in found["rows"]]
+
+
+def chosen_process(host):
+    """The process that has the most to show: connections, registry keys, children."""
+    weight = collections.Counter()
+    for record, i in judge_events.connections(host):
+        weight[i and i.number] += 5
+    for i in host.state.instances:
+        weight[i.owner and i.owner.number] += i.kind == "process"
+    weight.pop(None, None)
+    best = max(weight, key=lambda number: (weight[number], -number))
+    return next(i for i in host.state.instances if i.number == best)
+
+
+def judge_pages(world):
+    """Fleet, Host, Process, Ledger, Security, Events and Queries."""
+    many = world.name == "all"
+    name = "made-ipv6" if many and "made-ipv6" in world.hosts else next(iter(world.hosts))
+    host = world.hosts[name]
+    stream = next(iter(host.streams))
+    at = host.span[0]
+    process = chosen_process(host)
+    wrong = "holed" if "holed" in world.hosts else name
+    klass = max((n, text) for text, n in collections.Counter(record["name"] for record in host.records).items() if text and n * len(host.streams) <= 100)[1]
+    sql = f"SELECT name, count FROM events_by('name') WHERE host = '{name}' ORDER BY count DESC, name"
+    pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
+             "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
+             "ledger": {"url": link(world, page="ledger", host=wrong)},
+             "events": {"url": link(world, page="events", host=name, **{"class": klass})},
+             "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
+             **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
+    found = read(world, pages)
+    fleet_page(world, found["fleet"])
+    host_page(world, found["host"], host, at)
+    process_page(world, found["process"], host, stream, process)
+    ledger_page(world, found["ledger"], wrong)
+    security_pages(world, found, host)
+    want = [(name, moment(record["time"]), str(record["cpu"])) for record in host.records if record["name"] == klass] * len(host.streams)
+    world.same("panel Events: Events", name, columns(found["events"], "Events", "host", "time", "cpu"), want)
+    names = collections.Counter(record["name"] for record in host.records)
+    want = sorted(((klass, str(n * len(host.streams))) for klass, n in names.items()), key=lambda row: (-int(row[1]), row[0]))
+    world.same("panel Queries: Answer", name, table(found["queries"], "Answer"), want, ordered=True)
+    world.same("panel Queries: SQL", name, ["SQL" in found["queries"]["headings"]], [True])
+
+
+def fleet_page(world, page):
+    listed = [{**row, **judge_store.troubles(world, row["host"])} for row in judge_store.machines(world)]
+    total = {key: sum(row[key] for row in listed) for key in ("events", "bytes", "alerts", "missing_batches")}
+    want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing"]
+    world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
+    want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["blind_periods"]), moment(row["received_last"])) for row in listed]
+    world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Blind periods", "Last heard"), want)
+    groups = collections.defaultdict(list)
+    for row in listed:
+        groups[row["agent_version"]].append(row)
+    want = [(group, str(len(found)), str(sum(row["alerts"] for row in found)), str(sum(row["missing_batches"] for row in found)), count(sum(row["events"] for row in found)),
+             size(sum(row["bytes"] for row in found))) for group, found in groups.items()]
+    world.same("panel Fleet: Groups", "all", columns(page, "Groups", "Group", "Machines", "Alerts", "Batches missing", "Events", "Stored"), want)
+
+
+def host_page(world, page, host, at):
+    row = next(row for row in judge_store.machines(world) if row["host"] == host.name)
+    want = {"Events": count(row["events"]), "Stored": size(row["bytes"]), "Events from": moment(row["begin"]), "to": moment(row["end"]), "Last heard": moment(row["received_last"]),
+            "Runs": str(row["streams"])}
+    world.same("panel Host: facts", host.name, {name: page["facts"].get(name) for name in want}, want)
+    ends = {stream: FOREVER for stream in host.streams}
+    alive = [(i, r) for i, r in rows(host, "process") if i.begin <= at < min(i.end, ends[r["stream"]])]
+    want = [(r["image_name"] or f"pid {r['pid']}", str(r["pid"]), moment(r["begin"])[11:] if r["begin_cause"] == "start" else "", r["command_line"]) for _, r in alive]
+    if len(host.streams) == 1:
+        world.same("panel Host: Process tree at", host.name, table(page, "Process tree"), want)
+        heading = next(text for text in page["headings"] if text.startswith("Process tree at"))
+        world.same("panel Host: Process tree at", host.name, [heading.rsplit("Z")[0].split()[-2:]], [[str(len(alive)), "processes"]])
+    whose, clock = naive_activity.Whose(host.state), judge_activity.clock_of(host)
+    used = naive_activity.usage(host.records, whose, clock.ns, *judge_activity.EVER, 0)
+    for title, (tables, sums) in {"Processor: samples": judge_activity.ROUTES["cpu"], "Disks: bytes read and written": judge_activity.ROUTES["disk"],
+                                  "Files: bytes asked for, those that the cache answered too": judge_activity.ROUTES["files"],
+                                  "Network: bytes over TCP and UDP": judge_activity.ROUTES["network"]}.items():
+        total = sum(sum(values[word] for word in sums) for key, values in used[tables].items() if tables != "cpu_usage" or key[1]) * len(host.streams)
+        world.same(f"panel Host: {title}", host.name, [int(page["charts"][title] or 0)], [total])
+
+
+def process_page(world, page, host, stream, i):
+    row = judge_state.process_row(i)
+    want = {"Process id": str(row["pid"]), "Command line": row["command_line"], "Began": moment(row["begin"]) + ("" if row["begin_cause"] == "start" else " or before")}
+    if i.owner:
+        want["Parent"] = f"{i.owner.get('name', '')} {i.owner.key}"
+    world.same("panel Process: facts", host.name, {name: page["facts"].get(name) for name in want if want[name]}, {name: text for name, text in want.items() if text})
+    mine = {kind: [(o, r) for o, r in rows(host, kind) if o.owner is i and r["stream"] == stream] for kind in ("process", "thread", "module")}
+    world.same("panel Process: Children", host.name, columns(page, "Children", "Process", "Id", "Command line", "Ended"),
+               [(r["image_name"], str(r["pid"]), r["command_line"], moment(r["end"])) for _, r in mine["process"]])
+    world.same("panel Process: Threads", host.name, columns(page, "Threads", "Id", "Began", "Ended", "Start address"),
+               [(str(r["tid"]), moment(r["begin"]), moment(r["end"]), r["win32_start_address"]) for _, r in mine["thread"]])
+    world.same("panel Process: Modules", host.name, columns(page, "Modules", "Loaded", "Base", "Size", "Path", "Unloaded"),
+               [(moment(r["begin"]), r["base"], size(r["size_bytes"]), r["path"], moment(r["end"])) for _, r in mine["module"]])
+    lived = [record for record in host.records if record["pid"] == i.key and judge_events.lived(i, record)]
+    files = collections.Counter(record["fields"]["OpenPath"] for record in lived if record["name"] == "FileIo/Create")
+    got = columns(page, "Files", "Opened", "Path")
+    want = sorted(((-n, path) for path, n in files.items()))[:500]
+    world.same("panel Process: Files", host.name, got, [(str(-n), path) for n, path in want])
+    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"]) for record in lived if record["name"] in judge_events.REGISTRY]
+    got = columns(page, "Registry", "Time", "What", "Key or value")
+    if len(keys) > 500:  # of those at the last moment some are not shown
+        keys, got = [row[0] for row in sorted(keys)[:500]], [row[0] for row in got]
+    world.same("panel Process: Registry", host.name, got, keys)
+    flows = [(moment(record["time"]), record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}", f"{record['fields']['daddr']} {record['fields']['dport']}")
+             for record, owner in judge_events.connections(host) if owner is i] * len(host.streams)
+    world.same("panel Process: Connections", host.name, columns(page, "Connections", "Time", "Kind", "From", "To"), flows)
+
+
+def ledger_page(world, page, name):
+    alerts, counters = [], {}
+    for (host, stream), found in world.stored.items():
+        if host == name:
+            book = naive_store.Ledger(found)
+            alerts += [(kind, str(left), str(right)) for _, kind, left, right in book.wrongs()]
+            counters[f"Run {stream}"] = [(naive_store.COUNTERS[number][0].replace("_", " "), str(value)) for (family, number), value in book.values.items() if not family]
+    world.same("panel Ledger: Alerts", name, columns(page, "Alerts", "Kind", "Left", "Right"), alerts)
+    missing = world.hosts[name].missing
+    want = [("missing", str(judge_store.troubles(world, name)["missing_batches"]), str(world.missing_events(name)))] if missing else []
+    world.same("panel Ledger: Blind periods", name, [row for row in columns(page, "Blind periods", "Cause", "Batches", "Events") if row[0] == "missing"], want)
+    for label, want in counters.items():
+        world.same("panel Ledger: Counters of", name, columns(page, label, "Counter", "Value"), want)
+
+
+def security_pages(world, found, host):
+    name = host.name
+    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["command_line"], shown(r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
+    world.same("panel Security: Process starts", name, table(found["security starts"], "Process starts"), sorted(starts, reverse=True)[:100])
+    unusual = [(moment(r["begin"]), name, str(r["pid"]), r["path"]) for i, r in rows(host, "module") if any(part in r["path"].lower() for part in judge_state.UNUSUAL)]
+    world.same("panel Security: Unusual places", name, table(found["security places"], "Unusual places"), sorted(unusual, reverse=True)[:100])
+    flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
+              f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
+    world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
+    loads = collections.Counter(r["path"] for _, r in rows(host, "module") if r["path"])
+    got = table(found["security rare"], "Rare modules")
+    world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
+    world.same("panel Security: Rare modules", name, [(row[1], row[2], row[3]) for row in got], [("1", name, str(loads[row[4]])) for row in got])
+    sets = [(moment(record["time"]), name) for record in judge_events.autostarts(host)] * len(host.streams)
+    world.same("panel Security: Autostart keys", name, [row[:2] for row in table(found["security autostart"], "Autostart keys")], sorted(sets, reverse=True)[:100])
