@@ -88,7 +88,7 @@ def judge_pages(world):
     stream = next(iter(host.streams))
     at = host.span[0]
     process = chosen_process(host)
-    wrong = "holed" if "holed" in world.hosts else name
+    wrong = next((other for other in ("holed", "made-losses") if other in world.hosts), name)
     klass = max((n, text) for text, n in collections.Counter(record["name"] for record in host.records).items() if text and n * len(host.streams) <= 100)[1]
     sql = f"SELECT name, count FROM events_by('name') WHERE host = '{name}' ORDER BY count DESC, name"
     pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
@@ -113,8 +113,9 @@ def judge_pages(world):
 
 def fleet_page(world, page):
     listed = [{**row, **judge_store.troubles(world, row["host"])} for row in judge_store.machines(world)]
-    total = {key: sum(row[key] for row in listed) for key in ("events", "bytes", "alerts", "missing_batches")}
-    want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing"]
+    total = {key: sum(row[key] for row in listed) for key in ("events", "bytes", "alerts", "missing_batches", "lost_events")}
+    want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing",
+            f"{count(total['lost_events'])} events lost at least"]
     world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
     want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["blind_periods"]), moment(row["received_last"])) for row in listed]
     world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Blind periods", "Last heard"), want)
@@ -185,7 +186,9 @@ def ledger_page(world, page, name):
     world.same("panel Ledger: Alerts", name, columns(page, "Alerts", "Kind", "Left", "Right"), alerts)
     missing = world.hosts[name].missing
     want = [("missing", str(judge_store.troubles(world, name)["missing_batches"]), str(world.missing_events(name)))] if missing else []
-    world.same("panel Ledger: Blind periods", name, [row for row in columns(page, "Blind periods", "Cause", "Batches", "Events") if row[0] == "missing"], want)
+    for rows_of_stream in judge_store.losses(world, name).values():
+        want += [(cause, "0", f"at least {least}, unknown which" if least else "unknown") for _, _, cause, least, *_ in rows_of_stream]
+    world.same("panel Ledger: Blind periods", name, columns(page, "Blind periods", "Cause", "Batches", "Events"), want)
     for label, want in counters.items():
         world.same("panel Ledger: Counters of", name, columns(page, label, "Counter", "Value"), want)
 

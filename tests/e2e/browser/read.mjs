@@ -11,7 +11,7 @@ const { chromium: program, pages } = JSON.parse(readFileSync(process.argv[2], 'u
 const browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'] });
 const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce' });
 const found = {};
-for (const { name, url, press } of pages) {
+await Promise.all(pages.map(async ({ name, url, press }) => {
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
   await page.goto(url);
@@ -34,6 +34,6 @@ for (const { name, url, press } of pages) {
     };
   });
   await page.close();
-}
+}));
 await browser.close();
 console.log(JSON.stringify(found));
