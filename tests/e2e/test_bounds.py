@@ -13,6 +13,7 @@ A case that is bounded by a limit, and not by its bytes alone, says so in its si
 import hashlib
 import struct
 import subprocess
+import zlib
 
 import harness
 import uploads
@@ -505,6 +506,89 @@ def _(n):
 @case("signer's message: a certificate and a request", "signer", (4000, 8000, 16000))
 def _(n):
     return b"R" + struct.pack("<I", n // 2) + b"x" * (n // 2) + b"\0" + struct.pack("<I", n // 2) + b"x" * (n // 2) + b"\0"
+
+
+HASH = b"ab" * 32
+
+
+@case("tokens of readers", "tokens", (256, 512, 1024), 1000, 100)
+def _(n):
+    return b"\0" + b"".join(b"%08x\t%s\tread\t1700000000\tname-%d\tpc-*,shop-*\t1800000000\n" % (k, HASH, k) for k in range(n))
+
+
+@case("tokens of readers: lines that are none", "tokens", doubled(1 << 14))
+def _(n):
+    return b"\0" + b"\t\t\n" * n
+
+
+@case("enrolment tokens", "tokens", doubled(1024), 1000, 100)
+def _(n):
+    return b"\1" + b"".join(b"%08x\t%s\t1700000000\t1800000000\t86400\t3\tpc-*\t-\n" % (k, HASH) for k in range(n))
+
+
+# ---- symbols' cabinets, recording profiles ------------------------------------------------------------------------------------
+
+def cabinet(blocks, method):
+    """One file of blocks (packed bytes, unpacked size)."""
+    data = b"".join(struct.pack("<IHH", 0, len(packed), size) + packed for packed, size in blocks)
+    head, name = 36 + 8, struct.pack("<IIHHHH", sum(size for _, size in blocks), 0, 0, 0, 0, 0) + b"a.pdb\0"
+    return (b"MSCF" + struct.pack("<IIIIIBBHHHHH", 0, head + len(name) + len(data), 0, head, 0, 3, 1, 1, 1, 0, 0, 0)
+            + struct.pack("<IHH", head + len(name), len(blocks), method) + name + data)
+
+
+@case("cabinet: stored blocks of one byte", "pdb", (16000, 32000, 64000), 100, 10)
+def _(n):
+    return b"\1" + cabinet([(b"x", 1)] * n, 0)
+
+
+@case("cabinet: blocks that decompress to much", "pdb", (8, 16, 32), 5000, 200)  # 1 MiB, the target's limit
+def _(n):
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = b"CK" + deflate.compress(bytes(32768)) + deflate.flush()
+    return b"\1" + cabinet([(block, 32768)] * n, 1)
+
+
+def recording(definitions, collectors, more=b""):
+    return (b'<WindowsPerformanceRecorder Version="1.0"><Profiles><EventCollector Id="C" Name="c"><BufferSize Value="64"/><Buffers Value="8"/>'
+            b"</EventCollector>" + definitions + b'<Profile Id="P.Verbose.File" Name="P" LoggingMode="File" DetailLevel="Verbose" Description="p">'
+            b"<Collectors>" + collectors + b"</Collectors></Profile>" + more + b"</Profiles></WindowsPerformanceRecorder>")
+
+
+@case("WPR: providers, and a collector that names all", "import", (64, 128, 256), 2000, 500)
+def _(n):
+    return recording(b"".join(b'<EventProvider Id="E%d" Name="11111111-2222-3333-4444-%012d"/>' % (k, k) for k in range(n)),
+                     b'<EventCollectorId Value="C"><EventProviders>' + b"".join(b'<EventProviderId Value="E%d"/>' % k for k in reversed(range(n)))
+                     + b"</EventProviders></EventCollectorId>")
+
+
+@case("WPR: profiles", "import", doubled(1024), 1000, 200)
+def _(n):
+    return recording(b"", b"", b"".join(b'<Profile Id="Q%d" Name="Q%d"/>' % (k, k) for k in range(n)))
+
+
+@case("WPR: keywords of one provider", "import", doubled(1024), 1000, 200)
+def _(n):
+    return recording(b'<EventProvider Id="E" Name="11111111-2222-3333-4444-555555555555"><Keywords>' + b'<Keyword Value="0x1"/>' * n
+                     + b"</Keywords></EventProvider>", b'<EventCollectorId Value="C"><EventProviders><EventProviderId Value="E"/></EventProviders>'
+                     b"</EventCollectorId>")
+
+
+# ---- the HTTP ends: a listener, a connection and its handshake are part of each input ---------------------------------------------
+
+@case("HTTP: fields of a head", "web", (256, 512, 1024), 1000, 200, flat=True)
+def _(n):
+    return b"\4\0GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + b"a:b\r\n" * n + b"\r\n"
+
+
+@case("HTTP: parameters of a question", "web", (256, 512, 1024), 1000, 200, flat=True)
+def _(n):
+    return b"\4\0GET /api/v1/hosts?" + b"a=b&" * n + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@case("HTTP of agents: a body in chunks of one byte", "front", doubled(1024), 1000, 100, flat=True)
+def _(n):
+    return (b"\1POST /v1/batches HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-etwagent-batches\r\nTransfer-Encoding: chunked\r\n"
+            b"Connection: close\r\n\r\n" + b"1\r\nx\r\n" * n + b"0\r\n\r\n")
 
 
 # ---- the measurement --------------------------------------------------------------------------------------------------------
