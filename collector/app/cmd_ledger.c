@@ -257,6 +257,11 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
         ea_text_char(&l->out, '}');
         return;
     }
+    if (c == EA_COUNT_spool_bad_bytes) { /* no loss by itself, and of no time of the events' */
+        ea_text_printf(&l->out, "  damaged: %" PRIu64 " %s: their batches were made again, or are missing\n", by,
+                       row->text);
+        return;
+    }
     ea_text_printf(&l->out, "  lost: %" PRIu64 " %s%s, ", by, row->text,
                    row->severity == EA_UNKNOWN ? " (events: unknown)"
                    : ec_blind_is_counted(c)    ? " (at the least; which ones is unknown)"

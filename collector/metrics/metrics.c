@@ -228,6 +228,19 @@ static void add_blindness(const exposition *x, const streams *all) {
     }
 }
 
+/* Events that an agent had when it last counted them, and that have not come since: its own numbers are those of its
+ * last batch, and nothing that this collector acknowledges after that batch is in them. */
+static uint64_t waiting_events(const stream *s) {
+    const uint64_t *v = s->values, here = s->fold.event_count,
+                   come = s->elsewhere < UINT64_MAX - here ? here + s->elsewhere : here;
+    const uint64_t acknowledged = v[EA_COUNT_events_acknowledged];
+    uint64_t made = v[EA_COUNT_events_batched] + v[EA_COUNT_events_synthesised] + v[EA_COUNT_events_pending],
+             gone = v[EA_COUNT_events_evicted_size] + v[EA_COUNT_events_evicted_age] +
+                    v[EA_COUNT_events_evicted_damage] + v[EA_COUNT_events_evicted_refused] +
+                    (come > acknowledged ? come : acknowledged);
+    return made > gone ? made - gone : 0;
+}
+
 static void add_ledgers(const exposition *x, const streams *all, uint64_t left_out) {
     ea_text *t = x->t;
     char name[128];
@@ -247,6 +260,10 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
     add_head(x, "etwcollector_stored_events_total", EA_COUNTER, "events of the stream that are stored");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_stored_events_total", &all->items[i], "", all->items[i].fold.event_count);
+    add_head(x, "etwcollector_waiting_events", EA_GAUGE,
+             "events of the stream that its agent had by its last numbers, and that have not come");
+    for (size_t i = 0; i < all->count; i++)
+        add_sample(t, "etwcollector_waiting_events", &all->items[i], "", waiting_events(&all->items[i]));
     add_head(x, "etwcollector_ledger_balanced", EA_GAUGE,
              "1 while the equation holds in the last numbers; none while that cannot be judged");
     for (size_t i = 0; i < all->count; i++) {

@@ -25,7 +25,7 @@ import uploads
 
 TRACE = "shutdown-win10"
 BATCH_EVENTS = 1000
-LEDGER_FIELD, EVENTS_DELIVERED, EVENTS_BATCHED, EVENTS_ACKNOWLEDGED = 14, 1, 2, 14
+LEDGER_FIELD, EVENTS_DELIVERED, EVENTS_BATCHED, EVENTS_ACKNOWLEDGED, SPOOL_BAD_BYTES = 14, 1, 2, 14, 23
 
 
 def varints(data):
@@ -169,6 +169,9 @@ def check_balanced(checks, collector, total):
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.eE+]+)$')
 
 
+WAITING = [f"etwagent_events_{where}" for where in ("pending", "compressing", "spooled", "unanswered")]
+
+
 def check_metrics(checks, collector, total):
     port = int(re.search(r"dashboard on http://127.0.0.1:(\d+)/", collector.log()).group(1))
 
@@ -206,6 +209,10 @@ def check_metrics(checks, collector, total):
     stored = [v for (name, labels), v in samples.items() if name == "etwcollector_stored_events_total" and 'host="whole"' in labels]
     checks.equal(stored, [float(total)], "stored events in /metrics")
     checks.equal(samples.get(("etwcollector_store_events_total", "")), float(total), "the collector's own count")
+    said = sum(v for (name, labels), v in samples.items() if name in WAITING and 'host="whole"' in labels)
+    checks.that(said > 0, "by the agent's last numbers, which its last batch has, that batch waits at the least")
+    waiting = [v for (name, labels), v in samples.items() if name == "etwcollector_waiting_events"]
+    checks.equal(waiting, [0.0], "events that wait, when all are stored")
     balanced = [v for (name, labels), v in samples.items() if name == "etwcollector_ledger_balanced"]
     checks.equal(balanced, [1.0] * 3, "equations in /metrics")
     checks.that(len(samples) > 50, f"only {len(samples)} samples")
@@ -392,8 +399,22 @@ def check_imbalance(env, checks, collector, batches):
                  "equations that fail; another collector may have what came before")
 
 
+def check_damaged_spool(env, checks, collector, batches):
+    """Batches of a second run, which found its spool damaged, between those of the first: the damage is reported once, and not as a loss of events."""
+    def damaged(counts):
+        counts[SPOOL_BAD_BYTES] = 682673
+
+    upload(env, collector, "again", [with_ledger(b, damaged) if i % 3 == 1 else b for i, b in enumerate(batches)])
+    stream, = ledger(collector, "again")["streams"]
+    checks.equal([(row["name"], row["count"], row["events"]) for row in stream["losses"]], [("spool_bad_bytes", 682673, "unknown")], "losses of a damaged spool")
+    checks.equal(stream["blindness"], [], "blind periods when every batch is here")
+    text = collector.ask("ledger", "--host", "again")
+    checks.equal(re.findall("^  .*682673 bytes inside the spool.*$", text, re.M),
+                 ["  damaged: 682673 bytes inside the spool that could not be read back: their batches were made again, or are missing"], "the ledger's sentence about a damaged spool")
+
+
 def test(env, checks, _):
-    agents = ["whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
@@ -403,6 +424,7 @@ def test(env, checks, _):
     batches = captured(env, TRACE, "holed")
     check_last_values(env, checks, collector, batches)
     check_losses(env, checks, collector)
+    check_damaged_spool(env, checks, collector, batches)
     check_imbalance(env, checks, collector, batches)
     check_hole(env, checks, env.new_collector("second").start(), batches)
     refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",
