@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Mutation testing of the code that answers questions: in a copy of the sources one condition, comparison, join or sum is changed at a time, in C or
+in the text of SQL; the copy is built, and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
+the long form; docs/verification/mutants.md says what a sample showed.
+
+A mutant is caught by the first of: unit tests of queries and ledgers; the judges (tests/judges) over two machines and the twins; the end-to-end tests
+that answers.tsv and OF_FILE name for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
+hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
+
+usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--again FILE:LINE[:COLUMN],...]
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import queue
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(SOURCE / "tests" / "judges"))
+import planted  # noqa: E402
+
+# Files whose code makes answers, and the end-to-end tests of each beside the judges.
+STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
+OF_FILE = {
+    "collector/state/ledger.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/query/activity.c": ["test_activity"], "collector/query/stretches.c": ["test_activity"], "collector/query/links.c": ["test_activity"],
+    "collector/query/sql_activity.c": ["test_activity"], "collector/query/counter_names.c": ["test_activity"],
+    "collector/query/places.c": PROFILE, "collector/query/walks.c": PROFILE, "collector/query/profile.c": PROFILE,
+    "collector/query/aggregate.c": QUERY, "collector/query/instances.c": QUERY, "collector/query/scan.c": QUERY, "collector/query/scan_values.c": QUERY,
+    "collector/query/sql_aggregate.c": QUERY, "collector/query/sql_events.c": QUERY, "collector/query/sql_functions.c": QUERY,
+    "collector/query/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
+}
+UNITS = ["sql", "aggregate", "history", "ledger", "naming", "watch"]
+MACHINES = "made-reused,made-ipv6"
+NOT_JUDGES = {"judge_pages"}  # a browser for each mutant takes too long, and the routes below the pages are judged
+EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
+
+# Lines that no answer hangs on: errors of memory and files, ceilings (tests of ceilings have them), estimates for SQLite's planner.
+NO_ANSWER = re.compile(r"^\s*#\s*(include|if|endif|ifndef|error)|\brc\b|\bcode\b|ea_fail|ec_fail|\bEA_E[A-Z]+|EA_GROW|alloc\(|\bfree\(|_MAX\b|capacity|assert|snprintf|\berr\b|"
+                       r"sqlite3_(prepare|finalize|reset|close|mprintf)|estimated|EA_PRINTF|return -1;")
+FLIPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "=": "<>", "<>": "="}
+IN_C = re.compile(r"(?<= )(<=|>=|==|!=|<|>|&&|\|\||\+=|-=)(?=[ \n])|(?<= )([+-])(?= [\w(])")
+IN_SQL = re.compile(r" AND (?:\w+\.)?\\?\"?\w+\\?\"? (?:=|<|<=|>|>=) (?:\w+\.)?[\w?]+(?![\w(.])|(?<= )(<=|>=|<>|=|<|>)(?= )|\b(LEFT JOIN|AND|OR|sum\(|min\(|max\(|total\()(?!\w)|(?<= )([+-])(?= )")
+SQL_WORDS = {"LEFT JOIN": "JOIN", "AND": "OR", "OR": "AND", "sum(": "max(", "total(": "max(", "min(": "max(", "max(": "min(", "+": "-", "-": "+"}
+IS_SQL = re.compile(r"\b(SELECT|WHERE|JOIN|AND|GROUP BY|FROM|CASE|WHEN)\b")
+
+
+class Mutant:
+    def __init__(self, name, text, begin, end, instead):
+        self.name, self.begin, self.end, self.instead, self.was = name, begin, end, instead, text[begin:end]
+        self.line, self.column = text.count("\n", 0, begin) + 1, begin - text.rfind("\n", 0, begin)
+        self.of = text[text.rfind("\n", 0, begin) + 1:text.find("\n", begin)].strip()
+
+    @property
+    def place(self):
+        return f"{self.name}:{self.line}:{self.column}"
+
+    def __str__(self):
+        return f"{self.place}: {self.was.strip()!r} -> {self.instead.strip()!r} in {self.of[:110]!r}"
+
+
+def regions(text):
+    """(kind, begin, end) of code and of the inside of strings; comments and characters are left out."""
+    at = 0
+    for found in re.finditer(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", text, re.S):
+        yield "code", at, found.start()
+        if found[0].startswith('"'):
+            yield "text", found.start() + 1, found.end() - 1
+        at = found.end()
+    yield "code", at, len(text)
+
+
+def closing(text, at):
+    """The place after the bracket that closes the one at a place."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if not depth:
+            return i + 1
+    return len(text)
+
+
+def mutants(name):
+    text = (SOURCE / name).read_text(encoding="utf-8")
+    found = []
+    for kind, begin, end in regions(text):
+        if kind == "code":
+            for m in IN_C.finditer(text, begin, end):
+                change = FLIPS[m[1]] if m[1] else "-" if m[2] == "+" else "+"
+                if m[1] == "<" and re.search(r"\bfor \([^{;]*;[^{;]*$", text[text.rfind("\n", 0, m.start()):m.start()]):
+                    change = "+ 1 <"  # one turn too few: with one too many memory is read that is not the array's, and sanitizers are for that
+                found.append(Mutant(name, text, *m.span(), change))
+            for m in re.finditer(r"\b(if|while) \(", text[begin:end]):
+                first = begin + m.end()
+                last = closing(text, first - 1) - 1
+                found.append(Mutant(name, text, first, last, f"!({text[first:last]})"))
+        elif IS_SQL.search(text, begin, end):
+            for m in IN_SQL.finditer(text, begin, end):
+                if m[0].startswith(" AND"):
+                    found.append(Mutant(name, text, *m.span(), ""))
+                    inner = IN_SQL.search(text, m.start() + 5, m.end())
+                    if inner and inner[1]:
+                        found.append(Mutant(name, text, *inner.span(), FLIPS[inner[1]]))
+                else:
+                    found.append(Mutant(name, text, *m.span(), FLIPS[m[1]] if m[1] else SQL_WORDS[m[2] or m[3]]))
+    return [m for m in found if not NO_ANSWER.search(m.of)]
+
+
+def judges():
+    text = (SOURCE / "tests" / "judges" / "judges.py").read_text(encoding="utf-8")
+    return ",".join(name for name in re.findall(r"\.(judge_\w+)", text) if name not in NOT_JUDGES)
+
+
+def fails(command, folder, log, seconds):
+    """Whether a test fails, by its first failure: it is ended then."""
+    with subprocess.Popen([str(word) for word in command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as process:
+        deadline, lines, failed = time.monotonic() + seconds, queue.Queue(), None
+        reader = concurrent.futures.ThreadPoolExecutor(1)
+        reader.submit(lambda: ([lines.put(line) for line in process.stdout], lines.put(None)))
+        while failed is None:
+            try:
+                line = lines.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                failed = f"not ended after {seconds} s"
+                break
+            if line is None:
+                break
+            log.write(line)
+            if line.startswith("FAILED"):
+                failed = line.strip()[8:120]
+        if failed:
+            try:
+                os.killpg(process.pid, signal.SIGTERM)  # the session that was started above, and no other
+            except ProcessLookupError:
+                pass
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        reader.shutdown(wait=False)
+        return failed or (f"exit code {code}" if code else None)
+
+
+def caught(mutant, folder, log):
+    """What catches a mutant that was built, or None."""
+    build = folder / "build/dev"
+    for unit in UNITS:
+        found = fails([build / "tests/unit" / f"test_{unit}"], folder, log, 60)
+        if found:
+            return f"unit.{unit}"
+    scripts = [[folder / "tests/judges/test_answers.py", "--machines", MACHINES, "--only", judges()]]
+    scripts += [[folder / "tests/e2e" / f"{name}.py"] for name in OF_FILE[mutant.name]]
+    if mutant.name.startswith("collector/query/profile"):
+        scripts.reverse()
+    for script in scripts:
+        found = fails([sys.executable, *script, "--build", build], folder, log, 240)
+        if found:
+            return f"{script[0].stem[5:]}: {found}"
+    return None
+
+
+def build(folder, log):
+    """Whether it builds."""
+    targets = [*planted.PROGRAMS, *(f"test_{unit}" for unit in UNITS), "batch_records", "alter_store"]
+    environment = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    commands = [["cmake", "--preset", "dev"]] * (not (folder / "build/dev/build.ninja").exists()) + \
+        [["cmake", "--build", "--preset", "dev", "-j", "2", "--target", *targets]]
+    for command in commands:
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False)
+        log.write(done.stdout)
+        if done.returncode:
+            return False
+    return True
+
+
+def tried(mutant, folder):
+    """("caught", by what), ("survived", "") or ("did not build", "")."""
+    path = folder / mutant.name
+    original = path.read_text(encoding="utf-8")
+    with open(folder / "mutants.log", "a", encoding="utf-8") as log:
+        log.write(f"==== {mutant}\n")
+        path.write_text(original[:mutant.begin] + mutant.instead + original[mutant.end:], encoding="utf-8")
+        try:
+            if not build(folder, log):
+                return "did not build", ""
+            found = caught(mutant, folder, log)
+        finally:
+            path.write_text(original, encoding="utf-8")
+    return ("caught", found) if found else ("survived", "")
+
+
+def equivalents():
+    """{(file, line's text, what was changed, to what): reason}"""
+    rows = EQUIVALENT.read_text(encoding="utf-8").splitlines()[1:] if EQUIVALENT.exists() else []
+    return {tuple(row.split("\t")[:4]): row.split("\t")[4] for row in rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200, help="mutants of the sample; default 200")
+    parser.add_argument("--seed", type=int, default=33, help="of the sample; default 33")
+    parser.add_argument("--workers", type=int, default=2, help="copies that are tested at once; default 2")
+    parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build" / "mutants", help="where the copies are; default build/mutants")
+    parser.add_argument("--files", default="", help="files alone whose names have this part")
+    parser.add_argument("--again", default="", help="these mutants of the sample alone: FILE:LINE or FILE:LINE:COLUMN, with commas")
+    parser.add_argument("--least", type=float, default=90, help="percent that must be caught; default 90")
+    parser.add_argument("--list", action="store_true", help="print the sample and end")
+    options = parser.parse_args()
+    every = [m for name in OF_FILE for m in mutants(name)]
+    sample = random.Random(options.seed).sample(every, min(options.count, len(every)))
+    sample = [m for m in sample if options.files in m.name]
+    if options.again:
+        sample = [m for m in every if any(f"{m.place}:".startswith(f"{place}:") for place in options.again.split(","))]
+    print(f"{len(every)} mutants of {len(OF_FILE)} files, {len(sample)} of them are tried", flush=True)
+    if options.list:
+        print("\n".join(map(str, sample)))
+        return 0
+    free = queue.Queue()
+    for number in range(min(options.workers, len(sample))):
+        folder = (options.folder / str(number)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        planted.copy_to(folder)
+        with open(folder / "mutants.log", "w", encoding="utf-8") as log:
+            if not build(folder, log):
+                raise SystemExit(f"the unchanged copy in {folder} does not build: see mutants.log there")
+        free.put(folder)
+    with open(folder / "mutants.log", "a", encoding="utf-8") as log:
+        for name in {mutant.name for mutant in sample}:
+            plain = caught(Mutant(name, " ", 0, 0, ""), folder, log) if name == sample[0].name else None
+            if plain:
+                raise SystemExit(f"the tests fail without a mutant: {plain}")
+    known, told, survivors = equivalents(), collections.Counter(), []
+
+    def attempt(mutant):
+        folder = free.get()
+        try:
+            return mutant, tried(mutant, folder)
+        finally:
+            free.put(folder)
+
+    with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
+        for mutant, (how, by) in pool.map(attempt, sample):
+            reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
+            how = "equivalent" if how == "survived" and reason else how
+            told[how] += 1
+            print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
+            if how == "survived":
+                survivors.append(mutant)
+    counted = told["caught"] + told["survived"]
+    share = 100 * told["caught"] / counted if counted else 100.0
+    print(f"{told['caught']} caught, {told['survived']} survived, {told['equivalent']} change no answer, {told['did not build']} did not build:"
+          f" {share:.1f} % of {counted} are caught")
+    return 0 if share >= options.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
