@@ -162,7 +162,7 @@ def caught(mutant, folder, log):
     if mutant.name.startswith("collector/query/profile"):
         scripts.reverse()
     for script in scripts:
-        found = fails([sys.executable, *script, "--build", build], folder, log, 240)
+        found = fails([sys.executable, "-u", *script, "--build", build], folder, log, 240)
         if found:
             return f"{script[0].stem[5:]}: {found}"
     return None

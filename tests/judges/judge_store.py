@@ -25,8 +25,9 @@ def records_of(host, found):
 
 
 def ends(records):
+    """The times of the first and last event as texts; None of none."""
     units = [record["units"] for record in records]
-    return min(units), max(units)
+    return (format_time(min(units)), format_time(max(units))) if units else (None, None)
 
 
 def source_of(found):
@@ -47,7 +48,7 @@ def runs(world):
         numbers = {batch.number for batch in found}
         rows.append({"host": name, "stream": stream, "machine": source.host or None, "agent_version": source.agent_version or None, "labels": labels_of(source),
                      "batches": len(found), "highest": max(numbers), "missing": max(numbers) - len(numbers), "events": sum(batch.events for batch in found),
-                     "bytes": sum(batch.bytes for batch in found), "begin": format_time(begin), "end": format_time(end),
+                     "bytes": sum(batch.bytes for batch in found), "begin": begin, "end": end,
                      "received_first": utc(min(batch.received for batch in found)), "received_last": utc(max(batch.received for batch in found))})
     return rows
 
@@ -77,7 +78,7 @@ def judge_machines(world):
         for batch, records in records_of(world.hosts[name], found):
             begin, end = ends(records)
             want.append({"host": name, "stream": stream, "batch": batch.number, "kind": batch.kind, "events": batch.events, "bytes": batch.bytes,
-                         "begin": format_time(begin), "end": format_time(end), "received": utc(batch.received), "segment": batch.segment, "offset": batch.offset})
+                         "begin": begin, "end": end, "received": utc(batch.received), "segment": batch.segment, "offset": batch.offset})
     world.same("table batches", "all", flat(world.sql("SELECT * FROM batches")), flat(want))
     listed = [{**row, **troubles(world, row["host"])} for row in machines(world)]
     world.same("route /api/v1/hosts", "all", flat(without(world.get("hosts"), "incidents")), flat(sorted(listed, key=lambda row: row["host"])), ordered=True)

@@ -55,7 +55,7 @@ class Ledger:
     events stored before it, family, counter's number, value), values: {(family, number): the last one}, told: batches that had one."""
 
     def __init__(self, batches):
-        self.values, self.changes, self.told, stored, incarnation = {}, [], [], 0, None
+        self.values, self.changes, self.told, self.stored_at, stored, incarnation = {}, [], [], {}, 0, None
         for batch in batches:
             told = batch.envelope.ledger
             if told is not None and (told.counters or told.families):
@@ -73,6 +73,7 @@ class Ledger:
                 incarnation = told.incarnation
                 self.told.append(batch)
             stored += batch.events
+            self.stored_at[batch.number] = stored
         self.stored = stored
 
     def wrongs(self):
@@ -88,6 +89,10 @@ class Ledger:
                 if left != right and left - right != off.get(name, 0):
                     found.append((batch.number, name, left, right))
                 off[name] = left - right
+            left, right = self.stored_at[batch.number], values.get("events_acknowledged", 0)
+            if left < right and not off.get("stored"):
+                found.append((batch.number, "stored", left, right))
+            off["stored"] = left < right
         return found
 
 
