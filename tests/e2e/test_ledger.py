@@ -209,8 +209,6 @@ def check_metrics(checks, collector, total):
     stored = [v for (name, labels), v in samples.items() if name == "etwcollector_stored_events_total" and 'host="whole"' in labels]
     checks.equal(stored, [float(total)], "stored events in /metrics")
     checks.equal(samples.get(("etwcollector_store_events_total", "")), float(total), "the collector's own count")
-    said = sum(v for (name, labels), v in samples.items() if name in WAITING and 'host="whole"' in labels)
-    checks.that(said > 0, "by the agent's last numbers, which its last batch has, that batch waits at the least")
     waiting = [v for (name, labels), v in samples.items() if name == "etwcollector_waiting_events"]
     checks.equal(waiting, [0.0], "events that wait, when all are stored")
     balanced = [v for (name, labels), v in samples.items() if name == "etwcollector_ledger_balanced"]
@@ -404,10 +402,14 @@ def check_damaged_spool(env, checks, collector, batches):
     def damaged(counts):
         counts[SPOOL_BAD_BYTES] = 682673
 
-    upload(env, collector, "again", [with_ledger(b, damaged) if i % 3 == 1 else b for i, b in enumerate(batches)])
+    whole = [b for b in batches if uploads.Head(b).event_count]  # an agent that was killed makes no closing batch
+    upload(env, collector, "again", [with_ledger(b, damaged) if i % 3 == 1 else b for i, b in enumerate(whole)])
     stream, = ledger(collector, "again")["streams"]
     checks.equal([(row["name"], row["count"], row["events"]) for row in stream["losses"]], [("spool_bad_bytes", 682673, "unknown")], "losses of a damaged spool")
     checks.equal(stream["blindness"], [], "blind periods when every batch is here")
+    samples = re.findall(r'^(\w+)\{host="again",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
+    checks.that(sum(int(value) for name, value in samples if name in WAITING) > 0, "the agent's last numbers, of its last batch of events, say that it waits")
+    checks.equal([int(value) for name, value in samples if name == "etwcollector_waiting_events"], [0], "events that wait when every batch is here")
     text = collector.ask("ledger", "--host", "again")
     checks.equal(re.findall("^  .*682673 bytes inside the spool.*$", text, re.M),
                  ["  damaged: 682673 bytes inside the spool that could not be read back: their batches were made again, or are missing"], "the ledger's sentence about a damaged spool")
