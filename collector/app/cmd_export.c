@@ -187,6 +187,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && x.damaged)
         rc = ea_fail(&err, EA_ECORRUPT, "%" PRIu64 " batches are damaged and were left out from where the damage is",
                      x.damaged);
+    if (!rc)
+        rc = ea_printer_check(x.printer, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_tables_close(x.tables);

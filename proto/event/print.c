@@ -4,6 +4,7 @@
 #include "expand.h"
 #include "map.h"
 #include "render.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 
 const char *const EA_PRINT_FORMATS[] = {"text", "jsonl", "csv", "raw", NULL};
 
-enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18 };
+enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18, NEAR_BYTES = 64, NEAR_MAX = 3 };
+enum { WANTED = 1, LOOKED_AT = 2 /* for the columns */ };
 
 struct ea_printer {
     const ea_print_options *options;
@@ -23,7 +25,15 @@ struct ea_printer {
     char *column_text; /* what columns point into */
     uint64_t pids[EA_STRINGS_MAX];
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
-    ea_u64_map wanted_classes;      /* address of a class -> 1 when its name is asked for */
+    ea_u64_map wanted_classes;      /* address of a class -> WANTED, LOOKED_AT */
+    /* what was asked for and is somebody's: columns of events that were printed, patterns of classes that came by */
+    uint8_t has_column[MAX_COLUMNS], has_class[EA_STRINGS_MAX];
+    struct near {
+        size_t distance;
+        char name[NEAR_BYTES];
+    } near_column[MAX_COLUMNS], near_class[EA_STRINGS_MAX];
+    size_t missing_columns; /* of has_column */
+    uint64_t printed;
     ea_text out;
     ea_expander *expander; /* made when the first record needs it */
     ea_err *err;           /* of the call, while records are expanded */
@@ -98,6 +108,7 @@ int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *o
     }
     if (options->format == EA_PRINT_CSV)
         ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
+    p->missing_columns = p->column_count;
     *ret = p;
     return 0;
 }
@@ -135,19 +146,84 @@ int ea_class_name_matches(const char *pattern, const char *name) {
     return !*name;
 }
 
+/* Remembers a name when none before was nearer to what was asked for. */
+static void note_near(struct near *n, const char *asked, const char *name) {
+    size_t distance =
+        strlen(asked) < NEAR_BYTES && strlen(name) < NEAR_BYTES ? ea_name_distance(asked, name) : SIZE_MAX;
+    if (distance > NEAR_MAX || (n->name[0] && distance >= n->distance))
+        return;
+    n->distance = distance;
+    snprintf(n->name, sizeof n->name, "%s", name);
+}
+
 static int class_wanted(ea_printer *p, const ea_class *c) {
     const ea_strings *classes = &p->options->classes;
     if (!classes->count)
         return 1;
     uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
     if (known)
-        return (int)*known;
+        return (int)(*known & WANTED);
     uint64_t wanted = 0;
-    for (size_t i = 0; i < classes->count && !wanted; i++)
-        wanted = (uint64_t)ea_class_name_matches(classes->items[i], c->name);
+    for (size_t i = 0; i < classes->count; i++) {
+        if (ea_class_name_matches(classes->items[i], c->name)) {
+            wanted = WANTED;
+            p->has_class[i] = 1;
+        } else if (!p->has_class[i]) {
+            note_near(&p->near_class[i], classes->items[i], c->name);
+        }
+    }
     /* without memory the question is asked again for each event, with the same answer */
     (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted);
     return (int)wanted;
+}
+
+/* Which of the columns that nobody had so far an event of this class has. Once for each class. */
+static void look_for_columns(ea_printer *p, const ea_class *c) {
+    uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
+    if (known && *known & LOOKED_AT)
+        return;
+    if (known)
+        *known |= LOOKED_AT;
+    else
+        (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, WANTED | LOOKED_AT);
+    for (size_t i = 0; i < p->column_count; i++) {
+        if (p->has_column[i])
+            continue;
+        p->has_column[i] = (uint8_t)ea_render_has(c, p->columns[i]);
+        p->missing_columns -= p->has_column[i];
+        for (size_t f = 0; !p->has_column[i] && f < c->field_count; f++)
+            note_near(&p->near_column[i], p->columns[i], c->fields[f].name);
+    }
+}
+
+/* A class that this program has a row for, whether an event of it came by or not. */
+static int is_known_class(ea_printer *p, size_t which) {
+    const char *pattern = p->options->classes.items[which];
+    for (size_t i = 0; i < ea_family_count; i++)
+        for (size_t k = 0; k < ea_families[i]->row_count; k++) {
+            if (ea_class_name_matches(pattern, ea_families[i]->rows[k].name))
+                return 1;
+            note_near(&p->near_class[which], pattern, ea_families[i]->rows[k].name);
+        }
+    return 0;
+}
+
+int ea_printer_check(ea_printer *p, ea_err *err) {
+    for (size_t i = 0; i < p->options->classes.count; i++) {
+        const struct near *n = &p->near_class[i];
+        if (!p->has_class[i] && !is_known_class(p, i))
+            return ea_fail(err, EA_ENOTFOUND, "--class '%.80s': no event is of such a class, and none is known%s%s%s",
+                           p->options->classes.items[i], n->name[0] ? "; did you mean '" : "", n->name,
+                           n->name[0] ? "'?" : "");
+    }
+    for (size_t i = 0; p->printed && p->options->fields.count && i < p->column_count; i++) {
+        const struct near *n = &p->near_column[i];
+        if (!p->has_column[i])
+            return ea_fail(err, EA_ENOTFOUND, "--fields '%.80s': none of the %" PRIu64 " events has this column%s%s%s",
+                           p->columns[i], p->printed, n->name[0] ? "; did you mean '" : "", n->name,
+                           n->name[0] ? "'?" : "");
+    }
+    return 0;
 }
 
 /* The pid in the event's header, or in a field that says whose process the event is about. */
@@ -214,6 +290,9 @@ static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *
     if (!class_wanted(p, c) || !pid_wanted(p, record, c))
         return 0;
     print(p, record, c, clock);
+    p->printed++;
+    if (p->missing_columns)
+        look_for_columns(p, c);
     return p->out.len_bytes >= FLUSH_BYTES ? write_out(p, err) : 0;
 }
 

@@ -565,6 +565,17 @@ static int put_named(ea_text *out, const ea_render_style *how, const ea_class *c
     return 1;
 }
 
+int ea_render_has(const ea_class *c, const char *column) {
+    for (int i = 0; i < COLUMN_COUNT; i++)
+        if (strcmp(COLUMN_NAMES[i], column) == 0)
+            return 1;
+    for (int i = 0; i < NOTE_COUNT; i++)
+        if (strcmp(NOTE_NAMES[i], column) == 0)
+            return 1;
+    return strcmp(column, "stack") == 0 || strcmp(column, "fields") == 0 ||
+           (*column && ea_field_index(c, column) < c->field_count);
+}
+
 static void render_csv(ea_text *out, const ea_render_style *how, const ea_class *c, const char *const *columns,
                        size_t column_count) {
     ea_text value;

@@ -52,6 +52,8 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
  * kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source}, payload, extended [{type, name,
  * linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
+/* 1 when events of the class have a column of that name: a key of the JSON form, or a field. */
+int ea_render_has(const ea_class *c, const char *column);
 /* One line for a person. */
 void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
 /* Named columns ("time", "pid", ... or a field's name) as a JSON object, null where the event has no such field; as

@@ -39,6 +39,8 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
     ea_printer_tell_left_over(printer, "etwagent");
     if (!printed)
         printed = ea_printer_flush(printer, rc ? &later : err);
+    if (!rc && !printed)
+        return ea_printer_check(printer, err);
     return rc ? rc : printed;
 }
 
@@ -134,7 +136,8 @@ const ea_command ea_cmd_dump = {
     "reach\n"
     "(later ones come late), after a second without news at the latest; names of files and keys, which come at a\n"
     "trace's end, are not looked up.\n"
-    "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
+    "Exit codes: 0 read, 1 failed, or a class or a column that no event has, 2 usage, 3 not a trace, or damaged with "
+    "--strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

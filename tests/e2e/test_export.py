@@ -56,6 +56,16 @@ def wrong_questions(env, checks, collector, rows):
                             (["export", "--host", "machine-a", "--from", "yesterday"], 2)):
         done = env.run([env.collector, *arguments, "--store", collector.store], check=False)
         checks.equal((done.returncode, bool(done.stderr)), (code, True), " ".join(arguments))
+    paths = traces.paths(TRACES["machine-a"], env.build)
+    for command in ([env.agent, "dump", *paths], [env.collector, "export", "--store", collector.store, "--host", "machine-a"]):
+        for options, code, words in ((["--fields", "time,Nonsense"], 1, ["--fields 'Nonsense': none of the ", " events has this column"]),
+                                     (["--fields", "time,ProcesID"], 1, ["--fields 'ProcesID': ", "did you mean 'ProcessID'?"]),
+                                     (["--fields", "time,ProcessID,stack,fields"], 0, []), (["--class", "Nonsense/*"], 1, ["--class 'Nonsense/*': no event is of such a class"]),
+                                     (["--class", "Proces/Start"], 1, ["did you mean 'Process/Start'?"]), (["--class", "DiskIo/Read"], 0, []),
+                                     (["--class", "DiskIo/Read", "--fields", "Nonsense"], 0, [])):
+            done = env.run([*command, "--format", "csv", *options], check=False)
+            checks.that(done.returncode == code and all(word in done.stderr for word in words) and bool(done.stderr) == bool(code),
+                        f"{command[1]} {' '.join(options)}: {done.returncode} {done.stderr}")
     one = collector.ask("export", "--host", "machine-b", "--stream", other)
     checks.equal(one, collector.ask("export", "--host", "machine-b"), "export of the one stream")
     done = env.run([env.collector, "hosts", "--store", env.folder / "no-store"], check=False)
