@@ -47,13 +47,13 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_COUNTERS] = {.name = "thread_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         {"number", EC_KIND_INT, EC_OF_KEY, 2}, {"counter", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("value", 1), SUM("stretches", 0)}},
     [EC_ACTIVITY_COUNTER_SAMPLES] = {.name = "counter_samples", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_KEY, 3},
+        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_INTERVAL, 3},
         SUM("samples", 0)}},
     [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), SUM("events", 1)}},
+        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
     [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
         {"offset", EC_KIND_HEX, EC_OF_KEY, 1}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0},
-        SUM("samples", 0), SUM("events", 1)}},
+        SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
     [EC_ACTIVITY_INTERRUPTS] = {.name = "interrupt_times", .columns = {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
@@ -629,7 +629,7 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
         uint64_t offset = 0;
         k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
         k.key[1] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
-        k.key[3] = 0;
+        k.key[3] = !interval || !*interval; /* samples whose events are unknown are rows of their own */
     }
     return is_in_range(a, utc_ns) ? add_latency(a, &k, interval ? *interval : 0, 0) : 0;
 }
@@ -1171,6 +1171,14 @@ void ec_activity_value(const ec_activity *a, size_t at, size_t column, ec_value 
     case EC_OF_REASON:
         set_text(ret, r->k.key[2] < sizeof REASONS / sizeof *REASONS ? REASONS[r->k.key[2]] : NULL);
         break;
+    case EC_OF_INTERVAL:
+        if (r->k.key[c->index])
+            *ret = (ec_value){.type = EC_INT, .i = (int64_t)r->k.key[c->index]};
+        break;
+    case EC_OF_EVENTS:
+        if (r->k.key[3])
+            break;
+        /* fall through */
     case EC_OF_SUM:
         *ret = (ec_value){.type = EC_INT, .i = (int64_t)(r->sum[c->index] & INT64_MAX)};
         break;

@@ -41,6 +41,8 @@ enum ec_activity_source {
     EC_OF_STREAM,
     EC_OF_KEY,
     EC_OF_SUM,
+    EC_OF_INTERVAL, /* the key 3, events a sample: NULL when it is 0, unknown */
+    EC_OF_EVENTS,   /* a sum of rows whose key 3 is 0; NULL of those whose interval is unknown */
     EC_OF_TEXT,
     EC_OF_PROCESS, /* its instance, as one number */
     EC_OF_IMAGE,

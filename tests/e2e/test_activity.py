@@ -171,12 +171,13 @@ def check_modules(checks, ask, rows, records):
         pid = owner(fields["ThreadId"], r["clock"])
         label = truth.label(pid, int(fields["InstructionPointer"], 16), r["clock"])
         key = pid, label.rsplit("+", 1)[0] if "+" in label else None, number(fields["ProfileSource"])
-        want[key] += 1
-        events[key] += interval.get(number(fields["ProfileSource"]), 0)
-    got = {(row["pid"], row["module"], row["source"]): (row["samples"], row["events"])
+        known = interval.get(number(fields["ProfileSource"]), 0)
+        want[*key, known > 0] += 1
+        events[*key, known > 0] += known
+    got = {(row["pid"], row["module"], row["source"], row["events"] is not None): (row["samples"], row["events"])
            for row in ask("SELECT * FROM module_counters WHERE host = 'made'")}
-    checks.equal(got, {key: (n, events[key]) for key, n in want.items()}, "counter samples by module")
-    checks.that(len({module for _, module, _ in got}) > 2, "counter samples of hardly a module")
+    checks.equal(got, {key: (n, events[key] if key[3] else None) for key, n in want.items()}, "counter samples by module")
+    checks.that(len({key[1] for key in got}) > 2, "counter samples of hardly a module")
 
 
 def check_compact(env, checks, collector, ask):
@@ -318,6 +319,13 @@ def check_problems(env, checks, collector, ask):
     got = [(row["module"], row["source"], row["source_name"], row["samples"], row["events"])
            for row in ask("SELECT * FROM module_counters WHERE host = 'broken'")]
     checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
+    # samples of a counter whose interval no event says: the sum is unknown, not 0
+    path = env.folder / "unknown.etl"
+    path.write_bytes(test_single_records.trace(samples[:1]))
+    env.replay([path], collector, agent="unknown", spool=env.folder / "unknown-spool")
+    got = ask("SELECT sum(samples) AS samples, sum(events) AS events, count(*) AS n FROM module_counters WHERE host = 'unknown'")
+    checks.equal(got, [{"samples": 1, "events": None, "n": 1}], "events of samples whose interval is unknown")
+    checks.equal(ask("SELECT interval, samples FROM counter_samples WHERE host = 'unknown'"), [{"interval": None, "samples": 1}], "an unknown interval")
 
 
 def rows_of_losses(env, collector, agent, windows, events):
@@ -468,7 +476,7 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed", "often"))
+    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed", "often", "unknown"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
