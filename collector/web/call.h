@@ -60,6 +60,8 @@ struct ec_route {
     const char *path; /* "/api/v1/hosts/{host}"; a part in braces is any one part */
     enum ec_lane lane;
     ec_handler answer;
+    const char *params; /* names of the parameters of the query string that it reads, with spaces between; "": none;
+                         * NULL: the handler checks them, or they are the browser's */
 };
 
 /* The routes, ending with a NULL path (api.c). */
@@ -67,6 +69,9 @@ extern const ec_route EC_ROUTES[];
 
 /* The value of a parameter of the query string; NULL when it is not there. */
 const char *ec_call_param(const ec_call *c, const char *name);
+/* EA_EUSAGE, with the names that there are, when the query string has a parameter that is not among known: a misspelt
+ * filter would be no filter. known: as ec_route.params. */
+EA_MUST_CHECK int ec_call_check_params(const ec_call *c, const char *known, ea_err *err);
 /* EA_EREFUSED when the call's token may not see the host. */
 EA_MUST_CHECK int ec_call_may_see(const ec_call *c, const char *host, ea_err *err);
 /* Patterns of the hosts that the call's token may see (pattern.h), borrowed from the call; NULL: all. */

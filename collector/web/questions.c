@@ -438,13 +438,19 @@ static const fixed QUERIES[] = {
 
 /* ---- parameters ---- */
 
-/* The value of a part of the path or of a parameter; NULL: not given. */
-static const char *given(const ec_call *c, const char *name) {
+/* The part of the route's path that has this name; NULL: it has none. */
+static const char *part_of(const ec_call *c, const char *name) {
     size_t n = 0, length = strlen(name);
     for (const char *at = c->route->path; (at = strchr(at, '{')); at++, n++)
         if (strncmp(at + 1, name, length) == 0 && at[length + 1] == '}')
             return c->parts[n];
-    return ec_call_param(c, name);
+    return NULL;
+}
+
+/* The value of a part of the path or of a parameter; NULL: not given. */
+static const char *given(const ec_call *c, const char *name) {
+    const char *part = part_of(c, name);
+    return part ? part : ec_call_param(c, name);
 }
 
 static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
@@ -581,11 +587,35 @@ static int write_statement(const ec_call *c, const fixed *f, const ec_rows *q, e
     return sql->failed ? ea_fail(err, EA_ENOMEM, "write the statement") : 0;
 }
 
+/* A fixed question takes its own parameters, a moment instead of a range, and those of all lists. */
+static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
+    ea_text known;
+    int has_range = 0;
+    ea_text_init(&known);
+    for (size_t i = 0; i < PARAMS_MAX && f->params[i].name; i++) {
+        if (!part_of(c, f->params[i].name))
+            ea_text_printf(&known, "%s ", f->params[i].name);
+        has_range |= strcmp(f->params[i].name, "to") == 0;
+    }
+    if (has_range)
+        ea_text_str(&known, "at ");
+    if (f->kind != FIXED_ONE)
+        ea_text_str(&known, "limit cursor sort descending format ");
+    if (known.len_bytes)
+        known.data[known.len_bytes - 1] = 0; /* the last space */
+    int rc = known.failed ? ea_fail(err, EA_ENOMEM, "read the parameters")
+                          : ec_call_check_params(c, known.len_bytes ? known.data : "", err);
+    ea_text_deinit(&known);
+    return rc;
+}
+
 static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ec_value params[PARAMS_MAX];
     ea_text likes[PARAMS_MAX], sql;
     ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != FIXED_ONE};
-    int rc = ec_param_form(c, f->kind == FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+    int rc = check_params(c, f, err);
+    if (!rc)
+        rc = ec_param_form(c, f->kind == FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
     int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
     if (!rc)
         rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,

@@ -194,6 +194,22 @@ const char *ec_call_param(const ec_call *c, const char *name) {
     return NULL;
 }
 
+static int is_word_of(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = list; n && (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' ') && !strchr(word, ' '))
+            return 1;
+    return 0;
+}
+
+int ec_call_check_params(const ec_call *c, const char *known, ea_err *err) {
+    for (size_t i = 0; i < c->param_count; i++)
+        if (!is_word_of(known, c->params[i].name))
+            return ea_fail(err, EA_EUSAGE, "there is no parameter '%.60s' here; expected %s%s", c->params[i].name,
+                           *known ? "one of: " : "none", known);
+    return 0;
+}
+
 /* Puts a problem document in place of the answer. */
 static void put_problem(ec_call *c, int status, const char *title, const char *detail) {
     ea_text_clear(&c->out);
@@ -238,7 +254,11 @@ static void fail_call(ec_call *c, int rc, const ea_err *err) {
 static void answer(sender *s) {
     ec_call *c = &s->call;
     ea_err err = {0};
-    int rc = c->canceled ? ea_fail(&err, EA_ECANCELED, "answer") : c->route->answer(c, &err);
+    int rc = c->canceled ? ea_fail(&err, EA_ECANCELED, "answer") : 0;
+    if (!rc && c->route->params)
+        rc = ec_call_check_params(c, c->route->params, &err);
+    if (!rc)
+        rc = c->route->answer(c, &err);
     if (!rc && c->out.failed)
         rc = ea_fail(&err, EA_ENOMEM, "answer");
     int is_whole = !s->was_flushed;

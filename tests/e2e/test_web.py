@@ -118,6 +118,39 @@ def check_answers(checks, web, process):
         checks.that(wrong is None and answer["items"], f"{name}: {wrong or 'nothing'}")
 
 
+def check_types(checks, web, process):
+    """Each form of an answer has a described type; what is no parameter of a path is refused, with those that there are."""
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" not in methods:
+            continue
+        parameters = methods["get"].get("parameters", [])
+        where, needed = example(path, parameters, process)
+        given = "".join(f"&{name}={http_quote(value)}" for name, value in needed.items())
+        forms = next((p["schema"]["enum"] for p in parameters if p["name"] == "format"), [])
+        types = set()
+        for form in forms:
+            status, headers, text = web.ask(f"{where}?format={form}{given}")
+            if status == 400 and "has no room for" in text:
+                continue  # a form without differences
+            checks.equal(status, 200, f"{path} as {form}: {text[:200]}")
+            types.add(headers["Content-Type"].split(";")[0])
+        if forms:
+            checks.equal(types, set(methods["get"]["responses"]["200"]["content"]), f"types of {path}")
+        if path == "/api/v1/openapi.json":
+            continue
+        status, _, text = web.ask(f"{where}?nonsense=1{given}")
+        named = json.loads(text).get("detail", "").rpartition("expected ")[2] if status == 400 else text
+        known = [p["name"] for p in parameters if p["in"] == "query"]
+        told = [] if named == "none" else named.removeprefix("one of: ").split(" ")
+        checks.equal((status, "'nonsense'" in text, sorted(told)), (400, True, sorted(known)), f"{path}?nonsense=1")
+    for form, kind in (("json", "application/json"), ("csv", "text/csv"), ("jsonl", "application/x-ndjson")):
+        status, headers, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": "SELECT x FROM (SELECT 1 AS x UNION SELECT 2)", "format": form, "rows": 1}),
+                                       {"Content-Type": "application/json"})
+        checks.that(status == 200 and headers["Content-Type"].split(";")[0] == kind in DOCUMENT["paths"]["/api/v1/sql"]["post"]["responses"]["200"]["content"],
+                    f"SQL as {form}: {status} {headers['Content-Type']}")
+        checks.that('"ending":"rows"' in text or "# not whole: ending rows" in text, f"{form}: a part says that it is one: {text}")
+
+
 # ---- what is told ----
 
 def check_truth(checks, web, truth):
@@ -562,6 +595,7 @@ def test(env, checks, _):
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
     check_document(checks, web)
     check_answers(checks, web, process)
+    check_types(checks, web, process)
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)

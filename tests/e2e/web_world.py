@@ -34,7 +34,7 @@ class Web:
         try:
             connection.request(method, path, body, headers or {})
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read().decode("utf-8")
+            return answer.status, dict(answer.getheaders()), answer.read().decode("utf-8", "replace")
         finally:
             connection.close()
 

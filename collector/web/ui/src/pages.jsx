@@ -257,12 +257,13 @@ const TABS = {
     { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
   autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
 };
+const WITHOUT_RANGE = ['rare']; // questions about all times
 const LABELS = { q: 'Name or command line', remote: 'Address' };
 
 export function Security({ view }) {
   const tab = Object.hasOwn(TABS, view.tab ?? '') ? view.tab : 'starts';
   const [title, path, columns, fields] = TABS[tab];
-  const s = useApi(url(path, { host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending }));
+  const s = useApi(url(path, { host: view.host, ...(WITHOUT_RANGE.includes(tab) ? {} : rangeOf(view)), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending }));
   const shown = columns.map((c) => (c === 'host' ? { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }
     : c === 'process' ? { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> } : c.show ? { ...c, show: (r) => c.show(r, view) } : c));
   return <>
