@@ -1,12 +1,10 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
-#include "activity.h"
 #include "array.h"
 #include "ask.h"
 #include "cell.h"
 #include "clock.h"
 #include "commands.h"
-#include "history.h"
 #include "platform.h"
 #include "tables.h"
 
@@ -30,7 +28,7 @@ typedef struct options {
     const char *store, *host;
     int format, json;
     int64_t limit_ns, wait_ns;
-    uint64_t limit_bytes, limit_rows;
+    uint64_t limit_bytes, limit_rows, limit_temp_bytes;
 } options;
 
 typedef struct printer {
@@ -273,19 +271,23 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
     return p->out.len_bytes >= FLUSH_BYTES || p->out.failed || p->held.failed ? write_out(p) : 0;
 }
 
-static const char *ending_name(enum ec_ending ending) {
-    static const char *const NAMES[] = {"whole", "rows", "time", "memory", "canceled"};
-    return NAMES[ending];
-}
-
 /* What stands behind the rows. */
 static int finish(printer *p, const ec_outcome *outcome) {
     if (p->format == TABLE && p->columns && !p->is_measured)
         measure(p);
     if (p->format == JSON)
         ea_text_printf(&p->out,
-                       "%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64 "}\n",
-                       p->rows ? "\n" : "", p->rows, ending_name(outcome->ending), outcome->damaged);
+                       "%s%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64
+                       ", \"behind_batches\": %" PRIu64 "}\n",
+                       p->columns ? "" : "{\"rows\": [", p->rows ? "\n" : "", p->rows, ec_ending_name(outcome->ending),
+                       outcome->damaged, outcome->behind);
+    else if (!ec_is_whole(outcome))
+        ea_text_printf(
+            &p->out,
+            p->format == JSONL ? "{\"ended\":\"%s\",\"damaged_batches\":%" PRIu64 ",\"behind_batches\":%" PRIu64 "}\n"
+                               : "# not whole: ended %s; damaged batches %" PRIu64
+                                 "; batches that the history lacks %" PRIu64 "%s\n",
+            ec_ending_name(outcome->ending), outcome->damaged, outcome->behind, p->format == CSV ? "\r" : "");
     int rc = write_out(p);
     if (!rc && fflush(stdout))
         rc = ea_fail(p->err, EA_EIO, "write to standard output");
@@ -307,22 +309,6 @@ static void deinit(printer *p) {
 }
 
 /* ---- the command ---- */
-
-/* Tables and functions that read what collector/state makes: what is stored has to be folded before they are asked. */
-static int needs_history(const char *sql) {
-    static const char *const TABLES[] = {"processes", "threads",    "modules",   "ledger",    "blindness",
-                                         "alerts",    "process_at", "thread_at", "stack_hash"};
-    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
-        if (strcasestr(sql, TABLES[i]))
-            return 1;
-    for (int i = 0; i < EC_ACTIVITY_KINDS; i++)
-        if (strcasestr(sql, ec_activity_table_of((enum ec_activity_kind)i)->name))
-            return 1;
-    for (const char *at = sql; (at = strcasestr(at, "_name")); at++) /* FIELD_name, which other events tell */
-        if (at - sql < 8 || strncasecmp(at - 8, "provider", 8) != 0)
-            return 1;
-    return 0;
-}
 
 static int read_sql(const char *operand, char **ret, ea_err *err) {
     if (operand && strcmp(operand, "-") != 0) {
@@ -362,12 +348,20 @@ static int tell(const options *o, const ec_outcome *outcome) {
         fprintf(stderr, "etwcollector: ended at the memory limit of %" PRIu64 " MiB (--memory)\n",
                 o->limit_bytes >> 20);
         break;
+    case EC_ENDED_TEMP:
+        fprintf(stderr,
+                "etwcollector: ended at the limit of temporary files: %" PRIu64
+                " MiB (--temp), or a quarter of what was free on their disk\n",
+                o->limit_temp_bytes >> 20);
+        break;
     case EC_ENDED_CANCELED:
         fprintf(stderr, "etwcollector: stopped on request\n");
         return 1;
     default:
         break;
     }
+    if (outcome->behind)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", outcome->behind);
     if (outcome->damaged)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " batches are damaged and were left out from where the damage is; %s\n",
@@ -383,22 +377,18 @@ static int run(const void *arg, int operand_count, char **operands) {
     char *sql = NULL;
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
     printer p = {.format = o->json ? JSON : (enum format)o->format, .is_terminal = ea_is_terminal(stdout), .err = &err};
-    uint64_t behind = 0;
     ea_text_init(&p.out);
     ea_text_init(&p.cell);
     ea_text_init(&p.held);
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
-    if (!rc && needs_history(sql)) {
-        rc = ec_history_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
-        if (!rc && behind)
-            fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", behind);
-    }
     if (!rc) {
         ea_on_stop(on_stop);
         ec_question question = {.store = o->store,
                                 .host = o->host,
                                 .sql = sql,
                                 .limit_ns = o->limit_ns,
+                                .wait_ns = o->wait_ns,
+                                .limit_temp_bytes = o->limit_temp_bytes,
                                 .limit_bytes = o->limit_bytes,
                                 .limit_rows = o->limit_rows};
         rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &stopped,
@@ -450,6 +440,14 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, limit_bytes),
      .fallback = "1GiB",
      .help = "end when the statement needs more memory"},
+    {.name = "temp",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, limit_temp_bytes),
+     .fallback = "8GiB",
+     .help =
+         "end when sorts that memory does not hold need larger temporary files, or a quarter of what is free on their "
+         "disk"},
     {.name = "wait",
      .argument = "TIME",
      .type = EA_OPT_DURATION,

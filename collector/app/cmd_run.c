@@ -37,7 +37,7 @@ typedef struct options {
     uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones, agent_definition_bytes;
     uint64_t audit_bytes, audit_refusals;
     int audit_syslog;
-    uint64_t web_questions, web_memory, web_memory_all;
+    uint64_t web_questions, web_memory, web_memory_all, web_temp;
     int64_t web_unread, web_tail;
     int64_t handshake_timeout, head_timeout, request_timeout, idle_timeout, hole_wait, silent_after, retain_age,
         retain_min_age, retain_interval;
@@ -312,6 +312,7 @@ static int start_web(web_parts *w, const options *o, const ec_guard_limits *limi
                          .limits = *limits,
                          .symbols = w->has_symbols ? &w->symbols : NULL,
                          .limit_bytes = o->web_memory,
+                         .limit_temp_bytes = o->web_temp,
                          .limit_all_bytes = o->web_memory_all,
                          .questions_of_one = o->web_questions,
                          .unread_ns = o->web_unread,
@@ -764,6 +765,14 @@ static const ea_option OPTIONS[] = {
      .fallback = "2GiB",
      .min = 16 << 20,
      .help = "most memory of all questions at a time: fewer than 4 are answered at a time when 4 do not fit"},
+    {.name = "web-temp",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, web_temp),
+     .fallback = "1GiB",
+     .help =
+         "most temporary files of one question, in the folder temp of the store, and at most a quarter of what is free "
+         "there: sorts that memory does not hold; a question that needs more ends, and its answer says that"},
     {.name = "web-unread",
      .argument = "TIME",
      .type = EA_OPT_DURATION,

@@ -225,6 +225,7 @@ struct ec_activity {
     ea_u64_map intervals;                       /* source -> interval */
     ea_u64_map source_names;                    /* source -> text */
     ea_text scratch;
+    int is_short; /* there was no memory for a text: rows lack it */
 };
 
 const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind) {
@@ -245,11 +246,13 @@ static const char *keep(ec_activity *a, const char *text, size_t len_bytes) {
     if (known)
         return known;
     char *copy = ea_arena_alloc(&a->arena, len_bytes + 1);
-    if (!copy)
-        return NULL;
-    memcpy(copy, text, len_bytes);
-    copy[len_bytes] = 0;
-    return ea_bytes_map_put(&a->texts, copy, len_bytes, copy) ? NULL : copy;
+    if (copy) {
+        memcpy(copy, text, len_bytes);
+        copy[len_bytes] = 0;
+        copy = ea_bytes_map_put(&a->texts, copy, len_bytes, copy) ? NULL : copy;
+    }
+    a->is_short |= !copy;
+    return copy;
 }
 
 /* The row of a key, which is made when it is new. */
@@ -284,8 +287,10 @@ static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns)
     ea_resolver resolver;
     ea_text_clear(&a->scratch);
     int rc = file_object ? ec_archive_names(a->archive, a->stream, &resolver, NULL) : 0;
+    a->is_short |= rc == EA_ENOMEM;
     if (rc != 1 || !resolver.number(resolver.arg, EA_SEM_FILE_OBJECT, file_object, utc_ns, &a->scratch))
         return NULL;
+    a->is_short |= a->scratch.failed;
     return keep(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
 }
 
@@ -849,7 +854,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
             continue;
         plan *p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
         if (!p)
-            return NULL; /* only without memory */
+            return &EC_TAPE_NO_MEMORY;
         p->what = (uint8_t)CLASSES[i].what;
         p->text = CLASSES[i].text ? keep(a, CLASSES[i].text, strlen(CLASSES[i].text)) : NULL;
         p->tape.addresses = -1;
@@ -994,6 +999,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
         rc = ea_fail(err, rc, "sum events up");
     if (!rc && (rc = know_nothing(a, a->stream->row.end_utc_ns)))
         rc = ea_fail(err, rc, "sum events up");
+    if (!rc && (a->is_short || ec_sched_is_short(a->sched)))
+        rc = ea_fail(err, EA_ENOMEM, "sum events up");
     end_stream(a);
     return rc;
 }

@@ -2,6 +2,7 @@
 #include "ask.h"
 #include "array.h"
 #include "child.h"
+#include "history.h"
 #include "platform.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ enum {
 };
 
 typedef struct reader {
+    int is_up_to_date, needs_history; /* see ask.h */
     const ec_listener *listener;
     uint8_t *data;
     size_t bytes, capacity;
@@ -56,14 +58,16 @@ static void add_param(ea_text *t, const ec_value *v) {
         ea_text_add(t, v->data, v->len_bytes);
 }
 
-static int send_question(int in, const ec_question *q, ea_err *err) {
+static int send_question(int in, const ec_question *q, int is_up_to_date, ea_err *err) {
     ea_text t;
-    uint8_t head[33];
+    uint8_t head[42];
     ea_store64(head, (uint64_t)q->limit_ns);
     ea_store64(head + 8, q->limit_bytes);
     ea_store64(head + 16, q->limit_rows);
     ea_store64(head + 24, (uint64_t)getpid());
-    head[32] = q->host != NULL;
+    ea_store64(head + 32, q->limit_temp_bytes);
+    head[40] = (uint8_t)is_up_to_date;
+    head[41] = q->host != NULL;
     ea_text_init(&t);
     ea_text_add(&t, head, sizeof head);
     add_string(&t, q->store);
@@ -222,6 +226,10 @@ static int take_frames(reader *r) {
             break;
         frame f = {.at = r->data + at + 5, .end = r->data + at + 5 + n};
         switch (r->data[at]) {
+        case 'H':
+            r->needs_history = r->has_ended = 1;
+            rc = r->is_up_to_date ? EA_ECORRUPT : 0;
+            break;
         case 'F':
             rc = r->listener->on_first ? on_first(r, &f) : EA_ECORRUPT;
             break;
@@ -286,38 +294,55 @@ static int listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
     return 0;
 }
 
-int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, ec_outcome *ret, ea_err *err) {
-    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
-    reader r = {.listener = listener, .outcome = &outcome, .err = err};
+const char *ec_ending_name(enum ec_ending ending) {
+    static const char *const NAMES[] = {"whole", "rows", "time", "memory", "temp", "canceled"};
+    return (size_t)ending < sizeof NAMES / sizeof *NAMES ? NAMES[ending] : "unknown";
+}
+
+/* Starts a child, asks it and waits for its end. */
+static int ask_child(reader *r, const ec_question *q, atomic_int *stop, ea_err *err) {
     pid_t pid = 0;
     int in = -1, out = -1, status = 0;
     int rc = ec_child_start(&(ec_child_options){.name = EC_WORKER_NAME}, &pid, &in, &out, err);
     if (rc)
         return rc;
     ec_broker_lower(q->broker, pid);
-    rc = send_question(in, q, err);
+    rc = send_question(in, q, r->is_up_to_date, err);
     close(in);
     if (!rc) {
-        rc = listen_to(&r, out, q->limit_ns, stop);
+        rc = listen_to(r, out, q->limit_ns, stop);
         if (rc)
             rc = ea_fail(err, rc, "read the answer of a query");
     }
     close(out);
-    if (!r.has_ended || r.is_canceled || rc || outcome.ending == EC_ENDED_TIME)
+    if (!r->has_ended || r->is_canceled || rc || r->outcome->ending == EC_ENDED_TIME)
         (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
-    ret->processor_ns = outcome.processor_ns = ec_child_wait(pid, &status);
+    r->outcome->processor_ns += ec_child_wait(pid, &status);
+    if (!rc && r->is_canceled)
+        r->outcome->ending = EC_ENDED_CANCELED;
+    else if (!rc && !r->has_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        r->outcome->ending = EC_ENDED_TIME;
+    else if (!rc && !r->has_ended)
+        rc = ea_fail(err, EA_EIO, "the query's process ended early (%s %d)", WIFSIGNALED(status) ? "signal" : "code",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return rc ? rc : r->rc;
+}
+
+int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, ec_outcome *ret, ea_err *err) {
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    reader r = {.listener = listener, .outcome = &outcome, .err = err};
+    int rc = ask_child(&r, q, stop, err);
+    if (!rc && r.needs_history) {
+        rc = ec_history_catch_up(q->store, q->host, q->wait_ns, &outcome.behind, err);
+        r.is_up_to_date = 1;
+        r.has_ended = 0;
+        if (!rc)
+            rc = ask_child(&r, q, stop, err);
+    }
+    ret->processor_ns = outcome.processor_ns;
     free(r.data);
     free_columns(&r);
     outcome.rows = r.rows;
-    if (!rc && r.is_canceled)
-        outcome.ending = EC_ENDED_CANCELED;
-    else if (!rc && !r.has_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
-        outcome.ending = EC_ENDED_TIME;
-    else if (!rc && !r.has_ended)
-        rc = ea_fail(err, EA_EIO, "the query's process ended early (%s %d)", WIFSIGNALED(status) ? "signal" : "code",
-                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    if (!rc)
-        rc = r.rc;
     if (!rc)
         *ret = outcome;
     return rc;

@@ -3,9 +3,11 @@
  *
  * The child is this program again, started with EC_WORKER_NAME as its only argument (main() calls ec_worker_main then),
  * so that it may be started from a process with threads. It gets the question on its standard input and answers on its
- * standard output, in frames: a letter, the length (u32, little-endian), so many bytes. Its limits: SQLite's own memory
- * and its address space, the time that it says and the CPU time that the operating system grants; it writes nothing and
- * ends with its parent. */
+ * standard output, in frames: a letter, the length (u32, little-endian), so many bytes. A child whose statement reads
+ * the history (ec_sql_uses_history) says that and ends; the parent, which may write, then waits until stored batches
+ * are folded, and asks a second child, whose sandbox has the tables as they are then. Limits of a child: SQLite's own
+ * memory and its address space, the time that it says and the CPU time that the operating system grants, temporary
+ * files; it writes nothing else and ends with its parent. */
 #ifndef EC_QUERY_ASK_H
 #define EC_QUERY_ASK_H
 
@@ -23,8 +25,10 @@ typedef struct ec_question {
     const ec_value *params;         /* for ?1, ?2 ... of the statements; borrowed */
     size_t param_count;
     int64_t limit_ns;
+    int64_t wait_ns; /* how long to wait until what is stored is in the history, when a statement reads that */
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
     ec_broker *broker;                /* of a confined process; borrowed; NULL: this one is not confined */
+    uint64_t limit_temp_bytes;        /* of temporary files, where sorts go on that memory does not hold */
 } ec_question;
 
 enum ec_ending {
@@ -32,16 +36,25 @@ enum ec_ending {
     EC_ENDED_ROWS,     /* there are more rows than the limit */
     EC_ENDED_TIME,     /* the time limit */
     EC_ENDED_MEMORY,   /* the memory limit */
+    EC_ENDED_TEMP,     /* the limit of temporary files, or there is no room on their disk */
     EC_ENDED_CANCELED, /* *stop, or a callback */
 };
 
 typedef struct ec_outcome {
     enum ec_ending ending;
     uint64_t rows;
+    uint64_t behind;      /* stored batches that are not in the history that was read */
     uint64_t damaged;     /* batches that could not be read and were left out */
     char damage[640];     /* the first one's reason */
     int64_t processor_ns; /* that the question's process had; also when ec_ask fails */
 } ec_outcome;
+
+/* 1 when the answer is of all that is stored, and all of it. */
+static inline int ec_is_whole(const ec_outcome *o) {
+    return o->ending == EC_ENDED_WHOLE && !o->damaged && !o->behind;
+}
+/* "whole", "rows", "time", "memory", "temp", "canceled". */
+const char *ec_ending_name(enum ec_ending ending);
 
 /* Called in the thread that asks; non-zero ends the query as canceled. Cells and texts are borrowed during the call.
  * types: what the columns are declared as (shape.h), "" for expressions. */

@@ -2,11 +2,15 @@
 #include "confine.h"
 
 #include "sandbox.h"
+#include "temp_files.h"
 
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { PARTS = 4, DATABASES = 3 };
+enum { PARTS = 4, DATABASES = 3, SHARED_MEMORY_MAX = 64 << 20 };
 
 /* A database in SQLite's log mode needs two files beside it, which only one who may write to the folder can make. What
  * fails here, fails again when the database is opened, and is reported there. */
@@ -17,21 +21,39 @@ static void make_log_files(const char *path) {
     sqlite3_close(db);
 }
 
-/* Each connection that is opened from now on sorts in memory: temporary files cannot be made. */
-static int sort_in_memory(sqlite3 *db, char **ret_error, const struct sqlite3_api_routines *unused) {
+/* Each connection that is opened from now on goes on in temporary files when memory does not hold its rows, whatever
+ * SQLite was built for. */
+static int sort_in_files(sqlite3 *db, char **ret_error, const struct sqlite3_api_routines *unused) {
     (void)ret_error, (void)unused;
-    return sqlite3_exec(db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+    return sqlite3_exec(db, "PRAGMA temp_store = FILE", NULL, NULL, NULL);
 }
 
-int ec_query_confine(const char *dir, ea_err *err) {
+/* The folder for temporary files: the store's, or where nothing may be written in the store, the system's; NULL: this
+ * user may write to none. */
+static const char *find_temp_folder(const char *stores) {
+    const char *const folders[] = {stores, "/var/tmp", "/tmp"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (access(folders[i], W_OK | X_OK) == 0)
+            return folders[i];
+    return NULL;
+}
+
+/* No file that this process writes becomes larger, whoever writes it. */
+static void limit_files(uint64_t limit_bytes) {
+    struct rlimit l = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)setrlimit(RLIMIT_FSIZE, &l);
+}
+
+int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
     static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db"};
     static const struct {
         const char *ending;
         enum ec_sandbox_access access;
     } ENDINGS[PARTS] = {
         {"", EC_SANDBOX_READ}, {"-wal", EC_SANDBOX_READ}, {"-journal", EC_SANDBOX_READ}, {"-shm", EC_SANDBOX_SHARE}};
-    ea_text texts[DATABASES * PARTS + 1];
-    ec_sandbox_path paths[DATABASES * PARTS + 1];
+    ea_text texts[DATABASES * PARTS + 2];
+    ec_sandbox_path paths[DATABASES * PARTS + 2];
     size_t count = 0;
     int rc = 0;
     tzset(); /* SQLite's 'localtime' */
@@ -51,8 +73,17 @@ int ec_query_confine(const char *dir, ea_err *err) {
     paths[count] = (ec_sandbox_path){.path = texts[count].data, .access = EC_SANDBOX_READ};
     if (texts[count++].failed)
         rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
-    if (!rc && sqlite3_auto_extension((void (*)(void))sort_in_memory) != SQLITE_OK)
+    ea_text_init(&texts[count]);
+    ea_text_printf(&texts[count], "%s/temp", dir);
+    if (texts[count].failed)
         rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    const char *folder = rc ? NULL : find_temp_folder(texts[count].data);
+    paths[count++] = (ec_sandbox_path){.path = folder ? folder : "", .access = EC_SANDBOX_WRITE};
+    if (!rc)
+        rc = ec_temp_files_start(folder, limit_temp_bytes, err);
+    if (!rc && sqlite3_auto_extension((void (*)(void))sort_in_files) != SQLITE_OK)
+        rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    limit_files(limit_temp_bytes > SHARED_MEMORY_MAX ? limit_temp_bytes : SHARED_MEMORY_MAX);
     if (!rc)
         rc = ec_sandbox_enter(&(ec_sandbox){.paths = paths, .path_count = count}, err);
     for (size_t i = 0; i < count; i++)

@@ -25,7 +25,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
         return NULL;
     ec_tape_plan *plan = ea_arena_zalloc(&n->arena, 1, sizeof *plan);
     if (!plan)
-        return NULL; /* only without memory */
+        return &EC_TAPE_NO_MEMORY;
     plan->addresses = -1;
     for (unsigned i = 0; i < EC_TAPE_FIELDS; i++)
         plan->fields[i] = -1;

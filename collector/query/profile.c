@@ -195,13 +195,13 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     run *r = arg;
     plan *p = ea_arena_zalloc(&r->arena, 1, sizeof *p);
     if (!p)
-        return NULL; /* the event is left out; the arena has no bound but the machine's memory */
+        return &EC_TAPE_NO_MEMORY;
     for (unsigned i = 0; i < EC_TAPE_FIELDS; i++)
         p->tape.fields[i] = -1;
     p->tape.addresses = -1;
     p->stack = ea_stack_plan_of(c);
     if (r->is_each_event && number_name(r, c->name, &p->name))
-        return NULL;
+        return &EC_TAPE_NO_MEMORY;
     switch (p->stack.role) {
     case EA_STACK_IS_NOTHING:
         return NULL;
@@ -945,6 +945,8 @@ static int join_stream(run *r, ea_err *err) {
     r->wants = wants_definitions;
     if (!rc && late < INT64_MAX && ea_stacks_count(r->stacks).undefined)
         rc = play(r, late, INT64_MAX, late, err);
+    if (!rc && ec_sched_is_short(r->sched))
+        rc = ea_fail(err, EA_ENOMEM, "make a profile");
     return rc;
 }
 

@@ -207,7 +207,7 @@ static int name_value(ec_scan *s, const ec_scan_cell *c, size_t column, uint32_t
     ea_resolver resolver;
     uint32_t event = s->block.rows[row];
     ea_rendering how = {.clock = &ea_batch_source(s->view, s->block.events->source[event])->clock};
-    int is_elsewhere = !c->field->map && c->field->semantic != EA_SEM_NTSTATUS; /* other events say it */
+    int is_elsewhere = ec_is_named_elsewhere(c->field);
     int rc = ec_scan_column(s, column, &data, NULL, err);
     if (rc < 0 || ea_column_missing(&data, row))
         return rc < 0 ? rc : 0;

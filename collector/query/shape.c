@@ -138,6 +138,7 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
     if (at) {
         ec_column *column = &s->columns[(uintptr_t)at];
         column->kind = merge(column->kind, kind);
+        column->has_history |= is_name && ec_is_named_elsewhere(f);
         *ret = (uintptr_t)at;
         return 0;
     }
@@ -158,6 +159,7 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
                                        .kind = kind,
                                        .hidden = is_name,
                                        .is_name = is_name,
+                                       .has_history = is_name && ec_is_named_elsewhere(f),
                                        .common = EC_COMMON_COUNT,
                                        .field = ea_arena_strdup(&s->arena, f->name)};
     if (!s->columns[s->count].field)
@@ -203,8 +205,10 @@ int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
     /* fields may take the names of hidden columns, not those of others */
     for (int i = 0; !rc && i < EC_COMMON_COUNT; i++) {
         ec_column *column = &s->columns[s->count++];
-        *column =
-            (ec_column){.kind = COMMON[i].kind, .hidden = set ? COMMON[i].in_class : COMMON[i].in_events, .common = i};
+        *column = (ec_column){.kind = COMMON[i].kind,
+                              .hidden = set ? COMMON[i].in_class : COMMON[i].in_events,
+                              .common = i,
+                              .has_history = i == EC_STACK_HASH}; /* a stack's frames have modules */
         if (!column->hidden)
             rc = take_name(s, &taken, COMMON[i].name, &column->name);
     }

@@ -67,6 +67,11 @@ const char *ec_kind_type(enum ec_kind kind);
 /* What values of a field look like by themselves. */
 enum ec_kind ec_kind_of_field(const ea_field *f);
 
+/* 1 when other events say what a field's values are called, 0 when the class has the names or they are NTSTATUS. */
+static inline int ec_is_named_elsewhere(const ea_field *f) {
+    return !f->map && f->semantic != EA_SEM_NTSTATUS;
+}
+
 typedef struct ec_column {
     const char *name;
     enum ec_kind kind;
@@ -74,6 +79,7 @@ typedef struct ec_column {
     int common;        /* enum ec_common; EC_COMMON_COUNT: a field */
     const char *field; /* its name in the classes */
     int is_name;       /* what the field's value is called, instead of the value */
+    int has_history;   /* which other events say: the history of the machine has to be there */
 } ec_column;
 
 typedef struct ec_shape {

@@ -5,6 +5,7 @@
 
 #include "clock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,7 @@ static int is_one_of(const char *name, const char *const *list) {
 /* Reading and computing; nothing that names a file, changes the connection or loads code. */
 static int authorize(void *arg, int action, const char *a, const char *b, const char *database, const char *trigger) {
     static const char *const FORBIDDEN[] = {"load_extension", "fts3_tokenizer", "sqlite_log", NULL};
+    static const char *const OF_HISTORY[] = {"process_at", "thread_at", NULL};
     static const char *const PRAGMAS[] = {"table_info",  "table_xinfo",    "table_list",      "function_list",
                                           "module_list", "collation_list", "compile_options", NULL};
     ec_sql *s = arg;
@@ -219,6 +221,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
+        s->uses_history |= is_one_of(b, OF_HISTORY);
         return is_one_of(b, FORBIDDEN) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_UPDATE: /* what sqlite3_declare_vtab asks; the connection is defensive, nobody else may change it */
         return a && strcmp(a, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
@@ -230,6 +233,15 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 static int on_progress(void *arg) {
     const ec_sql *s = arg;
     return !s->options.keep_going(s->options.arg);
+}
+
+/* A sort holds in memory what the cache of the connection's database may have, which itself is empty. */
+static int set_sort_bytes(sqlite3 *db, uint64_t bytes, ea_err *err) {
+    char sql[64];
+    snprintf(sql, sizeof sql, "PRAGMA cache_size = -%" PRIu64, bytes >> 10);
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : ea_fail(err, EA_EDATABASE, "prepare a sort: %s", sqlite3_errmsg(db));
 }
 
 int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea_err *err) {
@@ -257,8 +269,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
         sqlite3_limit(s->db, SQLITE_LIMIT_SQL_LENGTH, SQL_MAX);
         sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, 0);
         sqlite3_limit(s->db, SQLITE_LIMIT_WORKER_THREADS, 0);
-        if (sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK)
-            rc = ea_fail(err, EA_EDATABASE, "open %s: %s", dir, sqlite3_errmsg(s->db));
+        if (options->sort_bytes)
+            rc = set_sort_bytes(s->db, options->sort_bytes, err);
     }
     if (!rc && options->keep_going) /* the tables' own statements are bounded by it, too */
         sqlite3_progress_handler(s->db, 10000, on_progress, s);
@@ -298,6 +310,9 @@ void ec_sql_close(ec_sql *s) {
 
 sqlite3 *ec_sql_database(ec_sql *s) {
     return s->db;
+}
+int ec_sql_uses_history(const ec_sql *s) {
+    return s->uses_history;
 }
 int ec_sql_describes_tables(const ec_sql *s) {
     return s->describes_tables;

@@ -18,7 +18,8 @@ typedef struct ec_sql_options {
     const char *shown;            /* only of hosts that fit these patterns (pattern.h); NULL: all */
     int (*keep_going)(void *arg); /* asked now and then; 0 ends the statement with SQLITE_INTERRUPT; may be NULL */
     void *arg;
-    int no_pushdown; /* for tests: conditions are left to SQLite alone */
+    uint64_t sort_bytes; /* that a sort holds in memory before it goes on in a temporary file; 0: SQLite's 2 MiB */
+    int no_pushdown;     /* for tests: conditions are left to SQLite alone */
 } ec_sql_options;
 
 /* Opens the store in folder dir. options: copied; host and shown are borrowed until close. EA_ENOTFOUND when there is
@@ -30,6 +31,9 @@ ec_archive *ec_sql_archive(ec_sql *s);
 /* Prepares the first statement of sql, as sqlite3_prepare_v3 does: an SQLite code, SQLITE_IOERR with err when the
  * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
+/* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_history): a
+ * table whose definition says so, or a column. */
+int ec_sql_uses_history(const ec_sql *s);
 /* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
 int ec_sql_describes_tables(const ec_sql *s);
 /* Adds the tables of the class that a parameter names (pragma_table_xinfo(?1)); nothing when no class has this name.

@@ -39,6 +39,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     ea_text columns;
     int n = 0;
     (void)argc, (void)argv;
+    from->sql->uses_history = 1; /* events are joined to the processes, threads and modules of their time */
     ea_text_init(&columns);
     for (; n < EC_ACTIVITY_COLUMNS && spec->columns[n].name; n++)
         ea_text_printf(&columns, "\"%s\" %s,", spec->columns[n].name, ec_kind_type(spec->columns[n].kind));

@@ -31,6 +31,11 @@ typedef struct cursor {
     sqlite3_value *arguments[ARGUMENTS];
 } cursor;
 
+static const char *text_of(sqlite3_value *v) {
+    const unsigned char *s = sqlite3_value_text(v);
+    return s ? (const char *)s : "";
+}
+
 static int is_own(const char *name) {
     for (size_t i = 0; i < OWN_COUNT; i++)
         if (sqlite3_stricmp(name, OWN[i].name) == 0)
@@ -65,6 +70,28 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     return ec_sql_shaped_connect(db, aux, add_columns, ret, ret_message);
 }
 
+/* Whether a group may be by a name out of the history. Which columns the arguments name is known here when they are
+ * constants. */
+static int uses_history(const ec_shape *shape, sqlite3_index_info *info) {
+    int has_any = 0;
+    for (size_t i = 0; i < shape->count; i++)
+        has_any |= shape->columns[i].has_history;
+    for (int i = 0; has_any && i < info->nConstraint; i++) {
+        int column = info->aConstraint[i].iColumn;
+        sqlite3_value *v = NULL;
+        if (column < BY_1 || column >= OWN_COUNT || column == EVERY || column == TOP)
+            continue;
+#if SQLITE_VERSION_NUMBER >= 3038000
+        if (sqlite3_vtab_rhs_value(info, i, &v) != SQLITE_OK)
+            v = NULL;
+#endif
+        size_t named = v ? ec_shape_find(shape, text_of(v)) : shape->count;
+        if (!v || (named < shape->count && shape->columns[named].has_history))
+            return 1;
+    }
+    return 0;
+}
+
 /* The plan: a condition for each argument of xFilter, columns as they are numbered here. Without by1, which may be
  * NULL, there is none: an OR of conditions is then not taken apart, which would count in two scans. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
@@ -73,6 +100,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     int next = 1, has_by = 0;
     ea_text plan;
     ea_text_init(&plan);
+    t->sql->uses_history |= uses_history(&t->shape, info);
     for (int i = 0; i < info->nConstraint; i++) {
         enum ec_op op;
         int column = info->aConstraint[i].iColumn;
@@ -132,11 +160,6 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
     ea_arena_deinit(&c->arena);
     sqlite3_free(c);
     return SQLITE_OK;
-}
-
-static const char *text_of(sqlite3_value *v) {
-    const unsigned char *s = sqlite3_value_text(v);
-    return s ? (const char *)s : "";
 }
 
 static int find_column(const ec_sql_shaped *t, sqlite3_value *v, size_t *ret, ea_err *err) {

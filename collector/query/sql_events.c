@@ -38,8 +38,18 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     return code;
 }
 
+/* Whether a column that is used holds names out of the history; SQLite has one bit for all columns from the 64th on. */
+static int uses_history(const ec_shape *shape, sqlite3_uint64 used) {
+    enum { LAST_BIT = 63 };
+    for (size_t i = 0; i < shape->count; i++)
+        if (shape->columns[i].has_history && used >> (i < LAST_BIT ? i : LAST_BIT) & 1)
+            return 1;
+    return 0;
+}
+
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const ec_sql_shaped *t = (const ec_sql_shaped *)base;
+    t->sql->uses_history |= uses_history(&t->shape, info->colUsed);
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
     int next = 1;
     ea_text plan;

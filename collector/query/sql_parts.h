@@ -21,6 +21,7 @@ struct ec_sql {
     size_t taken_count, taken_capacity;
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
+    int uses_history;     /* a statement that was prepared reads what collector/state makes */
     int describes_tables; /* the statement that was prepared last asks a pragma about a table */
 };
 

@@ -432,6 +432,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     sqlite3 *inner = NULL;
     (void)argc, (void)argv;
     int rc = 0;
+    from->sql->uses_history |= from->spec->place == STATE;
     if (from->spec->place == STATE)
         rc = open_state(from->sql, &inner, &err);
     else if (from->spec->place == ALARMS)

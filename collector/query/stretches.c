@@ -26,6 +26,7 @@ struct ec_sched {
     size_t count, capacity, limit;
     processor *cpus;
     size_t cpu_count;
+    int is_short; /* there was no memory for a thread or a CPU */
 };
 
 int ec_sched_create(ec_sched **ret, size_t limit_threads, ea_err *err) {
@@ -37,6 +38,10 @@ int ec_sched_create(ec_sched **ret, size_t limit_threads, ea_err *err) {
     ea_u64_map_init(&s->by_tid, s->limit);
     *ret = s;
     return 0;
+}
+
+int ec_sched_is_short(const ec_sched *s) {
+    return s->is_short;
 }
 
 void ec_sched_destroy(ec_sched *s) {
@@ -53,7 +58,11 @@ static thread *thread_of(ec_sched *s, uint32_t tid) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
     if (known)
         return &s->threads[*known];
-    if (EA_GROW(s->threads, s->capacity, s->count + 1, s->limit) || ea_u64_map_put(&s->by_tid, tid, s->count))
+    int rc = EA_GROW(s->threads, s->capacity, s->count + 1, s->limit);
+    if (!rc)
+        rc = ea_u64_map_put(&s->by_tid, tid, s->count);
+    s->is_short |= rc == EA_ENOMEM;
+    if (rc)
         return NULL;
     s->threads[s->count] = (thread){.state = EC_SCHED_UNKNOWN, .waker = UINT32_MAX};
     return &s->threads[s->count++];
@@ -63,6 +72,7 @@ static processor *processor_of(ec_sched *s, uint16_t cpu) {
     if (cpu >= s->cpu_count) {
         size_t count = ((size_t)cpu + 64) / 64 * 64;
         processor *grown = realloc(s->cpus, count * sizeof *grown);
+        s->is_short |= !grown;
         if (!grown)
             return NULL;
         for (size_t i = s->cpu_count; i < count; i++)

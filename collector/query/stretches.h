@@ -42,6 +42,8 @@ uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
 int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret);
 /* A thread ends. While it runs, its last switch ends that; else 1 and *ret as above, or 0. */
 int ec_sched_end(ec_sched *s, uint32_t tid, ec_stretch *ret);
+/* 1 when there was no memory to follow a thread or a CPU: what was told is not all. */
+int ec_sched_is_short(const ec_sched *s);
 /* Those that go on, in no order: start with *cursor = 0; 1 and a stretch whose end is INT64_MAX, 0 behind the last. No
  * event meanwhile. */
 int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret);

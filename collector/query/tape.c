@@ -46,6 +46,8 @@ struct ec_tape {
     const ea_clock *clock; /* the source's; NULL: the batch is new */
 };
 
+const ec_tape_plan EC_TAPE_NO_MEMORY = {.addresses = -1};
+
 int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err) {
     size_t all;
     const ea_class *const *classes = NULL;
@@ -66,6 +68,10 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
             classes[i]->kind == EA_KIND_KEYFRAME ? NULL : options->plan(options->arg, classes[i]);
         if (!plan)
             continue;
+        if (plan == &EC_TAPE_NO_MEMORY) {
+            rc = EA_ENOMEM;
+            break;
+        }
         memcpy(t->classes[t->class_count++].bytes, classes[i]->hash, EA_CLASS_HASH_BYTES);
         t->chosen[t->chosen_count++] = plan;
         rc = ea_u64_map_put(&t->plans, (uintptr_t)classes[i], t->chosen_count);

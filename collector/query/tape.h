@@ -30,10 +30,14 @@ typedef struct ec_tape_event {
     const ea_column *fields; /* of the plan; those that the class lacks have no rows */
 } ec_tape_event;
 
+/* What plan gives when there is no memory for one: the tape is not opened. */
+extern const ec_tape_plan EC_TAPE_NO_MEMORY;
+
 typedef struct ec_tape_options {
     const ec_archive_stream *stream;
     int64_t from_utc_ns, to_utc_ns; /* batches without an event in between are left out; single events are not */
-    /* Asked once for each class: its plan (borrowed while the tape is open), or NULL: none of its events. */
+    /* Asked once for each class: its plan (borrowed while the tape is open); NULL: none of its events;
+     * &EC_TAPE_NO_MEMORY. */
     const ec_tape_plan *(*plan)(void *arg, const ea_class *c);
     void *arg;
     int wants_gaps;

@@ -5,6 +5,7 @@
 #include "confine.h"
 #include "platform.h"
 #include "sql.h"
+#include "temp_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +25,9 @@ typedef struct worker {
     const char *params, *params_end;
     uint32_t param_count;
     int64_t deadline_ns;
-    uint64_t limit_bytes, limit_rows;
-    uint64_t parent; /* process that asks */
+    uint64_t limit_bytes, limit_rows, limit_temp_bytes;
+    uint64_t parent;   /* process that asks */
+    int is_up_to_date; /* the history */
     int is_late;
     uint64_t rows;
     uint8_t *out;
@@ -78,7 +80,7 @@ static void put_string(worker *w, const char *s, size_t len_bytes) {
     put_u32(w, (uint32_t)len_bytes);
     put(w, s, len_bytes);
 }
-static void begin(worker *w, char letter) {
+static void begin_frame(worker *w, char letter) {
     w->frame = w->out_bytes;
     put(w, &letter, 1);
     put_u32(w, 0);
@@ -104,10 +106,10 @@ static const char *next_string(char **at, const char *stop) {
     return s[n] == 0 ? s : NULL;
 }
 
-/* u64 limit_ns, limit_bytes, limit_rows, process that asks; u8 has a host; five strings (u32, bytes, NUL); u32
- * parameters, each of them u8 type, 8 bytes value or length, bytes. */
+/* u64 limit_ns, limit_bytes, limit_rows, process that asks, limit_temp_bytes; u8 the history is up to date, has a host;
+ * five strings (u32, bytes, NUL); u32 parameters, each of them u8 type, 8 bytes value or length, bytes. */
 static int read_question(worker *w) {
-    enum { HEAD = 33 };
+    enum { HEAD = 42 };
     size_t n = 0;
     w->question = malloc(QUESTION_MAX);
     while (w->question && n < QUESTION_MAX) {
@@ -126,6 +128,8 @@ static int read_question(worker *w) {
     w->limit_bytes = ea_load64(w->question + 8);
     w->limit_rows = ea_load64(w->question + 16);
     w->parent = ea_load64(w->question + 24);
+    w->limit_temp_bytes = ea_load64(w->question + 32);
+    w->is_up_to_date = w->question[HEAD - 2] != 0;
     w->store = next_string(&at, w->question + n);
     w->host = w->store ? next_string(&at, w->question + n) : NULL;
     w->shown = w->host ? next_string(&at, w->question + n) : NULL;
@@ -164,7 +168,7 @@ static void limit(worker *w) {
 
 static void send_columns(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_column_count(st);
-    begin(w, 'C');
+    begin_frame(w, 'C');
     put_u32(w, (uint32_t)n);
     for (int i = 0; i < n; i++) {
         const char *name = sqlite3_column_name(st, i), *type = sqlite3_column_decltype(st, i);
@@ -208,7 +212,7 @@ static void put_cells(worker *w, sqlite3_stmt *st) {
 }
 
 static void send_row(worker *w, sqlite3_stmt *st) {
-    begin(w, 'R');
+    begin_frame(w, 'R');
     put_cells(w, st);
     end(w);
     w->rows++;
@@ -218,7 +222,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     uint8_t byte = (uint8_t)ending;
     const char *damage = "";
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
-    begin(w, 'E');
+    begin_frame(w, 'E');
     put(w, &byte, 1);
     put_u32(w, (uint32_t)err->code);
     put_u64(w, damaged);
@@ -230,6 +234,8 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
 
 /* What a failure of SQLite means. */
 static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
+    if (ec_temp_files_are_full()) /* whatever failed for it */
+        return EC_ENDED_TEMP;
     switch (code & 0xff) {
     case SQLITE_NOMEM:
         return EC_ENDED_MEMORY;
@@ -325,7 +331,7 @@ static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending 
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
-        begin(w, 'F');
+        begin_frame(w, 'F');
         put_u32(w, (uint32_t)n);
         put_cells(w, st);
         end(w);
@@ -369,6 +375,38 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
     return ending;
 }
 
+/* What a sort may hold in memory: a part of the limit, as several may be under way. */
+static uint64_t sort_bytes(uint64_t limit_bytes) {
+    enum { PART = 16 };
+    const uint64_t least = UINT64_C(1) << 20, most = UINT64_C(64) << 20;
+    uint64_t bytes = limit_bytes ? limit_bytes / PART : most;
+    return bytes < least ? least : bytes < most ? bytes : most;
+}
+
+static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
+    return ec_sql_open(ret, w->store,
+                       &(ec_sql_options){.host = w->host,
+                                         .shown = w->shown,
+                                         .keep_going = keep_going,
+                                         .arg = w,
+                                         .sort_bytes = sort_bytes(w->limit_bytes)},
+                       err);
+}
+
+/* Whether the question's statements read the history. What is wrong with a statement is found again when it is run. */
+static int reads_history(worker *w, ec_sql *sql) {
+    const char *const statements[] = {w->first_sql, w->sql};
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        sqlite3_stmt *st = NULL;
+        const char *tail = "";
+        ea_err ignored = {0};
+        if (statements[i])
+            (void)!ec_sql_prepare(sql, statements[i], &st, &tail, &ignored);
+        sqlite3_finalize(st);
+    }
+    return ec_sql_uses_history(sql);
+}
+
 int ec_worker_main(void) {
     worker w = {.out_capacity = 2 * FLUSH_BYTES};
     ea_err err = {0};
@@ -381,16 +419,22 @@ int ec_worker_main(void) {
         return 2;
     }
     limit(&w);
-    int rc = ec_query_confine(w.store, &err);
+    int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
     if (!rc)
-        rc =
-            ec_sql_open(&sql, w.store,
-                        &(ec_sql_options){.host = w.host, .shown = w.shown, .keep_going = keep_going, .arg = &w}, &err);
-    if (!rc)
-        ending = run(&w, sql, &err);
-    else if (rc == EA_ENOMEM)
-        ending = EC_ENDED_MEMORY;
-    send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
+        rc = open_sql(&w, &sql, &err);
+    if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
+        begin_frame(&w, 'H');
+        end(&w);
+        flush(&w);
+    } else {
+        if (!rc)
+            ending = run(&w, sql, &err);
+        if (rc == EA_ENOMEM) {
+            ending = EC_ENDED_MEMORY;
+            err = (ea_err){0};
+        }
+        send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
+    }
     ec_sql_close(sql);
     free(w.question);
     free(w.out);

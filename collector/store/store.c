@@ -12,6 +12,16 @@ enum {
     STREAMS_AT_ONCE = 64, /* rows that are read before they are given out */
 };
 
+/* Where questions make temporary files (collector/query/confine.h); those have no names, so that it is empty. */
+static int make_temp_folder(const char *dir, ea_err *err) {
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/temp", dir);
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", dir) : ea_path_make_dirs(path.data, err);
+    ea_text_deinit(&path);
+    return rc;
+}
+
 int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *options, ea_err *err) {
     ec_store *s = calloc(1, sizeof *s);
     if (!s)
@@ -46,6 +56,8 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
         ea_text_init(&path);
         ea_text_printf(&path, "%s/lock", dir);
         rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", dir) : ea_path_make_dirs(s->segments, err);
+        if (!rc)
+            rc = make_temp_folder(dir, err);
         if (!rc)
             rc = ea_file_open(&s->lock, path.data, EA_OPEN_APPEND, err);
         if (!rc)

@@ -416,8 +416,8 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
         ea_text_printf(&c->out, "\"%" PRId64 ".0\"", next);
     else
         ea_text_str(&c->out, "null");
-    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 "}\n",
-                   next != INT64_MIN ? "time" : ec_rows_ending(outcome.ending), outcome.damaged);
+    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
+                   next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), outcome.damaged, outcome.behind);
     forget_columns(&p);
     ea_text_deinit(&p.cell);
     return rc;

@@ -131,6 +131,7 @@ int ec_flame(ec_call *c, ea_err *err) {
                                                    .broker = c->options->broker,
                                                    .limit_ns = c->options->limit_ns,
                                                    .limit_bytes = c->options->limit_bytes,
+                                                   .limit_temp_bytes = c->options->limit_temp_bytes,
                                                    .on_piece = on_piece,
                                                    .arg = &answer},
                             &c->canceled, &processor_ns, err);

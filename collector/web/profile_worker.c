@@ -45,6 +45,7 @@ static int send_request(int in, const ec_profile_question *q, ea_err *err) {
     ec_message_u64(&t, (uint64_t)getpid());
     ec_message_u64(&t, (uint64_t)q->limit_ns);
     ec_message_u64(&t, q->limit_bytes);
+    ec_message_u64(&t, q->limit_temp_bytes);
     ec_message_u32(&t, (uint32_t)q->format);
     ec_message_u32(&t, q->symbols != NULL);
     ec_message_string(&t, r->store);
@@ -137,7 +138,7 @@ typedef struct worker {
     ec_profile_request request;
     enum ec_profile_format format;
     int has_names;
-    uint64_t parent, limit_bytes;
+    uint64_t parent, limit_bytes, limit_temp_bytes;
     int64_t limit_ns, deadline_ns;
     int is_late;
     const char *lists[4][LIST_MAX]; /* hosts and labels of each side */
@@ -174,6 +175,7 @@ static int read_request(worker *w, ec_message *m) {
     w->parent = ec_message_get(m, 8);
     w->limit_ns = (int64_t)ec_message_get(m, 8);
     w->limit_bytes = ec_message_get(m, 8);
+    w->limit_temp_bytes = ec_message_get(m, 8);
     w->format = (enum ec_profile_format)ec_message_get(m, 4);
     w->has_names = (int)ec_message_get(m, 4);
     r->store = ec_message_get_string(m);
@@ -207,7 +209,7 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 static int make(worker *w, ea_text *out, ea_err *err) {
     ec_clerk *clerk = NULL;
     ec_profile *p = NULL;
-    int rc = ec_query_confine(w->request.store, err);
+    int rc = ec_query_confine(w->request.store, w->limit_temp_bytes, err);
     if (!rc && w->has_names)
         rc = ec_clerk_open(&clerk, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
     ec_profile_names names = {.resolve = resolve, .source = clerk};

@@ -21,7 +21,7 @@ typedef struct ec_profile_question {
     const ec_symbols_options *symbols; /* NULL: places stay places */
     ec_broker *broker;                 /* as of ec_question */
     int64_t limit_ns;
-    uint64_t limit_bytes;
+    uint64_t limit_bytes, limit_temp_bytes;
     int (*on_piece)(void *arg, const void *data, size_t len_bytes, ea_err *err); /* 0, or what ends the call */
     void *arg;
 } ec_profile_question;

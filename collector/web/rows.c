@@ -25,11 +25,6 @@ typedef struct printer {
     int rc;
 } printer;
 
-const char *ec_rows_ending(enum ec_ending ending) {
-    static const char *const NAMES[] = {"whole", "rows", "time", "memory", "canceled"};
-    return NAMES[ending];
-}
-
 void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type) {
     enum ec_look look = ec_cell_text(scratch, v, type);
     if (look == EC_LOOK_NUMBER && v->type == EC_INT && (v->i > EXACT_MAX || v->i < -EXACT_MAX))
@@ -164,10 +159,11 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
 static int finish(printer *p, const ec_outcome *outcome) {
     ea_text *out = &p->call->out;
     const ec_rows *q = p->q;
-    int is_cut = outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY;
+    int is_cut =
+        outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY || outcome->ending == EC_ENDED_TEMP;
     /* an answer without a row that is not whole is no answer: it must not be read as "there is none" */
     if (is_cut && (q->form == EC_FORM_ONE || (!p->rows && q->form == EC_FORM_ITEMS)))
-        return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s", ec_rows_ending(outcome->ending));
+        return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s", ec_ending_name(outcome->ending));
     if (q->form == EC_FORM_ONE) {
         if (!p->rows)
             return ea_fail(p->err, EA_ENOTFOUND, "there is no such thing");
@@ -183,10 +179,13 @@ static int finish(printer *p, const ec_outcome *outcome) {
             else
                 ea_text_str(out, "null");
         }
-        ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 "}\n", ec_rows_ending(outcome->ending),
-                       outcome->damaged);
-    } else if (outcome->ending != EC_ENDED_WHOLE && q->form == EC_FORM_JSONL) {
-        ea_text_printf(out, "{\"ending\":\"%s\"}\n", ec_rows_ending(outcome->ending));
+        ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
+                       ec_ending_name(outcome->ending), outcome->damaged, outcome->behind);
+    } else if (!ec_is_whole(outcome)) {
+        ea_text_printf(out,
+                       q->form == EC_FORM_JSONL ? "{\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n"
+                                                : "# not whole: ending %s; damaged %" PRIu64 "; behind %" PRIu64 "\r\n",
+                       ec_ending_name(outcome->ending), outcome->damaged, outcome->behind);
     }
     return 0;
 }

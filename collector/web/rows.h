@@ -32,7 +32,5 @@ EA_MUST_CHECK int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err);
 
 /* A cell as a JSON value: whole numbers beyond 2^53, which JavaScript cannot tell apart, as texts. */
 void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type);
-/* "whole", "rows", "time", "memory" ... */
-const char *ec_rows_ending(enum ec_ending ending);
 
 #endif

@@ -44,7 +44,8 @@ enum {
     RETRY_AFTER_S = 1,
 };
 
-static const int64_t CHECK_NS = INT64_C(1000000000); /* of an open answer's token */
+static const int64_t HISTORY_WAIT_NS = INT64_C(1000000000); /* of a question that reads the history */
+static const int64_t CHECK_NS = INT64_C(1000000000);        /* of an open answer's token */
 
 /* What server.c knows of a call. */
 typedef struct ec_sender {
@@ -519,6 +520,8 @@ int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *list
     int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
     q.shown = ec_call_shown(c);
     q.broker = c->options->broker;
+    q.wait_ns = HISTORY_WAIT_NS;
+    q.limit_temp_bytes = c->options->limit_temp_bytes;
     if (rc)
         return rc;
     ret->processor_ns = 0;

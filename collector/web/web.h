@@ -31,6 +31,7 @@ typedef struct ec_web_options {
     const struct ec_symbols_options *symbols; /* borrowed; NULL: places in profiles stay places */
     int64_t limit_ns;                         /* of one question; 0: 30 s */
     uint64_t limit_bytes;                     /* memory of one question; 0: 512 MiB */
+    uint64_t limit_temp_bytes;                /* temporary files of one question; 0: none */
     uint64_t limit_all_bytes;                 /* memory of all questions at a time; 0: four times that of one */
     uint64_t questions_of_one; /* that are answered at a time of one caller (a token, else an address); 0: 2 */
     int64_t unread_ns; /* an answer of which its reader takes less than 16 KiB a second for so long ends; 0: 10 s */

@@ -2,10 +2,14 @@
 meanwhile loses nothing; damaged batches cost only themselves; hostile SQL is refused or bounded.
 """
 # sanitizers: asan-ubsan
+import collections
+import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
+import sqlite3
 import subprocess
 
 import harness
@@ -98,11 +102,11 @@ def check_limits(env, checks, store):
     for sql in (BOMB.format("json_group_array(x)"),
                 "WITH t AS MATERIALIZED (SELECT a.fields || b.fields AS x FROM events a, events b) SELECT max(x) FROM t ORDER BY 1",
                 BOMB.format("x") + " GROUP BY x ORDER BY random()"):
-        done = ask(env, store, sql, "--memory", "48MiB", "--time-limit", "300s")
-        checks.that(done.returncode == LIMIT and "memory limit of 48 MiB" in done.stderr or "too big" in done.stderr,
+        done = ask(env, store, sql, "--memory", "48MiB", "--temp", "64MiB", "--time-limit", "300s")
+        checks.that(done.returncode == LIMIT and ("memory limit of 48 MiB" in done.stderr or "temporary files: 64 MiB" in done.stderr) or "too big" in done.stderr,
                     f"{sql}: {done.returncode} {done.stderr}")
     done = ask(env, store, "SELECT name FROM events", "--rows", 1000)
-    checks.equal((done.returncode, len(done.stdout.splitlines()), "limit of 1000 rows" in done.stderr), (LIMIT, 1000, True), "rows")
+    checks.equal((done.returncode, len(done.stdout.splitlines()), "limit of 1000 rows" in done.stderr), (LIMIT, 1001, True), "rows, and a mark")
     done = ask(env, store, "SELECT name FROM events LIMIT 1000", "--rows", 1000)
     checks.equal((done.returncode, len(done.stdout.splitlines())), (0, 1000), f"as many rows as allowed: {done.stderr}")
     done = ask(env, store, BOMB.format("x"), "--rows", 10, "--format", "json")
@@ -111,6 +115,108 @@ def check_limits(env, checks, store):
     for sql in ("SELECT pid, tid FROM events_by('pid', 'tid')", CROSS.replace("events a", "events_by('pid') a")):
         done = ask(env, store, sql, "--time-limit", "1ms")
         checks.equal(done.returncode, LIMIT, f"{sql}: hardly any time: {done.stderr}")
+
+
+def judged(done):
+    """How a query ended, as it says in its answer, its exit code and its words."""
+    answer = json.loads(done.stdout)
+    ended = answer["ended"]
+    word = {"whole": "", "memory": "memory limit", "temp": "limit of temporary files"}[ended]
+    is_told = word in done.stderr and done.returncode == (0 if ended == "whole" else LIMIT)
+    return ended if is_told and not answer["damaged_batches"] and "damaged" not in done.stderr else f"{ended} with {done.returncode}: {done.stderr}"
+
+
+def check_memory(env, checks):
+    """Whatever the memory: an answer is right, or it ended and says why. Sound batches are never called damaged."""
+    trace = env.folder / "firehose.etl"
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "firehose", "--duration-ms", 12, "--out", trace])
+    names = collections.Counter()
+    for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", trace]).stdout.splitlines():
+        names[json.loads(line)["name"]] += 1
+    collector = env.new_collector("memory").start()
+    env.replay([trace], collector, agent=OTHER, spool=env.folder / "spool-memory")
+    collector.stop()
+    counts = "SELECT name, count(*) AS n FROM events GROUP BY name"
+    order = "SELECT count(*) AS n FROM (SELECT name, row_number() OVER (ORDER BY clock, name) AS r FROM events) WHERE r > 0"
+    endings = collections.Counter()
+    for memory in ("4MiB", "14MiB", "17MiB", "20MiB", "24MiB", "32MiB", "1GiB"):
+        done = ask(env, collector.store, counts, "--memory", memory, "--format", "json")
+        endings[judged(done)] += 1
+        got = {row["name"]: row["n"] for row in json.loads(done.stdout)["rows"]}
+        checks.that(judged(done) == "memory" and not got or got == names, f"{memory}: {judged(done)}: {got} of {dict(names)}")
+        done = ask(env, collector.store, order, "--memory", memory, "--format", "json")
+        endings[judged(done)] += 1
+        checks.that(judged(done) == "memory" or json.loads(done.stdout)["rows"] == [{"n": sum(names.values())}], f"order, {memory}: {done.stdout}")
+    checks.that(set(endings) == {"whole", "memory"} and min(endings.values()) >= 2, f"some are right and some end: {endings}")
+    done = ask(env, collector.store, counts, "--memory", "24MiB", "--format", "json")
+    checks.equal(judged(done), "whole", "more rows than memory holds are sorted in files")
+    done = ask(env, collector.store, counts, "--memory", "24MiB", "--temp", "1MiB", "--format", "json")
+    checks.equal(judged(done), "temp", "files that are too small for the sort")
+    checks.equal(list((collector.store / "temp").iterdir()), [], "temporary files that have a name")
+    for form, mark in (("jsonl", '{"ended":"rows","damaged_batches":0,"behind_batches":0}'), ("csv", "# not whole: ended rows"),
+                       ("table", "# not whole: ended rows")):
+        done = ask(env, collector.store, "SELECT cpu FROM events", "--rows", 3, "--format", form)
+        checks.that(done.returncode == LIMIT and done.stdout.splitlines()[-1].startswith(mark), f"{form}: a part says that it is one: {done.stdout}")
+        done = ask(env, collector.store, "SELECT cpu FROM events LIMIT 3", "--format", form)
+        checks.that(done.returncode == 0 and mark[:8] not in done.stdout, f"{form}: a whole answer has no mark: {done.stdout}")
+
+
+# statements that read the history: each by its table or column alone
+OF_HISTORY = [
+    "SELECT pid, image_name, begin FROM processes ORDER BY 1, 3",
+    "SELECT image, count(*) AS n FROM thread_times GROUP BY 1 ORDER BY 1",
+    "SELECT image, file, sum(count) AS n FROM disk_times GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT image, file, sum(count) AS n FROM file_times GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT module, sum(count) AS n FROM interrupt_times GROUP BY 1 ORDER BY 1",
+    "SELECT image, name, sum(count) AS n FROM stacks GROUP BY 1, 2 ORDER BY 1, 2",
+    'SELECT FileObject_name AS x, count(*) AS n FROM "DiskIo/Read" GROUP BY 1 ORDER BY 1',
+    'SELECT hex(stack_hash) AS x, count(*) AS n FROM "PerfInfo/SampleProf" GROUP BY 1 ORDER BY 1',
+    "SELECT process_at(host, stream, pid, time) AS x, count(*) AS n FROM events GROUP BY 1 ORDER BY 1",
+    "SELECT thread_at(host, stream, tid, time) AS x, count(*) AS n FROM events GROUP BY 1 ORDER BY 1",
+    "SELECT FileObject_name AS x, count AS n FROM \"DiskIo/Read_by\"('FileObject_name') ORDER BY 1",
+]
+
+
+def forget_history(store):
+    for path in store.glob("state.db*"):
+        path.unlink()
+
+
+def check_history(env, checks):
+    """What reads the history waits for it, whichever table it is; what the history lacks is said in each format."""
+    trace = env.folder / "history.etl"
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "stacks", "--duration-ms", 200, "--out", trace])
+    collector = env.new_collector("history").start()
+    env.replay([trace], collector, agent=OTHER, spool=env.folder / "spool-history")
+    collector.stop()
+    store = collector.store
+    whole = {sql: ask(env, store, sql) for sql in OF_HISTORY}
+    checks.that(all(done.returncode == 0 for done in whole.values()), f"questions of the history: {[d.stderr for d in whole.values()]}")
+    named = sum(row.get("image", row.get("x")) not in (None, "") for done in whole.values() for row in map(json.loads, done.stdout.splitlines()))
+    checks.that(named > 10, f"only {named} rows with a name out of the history")
+    for sql, want in whole.items():
+        forget_history(store)
+        done = ask(env, store, sql)
+        checks.equal((done.returncode, done.stderr, done.stdout), (0, "", want.stdout), f"{sql}: on a store without a history")
+    forget_history(store)
+    done = ask(env, store, "SELECT count(*) AS n FROM events")
+    checks.that(done.returncode == 0 and not list(store.glob("state.db")), "events alone need no history")
+    ask(env, store, OF_HISTORY[0])
+    with sqlite3.connect(store / "state.db") as db:
+        db.execute("DELETE FROM processes")
+        db.execute("UPDATE streams SET position = 1, batch_count = 0")
+    with open(store / "state.lock", "r+b") as lock:  # somebody else folds
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for form, mark in (("json", '"behind_batches": '), ("jsonl", '{"ended":"whole","damaged_batches":0,"behind_batches":'),
+                           ("csv", "# not whole: ended whole; damaged batches 0; batches that the history lacks "),
+                           ("table", "# not whole: ended whole; damaged batches 0; batches that the history lacks ")):
+            done = ask(env, store, OF_HISTORY[1], "--wait", "0s", "--format", form)
+            last = done.stdout.splitlines()[-1]
+            number = int(re.match(r"\d+", last.partition(mark)[2] or "0").group())
+            checks.that(done.returncode == 0 and number > 0 and f"{number} stored batches are not in the history yet" in done.stderr,
+                        f"{form}: a history that is behind: {last} {done.stderr}")
+        done = ask(env, store, "SELECT count(*) AS n FROM events", "--wait", "0s")
+        checks.equal(done.stderr, "", "what does not read the history hears nothing of it")
 
 
 def check_hostile(env, checks, store):
@@ -185,7 +291,8 @@ def check_damage(env, checks, collector):
                      f"{sql}: one of {len(rows)} batches is damaged: {done.stderr}")
         checks.that(f"batch {victim['batch']}" in done.stderr, f"the damaged batch is named: {done.stderr}")
     done = ask(env, collector.store, f"SELECT count(*) AS n FROM events WHERE batch <> {victim['batch']}", "--host", TRACE)
-    checks.equal(json.loads(done.stdout)["n"], whole - victim["events"], "the others")
+    row, mark = map(json.loads, done.stdout.splitlines())
+    checks.equal((done.returncode, row["n"], mark["damaged_batches"]), (3, whole - victim["events"], 1), "the others, and a mark")
     done = ask(env, collector.store, f"SELECT count(*) AS n FROM events WHERE batch < {victim['batch']}", "--host", TRACE)
     checks.equal((done.returncode, json.loads(done.stdout)["n"]), (0, sum(r["events"] for r in rows if r["batch"] < victim["batch"])),
                  f"who does not touch it hears nothing of it: {done.stderr}")
@@ -196,10 +303,12 @@ def test(env, checks, arguments):
     collector = env.new_collector().start()
     env.replay(traces.paths(TRACE, env.build), collector, agent=TRACE, spool=env.folder / f"spool-{TRACE}")
     check_limits(env, checks, collector.store)
+    check_memory(env, checks)
     check_hostile(env, checks, collector.store)
     check_cancel(env, checks, collector.store)
     check_harmless(env, checks, collector)
     collector.stop()
+    check_history(env, checks)
     check_damage(env, checks, collector)
 
 

@@ -39,6 +39,7 @@ export function Notice({ state, empty }) {
   if (state.loading && !state.data) return <p class="notice" role="status">asking the collector …</p>;
   const parts = []; // an answer that is not whole says nothing of what is missing in it
   if (state.data?.damaged) parts.push(`${state.data.damaged} stored batches are damaged and were left out`);
+  if (state.data?.behind) parts.push(`${state.data.behind} stored batches are not in the history yet`);
   if (state.data?.ending && !['whole', 'rows'].includes(state.data.ending)) parts.push(`incomplete: the question ended at its limit of ${state.data.ending}`);
   if (parts.length) return <p class="notice bad" role="alert">{parts.join('; ')}</p>;
   return state.data?.items && !state.data.items.length ? <p class="notice">{empty ?? 'nothing was found'}</p> : null;
