@@ -37,6 +37,7 @@ int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op) {
     case EC_STACK:
     case EC_STACK_HASH:
     case EC_COUNTERS:
+    case EC_DECODED:
     case EC_PAYLOAD:
     case EC_ACTIVITY_ID:
     case EC_RELATED_ACTIVITY_ID:

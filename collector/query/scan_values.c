@@ -318,6 +318,24 @@ static void set_string(const char *text, ec_value *ret) {
     *ret = (ec_value){.type = EC_TEXT, .data = text, .len_bytes = strlen(text)};
 }
 
+/* How much of the event its class explains, as the agent counts it: decode_whole, decode_partial, decode_unknown. */
+static int decoded(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
+    const ea_class *c = s->block.c;
+    ea_column column;
+    size_t used;
+    if (c->unfolded || c->status == EA_CLASS_UNKNOWN) { /* a plug-in's values are whole */
+        set_string(c->unfolded ? "whole" : "unknown", ret);
+        return 0;
+    }
+    int rc = ea_batch_payloads(s->view, s->block.group, &column, err);
+    if (rc)
+        return rc;
+    ea_slice payload = ea_column_row(&column, row);
+    size_t whole = ea_class_places(c, payload.data, payload.len_bytes, NULL, &used);
+    set_string(ea_class_is_whole(c, whole, used, payload.len_bytes) ? "whole" : "partial", ret);
+    return 0;
+}
+
 static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_err *err) {
     const ec_block *b = &s->block;
     uint32_t event = b->rows[row];
@@ -365,6 +383,8 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
         return stack_hash(s, event, ret, err);
     case EC_COUNTERS:
         return counters(s, row, ret, err);
+    case EC_DECODED:
+        return decoded(s, row, ret, err);
     case EC_PAYLOAD: {
         rc = ea_batch_payloads(s->view, b->group, &column, err);
         if (rc)

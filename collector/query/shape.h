@@ -37,6 +37,7 @@
     X(STACK, "stack", TEXT, 1, 1)                   /* a JSON array */                                                 \
     X(STACK_HASH, "stack_hash", HEX, 1, 1)          /* of the joined stack: links.h */                                 \
     X(COUNTERS, "counters", TEXT, 1, 1)             /* a JSON object, an array without names */                        \
+    X(DECODED, "decoded", TEXT, 1, 1)               /* whole, partial, unknown */                                      \
     X(PAYLOAD, "payload", BLOB, 1, 1)
 // clang-format on
 

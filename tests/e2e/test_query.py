@@ -3,6 +3,8 @@ hands down to the scan (host, class, time, pid, fields, dictionaries) and what i
 """
 import collections
 import json
+import struct
+import uuid
 
 import harness
 import traces
@@ -185,6 +187,55 @@ def same(got, expected, ordered):
     return sorted(got, key=key) == sorted(expected, key=key)
 
 
+KERNEL_PROCESS = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716"
+
+
+def misfits(env, path):
+    """The trace with some of its records changed, and what each is then: (raw time, (id, version), decoded) of each record of the provider."""
+    data, at, number, want = bytearray(traces.paths("kernel-process-provider", env.build)[0].read_bytes()), 0, 0, []
+    while at < len(data):
+        size = struct.unpack_from("<I", data, at)[0]
+        record = at + 72
+        while record + 80 <= at + size:
+            length, = struct.unpack_from("<H", data, record)
+            if length < 32 or record + length > at + size:
+                break
+            if data[record + 24:record + 40] == uuid.UUID(KERNEL_PROCESS).bytes_le:
+                number += 1
+                decoded = "whole"
+                if number % 50 == 0:  # a version that nobody knows
+                    data[record + 42], decoded = 200, "partial"
+                elif number % 77 == 0:  # an event that nobody knows
+                    struct.pack_into("<H", data, record + 40, 60000)
+                    decoded = "unknown"
+                elif data[record + 40] == 8 and number % 7 == 0 and length % 8 in (0, 4, 5, 6, 7):  # a payload that ends early
+                    struct.pack_into("<H", data, record, length - 3)
+                    decoded = "partial"
+                want.append((struct.unpack_from("<q", data, record + 16)[0], struct.unpack_from("<HB", data, record + 40), decoded))
+            record += (length + 7) & ~7
+        at += size
+    path.write_bytes(data)
+    return want
+
+
+def query(collector, sql):
+    return json.loads(collector.ask("query", "--format", "json", "--host", "misfits", sql))["rows"]
+
+
+def test_decoded(env, collector, checks):
+    """Events that are decoded in part or not at all are rows, and as many as the agent counted."""
+    want = misfits(env, env.folder / "misfits.etl")
+    env.replay([env.folder / "misfits.etl"], collector, agent="misfits")
+    rows = query(collector, f"SELECT clock, id, version, decoded FROM events WHERE provider = '{KERNEL_PROCESS}'")
+    checks.equal(collections.Counter((row["clock"], (row["id"], row["version"]), row["decoded"]) for row in rows), collections.Counter(want), "how events are decoded")
+    checks.that({decoded for _, _, decoded in want} == {"whole", "partial", "unknown"}, "the trace has events of each kind")
+    of_class = query(collector, "SELECT count(*) AS n FROM \"CpuPriorityChange\" WHERE decoded = 'partial'")
+    checks.equal(of_class[0]["n"], sum(key[0] == 8 and decoded == "partial" for _, key, decoded in want), "in a class's table")
+    counts = {c["name"]: c["value"] for c in collector.ask_json("ledger", "--host", "misfits")["streams"][0]["counters"] if not c["family"]}
+    all_rows = query(collector, "SELECT decoded, count(*) AS n FROM events GROUP BY 1")
+    checks.equal({row["decoded"]: row["n"] for row in all_rows}, {decoded: counts[f"decode_{decoded}"] for decoded in ("whole", "partial", "unknown")}, "the agent's counters")
+
+
 def test_order(collector, checks):
     """What an index gives in order is as SQLite sorts it (+column hides the column from the index)."""
     for column in ("begin", "segment"):
@@ -197,7 +248,7 @@ def test_order(collector, checks):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(agents=TRACES)
+    env.make_certificates(agents=[*TRACES, "misfits"])
     collector = env.new_collector().start()
     for name in TRACES:
         env.replay(traces.paths(name, env.build), collector, agent=name, spool=env.folder / f"spool-{name}")
@@ -220,6 +271,7 @@ def test(env, checks, arguments):
                         f"{name}: {title}: {sql}\n  got      {str(got)[:600]}\n  expected {str(expected)[:600]}")
             asked[title] += 1
     test_order(collector, checks)
+    test_decoded(env, collector, checks)
     checks.that(sum(n == len(TRACES) for n in asked.values()) >= 50, f"{len(asked)} queries were asked, {dict(asked)}")
     collector.stop()
 

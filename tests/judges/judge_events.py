@@ -30,6 +30,9 @@ def judge_headers(world):
                 for stream in host.streams for batch, position, record in placed(host, stream) if batch % portion == 0]
         got = world.sql(f"SELECT {', '.join(columns)} FROM events WHERE host = '{name}' AND batch % {portion} = 0")
         world.same("table events", name, [tuple(row[key] for key in columns) for row in got], want)
+        want = [(stream, batch, position) for stream in host.streams for batch, position, record in placed(host, stream) if "_tail" in record["fields"]]
+        got = world.sql(f"SELECT stream, batch, position FROM events WHERE host = '{name}' AND decoded <> 'whole'")
+        world.same("table events", f"{name}, not decoded whole", [tuple(row.values()) for row in got], want)
         batches = {batch.number for found in host.streams.values() for batch in found}
         for batch in sorted(batches)[1:4:PORTION]:
             want = [(stream, position, json.dumps(record["fields"], sort_keys=True)) for stream in host.streams
