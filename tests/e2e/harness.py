@@ -162,7 +162,7 @@ class Environment:
             return [*command[:2], "--wait", PATIENCE, *command[2:]]
         if command[1] in ASK_HISTORY_SHORTLY and "--store" in command:
             store = command[command.index("--store") + 1]
-            subprocess.run([command[0], "query", "--wait", PATIENCE, "--store", store, "SELECT 1"], stdin=subprocess.DEVNULL,
+            subprocess.run([command[0], "query", "--wait", PATIENCE, "--store", store, "SELECT count(*) FROM processes"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         return command
 

@@ -11,9 +11,11 @@ import re
 import signal
 import sqlite3
 import subprocess
+import time
 
 import harness
 import traces
+import web_world
 
 TRACE, OTHER = "shutdown-win10", "kernel-process-provider"
 BOMB = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {} FROM n"
@@ -126,21 +128,46 @@ def judged(done):
     return ended if is_told and not answer["damaged_batches"] and "damaged" not in done.stderr else f"{ended} with {done.returncode}: {done.stderr}"
 
 
+def store_firehose(env, name, duration_ms):
+    """A store with the events of a generated trace, and how many the trace has of each name."""
+    trace = env.folder / f"{name}.etl"
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "firehose", "--duration-ms", duration_ms, "--out", trace])
+    with subprocess.Popen([env.agent, "dump", "--format", "csv", "--fields", "name", "--no-names", trace], stdout=subprocess.PIPE, text=True) as dump:
+        names = collections.Counter(line.strip() for line in dump.stdout)
+    names.pop("name")
+    collector = env.new_collector(name).start()
+    env.replay([trace], collector, agent=OTHER, spool=env.folder / f"spool-{name}")
+    collector.stop()
+    return collector, names
+
+
+COUNTS = "SELECT name, count(*) AS n FROM events GROUP BY name"
+
+
+def check_many(env, checks):
+    """24 million events, which no memory limit here holds: GROUP BY is right, or ended with its true reason."""
+    collector, names = store_firehose(env, "many", 1400)
+    checks.that(sum(names.values()) > 24e6, f"only {sum(names.values())} events")
+    endings = collections.Counter()
+    for options in (["--memory", "12MiB"], *(["--memory", f"{n}MiB"] for n in (16, 24, 48, 128, 512, 1024, 2048)), ["--memory", "64MiB", "--temp", "64MiB"]):
+        begin = time.monotonic()
+        done = ask(env, collector.store, COUNTS, *options, "--time-limit", "600s", "--format", "json")
+        ending = judged(done)
+        print(f"{sum(names.values())} events, {' '.join(options)}: {ending}, {time.monotonic() - begin:.1f} s", flush=True)
+        endings[ending] += 1
+        got = {row["name"]: row["n"] for row in json.loads(done.stdout)["rows"]}
+        checks.that(got == names if ending == "whole" else ending in ("memory", "temp") and not got, f"{options}: {ending}: {got} of {dict(names)}")
+    checks.that(endings["whole"] >= 4 and endings["temp"] == 1, f"most are right: {endings}")
+
+
 def check_memory(env, checks):
     """Whatever the memory: an answer is right, or it ended and says why. Sound batches are never called damaged."""
-    trace = env.folder / "firehose.etl"
-    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "firehose", "--duration-ms", 12, "--out", trace])
-    names = collections.Counter()
-    for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", trace]).stdout.splitlines():
-        names[json.loads(line)["name"]] += 1
-    collector = env.new_collector("memory").start()
-    env.replay([trace], collector, agent=OTHER, spool=env.folder / "spool-memory")
-    collector.stop()
-    counts = "SELECT name, count(*) AS n FROM events GROUP BY name"
+    collector, names = store_firehose(env, "memory", 12)
+    check_web_memory(env, checks, collector, names)
     order = "SELECT count(*) AS n FROM (SELECT name, row_number() OVER (ORDER BY clock, name) AS r FROM events) WHERE r > 0"
     endings = collections.Counter()
     for memory in ("4MiB", "14MiB", "17MiB", "20MiB", "24MiB", "32MiB", "1GiB"):
-        done = ask(env, collector.store, counts, "--memory", memory, "--format", "json")
+        done = ask(env, collector.store, COUNTS, "--memory", memory, "--format", "json")
         endings[judged(done)] += 1
         got = {row["name"]: row["n"] for row in json.loads(done.stdout)["rows"]}
         checks.that(judged(done) == "memory" and not got or got == names, f"{memory}: {judged(done)}: {got} of {dict(names)}")
@@ -148,9 +175,9 @@ def check_memory(env, checks):
         endings[judged(done)] += 1
         checks.that(judged(done) == "memory" or json.loads(done.stdout)["rows"] == [{"n": sum(names.values())}], f"order, {memory}: {done.stdout}")
     checks.that(set(endings) == {"whole", "memory"} and min(endings.values()) >= 2, f"some are right and some end: {endings}")
-    done = ask(env, collector.store, counts, "--memory", "24MiB", "--format", "json")
+    done = ask(env, collector.store, COUNTS, "--memory", "24MiB", "--format", "json")
     checks.equal(judged(done), "whole", "more rows than memory holds are sorted in files")
-    done = ask(env, collector.store, counts, "--memory", "24MiB", "--temp", "1MiB", "--format", "json")
+    done = ask(env, collector.store, COUNTS, "--memory", "24MiB", "--temp", "1MiB", "--format", "json")
     checks.equal(judged(done), "temp", "files that are too small for the sort")
     checks.equal(list((collector.store / "temp").iterdir()), [], "temporary files that have a name")
     for form, mark in (("jsonl", '{"ended":"rows","damaged_batches":0,"behind_batches":0}'), ("csv", "# not whole: ended rows"),
@@ -159,6 +186,25 @@ def check_memory(env, checks):
         checks.that(done.returncode == LIMIT and done.stdout.splitlines()[-1].startswith(mark), f"{form}: a part says that it is one: {done.stdout}")
         done = ask(env, collector.store, "SELECT cpu FROM events LIMIT 3", "--format", form)
         checks.that(done.returncode == 0 and mark[:8] not in done.stdout, f"{form}: a whole answer has no mark: {done.stdout}")
+
+
+def check_web_memory(env, checks, collector, names):
+    """The same over HTTP: the daemon's questions sort in files, too, and their limit is an ending of its own in each form."""
+    for temp, ending in (("64MiB", "whole"), ("1MiB", "temp")):
+        collector.extra = ["--web", "127.0.0.1:0", "--web-memory", "24MiB", "--web-temp", temp]
+        collector.start()
+        web = web_world.Web(collector)
+        for form in ("json", "jsonl", "csv"):
+            status, _, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": COUNTS, "format": form}), {"Content-Type": "application/json"})
+            what = f"{form}, temporary files of {temp}: {status} {text[-300:]}"
+            if form == "json":
+                answer = json.loads(text)
+                checks.equal((status, answer["ending"], answer["damaged"], dict(answer["rows"])), (200, ending, 0, dict(names) if ending == "whole" else {}), what)
+            elif ending == "whole":
+                checks.that(status == 200 and len(text.splitlines()) == len(names) + (form == "csv") and "ending" not in text, what)
+            else:
+                checks.that(status == 200 and text.splitlines()[-1].startswith({"jsonl": '{"ending":"temp",', "csv": "# not whole: ending temp;"}[form]), what)
+        collector.stop()
 
 
 # statements that read the history: each by its table or column alone
@@ -217,6 +263,17 @@ def check_history(env, checks):
                         f"{form}: a history that is behind: {last} {done.stderr}")
         done = ask(env, store, "SELECT count(*) AS n FROM events", "--wait", "0s")
         checks.equal(done.stderr, "", "what does not read the history hears nothing of it")
+        collector.extra = ["--web", "127.0.0.1:0"]
+        collector.start()
+        web = web_world.Web(collector)
+        answer, other = web.sql(OF_HISTORY[1]), web.sql("SELECT count(*) FROM events")
+        checks.that(answer["behind"] > 0 and answer["ending"] == "whole" and other["behind"] == 0, f"a history that is behind, over HTTP: {answer} {other}")
+        for form, mark in (("jsonl", '{"ending":"whole","damaged":0,"behind":'), ("csv", "# not whole: ending whole; damaged 0; behind ")):
+            _, _, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": OF_HISTORY[1], "format": form}), {"Content-Type": "application/json"})
+            checks.that(text.splitlines()[-1].startswith(f"{mark}{answer['behind']}"), f"{form}: a history that is behind, over HTTP: {text[-300:]}")
+    harness.wait_until(lambda: web.sql(OF_HISTORY[1])["behind"] == 0, "the history", 60)
+    checks.equal(web.sql(OF_HISTORY[1])["rows"], [[row["image"], row["n"]] for row in map(json.loads, whole[OF_HISTORY[1]].stdout.splitlines())], "the history again")
+    collector.stop()
 
 
 def check_hostile(env, checks, store):
@@ -304,6 +361,8 @@ def test(env, checks, arguments):
     env.replay(traces.paths(TRACE, env.build), collector, agent=TRACE, spool=env.folder / f"spool-{TRACE}")
     check_limits(env, checks, collector.store)
     check_memory(env, checks)
+    if arguments.soak:
+        check_many(env, checks)
     check_hostile(env, checks, collector.store)
     check_cancel(env, checks, collector.store)
     check_harmless(env, checks, collector)
