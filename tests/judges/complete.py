@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Sees that every answer of the product has a judge: what the sources name is compared with answers.tsv, and answers.tsv with the judges.
 
-The table's columns are the answer, the judge (a function of the judges' files; `-`: none) and, where there is none or it does not
+The table's columns are the answer, the judge (a function of the judges' files, or of an end-to-end test that compares the answer of its
+own machines with independent arithmetic: `test_joins.check_ipc`; `-`: none) and, where there is none or it does not
 judge all, the reason. An answer that ends with `*` stands for all that begin so: its judge takes whatever the product names. Part of tests/lint.sh; prints what is missing, exits 1 when there is any.
 """
 import pathlib
@@ -96,6 +97,13 @@ def judges():
     return {name for path in FOLDER.glob("judge_*.py") for name in re.findall(r"^def (judge_\w+)\(", path.read_text(encoding="utf-8"), re.M)}
 
 
+def is_check(judge):
+    """Whether it is a function of an end-to-end test."""
+    name, _, function = judge.partition(".")
+    path = SOURCE / "tests" / "e2e" / f"{name}.py"
+    return bool(function) and path.exists() and f"\ndef {function}(" in path.read_text(encoding="utf-8")
+
+
 def problems():
     table, answers, known = rows(), named(), judges()
     families = [answer[:-1] for answer in table if answer.endswith("*")]
@@ -106,8 +114,8 @@ def problems():
         if not answer.endswith("*") or not any(name.startswith(answer[:-1]) for name in answers):
             yield f"{answer}: the row in tests/judges/answers.tsv is about nothing that the sources name"
     for answer, (judge, reason) in table.items():
-        if judge and judge not in known:
-            yield f"{answer}: there is no function {judge} in tests/judges/judge_*.py"
+        if judge and judge not in known and not is_check(judge):
+            yield f"{answer}: there is no function {judge} in tests/judges/judge_*.py, nor in tests/e2e"
         if not judge and not reason:
             yield f"{answer}: has neither a judge nor a reason"
     for judge in sorted(known - {judge for judge, _ in table.values()}):

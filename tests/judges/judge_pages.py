@@ -1,11 +1,13 @@
 """Judges of the dashboard: what a browser shows on its pages, cell by cell, against the naive rows, written as the pages write them."""
 import collections
+import decimal
 import json
 import subprocess
 import urllib.parse
 
 import judge_activity
 import judge_events
+import judge_profile
 import judge_state
 import judge_store
 import naive_activity
@@ -20,8 +22,8 @@ SCRIPT = test_dashboard.BROWSER / "read.mjs"
 # ---- as the pages write ----
 
 def rounded(value):
-    """As JavaScript's toFixed(1), half up: the numbers are small, and exact in tenths or not near a half."""
-    return f"{value:.1f}"
+    """As JavaScript's toFixed(1): the number itself, half up."""
+    return str(decimal.Decimal(value).quantize(decimal.Decimal("0.1"), decimal.ROUND_HALF_UP))
 
 
 def count(n):
@@ -91,18 +93,24 @@ def judge_pages(world):
     wrong = next((other for other in ("holed", "made-losses") if other in world.hosts), name)
     klass = max((n, text) for text, n in collections.Counter(record["name"] for record in host.records).items() if text and n * len(host.streams) <= 100)[1]
     sql = f"SELECT name, count FROM events_by('name') WHERE host = '{name}' ORDER BY count DESC, name"
+    profiled = next((other for other in ("made-reused", *world.hosts) if other in world.hosts and judge_activity.whole(world.hosts[other])
+                     and judge_profile.sampled(world.hosts[other])[0]), None)
     pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
              "ledger": {"url": link(world, page="ledger", host=wrong)},
              "events": {"url": link(world, page="events", host=name, **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
+    if profiled:
+        pages["profile"] = {"url": link(world, page="profile", host=profiled, weight="samples")}
     found = read(world, pages)
     fleet_page(world, found["fleet"])
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
     ledger_page(world, found["ledger"], wrong)
     security_pages(world, found, host)
+    if profiled:
+        profile_page(world, found["profile"], world.hosts[profiled])
     want = [(name, moment(record["time"]), str(record["cpu"])) for record in host.records if record["name"] == klass] * len(host.streams)
     world.same("panel Events: Events", name, columns(found["events"], "Events", "host", "time", "cpu"), want)
     names = collections.Counter(record["name"] for record in host.records)
@@ -191,6 +199,19 @@ def ledger_page(world, page, name):
     world.same("panel Ledger: Blind periods", name, columns(page, "Blind periods", "Cause", "Batches", "Events"), want)
     for label, want in counters.items():
         world.same("panel Ledger: Counters of", name, columns(page, label, "Counter", "Value"), want)
+
+
+def profile_page(world, page, host):
+    """The 50 places and modules with the most samples; of equal ones any may be the last."""
+    _, ran, places = judge_profile.sampled(host)
+    total = sum(ran.values())
+    for panel, title, of in (("Functions", "Function or place", places), ("Modules", "Module", ran)):
+        got = columns(page, panel, "Self", "Share", title)
+        most = sorted(of.values(), reverse=True)[:50]
+        most += [0] * (len(got) - len(most))  # what calls and does not run itself
+        world.same(f"panel Profile: {panel}", host.name, [row[0] for row in got], [count(n * len(host.streams)) for n in most], ordered=True)
+        mine = [of[name if name in of else name.lower()] for _, _, name in got]
+        world.same(f"panel Profile: {panel}", host.name, got, [(count(n * len(host.streams)), rounded(100 * n / total) + " %", row[2]) for n, row in zip(mine, got)])
 
 
 def security_pages(world, found, host):

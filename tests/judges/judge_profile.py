@@ -25,17 +25,20 @@ def joined(host):
 
 @functools.cache
 def sampled(host):
-    """(samples by program, samples by the module that ran)"""
+    """Samples by program, by the module that ran, and by the place in it."""
     whose, modules = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records)
-    programs, places = collections.Counter(), collections.Counter()
+    programs, ran, places = collections.Counter(), collections.Counter(), collections.Counter()
     for event, record, addresses in joined(host):
         if record["name"] != "PerfInfo/SampleProf":
             continue
         instance, pid = whose.thread(event.tid, record)
         programs["Idle" if pid == 0 else image(host, instance) or "?"] += record["fields"]["Count"]
         address = addresses[0] if addresses else int(record["fields"]["InstructionPointer"], 0)
-        places[modules.find(pid, address, event.clock)[0].lower()] += record["fields"]["Count"]
-    return programs, places
+        name, method = modules.find(pid, address, event.clock)
+        ran[name.lower()] += record["fields"]["Count"]
+        there = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1] and (row[2] or 0) <= event.clock and (row[3] is None or event.clock < row[3])]
+        places[f"{there[0][4]}+{address - there[0][0]:#x}" if there and not method else method or "?"] += record["fields"]["Count"]
+    return programs, ran, places
 
 
 def times(counter, n):
@@ -53,7 +56,7 @@ def judge_profiles(world):
         for row in world.sql(f"SELECT name, tid, count, frames FROM stacks WHERE host = '{name}'"):
             got[row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in json.loads(row["frames"]))] += row["count"]
         world.same("table stacks", name, got, times(want, runs))
-        programs, places = sampled(host)
+        programs, ran, _ = sampled(host)
         if not programs:
             continue
         told = world.web.get("profile", host=name, weight="samples")
@@ -66,4 +69,4 @@ def judge_profiles(world):
         for row in told["top_modules"]:
             if row["self"]:
                 got[told["modules"][row["module"]]["name"].lower()] += row["self"]
-        world.same("route /api/v1/profile", name, got, times(places, runs))
+        world.same("route /api/v1/profile", name, got, times(ran, runs))

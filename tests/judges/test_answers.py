@@ -21,7 +21,8 @@ Each row is an answer of the product: a table of SQL, a route of the API, a name
 a part of what `etwcollector ledger` and `etwcollector doctor` print. Its judge works the same rows out with naive Python from exported records
 and the stored batches (`tests/judges`), and `tests/judges/test_answers.py` compares them in each run of the tests. This page is written by
 `tests/judges/test_answers.py --build build/dev --write`; a test compares its answers and judges, and the linter (`tests/judges/complete.py`) those with
-the sources. An answer without a judge has its reason here.
+the sources. A judge with a dot is a function of an end-to-end test in
+`tests/e2e`, which compares the answer on machines of its own. An answer without a judge has its reason here.
 
 The machines: real traces of `tests/traces.tsv` (`real-...`), generated ones of `tests/judges/machines` (`made-...`: numbers of processes and threads
 that come again at once; losses in the middle; IPv6; DiskIo without FileIo; a clock that counts cycles), and a store in which two names have the
@@ -37,7 +38,7 @@ def document(tables, counts):
     lines = []
     for answer, (judge, reason) in sorted(tables.items()):
         machines, rows, wrong = counts.get(answer, (set(), 0, 0))
-        told = (f"{len(machines)}", f"{rows}", f"{wrong}") if judge else ("", "", f"not judged: {reason}")
+        told = ("", "", "in its own test") if judge and "." in judge else (f"{len(machines)}", f"{rows}", f"{wrong}") if judge else ("", "", f"not judged: {reason}")
         lines.append(f"| {answer} | {judge or '–'} | {' | '.join(told)} |".replace("|  |", "| |"))
     return HEAD + "\n".join(lines) + "\n"
 
@@ -58,7 +59,7 @@ def check_judged(checks, arguments, tables, worlds):
             into[1] += rows
             into[2] += wrong
     checks.equal(sorted(set(counts) - {a for a, (judge, _) in tables.items() if judge}), [], "answers that are judged and have no judge in answers.tsv")
-    checks.equal([a for a, (judge, _) in tables.items() if judge and not counts.get(a, (0, 0))[1]], [], "answers of which no row was compared")
+    checks.equal([a for a, (judge, _) in tables.items() if judge and "." not in judge and not counts.get(a, (0, 0))[1]], [], "answers of which no row was compared")
     if arguments.write:
         DOCUMENT.write_text(document(tables, counts), encoding="utf-8")
     page = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
