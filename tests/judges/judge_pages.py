@@ -2,6 +2,7 @@
 import collections
 import decimal
 import json
+import re
 import subprocess
 import urllib.parse
 
@@ -97,7 +98,7 @@ def judge_pages(world):
                      and judge_profile.sampled(world.hosts[other])[0]), None)
     pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
-             "ledger": {"url": link(world, page="ledger", host=wrong)},
+             "ledger": {"url": link(world, page="ledger", host=wrong)}, "blind": {"url": link(world, page="host", host=wrong)},
              "events": {"url": link(world, page="events", host=name, **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
@@ -108,6 +109,7 @@ def judge_pages(world):
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
     ledger_page(world, found["ledger"], wrong)
+    blind_note(world, found["blind"], wrong)
     security_pages(world, found, host)
     if profiled:
         profile_page(world, found["profile"], world.hosts[profiled])
@@ -212,6 +214,29 @@ def profile_page(world, page, host):
         world.same(f"panel Profile: {panel}", host.name, [row[0] for row in got], [count(n * len(host.streams)) for n in most], ordered=True)
         mine = [of[name if name in of else name.lower()] for _, _, name in got]
         world.same(f"panel Profile: {panel}", host.name, got, [(count(n * len(host.streams)), rounded(100 * n / total) + " %", row[2]) for n, row in zip(mine, got)])
+
+
+LOST = {"source_events_lost": "events that Windows says it lost", "source_buffers_lost": "buffers that Windows says it lost"}
+
+
+def blind_note(world, page, name):
+    """Below the timeline of a machine: how many periods are shaded, when the first three were, and what was lost."""
+    periods, lost = [], []
+    if world.hosts[name].missing:
+        records, (begin, end) = world.hosts[name].records, world.hosts[name].missing
+        periods.append((records[begin - 1]["time"], records[begin]["time"]))
+    for rows_of_stream in judge_store.losses(world, name).values():
+        for _, kind, cause, least, counted, records, begin, end in rows_of_stream:
+            if kind == "recorded" or not records:
+                periods.append((begin, end))
+            if kind == "counted":
+                told = f", in {records} period{'s' * (records != 1)} that its records tell" if records else ""
+                lost.append(f"Lost: {counted} {LOST[cause]}{told} (events: {f'at least {least}, unknown which' if least else 'unknown'}).")
+    note = next((text for text in page["notes"] if "Arrow keys" in text), "")
+    what = f"{name}, as the host page has them"
+    world.same("panel Ledger: Blind periods", what, sorted(re.findall(r"Lost: .*?\)\.", note)), sorted(lost))
+    want = f"{len(periods)} blind period{'s' * (len(periods) != 1)}, shaded: " + ", ".join(f"{a[11:23]} to {b[11:23]}" for a, b in sorted(periods)[:3]) if periods else ""
+    world.same("panel Ledger: Blind periods", what, [(re.findall(r"^.*?(?=\. )", note) or [""])[0] if "shaded" in note else ""], [want])
 
 
 def security_pages(world, found, host):
