@@ -3,7 +3,7 @@
 in the text of SQL; the copy is built, and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
 the long form; docs/verification/mutants.md says what a sample showed.
 
-A mutant is caught by the first of: unit tests of queries and ledgers; the judges (tests/judges) over one machine and the twins; the end-to-end tests
+A mutant is caught by the first of: unit tests of queries and ledgers; the judges (tests/judges) over some machines; the end-to-end tests
 that answers.tsv and OF_FILE name for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
 hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
 
@@ -38,7 +38,7 @@ OF_FILE = {
     "collector/query/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
 }
 UNITS = ["sql", "aggregate", "history", "ledger", "naming", "watch"]
-MACHINES = "made-reused"
+MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one
 NOT_JUDGES = {"judge_pages"}  # a browser for each mutant takes too long, and the routes below the pages are judged
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
 
@@ -157,7 +157,7 @@ def caught(mutant, folder, log, quick):
         found = fails([build / "tests/unit" / f"test_{unit}"], folder, log, 60)
         if found:
             return f"unit.{unit}"
-    scripts = [[folder / "tests/judges/test_answers.py", "--machines", MACHINES, "--only", judges()]]
+    scripts = [[folder / "tests/judges/test_answers.py", "--machines", MACHINES if quick else MORE, "--only", judges()]]
     if not quick:
         scripts += [[folder / "tests/e2e" / f"{name}.py"] for name in OF_FILE[mutant.name]]
     for script in scripts:

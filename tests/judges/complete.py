@@ -2,7 +2,7 @@
 """Sees that every answer of the product has a judge: what the sources name is compared with answers.tsv, and answers.tsv with the judges.
 
 The table's columns are the answer, the judge (a function of the judges' files, or of an end-to-end test that compares the answer of its
-own machines with independent arithmetic: `test_joins.check_ipc`; `-`: none) and, where there is none or it does not
+own machines with independent arithmetic: `test_joins.check_ipc`; several with commas; `-`: none) and, where there is none or it does not
 judge all, the reason. An answer that ends with `*` stands for all that begin so: its judge takes whatever the product names. Part of tests/lint.sh; prints what is missing, exits 1 when there is any.
 """
 import pathlib
@@ -114,11 +114,13 @@ def problems():
         if not answer.endswith("*") or not any(name.startswith(answer[:-1]) for name in answers):
             yield f"{answer}: the row in tests/judges/answers.tsv is about nothing that the sources name"
     for answer, (judge, reason) in table.items():
-        if judge and judge not in known and not is_check(judge):
-            yield f"{answer}: there is no function {judge} in tests/judges/judge_*.py, nor in tests/e2e"
+        for one in filter(None, (judge or "").split(", ")):
+            if one in known or is_check(one):
+                continue
+            yield f"{answer}: there is no function {one} in tests/judges/judge_*.py, nor in tests/e2e"
         if not judge and not reason:
             yield f"{answer}: has neither a judge nor a reason"
-    for judge in sorted(known - {judge for judge, _ in table.values()}):
+    for judge in sorted(known - {one for judge, _ in table.values() for one in (judge or "").split(", ")}):
         yield f"{judge}: judges no answer of tests/judges/answers.tsv"
 
 
