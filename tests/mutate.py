@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing of the code that answers questions: in a copy of the sources one condition, comparison, join or sum is changed at a time, in C or
 in the text of SQL; the copy is built, and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
-the long form; docs/verification/mutants.md says what a sample showed.
+the long form.
 
 A mutant is caught by the first of: unit tests of queries and ledgers; the judges (tests/judges) over some machines; the end-to-end tests
 that answers.tsv and OF_FILE name for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a

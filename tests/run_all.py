@@ -356,6 +356,7 @@ def main():
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak:
         step(tally, "judges see planted mistakes", [sys.executable, "tests/judges/planted.py"], 7200)
+        step(tally, "mutants of queries and ledgers", [sys.executable, "tests/mutate.py"], 36000)
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
         batches = [word for name in ("batch", "ingest", "upload", "web") for word in ("--only", name)]
         step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 10800)
