@@ -61,7 +61,7 @@ uint64_t ec_message_get(ec_message *m, unsigned bytes) {
 }
 const char *ec_message_get_string(ec_message *m) {
     size_t n = (size_t)ec_message_get(m, 4);
-    if (m->failed || n >= (size_t)(m->end - m->at) || m->at[n]) {
+    if (m->failed || n >= (size_t)(m->end - m->at) || memchr(m->at, 0, n + 1) != m->at + n) {
         m->failed = 1;
         return "";
     }

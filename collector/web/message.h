@@ -30,7 +30,7 @@ typedef struct ec_message {
 } ec_message;
 
 uint64_t ec_message_get(ec_message *m, unsigned bytes); /* 0 when it is cut */
-const char *ec_message_get_string(ec_message *m);       /* NUL-terminated; "" when it is cut */
+const char *ec_message_get_string(ec_message *m);       /* NUL-terminated, no NUL inside; "" when it is not */
 
 /* One end of a pipe, and what came and was not taken. {.fd = ...} is a new one. */
 typedef struct ec_message_reader {

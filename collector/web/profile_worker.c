@@ -7,6 +7,7 @@
 #include "message.h"
 #include "platform.h"
 #include "profile_names.h"
+#include "profile_order.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,48 +17,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 1 << 18, LIST_MAX = 4096 };
+enum { PIECE_BYTES = 1 << 18 };
 static const int64_t GRACE_NS = 2 * INT64_C(1000000000); /* what the child gets to say that its time is over */
 
 /* ---- who asks ---- */
 
-static void put_list(ea_text *t, const char *const *items, size_t count) {
-    ec_message_u32(t, (uint32_t)count);
-    for (size_t i = 0; i < count; i++)
-        ec_message_string(t, items[i]);
-}
-
-static void put_side(ea_text *t, const ec_profile_side *s) {
-    ec_message_u32(t, (uint32_t)s->weight);
-    ec_message_u32(t, s->counter != NULL);
-    ec_message_string(t, s->counter);
-    ec_message_u64(t, (uint64_t)s->from_utc_ns);
-    ec_message_u64(t, (uint64_t)s->to_utc_ns);
-    put_list(t, s->hosts, s->host_count);
-    put_list(t, s->labels, s->label_count);
-}
-
 static int send_request(int in, const ec_profile_question *q, ea_err *err) {
-    const ec_profile_request *r = q->request;
+    const ec_profile_order order = {.request = *q->request,
+                                    .format = q->format,
+                                    .has_names = q->symbols != NULL,
+                                    .parent = (uint64_t)getpid(),
+                                    .limit_ns = q->limit_ns,
+                                    .limit_bytes = q->limit_bytes,
+                                    .limit_temp_bytes = q->limit_temp_bytes};
     ea_text t;
     ea_text_init(&t);
-    ec_message_begin(&t, 'P');
-    ec_message_u64(&t, (uint64_t)getpid());
-    ec_message_u64(&t, (uint64_t)q->limit_ns);
-    ec_message_u64(&t, q->limit_bytes);
-    ec_message_u64(&t, q->limit_temp_bytes);
-    ec_message_u32(&t, (uint32_t)q->format);
-    ec_message_u32(&t, q->symbols != NULL);
-    ec_message_string(&t, r->store);
-    ec_message_u32(&t, r->shown != NULL);
-    ec_message_string(&t, r->shown);
-    ec_message_u32(&t, (uint32_t)r->has_other);
-    for (int i = 0; i < 2; i++)
-        put_side(&t, &r->side[i]);
-    ec_message_u64(&t, r->limit_stacks);
-    ec_message_u32(&t, (uint32_t)r->pid_count);
-    for (size_t i = 0; i < r->pid_count; i++)
-        ec_message_u32(&t, r->pids[i]);
+    ec_profile_order_print(&order, &t);
     int rc = ec_message_send(in, &t);
     ea_text_deinit(&t);
     return rc ? ea_fail(err, rc, "ask the process that makes a profile") : 0;
@@ -135,64 +110,11 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
 /* ---- the child ---- */
 
 typedef struct worker {
-    ec_profile_request request;
-    enum ec_profile_format format;
-    int has_names;
-    uint64_t parent, limit_bytes, limit_temp_bytes;
-    int64_t limit_ns, deadline_ns;
+    ec_profile_order order;
+    ec_profile_order_room room;
+    int64_t deadline_ns;
     int is_late;
-    const char *lists[4][LIST_MAX]; /* hosts and labels of each side */
-    uint32_t pids[LIST_MAX];
 } worker;
-
-/* A list of strings, which point into the message: how many, more than LIST_MAX when they are too many. */
-static size_t take_list(ec_message *m, const char **to) {
-    size_t count = (size_t)ec_message_get(m, 4);
-    for (size_t i = 0; i < count && i < LIST_MAX; i++)
-        to[i] = ec_message_get_string(m);
-    return count;
-}
-
-static int take_side(worker *w, ec_message *m, int number) {
-    ec_profile_side *s = &w->request.side[number];
-    s->weight = (enum ec_weight)ec_message_get(m, 4);
-    int has_counter = (int)ec_message_get(m, 4);
-    s->counter = ec_message_get_string(m);
-    s->counter = has_counter ? s->counter : NULL;
-    s->from_utc_ns = (int64_t)ec_message_get(m, 8);
-    s->to_utc_ns = (int64_t)ec_message_get(m, 8);
-    s->hosts = w->lists[2 * number];
-    s->host_count = take_list(m, w->lists[2 * number]);
-    s->labels = w->lists[2 * number + 1];
-    s->label_count = take_list(m, w->lists[2 * number + 1]);
-    return s->host_count > LIST_MAX || s->label_count > LIST_MAX || (unsigned)s->weight >= EC_WEIGHT_COUNT ? EA_ECORRUPT
-                                                                                                           : 0;
-}
-
-/* The request; its strings point into the message. */
-static int read_request(worker *w, ec_message *m) {
-    ec_profile_request *r = &w->request;
-    w->parent = ec_message_get(m, 8);
-    w->limit_ns = (int64_t)ec_message_get(m, 8);
-    w->limit_bytes = ec_message_get(m, 8);
-    w->limit_temp_bytes = ec_message_get(m, 8);
-    w->format = (enum ec_profile_format)ec_message_get(m, 4);
-    w->has_names = (int)ec_message_get(m, 4);
-    r->store = ec_message_get_string(m);
-    int has_shown = (int)ec_message_get(m, 4);
-    r->shown = ec_message_get_string(m);
-    r->has_other = (int)ec_message_get(m, 4);
-    for (int i = 0; i < 2; i++)
-        if (take_side(w, m, i))
-            return EA_ECORRUPT;
-    r->limit_stacks = (size_t)ec_message_get(m, 8);
-    r->pid_count = (size_t)ec_message_get(m, 4);
-    for (size_t i = 0; i < r->pid_count && i < LIST_MAX; i++)
-        w->pids[i] = (uint32_t)ec_message_get(m, 4);
-    r->shown = has_shown ? r->shown : NULL;
-    r->pids = w->pids;
-    return m->failed || r->pid_count > LIST_MAX || w->limit_ns <= 0 ? EA_ECORRUPT : 0;
-}
 
 static int goes_on(void *arg) {
     worker *w = arg;
@@ -209,23 +131,23 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 static int make(worker *w, ea_text *out, ea_err *err) {
     ec_clerk *clerk = NULL;
     ec_profile *p = NULL;
-    int rc = ec_query_confine(w->request.store, w->limit_temp_bytes, err);
-    if (!rc && w->has_names)
+    int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, err);
+    if (!rc && w->order.has_names)
         rc = ec_clerk_open(&clerk, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
     ec_profile_names names = {.resolve = resolve, .source = clerk};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    w->request.namer = clerk ? &namer : NULL;
-    w->request.keep_going = goes_on;
-    w->request.arg = w;
+    w->order.request.namer = clerk ? &namer : NULL;
+    w->order.request.keep_going = goes_on;
+    w->order.request.arg = w;
     if (!rc)
-        rc = ec_profile_run(&p, &w->request, err);
+        rc = ec_profile_run(&p, &w->order.request, err);
     if (!rc)
-        rc = ec_profile_write(p, w->format, out, err);
+        rc = ec_profile_write(p, w->order.format, out, err);
     if (rc == EA_ECANCELED && w->is_late)
-        rc = from_reader(EA_ETIMEOUT, &(ec_profile_question){.limit_ns = w->limit_ns}, err);
+        rc = from_reader(EA_ETIMEOUT, &(ec_profile_question){.limit_ns = w->order.limit_ns}, err);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, EA_ELIMIT, "the profile needs more than %" PRIu64 " MiB: ask about a shorter range",
-                     w->limit_bytes >> 20);
+                     w->order.limit_bytes >> 20);
     ec_profile_destroy(p);
     ec_clerk_close(clerk);
     return rc;
@@ -261,17 +183,17 @@ int ec_profile_worker_main(void) {
     ec_message m;
     ec_message_reader in = {.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};
     worker *w = calloc(1, sizeof *w);
-    if (!w || ec_message_next(&in, &m) <= 0 || m.letter != 'P' || read_request(w, &m)) {
+    if (!w || ec_message_next(&in, &m) <= 0 || m.letter != 'P' || ec_profile_order_parse(&m, &w->order, &w->room)) {
         fprintf(stderr, "etwcollector: %s is started by the command run\n", EC_PROFILE_WORKER_NAME);
         ec_message_reader_deinit(&in);
         free(w);
         return 2;
     }
-    int64_t now = ea_monotonic_ns(), limit_s = w->limit_ns / INT64_C(1000000000);
+    int64_t now = ea_monotonic_ns(), limit_s = w->order.limit_ns / INT64_C(1000000000);
     ea_text out;
     ea_text_init(&out);
-    w->deadline_ns = w->limit_ns > INT64_MAX - now ? INT64_MAX : now + w->limit_ns;
-    ec_child_limit(w->parent, limit_s > INT32_MAX ? 0 : (uint64_t)limit_s + 5, w->limit_bytes);
+    w->deadline_ns = w->order.limit_ns > INT64_MAX - now ? INT64_MAX : now + w->order.limit_ns;
+    ec_child_limit(w->order.parent, limit_s > INT32_MAX ? 0 : (uint64_t)limit_s + 5, w->order.limit_bytes);
     int code = make(w, &out, &err);
     int rc = send_answer(&out, code, &err);
     ea_text_deinit(&out);
