@@ -143,10 +143,10 @@ static void check_certificate(report *r, const char *path) {
 /* ---- hosts ---- */
 
 /* 1 when the agent's newest run came to its end in order. What cannot be read is reported with the ledgers. */
-static int has_ended(ec_tables *t, sqlite3 *db, const char *host) {
+static int has_ended(ec_ends *ends, const char *host) {
     int64_t ended_ns;
     ea_err err;
-    return t && host && ec_ledger_ended(t, db, host, &ended_ns, &err) > 0;
+    return ends && host && ec_ends_of(ends, host, &ended_ns, &err) > 0;
 }
 
 static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
@@ -159,15 +159,18 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     uint64_t hosts = 0, silent = 0, gone = 0, ahead = 0, ended = 0;
     int64_t newest = INT64_MIN;
     ec_tables *t = NULL;
+    ec_ends *ends = NULL;
     if (ec_tables_open(&t, r->o->store, 0, &err))
         t = NULL; /* no end is known */
+    if (t && ec_ends_open(&ends, t, db, &err))
+        ends = NULL;
     int code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
     while (code == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(st, 0);
         int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
         newest = last > newest ? last : newest;
         hosts++;
-        if (has_ended(t, db, host))
+        if (has_ended(ends, host))
             ended++;
         else if (age > GONE_NS)
             gone++;
@@ -188,6 +191,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
             hosts, ended, silent, gone);
     }
     sqlite3_finalize(st);
+    ec_ends_close(ends);
     ec_tables_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
         say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s behind what was stored last",

@@ -371,6 +371,7 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
 static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err) {
     static const char NAME[] = "etwcollector_host_ended_timestamp_seconds";
     sqlite3_stmt *s = NULL;
+    ec_ends *ends = NULL;
     int rc = 0, code = SQLITE_DONE;
     if (sqlite3_prepare_v2(db,
                            "SELECT agent FROM streams GROUP BY agent ORDER BY max(received_last_utc_ns) DESC, agent"
@@ -378,12 +379,13 @@ static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err)
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the streams");
     sqlite3_bind_int64(s, 1, EC_METRICS_HOSTS);
+    rc = ec_ends_open(&ends, t, db, err);
     add_head(x, NAME, EA_GAUGE,
              "when the agent's last run ended in order; agents that run, or were cut off, have none");
     while (rc >= 0 && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(s, 0);
         int64_t ended_ns;
-        rc = ec_ledger_ended(t, db, host ? host : "", &ended_ns, err);
+        rc = ec_ends_of(ends, host ? host : "", &ended_ns, err);
         if (rc <= 0)
             continue;
         ea_text_printf(x->t, "%s{host=\"", NAME);
@@ -391,6 +393,7 @@ static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err)
         ea_text_printf(x->t, "\"} %.3f\n", (double)ended_ns / 1e9);
     }
     sqlite3_finalize(s);
+    ec_ends_close(ends);
     if (rc < 0)
         return rc;
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the streams");

@@ -1,6 +1,7 @@
 /* The connection and what it may do. See sql.h. */
 #include "alarms.h"
 #include "instances.h"
+#include "ledger.h"
 #include "sql_parts.h"
 
 #include "clock.h"
@@ -296,6 +297,7 @@ void ec_sql_close(ec_sql *s) {
         return;
     sqlite3_close(s->db);
     sqlite3_close(s->memory);
+    ec_ends_close(s->ends);
     ec_tables_close(s->state);
     ec_alarms_close(s->alarms);
     ec_instances_destroy(s->instances);

@@ -13,6 +13,7 @@ struct ec_sql {
     sqlite3 *db;
     ec_tables *state;               /* opened when a table of it is first used */
     struct ec_alarms *alarms;       /* likewise */
+    struct ec_ends *ends;           /* opened when the end of an agent is first asked for */
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given;       /* by lists: the number of the next row */

@@ -74,6 +74,7 @@ static const struct {
 static const late HOSTS_LATE[] = {
     {"agent_version", "(SELECT nullif(o.agent_version, '') FROM origins o WHERE o.stream_id = t.agent_version)"},
     {"labels", "(SELECT nullif(o.labels, '') FROM origins o WHERE o.stream_id = t.labels)"},
+    {"ended", "agent_ended(t.ended)"},
     {0}};
 static const spec SPECS[] = {
     {"hosts", STORE,
@@ -90,7 +91,8 @@ static const spec SPECS[] = {
       {"begin", EC_KIND_TIME, "min(s.begin_utc_ns)"},
       {"end", EC_KIND_TIME, "max(s.end_utc_ns)"},
       {"received_first", EC_KIND_TIME, "min(s.received_first_utc_ns)"},
-      {"received_last", EC_KIND_TIME, "max(s.received_last_utc_ns)"}},
+      {"received_last", EC_KIND_TIME, "max(s.received_last_utc_ns)"},
+      {"ended", EC_KIND_TIME, "s.agent"}},
      "s.agent", HOSTS_LATE, {NULL}},
     {"streams", STORE,
      "streams t",
@@ -358,6 +360,27 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
     return 0;
 }
 
+/* When the newest run of an agent ended in order; NULL: it did not, or nothing is folded yet. */
+static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
+    ec_sql *s = sqlite3_user_data(c);
+    const char *agent = (const char *)sqlite3_value_text(v[0]);
+    sqlite3 *state = NULL;
+    int64_t utc_ns;
+    ea_err err = {0};
+    (void)count;
+    int rc = s->ends ? 0 : open_state(s, &state, &err);
+    if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
+        return;
+    if (!rc && !s->ends)
+        rc = ec_ends_open(&s->ends, s->state, ec_store_database(ec_archive_store(s->archive)), &err);
+    if (!rc && agent)
+        rc = ec_ends_of(s->ends, agent, &utc_ns, &err);
+    if (rc > 0)
+        sqlite3_result_int64(c, utc_ns);
+    else if (rc < 0)
+        sqlite3_result_error(c, err.message, -1);
+}
+
 static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
     int rc = s->alarms ? 0 : ec_alarms_open(&s->alarms, s->dir, 0, err);
     if (!rc)
@@ -439,8 +462,12 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         rc = open_alarms(from->sql, &inner, &err);
     else if (from->spec->place == MEMORY)
         rc = open_memory(from->sql, &inner, &err);
-    else
+    else {
         inner = ec_store_database(ec_archive_store(from->sql->archive));
+        if (sqlite3_create_function_v2(inner, "agent_ended", 1, SQLITE_UTF8, from->sql, agent_ended, NULL, NULL,
+                                       NULL) != SQLITE_OK)
+            rc = failed(&err, inner, "read the streams");
+    }
     ea_text_init(&columns);
     for (size_t i = 0; !rc && i < COLUMNS_MAX && from->spec->columns[i].name; i++) {
         if (i)

@@ -558,7 +558,12 @@ int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
     return rc;
 }
 
-int ec_ledger_ended(ec_tables *t, sqlite3 *index, const char *agent, int64_t *ret_utc_ns, ea_err *err) {
+struct ec_ends {
+    sqlite3 *index, *db;
+    sqlite3_stmt *run, *end;
+};
+
+int ec_ends_open(ec_ends **ret, ec_tables *t, sqlite3 *index, ea_err *err) {
     static const char RUN[] =
         "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = (SELECT substr(stream, 1, ?2) FROM"
         " streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC LIMIT 1)";
@@ -566,38 +571,57 @@ int ec_ledger_ended(ec_tables *t, sqlite3 *index, const char *agent, int64_t *re
         "SELECT c.value, b.utc_ns FROM streams s JOIN ledger_counts c ON c.stream = s.stream JOIN ledger_batches b ON"
         " b.stream = c.stream AND b.number = c.number WHERE s.host = ?1 AND s.id = ?2 AND c.family = '' AND c.counter ="
         " ?3 ORDER BY c.number DESC LIMIT 1";
-    sqlite3 *db = ec_tables_database(t);
-    sqlite3_stmt *run = NULL, *end = NULL;
+    ec_ends *e = calloc(1, sizeof *e);
+    int rc = 0;
+    if (!e)
+        return ea_fail(err, EA_ENOMEM, "read the ends of runs");
+    e->index = index;
+    e->db = ec_tables_database(t);
+    if (sqlite3_prepare_v2(index, RUN, -1, &e->run, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(err, index, "read the streams");
+    else if (sqlite3_prepare_v2(e->db, END, -1, &e->end, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(err, e->db, "read the ledgers");
+    if (rc) {
+        ec_ends_close(e);
+        return rc;
+    }
+    sqlite3_bind_int(e->run, 2, EA_STREAM_RUN_BYTES);
+    sqlite3_bind_int64(e->end, 3, ea_counter_row(EA_COUNT_stream_ended)->number);
+    *ret = e;
+    return 0;
+}
+
+void ec_ends_close(ec_ends *e) {
+    if (!e)
+        return;
+    sqlite3_finalize(e->run);
+    sqlite3_finalize(e->end);
+    free(e);
+}
+
+int ec_ends_of(ec_ends *e, const char *agent, int64_t *ret_utc_ns, ea_err *err) {
     int code = SQLITE_DONE, rc = 0, ended = 1;
     int64_t last_ns = INT64_MIN;
-    if (sqlite3_prepare_v2(index, RUN, -1, &run, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(err, index, "read the streams");
-    if (!rc && sqlite3_prepare_v2(db, END, -1, &end, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(err, db, "read the ledgers");
-    if (!rc) {
-        sqlite3_bind_text(run, 1, agent, -1, SQLITE_STATIC);
-        sqlite3_bind_int(run, 2, EA_STREAM_RUN_BYTES);
-        sqlite3_bind_text(end, 1, agent, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(end, 3, ea_counter_row(EA_COUNT_stream_ended)->number);
-    }
-    while (!rc && ended && (code = sqlite3_step(run)) == SQLITE_ROW) {
-        sqlite3_bind_blob(end, 2, sqlite3_column_blob(run, 0), sqlite3_column_bytes(run, 0), SQLITE_STATIC);
-        int found = sqlite3_step(end);
+    sqlite3_bind_text(e->run, 1, agent, -1, SQLITE_STATIC);
+    sqlite3_bind_text(e->end, 1, agent, -1, SQLITE_STATIC);
+    while (!rc && ended && (code = sqlite3_step(e->run)) == SQLITE_ROW) {
+        sqlite3_bind_blob(e->end, 2, sqlite3_column_blob(e->run, 0), sqlite3_column_bytes(e->run, 0), SQLITE_STATIC);
+        int found = sqlite3_step(e->end);
         if (found != SQLITE_ROW && found != SQLITE_DONE)
-            rc = ec_fail_sqlite(err, db, "read the ledgers");
-        ended = found == SQLITE_ROW && sqlite3_column_int64(end, 0) != 0;
-        if (ended && sqlite3_column_int64(end, 1) > last_ns)
-            last_ns = sqlite3_column_int64(end, 1);
-        sqlite3_reset(end);
+            rc = ec_fail_sqlite(err, e->db, "read the ledgers");
+        ended = found == SQLITE_ROW && sqlite3_column_int64(e->end, 0) != 0;
+        if (ended && sqlite3_column_int64(e->end, 1) > last_ns)
+            last_ns = sqlite3_column_int64(e->end, 1);
+        sqlite3_reset(e->end);
     }
     if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
-        rc = ec_fail_sqlite(err, index, "read the streams");
-    sqlite3_finalize(run);
-    sqlite3_finalize(end);
-    if (rc)
+        rc = ec_fail_sqlite(err, e->index, "read the streams");
+    sqlite3_reset(e->run);
+    sqlite3_bind_null(e->run, 1);
+    sqlite3_bind_null(e->end, 1);
+    sqlite3_bind_null(e->end, 2);
+    if (rc || !ended || last_ns == INT64_MIN)
         return rc;
-    if (last_ns == INT64_MIN)
-        return 0;
     *ret_utc_ns = last_ns;
-    return ended;
+    return 1;
 }

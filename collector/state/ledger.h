@@ -57,10 +57,15 @@ EA_MUST_CHECK int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t num
 /* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on what nobody can say. */
 enum ec_verdict { EC_FAILS, EC_HOLDS, EC_UNKNOWN };
 enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);
-/* 1 when all streams of an agent's newest run (those whose names begin with the bytes of the one that was heard last)
- * came to their end in order, and *ret_utc_ns the agent's time of the last end; 0 when not, or when it is not folded
- * yet. index: the store's database (ec_store_database). */
-EA_MUST_CHECK int ec_ledger_ended(ec_tables *t, sqlite3 *index, const char *agent, int64_t *ret_utc_ns, ea_err *err);
+/* When the newest run of an agent ended in order. index: the store's database (ec_store_database). Borrows both; closed
+ * before either. One thread. */
+typedef struct ec_ends ec_ends;
+EA_MUST_CHECK int ec_ends_open(ec_ends **ret, ec_tables *t, sqlite3 *index, ea_err *err);
+void ec_ends_close(ec_ends *e); /* NULL is allowed */
+/* 1 when all streams of an agent's newest run (those whose ids have the same first EA_STREAM_RUN_BYTES as the stream
+ * that was received last) have their closing batch, and *ret_utc_ns is the last of their times by the agent's clock; 0
+ * when not, or when it is not folded yet. */
+EA_MUST_CHECK int ec_ends_of(ec_ends *e, const char *agent, int64_t *ret_utc_ns, ea_err *err);
 /* Adds an alert of another origin. */
 EA_MUST_CHECK int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind,
                                   int64_t utc_ns, uint64_t left, uint64_t right, const char *text, ea_err *err);

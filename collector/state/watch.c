@@ -58,6 +58,7 @@ static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
 static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
     ec_store *store = NULL;
     ec_tables *t = NULL;
+    ec_ends *ends = NULL;
     sqlite3_stmt *st = NULL;
     int code = SQLITE_DONE, rc = ec_store_open(&store, w->dir, &(ec_store_options){0}, err);
     if (rc)
@@ -66,6 +67,8 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
     rc = ec_tables_open(&t, w->dir, 0, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables do not exist yet: no end is known */
+    else if (!rc)
+        rc = ec_ends_open(&ends, t, db, err);
     if (!rc && sqlite3_prepare_v2(db, "SELECT agent, max(received_last_utc_ns) AS last FROM streams GROUP BY agent", -1,
                                   &st, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(err, db, "read the streams");
@@ -76,7 +79,7 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
         char text[160];
         if (!host || age <= w->options.silent_ns || age > GONE_NS)
             continue;
-        int ended = t ? ec_ledger_ended(t, db, host, &ended_ns, err) : 0;
+        int ended = ends ? ec_ends_of(ends, host, &ended_ns, err) : 0;
         if (ended) { /* it ended in order, or reading failed */
             rc = ended < 0 ? ended : 0;
             continue;
@@ -96,6 +99,7 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, db, "read the streams");
     sqlite3_finalize(st);
+    ec_ends_close(ends);
     ec_tables_close(t);
     ec_store_close(store);
     return rc;

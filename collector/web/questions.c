@@ -76,11 +76,13 @@ typedef struct fixed {
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE                                                                                          \
     "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
-#define IS_SILENT "(h.received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000)"
+/* An agent whose newest run ended in order is not silent. */
+#define IS_SILENT "(h.received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000 AND h.ended IS NULL)"
 /* The group of a machine: by is health, agent_version or labels.NAME; '' when it has none. */
 #define GROUP_OF(by)                                                                                                   \
     "CASE " by " WHEN 'health' THEN CASE WHEN coalesce(a.n, 0) + coalesce(b.batches, 0) + coalesce(i.n, 0) > 0 THEN"   \
-    " 'alerts, incidents or gaps' WHEN " IS_SILENT " THEN 'silent' ELSE 'well' END"                                    \
+    " 'alerts, incidents or gaps' WHEN " IS_SILENT                                                                     \
+    " THEN 'silent' WHEN h.ended IS NOT NULL THEN 'ended' ELSE 'well' END"                                             \
     " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
 
@@ -104,12 +106,12 @@ typedef struct fixed {
 
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
-     "All machines in one line; silent: nothing came of them for a minute",
+     "All machines in one line; silent: nothing came of them for a minute, and their last run did not end in order",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
-     " coalesce(sum(received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000), 0) AS silent,"
+     " coalesce(sum(" IS_SILENT "), 0) AS silent,"
      " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
      " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events,"
-     " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
+     " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts h",
      NULL,
      {{0}},
      FIXED_ONE},
@@ -136,7 +138,7 @@ static const fixed LISTS[] = {
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
               "h.\"end\", h.received_first,"
-              " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
+              " h.received_last, h.ended, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
               " coalesce(b.batches, 0) AS missing_batches, coalesce(b.lost, 0) AS lost_events,"
               " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
@@ -147,7 +149,8 @@ static const fixed LISTS[] = {
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
-     " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT " PERIODS " FROM blindness) AS blind_periods,"
+     " h.received_last, h.ended, (SELECT count(*) FROM alerts) AS alerts, (SELECT " PERIODS
+     " FROM blindness) AS blind_periods,"
      " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
      " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events, (SELECT count(*) FROM incidents WHERE"
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",

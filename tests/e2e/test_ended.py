@@ -4,10 +4,13 @@
   acknowledged, and that it ended; the sums are those that Python makes of the trace.
 - A machine whose last run ended is not silent: no incident, doctor counts it as ended. One whose agent was killed is.
 - A replay that is killed before its closing batch, or whose collector never answers, makes it when it is resumed, once.
+- The web and SQL say so, too: an ended machine is not silent however old it is, a killed one is.
 - An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream while it goes on.
 """
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -15,10 +18,12 @@ import faulted
 import harness
 import receiver
 import traces
+import web_world
 
 TRACE = "clr-gc-events"
 WAITING = ("events_pending", "events_compressing", "events_spooled", "events_unanswered")
 SILENT_S = 2
+HOSTS = ["again", "ended", "killed", "service", "waits"]
 
 
 def numbers(env, collector, host):
@@ -49,11 +54,31 @@ def incidents(env, collector):
                                "SELECT host, \"end\" IS NULL AS open FROM incidents WHERE kind = 'silent'"]).stdout)["rows"]
 
 
+def check_web(env, checks, collector):
+    """Fleet, its groups and the machines' list of an hour later: the store's index says that all came an hour ago."""
+    with contextlib.closing(sqlite3.connect(collector.store / "index.db")) as db, db:
+        db.execute(f"UPDATE streams SET received_last_utc_ns = received_last_utc_ns - {3600 * 10**9}")
+    ends = {}
+    for host in HOSTS:
+        rows = env.run([env.collector, "query", "--store", collector.store, "--format", "json",
+                        f"SELECT time FROM ledger WHERE host = '{host}' AND counter = 'stream_ended' AND value = 1 ORDER BY time DESC LIMIT 1"]).stdout
+        ends[host] = next((row["time"] for row in json.loads(rows)["rows"]), None)
+    checks.equal([host for host in HOSTS if ends[host] is None], ["killed"], "machines without an end in the ledger")
+    collector.start()
+    web = web_world.Web(collector)
+    checks.equal({row["host"]: row["ended"] for row in web.get("hosts")["items"]}, ends, "ends of machines, by the API")
+    checks.equal(web.get("hosts/ended")["ended"], ends["ended"], "the end of one")
+    checks.equal(web.get("fleet")["silent"], 1, "silent machines of the fleet")
+    groups = {row["group"]: (row["hosts"], row["silent"]) for row in web.get("fleet/groups", by="health")["items"]}
+    checks.equal(sum(n for group, (n, _) in groups.items() if group == "ended"), 4, f"machines that ended: {groups}")
+    checks.equal(sum(silent for _, silent in groups.values()), 1, f"silent machines in groups: {groups}")
+
+
 def test(env, checks, arguments):
-    env.make_certificates(agents=["ended", "killed", "again", "waits", "service"])
+    env.make_certificates(agents=HOSTS)
     paths = traces.paths(TRACE, env.build)
     events = traces.event_count(TRACE)
-    collector = env.new_collector(extra=["--silent-after", f"{SILENT_S}s"]).start()
+    collector = env.new_collector(extra=["--silent-after", f"{SILENT_S}s", "--web", "127.0.0.1:0"]).start()
     # a replay that was acknowledged
     env.replay(paths, collector, agent="ended", spool=env.folder / "ended", extra=["--batch-events", "5"])
     check_end(checks, numbers(env, collector, "ended"), events, "a replay")
@@ -106,6 +131,8 @@ def test(env, checks, arguments):
     doctor = env.run([env.collector, "doctor", "--store", collector.store, "--silent-after", "1s"], check=False).stdout
     checks.that("5 agents, 4 of them ended in order, 1 silent" in doctor and "killed: nothing has come" in doctor and
                 "ended: nothing has come" not in doctor, f"doctor: {doctor}")
+    collector.stop()
+    check_web(env, checks, collector)
     collector.stop()
 
 

@@ -144,10 +144,10 @@ def chosen(processes):
     return list({row["stream"] + str(row["instance"]): (i, row) for i, row in [*processes[:2], *started, *ended, *again]}.values())
 
 
-def by_path(world, keep=lambda i: True):
+def by_path(world, keep=lambda i: True, hosts=None):
     """path -> (machines, loads, the first machine by name, first and last beginning, largest size)"""
     found = collections.defaultdict(list)
-    for host in world.hosts.values():
+    for host in hosts or world.hosts.values():
         for i, row in rows(host, "module"):
             if keep(i):
                 found[row["path"]].append(row)
@@ -171,6 +171,17 @@ def judge_modules(world):
     world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, (hosts, loads, *_) in paths.items() if hosts > 1])
     got = [(row["path"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
     world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, (hosts, loads, host, first, *_) in paths.items() if hosts <= 1 and path])
+    for one in world.hosts:  # of one machine alone
+        mine = by_path(world, hosts=[world.hosts[one]])
+        if mine:
+            got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", host=one, limit=10000)]
+            world.same("route /api/v1/modules", one, got, [(path, hosts, loads) for path, (hosts, loads, *_) in mine.items()])
+            got = [(row["path"], row["loads"]) for row in world.get("queries/rare-modules", hosts=1, host=one, limit=10000)]
+            world.same("query rare-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items() if path])
+            got = [(row["path"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=0, host=one, limit=10000)]
+            world.same("query widespread-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items()])
+            got = [row["path"] for row in world.get("queries/new-binaries", host=one, since=0, limit=10000)]
+            world.same("query new-binaries", one, got, mine)
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
     world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])

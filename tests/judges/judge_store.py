@@ -15,6 +15,10 @@ def utc(ns):
     return None if ns is None else format_time(ns // 100)
 
 
+RUN_DIGITS = 24  # streams whose ids begin with the same 12 bytes are of one run: FORMAT.md
+STREAM_ENDED, = (number for number, (name, *_) in naive_store.COUNTERS.items() if name == "stream_ended")
+
+
 def records_of(host, found):
     """Each batch of events of a run with its records: they are in the order in which the agent had them."""
     at, pairs = 0, []
@@ -61,8 +65,17 @@ def machines(world):
         total = {key: sum(row[key] for row in mine) for key in ("batches", "events", "bytes")}
         rows.append({"host": name, "machine": last["machine"], "agent_version": last["agent_version"], "labels": last["labels"], "streams": len(mine), **total,
                      "begin": min(row["begin"] for row in mine), "end": max(row["end"] for row in mine),
-                     "received_first": min(row["received_first"] for row in mine), "received_last": max(row["received_last"] for row in mine)})
+                     "received_first": min(row["received_first"] for row in mine), "received_last": max(row["received_last"] for row in mine), "ended": ended(world, name)})
     return rows
+
+
+def ended(world, name):
+    """When the newest run of an agent ended in order: each of its streams ends with a batch without events that says so."""
+    found = {stream: batches for (agent, stream), batches in world.stored.items() if agent == name}
+    newest = max(found, key=lambda stream: max(batch.received for batch in found[stream]))
+    last = [max(batches, key=lambda batch: batch.number) for stream, batches in found.items() if stream[:RUN_DIGITS] == newest[:RUN_DIGITS]]
+    marked = [dict(zip(batch.envelope.ledger.counters, batch.envelope.ledger.values)).get(STREAM_ENDED) for batch in last]
+    return utc(max(batch.envelope.ledger.utc_ns for batch in last)) if all(marked) else None
 
 
 def flat(rows):
@@ -107,11 +120,11 @@ def judge_machines(world):
 
 
 def silent(world):
-    """How many machines sent nothing for a minute, now."""
+    """How many machines sent nothing for a minute, now, although their last run did not end in order."""
     last = collections.defaultdict(int)
     for (name, _), found in world.stored.items():
         last[name] = max(last[name], *(batch.received for batch in found))
-    return sum(moment // 10**9 < int(time.time()) - 60 for moment in last.values())
+    return sum(moment // 10**9 < int(time.time()) - 60 and ended(world, name) is None for name, moment in last.items())
 
 
 LOST_PROVIDER, LOST_NAMES = "6a399ae0-4bc6-4de9-870b-3657f8947e7e", {32: "RTLostEvent", 33: "RTLostBuffer", 34: "RTLostFile"}

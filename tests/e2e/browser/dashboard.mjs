@@ -53,6 +53,9 @@ async function byMouse() {
   await settled(page);
   check((await rows(page, 'Machines').count()) === 3, 'Fleet shows three machines');
   check(/\d alerts?, 2 batches missing/.test(await page.locator('main').innerText()), 'Fleet tells of alerts and gaps');
+  const health = rows(page, 'Machines').filter({ hasText: world.machine }).locator('.health');
+  check(/\bended$/.test(await health.innerText()), 'Fleet says that a replay ended: ' + (await health.innerText()));
+  check(!(await page.locator('.tiles li.bad', { hasText: 'silent' }).count()), 'no machine is silent');
   await picture(page, 'fleet');
   await accessible(page, 'Fleet');
   await page.getByRole('button', { name: 'Events', exact: true }).click();
@@ -79,6 +82,7 @@ async function byMouse() {
   await page.goto(link({ page: 'host', host: world.machine }));
   await page.locator('main canvas').first().waitFor();
   await settled(page);
+  check(await has(page, 'Ended in order'), "a machine's page says when its run ended");
   const before = await page.locator('[aria-label="Process tree"]').innerText();
   check(before.includes('explorer.exe'), 'the process tree');
   check((await page.locator('.chart').count()) === 4 && (await page.locator('.chart canvas').count()) >= 2, 'what used processor, disk, network and files');

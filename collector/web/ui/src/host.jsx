@@ -114,7 +114,7 @@ export function Host({ view, dark }) {
     <h1>{host}</h1>
     <Notice state={info} />
     {d && <Facts rows={[['Machine', d.machine], ['Events', count(d.events)], ['Stored', bytes(d.bytes)], ['Events from', shortTime(d.begin)], ['to', shortTime(d.end)],
-      ['Last heard', shortTime(d.received_last)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
+      ['Last heard', shortTime(d.received_last)], ['Ended in order', d.ended && shortTime(d.ended)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
     <p class="links"><Link to={{ page: 'events', host, range: view.range, from: view.from, to: view.to }}>Events</Link><Link to={{ page: 'profile', host, range: view.range, from: view.from, to: view.to }}>Flame graph</Link>
       <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
     <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />

@@ -16,8 +16,9 @@ function health(h, now) {
   if (h.incidents) words.push(plural(h.incidents, 'incident'));
   if (h.alerts) words.push(plural(h.alerts, 'alert'));
   if (h.missing_batches) words.push(`${plural(h.missing_batches, 'batch', 'es')} missing`);
-  if (age > SILENT_MS) words.push(`silent for ${age > 86400e3 ? Math.round(age / 86400e3) + ' d' : age > 3600e3 ? Math.round(age / 3600e3) + ' h' : Math.round(age / 60e3) + ' min'}`);
-  return { bad: h.incidents || h.alerts || h.missing_batches, silent: age > SILENT_MS, text: words.join(', ') || 'well' };
+  if (h.ended) words.push('ended');
+  else if (age > SILENT_MS) words.push(`silent for ${age > 86400e3 ? Math.round(age / 86400e3) + ' d' : age > 3600e3 ? Math.round(age / 3600e3) + ' h' : Math.round(age / 60e3) + ' min'}`);
+  return { bad: h.incidents || h.alerts || h.missing_batches, silent: h.ended || age > SILENT_MS, text: words.join(', ') || 'well' };
 }
 
 // Events a second between two answers, or since the beginning when there is only one.
