@@ -181,7 +181,7 @@ def judge_modules(world):
             got = [(row["path"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=0, host=one, limit=10000)]
             world.same("query widespread-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items()])
             got = [row["path"] for row in world.get("queries/new-binaries", host=one, since=0, limit=10000)]
-            world.same("query new-binaries", one, got, mine)
+            world.same("query new-binaries", one, got, [*mine])
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
     world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])
