@@ -1,5 +1,5 @@
 """The collector's own commands on a store: `hosts` counts, `export` prints what `dump` prints in every form and with every filter,
-damage in the store costs the damaged batches and is said, and a lost index is made again.
+damage in the store costs the damaged batches and is said, a closed pipe ends a command in silence, and a lost index is made again.
 
 # sanitizers: asan-ubsan
 """
@@ -7,6 +7,8 @@ import json
 import os
 import random
 import shutil
+import signal
+import subprocess
 
 import harness
 import traces
@@ -143,6 +145,21 @@ def read_only(env, checks, collector, expected):
             path.chmod(0o700)
 
 
+def closed_pipe(env, checks, collector):
+    """A reader that has enough ("| head -1") ends a command by SIGPIPE and without a word; a full disk is an error."""
+    paths = traces.paths(TRACES["machine-a"], env.build)
+    for command in ([env.agent, "dump", *paths, *paths, *paths], [env.collector, "export", "--store", collector.store, "--host", "machine-a"],
+                    [env.collector, "query", "--store", collector.store, "--format", "jsonl", "SELECT a.time, b.time FROM events a, events b LIMIT 20000"]):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+            checks.that(process.stdout.readline(), f"{command[1]}: a first line")
+            process.stdout.close()
+            said = process.stderr.read()
+            checks.equal((process.wait(60), said), (-signal.SIGPIPE, b""), f"{command[1]} into a closed pipe")
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False, timeout=60)
+        checks.that(done.returncode == 1 and b"write" in done.stderr, f"{command[1]} onto a full disk: {done.returncode} {done.stderr}")
+
+
 def test(env, checks, arguments):
     env.make_certificates(agents=TRACES)
     collector = env.new_collector().start()
@@ -151,6 +168,7 @@ def test(env, checks, arguments):
                    extra=["--batch-events", str(BATCH_EVENTS)])
     rows = hosts(checks, collector)   # while it runs
     collector.stop()
+    closed_pipe(env, checks, collector)
     forms(env, checks, collector)
     wrong_questions(env, checks, collector, rows)
     expected = damage(env, checks, collector, seed=11)
