@@ -26,10 +26,13 @@ static const char *text_of(sqlite3_stmt *st, int column) {
 static int add_kept(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
     static const char SQL[] =
         "SELECT s.agent, count(*), sum(s.byte_count - ifnull(e.byte_count, 0)),"
+        " sum(s.batch_count - ifnull(e.batch_count, 0)), sum(ifnull(d.definition_bytes, 0)),"
         " (SELECT count(*) FROM class_origins c WHERE c.agent = s.agent),"
         " (SELECT count(*) FROM tombstones t JOIN streams x ON x.stream_id = t.stream_id WHERE x.agent = s.agent)"
-        " FROM streams s LEFT JOIN expired_streams e ON e.stream_id = s.stream_id WHERE ?1 IS NULL OR s.agent = ?1"
+        " FROM streams s LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"
+        " LEFT JOIN stream_bytes d ON d.stream_id = s.stream_id WHERE ?1 IS NULL OR s.agent = ?1"
         " GROUP BY s.agent ORDER BY 3 DESC, 1";
+    static const char *const NAMES[] = {"streams", "bytes", "batches", "definition_bytes", "classes", "tombstones"};
     sqlite3_stmt *st = NULL;
     int code, count = 0;
     if (sqlite3_prepare_v2(db, SQL, -1, &st, NULL) != SQLITE_OK)
@@ -40,14 +43,17 @@ static int add_kept(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
         if (o->json) {
             ea_text_str(t, count++ ? ",\n  {\"host\": " : "\n  {\"host\": ");
             ea_text_json_str(t, text_of(st, 0));
-            ea_text_printf(t, ", \"streams\": %lld, \"bytes\": %lld, \"classes\": %lld, \"tombstones\": %lld}",
-                           (long long)sqlite3_column_int64(st, 1), (long long)sqlite3_column_int64(st, 2),
-                           (long long)sqlite3_column_int64(st, 3), (long long)sqlite3_column_int64(st, 4));
+            for (int i = 0; i < (int)(sizeof NAMES / sizeof *NAMES); i++)
+                ea_text_printf(t, ", \"%s\": %lld", NAMES[i], (long long)sqlite3_column_int64(st, 1 + i));
+            ea_text_char(t, '}');
         } else {
             ea_text_safe(t, text_of(st, 0), strlen(text_of(st, 0)));
-            ea_text_printf(t, "  keeps %lld bytes, %lld streams, %lld classes, %lld tombstones\n",
-                           (long long)sqlite3_column_int64(st, 2), (long long)sqlite3_column_int64(st, 1),
-                           (long long)sqlite3_column_int64(st, 3), (long long)sqlite3_column_int64(st, 4));
+            ea_text_printf(t,
+                           "  keeps %lld bytes in %lld batches, %lld bytes of definitions, %lld streams, %lld classes, "
+                           "%lld tombstones\n",
+                           (long long)sqlite3_column_int64(st, 2), (long long)sqlite3_column_int64(st, 3),
+                           (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 1),
+                           (long long)sqlite3_column_int64(st, 5), (long long)sqlite3_column_int64(st, 6));
         }
     }
     int rc = code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read what is kept");
@@ -161,16 +167,18 @@ const ea_command ec_cmd_quota = {
     .name = "quota",
     .operands = "",
     .summary = "List what agents and readers use of their quotas, and what was refused",
-    .details = "First what the store keeps of each agent, then each resource of each agent and reader: how much was "
-               "used since\n"
-               "the collector's start, the limit (see run --quota-...), refused requests, and since when it is above "
-               "its quota.\n"
-               "A name is above its quota until nothing of it was refused for a minute. A running collector writes the "
-               "numbers\n"
-               "every 10 s, of the 1,000 names that were used last.\n"
-               "--json: {\"kept\": [{host, streams, bytes, classes, tombstones}], \"uses\": [{who, name, resource, "
-               "unit, limit,\n"
-               "period_s, used, refused, above_since, at}]}. limit 0: none; period_s 0: an amount at a time.",
+    .details =
+        "First what the store keeps of each agent, then each resource of each agent and reader: how much was "
+        "used since\n"
+        "the collector's start, the limit (see run --quota-...), refused requests, and since when it is above "
+        "its quota.\n"
+        "A name is above its quota until nothing of it was refused for a minute. A running collector writes the "
+        "numbers\n"
+        "every 10 s, of the 1,000 names that were used last.\n"
+        "--json: {\"kept\": [{host, streams, bytes, batches, definition_bytes, classes, tombstones}], \"uses\": "
+        "[{who, name,\n"
+        "resource, unit, limit, period_s, used, refused, above_since, at}]}. limit 0: none; period_s 0: an amount "
+        "at a time.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

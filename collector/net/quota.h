@@ -34,7 +34,8 @@
     X(uploads, AGENT, HELD, SIZE, "SIZE", "32MiB", 0, 1, "bytes",                                                      \
       "memory for an agent's uploads at a time, and one upload more; at most an eighth of max-waiting")                \
     X(answers, READER, RATE, DURATION, "TIME", "1s", 1, 120, "ns",                                                     \
-      "processor time that the questions of a reader take in a second")
+      "processor time that the questions of a reader take in a second")                                                \
+    X(downloads, READER, RATE, SIZE, "SIZE", "64MiB", 1, 120, "bytes", "bytes of the answers to a reader in a second")
 
 enum ec_quota_resource {
 #define X(name, who, how, type, argument, fallback, period_s, burst, unit, text) EC_QUOTA_##name,

@@ -39,9 +39,10 @@ typedef struct ec_call {
     atomic_int canceled;   /* who asked is gone, or the server stops */
 
     /* the answer: filled in by the handler */
-    int status;       /* 0: 200 */
-    const char *type; /* of the content; NULL: JSON */
-    const char *etag; /* NULL: none, and not kept by browsers */
+    int status;             /* 0: 200 */
+    unsigned retry_after_s; /* with 429 and 503; 0: 1 s */
+    const char *type;       /* of the content; NULL: JSON */
+    const char *etag;       /* NULL: none, and not kept by browsers */
     const char *encoding;
     char disposition[96]; /* Content-Disposition; "": none */
     ea_text out;

@@ -414,7 +414,7 @@ static void add_headers(const ec_web *w, struct evhttp_request *http, const ec_c
         evhttp_add_header(h, "Connection", "close");
     if (c->status == 503 || c->status == 429) {
         char seconds[12];
-        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+        snprintf(seconds, sizeof seconds, "%u", c->retry_after_s ? c->retry_after_s : RETRY_AFTER_S);
         evhttp_add_header(h, "Retry-After", seconds);
     }
 }
@@ -548,6 +548,8 @@ static void send_piece(piece *p) {
     ec_web *w = s->web;
     size_t n = p->text.len_bytes;
     audit_call(s);
+    if (n && s->connection) /* only the loop clears it */
+        ec_quota_charge(w->options.quota, EC_QUOTA_downloads, s->call.caller, n, ea_monotonic_ns());
     if (p->is_whole) {
         let_go(s);
         reply_whole(w, s->http, &s->call, &p->text);
@@ -625,8 +627,8 @@ static ec_guest *guest_of(const ec_web *w, struct evhttp_request *http) {
 }
 
 static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token *token, int status,
-                   const char *detail) {
-    ec_call c = {.status = status, .token = token};
+                   unsigned retry_after_s, const char *detail) {
+    ec_call c = {.status = status, .token = token, .retry_after_s = retry_after_s};
     ec_guest_answered(guest_of(w, http));
     ea_text_init(&c.out);
     put_problem(&c, status, reason_of(status), detail);
@@ -909,7 +911,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_limited, refused == 429);
         const ec_token *known = token.scope ? &token : NULL;
         audit_refused(w, address, known, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
-        refuse(w, http, known, refused ? refused : 503, refused ? detail : "out of memory");
+        refuse(w, http, known, refused ? refused : 503, 0, refused ? detail : "out of memory");
         return;
     }
     s->token = token;
@@ -926,7 +928,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     int status = read_request(s, method, &detail);
     if (!status && (status = is_forbidden(&s->call)))
         detail = "this token is not good for that";
-    ec_quota_refusal above;
+    ec_quota_refusal above = {.retry_after_s = 0};
     if (!status && !ec_quota_check(w->options.quota, EC_QUOTA_READER, s->call.caller, ea_monotonic_ns(), &above)) {
         status = 429;
         detail = above.text;
@@ -939,7 +941,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
         audit_refused(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
         free_sender(s);
-        refuse(w, http, &token, status, detail);
+        refuse(w, http, &token, status, above.retry_after_s, detail);
         return;
     }
     /* the call can be answered already, but its pieces are sent by this thread */

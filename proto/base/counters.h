@@ -164,6 +164,8 @@ enum ea_severity {
     X(quota_refused_uploads, 168, EA_NOTICE, "uploads not read on since their agent was above its quota of memory")    \
     X(quota_refused_answers, 170, EA_NOTICE,                                                                           \
       "questions refused since their reader was above its quota of processor time")                                    \
+    X(quota_refused_downloads, 185, EA_NOTICE,                                                                         \
+      "requests refused since their reader was above its quota of bytes of answers")                                   \
     X(store_erased_bytes, 175, EA_INFO, "bytes of batches deleted since their agent was above its share of the store") \
     X(store_refused_full, 176, EA_NOTICE,                                                                              \
       "uploads refused since the store is full of what is too young to be deleted")                                    \

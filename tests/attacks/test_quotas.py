@@ -183,7 +183,8 @@ def limited(env, checks):
                         "SELECT host, kind, family, text FROM incidents WHERE kind = 'quota' AND end IS NULL"]).stdout
         checks.that("agent thief is above its quota of bytes (65536 bytes a second): 1 refused" in told, f"an incident that goes on: {told}")
         kept_by = {r["host"]: r for r in w.collector.ask_json("quota")["kept"]}
-        checks.that(kept_by["thief"]["bytes"] > 900000 and kept_by["thief"]["streams"] == 1, f"what is kept of the thief: {kept_by}")
+        checks.that(kept_by["thief"]["bytes"] > 900000 and (kept_by["thief"]["streams"], kept_by["thief"]["batches"]) == (1, number - 1),
+                    f"what is kept of the thief: {kept_by}")
         w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
 
 
@@ -239,6 +240,9 @@ def kept(env, checks):
             f"after {taken} shapes of 60 kB: {said}")
         checks.equal(thief.refusals([world.renumbered(w.batch, streams[2], 2 + taken) + uploads._bytes(22, shapes[0])]), ([], 1), "a shape that is known")
 
+        listed = {r["host"]: r for r in w.collector.ask_json("quota")["kept"]}["thief"]
+        checks.equal((listed["streams"], listed["tombstones"], listed["classes"]), (12, 300, 150), f"etwcollector quota: {listed}")
+        checks.that(60000 * taken <= listed["definition_bytes"] < 60000 * (taken + 2), f"etwcollector quota, after {taken} shapes of 60 kB: {listed}")
         numbers = w.metrics()
         checks.equal([numbers[f"etwcollector_store_refused_{what}_total"] for what in ("streams", "classes", "tombstones", "definitions")],
                      [1, 1, 1, 1], "counted")

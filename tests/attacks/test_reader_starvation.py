@@ -88,6 +88,29 @@ def processor(env, checks):
     collector.stop()
 
 
+def downloads(env, checks):
+    """A reader that took more bytes of answers than --quota-downloads gives waits as long as Retry-After says; another address is answered."""
+    collector = env.new_collector("downloads", extra=["--web", "127.0.0.1:0", "--quota-downloads", "10000", "--silent-after", "2s"]).start()
+    web, wide = web_world.Web(collector), json.dumps({"sql": "SELECT printf('%.*c', 650000, 'x') AS x"})
+    for number in range(2):  # 1.2 MB at once; the second answer is above it
+        status, _, text = web.ask("/api/v1/sql", "POST", wide, test_web.JSON)
+        checks.that(status == 200 and len(text) > 650000, f"answer {number} of 650 kB: {status} {text[:200]}")
+    status, headers, text = web.ask("/api/v1/hosts")
+    checks.that(status == 429 and "above its quota of downloads: 10000 bytes in 1 s are allowed (--quota-downloads)" in text, f"the next request: {status} {text}")
+    checks.that(5 <= int(headers["Retry-After"]) <= 30, f"100 kB too many at 10 kB a second: Retry-After {headers['Retry-After']}")
+    other = test_web.ask_slowly(web, "127.0.0.8", "SELECT 1 AS one")
+    checks.that(b" 200 " in other.recv(1 << 16).split(b"\r\n")[0], "a question of another address")
+    other.close()
+    listed = [["reader", "127.0.0.1", "downloads", 10000, 1]]
+
+    def above():
+        return [[row[k] for k in ("who", "name", "resource", "limit", "refused")] for row in collector.ask_json("quota", "--above")["uses"]]
+    harness.wait_until(lambda: above() == listed, "etwcollector quota --above to list it", 30, lambda: f"; it lists {above()}")
+    told = str(collector.ask_json("query", "SELECT text FROM incidents WHERE kind = 'quota'"))
+    checks.that("reader 127.0.0.1 is above its quota of downloads (10000 bytes a second): 1 refused" in told, f"incidents: {told}")
+    collector.stop()
+
+
 def memory(env, checks):
     """A question ends at --web-memory; of --web-memory-all two questions that have it do not fit, so one waits for the other."""
     collector = env.new_collector("memory", extra=["--web", "127.0.0.1:0", "--web-memory", "64MiB", "--web-memory-all", "100MiB"]).start()
@@ -125,6 +148,7 @@ def test(env, checks, _):
         stream.close()
     memory(env, checks)
     processor(env, checks)
+    downloads(env, checks)
 
 
 if __name__ == "__main__":
