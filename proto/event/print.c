@@ -208,6 +208,16 @@ static int is_known_class(ea_printer *p, size_t which) {
     return 0;
 }
 
+/* A field of a class that this program has a row for, whether an event of it came by or not. */
+static int is_known_column(const char *column) {
+    for (size_t i = 0; i < ea_family_count; i++)
+        for (size_t k = 0; k < ea_families[i]->row_count; k++)
+            for (const ea_field_row *f = ea_families[i]->rows[k].fields; f && f->name; f++)
+                if (strcmp(f->name, column) == 0)
+                    return 1;
+    return 0;
+}
+
 int ea_printer_check(ea_printer *p, ea_err *err) {
     for (size_t i = 0; i < p->options->classes.count; i++) {
         const struct near *n = &p->near_class[i];
@@ -218,7 +228,7 @@ int ea_printer_check(ea_printer *p, ea_err *err) {
     }
     for (size_t i = 0; p->printed && p->options->fields.count && i < p->column_count; i++) {
         const struct near *n = &p->near_column[i];
-        if (!p->has_column[i])
+        if (!p->has_column[i] && !is_known_column(p->columns[i]))
             return ea_fail(err, EA_ENOTFOUND, "--fields '%.80s': none of the %" PRIu64 " events has this column%s%s%s",
                            p->columns[i], p->printed, n->name[0] ? "; did you mean '" : "", n->name,
                            n->name[0] ? "'?" : "");

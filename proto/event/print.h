@@ -67,7 +67,7 @@ EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const
 /* No more events of this trace or stream come: prints what waited for a later one. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
 /* After the last event: EA_ENOTFOUND when the options name a class that no event was of and no row is about, or a
- * column that none of the printed events has; the message names a similar one. */
+ * column that none of the printed events and no row has; the message names a similar one. */
 EA_MUST_CHECK int ea_printer_check(ea_printer *p, ea_err *err);
 /* Says on standard error, in the program's name, what of such records could not be read; nothing when nothing was. */
 void ea_printer_tell_left_over(const ea_printer *p, const char *program);

@@ -174,7 +174,9 @@ def check_memory(env, checks):
         done = ask(env, collector.store, order, "--memory", memory, "--format", "json")
         endings[judged(done)] += 1
         checks.that(judged(done) == "memory" or json.loads(done.stdout)["rows"] == [{"n": sum(names.values())}], f"order, {memory}: {done.stdout}")
-    checks.that(set(endings) == {"whole", "memory"} and min(endings.values()) >= 2, f"some are right and some end: {endings}")
+    bounded = "san" not in env.build.name  # a process has no bound of memory under a sanitizer: child.h
+    checks.that(set(endings) == {"whole", "memory"} and min(endings.values()) >= 2 if bounded else endings["whole"] >= 2,
+                f"some are right and some end: {endings}")
     done = ask(env, collector.store, COUNTS, "--memory", "24MiB", "--format", "json")
     checks.equal(judged(done), "whole", "more rows than memory holds are sorted in files")
     done = ask(env, collector.store, COUNTS, "--memory", "24MiB", "--temp", "1MiB", "--format", "json")

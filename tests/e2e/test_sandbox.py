@@ -115,7 +115,7 @@ def test(env, checks, arguments):
         harness.wait_until(lambda: not children(collector.process.pid, "query-worker"), "the end of the question", 60)
         if traces.real("the sandboxes of a profile with names"):
             check_profile(checks, collector, web, silent, active)
-        harness.wait_until(lambda: all("file-broker" in (p / "cmdline").read_text() for p in children(collector.process.pid, "")),
+        harness.wait_until(lambda: len(children(collector.process.pid, "")) == len(children(collector.process.pid, "file-broker")) == 1,
                            "the end of all children but the broker", 60)
         collector.stop()
 

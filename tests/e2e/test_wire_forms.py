@@ -339,6 +339,8 @@ def test(env, checks, arguments):
         definitions = format_reader.Definitions()
         for number, data in enumerate(test_wire_python.captured(env, trace, extra)[:2], 1):
             batch = whole(data, definitions)
+            if not batch.message.event_count:
+                continue  # the closing batch of a stream
             for form in range(SOAK_FORMS if arguments.soak else FORMS):
                 rng, name = random.Random(f"{trace}.{number}.{form}"), f"{trace}, batch {number}, form {form}"
                 changed, records = formed(rng, batch, used)

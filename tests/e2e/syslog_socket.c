@@ -1,11 +1,13 @@
-/* syslog(3) into a file, for tests: a preload library that writes what a program sends to syslog to EA_SYSLOG_FILE, a
- * line each: the facility of openlog, the priority and the text. Before it: the tests, which set LD_PRELOAD. After it:
- * the file. Thread: any. */
-#include <fcntl.h>
+/* syslog(3) onto a socket of the test: a preload library that does the system calls of glibc's syslog, with the address
+ * in EA_SYSLOG_SOCKET instead of /dev/log, so that a sandbox which refuses them is noticed. A datagram a line: the
+ * facility of openlog, the priority and the text. Before it: the tests, which set LD_PRELOAD. After it: the socket.
+ * Thread: any. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 void openlog(const char *name, int options, int facility);
@@ -16,13 +18,14 @@ static int opened_facility = -1;
 
 __attribute__((format(printf, 2, 0))) static void write_line(int priority, const char *format, va_list arguments) {
     char line[1 << 16];
-    const char *path = getenv("EA_SYSLOG_FILE");
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    const char *path = getenv("EA_SYSLOG_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int n = snprintf(line, sizeof line, "%d %d ", opened_facility, priority);
-    (void)vsnprintf(line + n, sizeof line - (size_t)n - 1, format, arguments);
-    size_t length = strlen(line);
-    line[length++] = '\n';
-    if (fd < 0 || write(fd, line, length) != (ssize_t)length)
+    (void)vsnprintf(line + n, sizeof line - (size_t)n, format, arguments);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path ? path : "");
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) ||
+        send(fd, line, strlen(line), MSG_NOSIGNAL) != (ssize_t)strlen(line))
         abort();
     close(fd);
 }
