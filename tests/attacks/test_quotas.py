@@ -5,11 +5,13 @@
 - A flood of sound batches: the latencies of the victims stay.
 - What is younger than --retain-min-age stays: then the agent above its share is refused with 429, the victim is not.
 - An agent above its quota of bytes gets 429 with Retry-After and a sentence, and is counted.
+- The same for each other rate of agents: batches, events, streams, classes, tombstones; of an upload that is refused nothing is stored.
 - Streams, classes, tombstones and definitions beyond their bounds are refused, each with its own sentence, and counted.
 """
 import hashlib
 import os
 import re
+import time
 
 import world  # first: it knows where the others are
 import format_reader
@@ -23,10 +25,10 @@ FLOOD_BATCHES = 700  # of 60 kB each: twice the limit
 
 
 class Thief:
-    """A connection with the thief's certificate."""
+    """A connection with the thief's certificate, or that of another name."""
 
-    def __init__(self, w):
-        self.web = world.Web(w.port, "127.0.0.1", world.tls(w.env.certs, "thief"))
+    def __init__(self, w, name="thief"):
+        self.web = world.Web(w.port, "127.0.0.1", world.tls(w.env.certs, name))
 
     def post(self, batches):
         """Status, headers, and the Ack or the text."""
@@ -188,6 +190,54 @@ def limited(env, checks):
         w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
 
 
+def each_rate(env, checks):
+    """An agent for each resource, which sends uploads until one is refused. Amounts: what a period gives, and the bucket's periods."""
+    limits = {"streams": (2, 4, 1), "classes": (300, 1, 50), "tombstones": (50, 4, 30)}
+    extra = [word for name, (limit, *_) in limits.items() for word in (f"--quota-{name}", limit)]
+    env.make_certificates(["test-machine", "victim", "thief", *limits])
+    with world.World(env, checks, extra=extra, name="rates") as w:
+        for name, (limit, burst, each) in limits.items():
+            thief, stream, taken = Thief(w, name), os.urandom(16), 0
+            for number in range(1, 100):
+                batch = {"streams": lambda: world.renumbered(w.batch, os.urandom(16), 1),
+                         "classes": lambda: world.renumbered(w.batch, stream, number) + classes(w.batch, 50 * number, 50),
+                         "tombstones": lambda: tombstones(stream, number, 30)}[name]()
+                status, headers, said = thief.post([batch])
+                if status != 200:
+                    break
+                taken += each
+            check_rate(checks, w, name, limit, status, headers, said)
+            checks.that(limit * burst <= taken <= limit * burst + each, f"{taken} {name} were taken, {limit} and a burst of {burst} times it are allowed")
+            batches = sum(s["batches"] for s in rows(w, name))
+            checks.equal(batches, number - 1, f"stored batches of the agent above its quota of {name}")
+        w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
+    with world.World(env, checks, extra=["--quota-batches", "2"], name="batches") as w:
+        check_rate_at_once(checks, w, "batches", 2, 16, 1)
+    with world.World(env, checks, extra=["--quota-events", w.events_per_batch], name="events") as w:
+        check_rate_at_once(checks, w, "events", w.events_per_batch, 16, w.events_per_batch)
+
+
+def check_rate_at_once(checks, w, name, limit, burst, each):
+    """Uploads of one batch, which counts as `each`, until one is refused."""
+    thief, stream, begin, status = Thief(w), os.urandom(16), time.monotonic(), 200
+    for number in range(1, 2000):
+        status, headers, said = thief.post([world.renumbered(w.batch, stream, number)])
+        if status != 200:
+            break
+    passed = time.monotonic() - begin
+    check_rate(checks, w, name, limit, status, headers, said)
+    taken = (number - 1) * each
+    checks.that(limit * burst <= taken + each and taken <= limit * (burst + passed) + each, f"{taken} {name} were taken in {passed:.1f} s, {limit} a second and "
+                f"a burst of {burst} s are allowed")
+    checks.equal(sum(s["batches"] for s in rows(w, "thief")), number - 1, f"stored batches of the agent above its quota of {name}")
+
+
+def check_rate(checks, w, name, limit, status, headers, said):
+    checks.that(status == 429 and int(headers["Retry-After"]) >= 1 and f"is above its quota of {name}: {limit} {name} in" in str(said),
+                f"{name}: {status} {str(said)[:300]}")
+    checks.equal(w.metrics()[f"etwcollector_quota_refused_{name}_total"], 1, f"refused uploads are counted, for {name}")
+
+
 def tombstones(stream, number, count):
     """A batch of tombstones, each for one number from 1,000,000 on, none beside another."""
     graves = b"".join(uploads._bytes(15, uploads._number(1, at) + uploads._number(2, at) + uploads._number(3, 15) + uploads._number(4, 1))
@@ -254,6 +304,7 @@ def kept(env, checks):
 def test(env, checks, _):
     kept(env, checks)
     limited(env, checks)
+    each_rate(env, checks)
     young(env, checks)
     share(env, checks)
     definitions(env, checks)

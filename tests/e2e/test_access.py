@@ -195,6 +195,42 @@ def check_revoked_stream(checks, env, collector, client):
     print(f"a stream ended {took:.1f} s after its token was revoked", flush=True)
 
 
+def check_expired_stream(checks, env, collector, client):
+    """The stream of a token that expires while it is open breaks off, too."""
+    token = new_token(env, collector.store, "guest", "--expires", "4s")
+    begin = time.monotonic()
+    connection = http.client.HTTPSConnection("localhost", client.port, timeout=30, context=client.context, source_address=("127.45.0.4", 0))
+    connection.request("GET", "/api/v1/events/tail", headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    checks.equal((answer.status, answer.readline()[:1]), (200, b":"), "the head of the stream of a token that will expire")
+    try:
+        rest = answer.read()
+        checks.that(False, f"the stream of an expired token ended as a whole answer: {rest[-100:]}")
+    except (http.client.IncompleteRead, OSError) as error:
+        checks.that(not isinstance(error, TimeoutError), f"the stream of an expired token is still open: {error!r}")
+    took = time.monotonic() - begin
+    connection.close()
+    env.run([env.collector, "token", "revoke", "--store", collector.store, "guest"])  # an expired one stays in the list until then
+    checks.that(2.5 < took < 14, f"the stream of a token of 4 s ended after {took:.1f} s")
+
+
+def check_old_tls(checks, env, client, collector):
+    """TLS 1.2 is refused by the dashboard and by the listener for agents; the same with TLS 1.3 is not."""
+    for what, port, name in (("dashboard", client.port, None), ("listener for agents", collector.port, "alpha")):
+        for version, wanted in ((ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, False)):
+            context = ssl.create_default_context(cafile=env.certs / "ca.crt")
+            context.maximum_version = version
+            if name:
+                context.load_cert_chain(env.certs / f"{name}.crt", env.certs / f"{name}.key")
+            try:
+                with context.wrap_socket(socket.create_connection(("localhost", port), timeout=30, source_address=("127.47.0.1", 0)),
+                                         server_hostname="localhost"):
+                    shaken = True
+            except (ssl.SSLError, ConnectionError):
+                shaken = False
+            checks.equal(shaken, wanted, f"a handshake of {version.name} with the {what}")
+
+
 def certificate(client, source):
     with client.context.wrap_socket(socket.create_connection(("localhost", client.port), timeout=30, source_address=(source, 0)),
                                     server_hostname="localhost") as tls:
@@ -355,6 +391,8 @@ def test(env, checks, _):
     check_limits(checks, client, tokens["admin"])
     check_audit(checks, env, client, collector)
     check_revoked_stream(checks, env, collector, client)
+    check_expired_stream(checks, env, collector, client)
+    check_old_tls(checks, env, client, collector)
     checks.equal(client.ask("/", tokens["read"], source="127.46.0.1")[2].getheader("Strict-Transport-Security"), "max-age=31536000", "HSTS with TLS")
     check_browser(checks, env, client, tokens["group"])
     check_connections(checks, client)
