@@ -470,6 +470,29 @@ static void one_process_at_a_time(void **state) {
     close_spool(open_spool());
 }
 
+/* A spool that is a name's is opened and taken over by no other; a batch of it goes to nobody else meanwhile. */
+static void other_names_are_refused(void **state) {
+    (void)state;
+    ea_spool *s = open_spool(), *t;
+    ea_err err;
+    begin(s, STREAM, 0);
+    offer(s, 1, 40);
+    assert_string_equal(ea_spool_owner(s), "");
+    must(ea_spool_own(s, "first", &err), &err);
+    must(ea_spool_own(s, "First", &err), &err); /* the same name */
+    assert_int_equal(ea_spool_own(s, "second", &err), EA_ECONFLICT);
+    assert_non_null(strstr(err.message, "its batches are those of 'first', and this certificate is of 'second'"));
+    assert_string_equal(ea_spool_owner(s), "first");
+    close_spool(s);
+    assert_int_equal(
+        ea_spool_open(&t, scratch_path("spool"), &(ea_spool_options){.counters = &counters, .owner = "second"}, &err),
+        EA_ECONFLICT);
+    assert_non_null(strstr(err.message, "its batches are those of 'first', and this certificate is of 'second'"));
+    s = open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .owner = "first"});
+    assert_int_equal(waiting(s), 1);
+    close_spool(s);
+}
+
 /* ---- all at once ---- */
 
 enum { APPENDERS = 2, PER_APPENDER = 400 };
@@ -679,6 +702,7 @@ int main(void) {
         TWICE(a_complete_stream_is_forgotten),
         T(other_content_under_a_number_is_a_conflict),
         T(one_process_at_a_time),
+        T(other_names_are_refused),
         TWICE(everybody_at_once),
 #if !defined(_WIN32)
         TWICE(killed_at_any_moment),
