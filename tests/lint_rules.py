@@ -9,7 +9,8 @@
 - functions that cannot be told a size, that keep global state or that end in surprises are banned;
 - a C file opens with a comment that says what it is for;
 - no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file;
-- no line by which git marks what two sides changed.
+- no line by which git marks what two sides changed;
+- a workflow names an action of somebody else by its commit, never by a tag that can move.
 """
 import pathlib
 import re
@@ -109,6 +110,11 @@ def main():
             continue
         if path.suffix in (".c", ".h"):
             check_c(path, text, owner, report)
+        if path.parts[:2] == (".github", "workflows"):
+            for number, line in enumerate(text.split("\n"), 1):
+                action = re.match(r"\s*-?\s*uses:\s*(\S+)", line)
+                if action and not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action.group(1)) and not action.group(1).startswith("./"):
+                    report(path, number, f"the action {action.group(1)} is not named by its commit")
         for number, line in enumerate(text.split("\n"), 1):
             if MACHINE_PATH.search(line) and path != pathlib.PurePosixPath("tests/lint_rules.py"):
                 report(path, number, "a path of somebody's machine")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Which test breaks which promise: reads the tables of the documents below, whose last columns name tests, and fails when a row of a
-document's promises names no test, or a test that does not exist. A row that says "read only" was shown by no test, and says so.
+document's promises names no test, or a test that does not exist. A row that says "read only" was shown by no test, and says so. Tests that the
+prose of SECURITY.md names have to exist, too, and each finding of the security review has a row in hardening.md.
 
 usage: tests/promises.py          quiet; exit code 1 with a line for each row that is wrong
        tests/promises.py --list   each test with the promises that name it
@@ -13,6 +14,8 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = ("docs/security/threat-model.md", "docs/verification/hardening.md", "CEILINGS.md", "README.md")
 STRICT = ("docs/security/threat-model.md", "docs/verification/hardening.md")  # each row of a table with a column "test" names one
+PROSE = ("SECURITY.md",)  # each test that its text names has to exist
+FINDINGS = ("docs/verification/hardening.md", {f"S{number}" for number in range(1, 36)})  # each has a row
 NAME = re.compile(r"`((?:unit|fuzz|golden)\.[\w*]+|(?:[\w./-]*/)?(?:test_\w+|imports)\.(?:py|c)|tests/[\w/.-]+)`")
 
 
@@ -58,6 +61,14 @@ def main():
             wrong.append(f"{document}:{number}: the promise names no test: {cells[0]}")
         for name in names:
             promises.setdefault(name, []).append(f"{document}: {cells[0]}")
+    for document in PROSE:
+        for number, line in enumerate((SOURCE / document).read_text(encoding="utf-8").splitlines(), 1):
+            for name in NAME.findall(line):
+                count += 1
+                wrong += [] if exists(name) else [f"{document}:{number}: there is no test {name}"]
+                promises.setdefault(name, []).append(f"{document}:{number}")
+    found = {name for document, _, cells, _ in rows() if document == FINDINGS[0] for name in re.findall(r"\bS\d+\b", cells[0])}
+    wrong += [f"{FINDINGS[0]}: the finding {name} has no row" for name in sorted(FINDINGS[1] - found)]
     if arguments.list:
         for name in sorted(promises):
             print("\n    ".join([name, *promises[name]]))

@@ -354,6 +354,8 @@ def main():
         step(tally, "lint", ["tests/lint.sh"] + ["--quick"] * (not arguments.soak), 3600)
     if arguments.soak and not arguments.only and build(tally, "windows-pdb"):
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
+    if arguments.soak and not arguments.only:
+        step(tally, "two builds of a release have the same bytes", ["installer/release/reproducible.sh"], 7200)
     if arguments.soak:
         step(tally, "judges see planted mistakes", [sys.executable, "tests/judges/planted.py"], 7200)
         step(tally, "mutants of queries and ledgers", [sys.executable, "tests/mutate.py"], 36000)

@@ -322,6 +322,9 @@ static int start_web(web_parts *w, const options *o, const ec_guard_limits *limi
     if (!rc)
         printf("dashboard on %s://%.*s:%u/\n", w->tls ? "https" : "http", (int)(strrchr(o->web, ':') - o->web), o->web,
                ec_web_port(w->web));
+    if (!rc && !o->web_tokens)
+        ec_log_line(log, "the dashboard has no tokens: every user and program of this machine can read all that is "
+                         "stored; --web-tokens asks for one");
     return rc;
 }
 

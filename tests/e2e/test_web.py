@@ -308,7 +308,7 @@ def check_size(checks, web):
     checks.that(20_000 < total < 100_000, f"bytes of the dashboard, compressed: {total}")
 
 
-def check_strangers(checks, web):
+def check_strangers(checks, web, log):
     own = f"127.0.0.1:{web.port}"
     for host, expected in (("evil.example", 421), (f"localhost:{web.port}", 200), ("[::1]:1", 200), ("127.0.0.1.evil.example", 421), ("", 421),
                            ("[::1]", 200), ("[::1].evil.example", 421), ("[::1].evil.example:80", 421), ("[::1]:80.evil.example", 421),
@@ -319,6 +319,7 @@ def check_strangers(checks, web):
         status, _, text = web.ask("/api/v1/hosts", headers={name: "192.0.2.1"})
         checks.that(status == 403 and f"the request has the header {name}, so a proxy passes on".lower() in text.lower() and "--web-tokens" in text,
                     f"a proxy's header {name}: {status} {text[:200]}")
+    checks.that("the dashboard has no tokens: every user and program of this machine can read all that is stored" in log, f"the log: {log}")
     checks.that("Strict-Transport-Security" not in web.ask("/")[1], "HSTS without TLS")
     post = json.dumps({"sql": "SELECT 1"})
     for headers, expected in (({**JSON, "Origin": "http://evil.example"}, 403), ({**JSON, "Origin": f"http://{own}"}, 200),
@@ -603,7 +604,7 @@ def test(env, checks, _):
     check_hostile(checks, web)
     check_injections(checks, web)
     check_size(checks, web)
-    check_strangers(checks, web)
+    check_strangers(checks, web, target.log())
     check_export(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")
     check_load(env, checks, web, env.folder / "office.etl")

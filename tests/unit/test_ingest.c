@@ -562,6 +562,25 @@ static void refuses_too_many_events(const server *s, const test_batch *b) {
     ea_text_deinit(&large);
 }
 
+static void refuses_too_many_batches(void **state) {
+    server *s = *state;
+    test_maker m;
+    test_batch b;
+    ea_text body;
+    start(s);
+    test_maker_init(&m, 1);
+    test_make(&m, 1, 1, 0, &b);
+    ea_text_init(&body);
+    for (int i = 0; i < EA_UPLOAD_MAX_BATCHES; i++)
+        add_frame(&body, &b);
+    assert_int_equal(post_status(s, body.data, body.len_bytes), 200); /* the same batch again and again */
+    add_frame(&body, &b);
+    post_refused(s, &body, 400, "at most 2048 batches");
+    ea_text_deinit(&body);
+    test_maker_deinit(&m);
+    free(b.data);
+}
+
 static void refuses_bad_bodies(void **state) {
     server *s = *state;
     test_maker m, m2;
@@ -871,6 +890,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_bad_list_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(sessions_outlive_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_acknowledges, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_too_many_batches, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(slow_clients_are_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(hoarders_do_not_stop_others, setup, teardown),
