@@ -70,6 +70,9 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_STACKS] = {.name = "stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1}, {"name", EC_KIND_TEXT, EC_OF_TEXT, 0},
         {"hash", EC_KIND_HEX, EC_OF_KEY, 2}, {"depth", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), {"first", EC_KIND_TIME, EC_OF_SUM, 1},
         {"last", EC_KIND_TIME, EC_OF_SUM, 2}, {"frames", EC_KIND_TEXT, EC_OF_TEXT, 1}}},
+    [EC_ACTIVITY_MISSED_STACKS] = {.name = "missed_stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+        {"time", EC_KIND_TIME, EC_OF_SUM, 1}, {"outcome", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"half", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        {"batch", EC_KIND_INT, EC_OF_KEY, 2}, {"position", EC_KIND_INT, EC_OF_KEY, 3}, SUM("halves", 0)}},
     [EC_ACTIVITY_CPU_USAGE] = {.name = "cpu_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET, SUM("samples", 0)}, .has_buckets = 1},
     [EC_ACTIVITY_DISK_USAGE] = {.name = "disk_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
         SUM("reads", 0), SUM("read_bytes", 1), SUM("writes", 2), SUM("written_bytes", 3)}, .has_buckets = 1},
@@ -969,7 +972,26 @@ static int add_stack(void *arg, const ec_stack_sum *s) {
     return 0;
 }
 
+static int add_missed(void *arg, const ec_missed_half *m) {
+    ec_activity *a = arg;
+    row *r = NULL;
+    row_key k = {.key = {m->pid, m->tid, ec_place_batch(m->place), ec_place_position(m->place)},
+                 .text = {keep(a, m->outcome, strlen(m->outcome)), m->half ? keep(a, m->half, strlen(m->half)) : NULL},
+                 .image = {keep(a, m->image, strlen(m->image))},
+                 .process = {m->process_key}};
+    int rc = find_row(a, &k, &r); /* a text that found no memory is noted in is_short */
+    if (rc)
+        return rc;
+    r->sum[0]++;
+    r->sum[1] = (uint64_t)m->utc_ns;
+    return 0;
+}
+
 static int run_stream(ec_activity *a, ea_err *err) {
+    if (a->kind == EC_ACTIVITY_MISSED_STACKS) {
+        int rc = ec_profile_missed(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_missed, a, err);
+        return !rc && a->is_short ? ea_fail(err, EA_ENOMEM, "sum events up") : rc;
+    }
     if (a->kind == EC_ACTIVITY_STACKS)
         return ec_profile_stacks(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
     ec_tape_event e;

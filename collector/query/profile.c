@@ -33,6 +33,8 @@ enum {
     OTHER_SOURCES = 8
 };
 
+static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; take less time";
+
 enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, START, END, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
 /* Fields of a class: what slot holds what depends on its kind. */
@@ -72,6 +74,27 @@ enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
 static const uint32_t HALF_IS_MISSING = UINT32_MAX;
 _Static_assert(sizeof(pair) == 64, "a cache line");
 
+/* Halves that joined no event. */
+typedef struct missed_halves {
+    int (*fn)(void *arg, const ec_missed_half *m);
+    void *arg;
+    int64_t from_utc_ns; /* of the range; the join begins with the stream */
+    int rc;              /* what fn returned, EA_ENOMEM */
+    struct clock_since {
+        uint64_t place; /* of the first record that has this clock */
+        ea_clock clock;
+    } * clocks;
+    size_t clock_count, clock_capacity;
+    /* events whose user half has not come: pid and tid as in the row */
+    struct unanswered {
+        uint64_t place;
+        int64_t utc_ns;
+        uint32_t pid, tid;
+        int is_answered; /* too late */
+    } * unanswered;
+    size_t unanswered_count, unanswered_capacity;
+} missed_halves;
+
 /* Pairs on their way into the sums: the place of each is fetched from memory while those before it are added. */
 enum { COMING = 16 };
 typedef struct coming_pair {
@@ -101,7 +124,8 @@ typedef struct run {
     uint64_t first_subject, next_subject;
     size_t subject_mask;
     ea_u64_map by_irp;     /* disk: -> number of a subject; wait: by thread, what it waited until it was ready */
-    ea_u64_map unanswered; /* tags of events that count as incomplete since their user half has not come */
+    ea_u64_map unanswered; /* tags of events that count as incomplete since their user half has not come; with missed:
+                              -> index of it */
     pair *pairs;
     uint32_t *slots; /* hashes to pairs, index + 1 */
     size_t pair_count, pair_capacity, slot_mask;
@@ -122,6 +146,7 @@ typedef struct run {
     uint64_t steps;
     int is_each_event;     /* every event counts, with its class and thread: ec_profile_stacks */
     ec_stack_links *links; /* with is_each_event: it counts by itself. NULL: with those that are alike */
+    missed_halves *missed; /* with is_each_event: halves without an event count, not events. NULL: events */
     const char **names;    /* of classes, each once */
     uint32_t name_count;
 } run;
@@ -340,9 +365,84 @@ static void note_lack(run *r, const ea_stack_joined *e, uint32_t *half) {
         return;
 }
 
+static const char *process_name(const run *r, uint32_t process) {
+    const ea_process *p = ec_places_get_process(r->places, process);
+    if (p && p->pid == 0)
+        return "Idle";
+    return p && *p->image_name ? ec_base_name(p->image_name) : "?";
+}
+
+static void tell_missed(run *r, ec_missed_half m) {
+    missed_halves *to = r->missed;
+    if (to->rc || m.utc_ns < to->from_utc_ns || m.utc_ns >= r->to_utc_ns)
+        return;
+    if (m.pid == UINT32_MAX)
+        m.pid = ec_places_pid_of_thread(r->places, m.tid, m.utc_ns);
+    uint32_t process = ec_places_process(r->places, m.pid, m.utc_ns);
+    m.image = process_name(r, process);
+    m.process_key = ec_places_process_key(r->places, process);
+    to->rc = to->fn(to->arg, &m);
+}
+
+/* The clock of a record: a walk may wait in the window until another one is in force. */
+static const ea_clock *clock_at(const missed_halves *m, uint64_t place) {
+    size_t low = 0, high = m->clock_count; /* the first one behind it */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (m->clocks[middle].place <= place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &m->clocks[low ? low - 1 : 0].clock;
+}
+
+static void on_missed(void *arg, const ea_stack_missed *missed) {
+    run *r = arg;
+    tell_missed(r,
+                (ec_missed_half){.place = missed->from.tag,
+                                 .utc_ns = ea_clock_to_utc_ns(clock_at(r->missed, missed->from.tag), missed->from.time),
+                                 .half = missed->half == EA_STACK_KERNEL ? "kernel"
+                                         : missed->half == EA_STACK_USER ? "user"
+                                                                         : NULL,
+                                 .outcome = ea_stack_outcome_name(missed->outcome),
+                                 .pid = missed->from.pid,
+                                 .tid = missed->from.tid});
+}
+
+/* An event without its user half has left the window. */
+static int note_unanswered(run *r, const ea_stack_joined *e, const subject *s, uint32_t pid) {
+    missed_halves *m = r->missed;
+    int rc = EA_GROW(m->unanswered, m->unanswered_capacity, m->unanswered_count + 1, PAIRS_MAX);
+    if (!rc)
+        rc = ea_u64_map_put(&r->unanswered, e->tag, m->unanswered_count);
+    if (!rc)
+        m->unanswered[m->unanswered_count++] =
+            (struct unanswered){.place = s->place, .utc_ns = s->utc_ns, .pid = pid, .tid = e->tid};
+    return rc;
+}
+
+static void tell_unanswered(run *r) {
+    for (size_t i = 0; i < r->missed->unanswered_count; i++) {
+        const struct unanswered *u = &r->missed->unanswered[i];
+        if (!u->is_answered)
+            tell_missed(r, (ec_missed_half){.place = u->place,
+                                            .utc_ns = u->utc_ns,
+                                            .half = "user",
+                                            .outcome = "no_answer",
+                                            .pid = u->pid,
+                                            .tid = u->tid});
+    }
+}
+
 /* The half came after all, too late for its event. */
 static void on_late(void *arg, uint64_t tag) {
     run *r = arg;
+    const uint64_t *index = r->missed ? ea_u64_map_get(&r->unanswered, tag) : NULL;
+    if (index)
+        r->missed->unanswered[*index].is_answered = 1;
+    if (r->missed)
+        return;
     if (!ea_u64_map_remove(&r->unanswered, tag))
         return;
     r->profile->incomplete[r->side][EC_LACKS_UNANSWERED]--;
@@ -376,6 +476,8 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     if ((r->request->side[r->side].weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
         return 0;
     uint32_t kernel = e->half[EA_STACK_KERNEL], user = e->half[EA_STACK_USER];
+    if (r->missed)
+        return e->lacks & EA_STACK_LACKS_ANSWER ? note_unanswered(r, e, s, pid) : 0;
     if (r->links)
         return kernel || user ? add_link(r, s->place, kernel, user) : 0;
     if (!kernel && !user) {
@@ -446,6 +548,10 @@ static void use_clock(run *r, const ea_clock *c) {
         return;
     r->clock = c;
     r->clock_copy = *c;
+    if (r->missed && EA_GROW(r->missed->clocks, r->missed->clock_capacity, r->missed->clock_count + 1, SIZE_MAX))
+        r->missed->rc = r->missed->rc ? r->missed->rc : EA_ENOMEM;
+    else if (r->missed)
+        r->missed->clocks[r->missed->clock_count++] = (struct clock_since){ec_tape_place(r->tape), *c};
     r->raw_from = raw_of(c, r->from_utc_ns);
     r->raw_to = raw_of(c, r->to_utc_ns);
     r->raw_until = is_thread_time(r) ? INT64_MAX : r->raw_to;
@@ -756,6 +862,8 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
         }
         if (is_over && p->stack.role != EA_STACK_IS_DEFINITION)
             continue;
+        if (r->missed)
+            ea_stack_join_from(r->join, &(ea_stack_origin){ec_tape_place(r->tape), e.time, e.pid, e.tid});
         switch (p->stack.role) {
         case EA_STACK_IS_EVENT:
             rc = r->wants == wants_all ? on_other(r, &e, p) : 0;
@@ -790,13 +898,6 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
 }
 
 /* ---- a stream's end ---- */
-
-static const char *process_name(const run *r, uint32_t process) {
-    const ea_process *p = ec_places_get_process(r->places, process);
-    if (p && p->pid == 0)
-        return "Idle";
-    return p && *p->image_name ? ec_base_name(p->image_name) : "?";
-}
 
 /* The .NET method that an address was in: of no module, or of a native image that was compiled ahead of time. */
 static const ec_method *method_at(const run *r, const pair *p, uint64_t address) {
@@ -921,6 +1022,7 @@ static int begin_stream(run *r, ea_err *err) {
                                                                               : WINDOW_BYTES,
                                                            .on_event = on_event,
                                                            .on_late = on_late,
+                                                           .on_missed = r->missed ? on_missed : NULL,
                                                            .arg = r},
                                   err);
     return rc ? rc : ec_sched_create(&r->sched, 0, err);
@@ -1159,10 +1261,28 @@ int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int6
     int rc = join_each_event(r, &request, archive, stream, from_utc_ns, to_utc_ns, err);
     for (size_t i = 0; !rc && i < r->pair_count; i++)
         if ((rc = tell_pair(r, &r->pairs[i], &t, fn, arg)))
-            rc = ea_fail(err, rc,
-                         rc == EA_ELIMIT ? "join stacks: more than 1,048,576 rows; take less time" : "join stacks");
+            rc = ea_fail(err, rc, rc == EA_ELIMIT ? TOO_MANY_ROWS : "join stacks");
     end_each_event(r);
     ea_text_deinit(&t);
+    return rc;
+}
+
+int ec_profile_missed(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
+                      int (*fn)(void *arg, const ec_missed_half *m), void *arg, ea_err *err) {
+    const ec_profile_request request = {.side = {{.weight = EC_WEIGHT_SAMPLES}}};
+    missed_halves missed = {.fn = fn, .arg = arg, .from_utc_ns = from_utc_ns};
+    run *r = calloc(1, sizeof *r);
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    r->missed = &missed;
+    int rc = join_each_event(r, &request, archive, stream, INT64_MIN, to_utc_ns, err);
+    if (!rc)
+        tell_unanswered(r);
+    if (!rc && missed.rc)
+        rc = ea_fail(err, missed.rc, missed.rc == EA_ELIMIT ? TOO_MANY_ROWS : "join stacks");
+    end_each_event(r);
+    free(missed.clocks);
+    free(missed.unanswered);
     return rc;
 }
 

@@ -202,6 +202,23 @@ typedef struct ec_stack_links {
 EA_MUST_CHECK int ec_profile_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
                                    int64_t to_utc_ns, ec_stack_links *ret, ea_err *err);
 
+/* A half of a stack that joined no event. Borrowed during the call. */
+typedef struct ec_missed_half {
+    uint64_t place;      /* ec_tape_place: of the record that brought it; "no_answer": of the event */
+    int64_t utc_ns;      /* of the event that the walk names; without one, of the record */
+    const char *half;    /* "kernel", "user"; NULL: the record could not be read */
+    const char *outcome; /* ea_stack_outcome_name, or "no_answer": an event named a match id, and no user half came */
+    const char *image;   /* of the process, "?" unknown */
+    uint32_t pid, tid;
+    int64_t process_key; /* ec_places_process_key */
+} ec_missed_half;
+
+/* All halves of a stream that joined no event, of times from one to another. The stream is read from its beginning. fn
+ * returns 0, or what ends it. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE. */
+EA_MUST_CHECK int ec_profile_missed(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
+                                    int64_t to_utc_ns, int (*fn)(void *arg, const ec_missed_half *m), void *arg,
+                                    ea_err *err);
+
 /* ---- what it looks like elsewhere ---- */
 
 #define EC_PROFILE_FORMATS(X)                                                                                          \

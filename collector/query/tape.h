@@ -55,9 +55,15 @@ const ea_clock *ec_tape_clock(const ec_tape *t);
 /* Where the last event is in its stream: the number of its batch, and its position there, as one number that is greater
  * for what came later. */
 uint64_t ec_tape_place(const ec_tape *t);
+enum { EC_POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
 static inline uint64_t ec_place(uint64_t batch, uint32_t position) {
-    enum { POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
-    return batch << POSITION_BITS | position;
+    return batch << EC_POSITION_BITS | position;
+}
+static inline uint64_t ec_place_batch(uint64_t place) {
+    return place >> EC_POSITION_BITS;
+}
+static inline uint32_t ec_place_position(uint64_t place) {
+    return (uint32_t)(place & ((UINT32_C(1) << EC_POSITION_BITS) - 1));
 }
 /* Bytes of a pointer of the machine that the last event came from, 4 or 8: as its session says, whatever the process
  * was. */

@@ -28,7 +28,8 @@ typedef struct entry {
     uint32_t tid, pid;
     uint32_t half[EA_STACK_HALVES];
     uint16_t cpu;
-    uint8_t is_walk; /* half[0] is its number, walk_half which half it is, outcome[0] why it waits; is_done: joined */
+    uint8_t is_walk; /* tag is its origin's, half[0] is its number, walk_half which half it is, outcome[0] why it waits;
+                        is_done: joined */
     uint8_t walk_half, is_done;
     uint8_t outcome[EA_STACK_HALVES];
     uint8_t lacks; /* EA_STACK_LACKS_... */
@@ -55,7 +56,9 @@ struct ea_stack_join {
     int64_t begin;     /* walks of events before it do not count */
     uint32_t waiting;  /* walks in the window that are not joined */
     ea_stack_late_fn on_late;
-    ask *asks; /* a ring: ask_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
+    ea_stack_missed_fn on_missed;
+    ea_stack_origin from; /* with on_missed */
+    ask *asks;            /* a ring: ask_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
     uint32_t ask_mask;
     uint64_t first_ask, first_ask_inside, next_ask; /* numbers: the oldest one; the oldest whose event is in the window;
                                                        the next one */
@@ -93,6 +96,7 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
         j->stacks = stacks;
         j->on_event = options->on_event;
         j->on_late = options->on_late;
+        j->on_missed = options->on_missed;
         j->arg = options->arg;
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
@@ -146,8 +150,20 @@ static int may_hold(const ea_stack_join *j, uint32_t first, int64_t latest, int6
     return first && latest >= time && is_in_window(j, first - 1);
 }
 
-static void count(ea_stack_join *j, enum ea_stack_outcome outcome) {
+static void count_missed(ea_stack_join *j, const ea_stack_origin *from, enum ea_stack_half half,
+                         enum ea_stack_outcome outcome) {
     j->counts[outcome]++;
+    if (j->on_missed)
+        j->on_missed(j->arg, &(ea_stack_missed){*from, half, outcome});
+}
+
+/* A half of the record that was named last. */
+static void miss(ea_stack_join *j, enum ea_stack_half half, enum ea_stack_outcome outcome) {
+    count_missed(j, &j->from, half, outcome);
+}
+
+void ea_stack_join_from(ea_stack_join *j, const ea_stack_origin *from) {
+    j->from = *from;
 }
 
 /* ---- match ids ---- */
@@ -221,7 +237,7 @@ static int leave(ea_stack_join *j) {
     int is_unanswered = j->first_ask_inside != j->next_ask && close_asks(j, sequence);
     if (e->is_walk) {
         if (!e->is_done) {
-            count(j, e->outcome[0]);
+            count_missed(j, &(ea_stack_origin){e->tag, e->time, e->pid, e->tid}, e->walk_half, e->outcome[0]);
             j->waiting--;
         }
         return 0;
@@ -276,7 +292,7 @@ static int push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entr
 static void give(ea_stack_join *j, entry *to, unsigned half, uint32_t number, enum ea_stack_outcome outcome) {
     to->half[half] = number;
     to->outcome[half] = (uint8_t)outcome;
-    count(j, outcome);
+    j->counts[outcome]++;
 }
 
 /* How well a walk fits an event of its time: 0 not at all, more is better. */
@@ -340,9 +356,10 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
     match found[EA_STACK_HALVES];
     if (time < j->begin)
         return 0;
+    j->from = (ea_stack_origin){j->from.tag, time, pid, tid};
     find_event(j, time, tid, cpu, half, half, found);
     if (!number) {
-        count(j, EA_STACK_no_room);
+        miss(j, half, EA_STACK_no_room);
         if (found[half].best)
             found[half].best->lacks |= EA_STACK_LACKS_ROOM;
         return 0;
@@ -352,13 +369,14 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
         return 0;
     }
     if (time <= j->left_time) {
-        count(j, found[half].why == EA_STACK_no_event ? EA_STACK_too_late : found[half].why);
+        miss(j, half, found[half].why == EA_STACK_no_event ? EA_STACK_too_late : found[half].why);
         return 0;
     }
     entry *waits = NULL;
     j->waiting++;
     int rc = push(j, time, tid, cpu, &waits);
     waits->pid = pid;
+    waits->tag = j->from.tag;
     waits->is_walk = 1;
     waits->walk_half = (uint8_t)half;
     waits->half[0] = number;
@@ -426,11 +444,11 @@ static entry *newest(ea_stack_join *j) {
 void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t number, uint64_t match_id) {
     entry *e = newest(j);
     if (!number) {
-        count(j, EA_STACK_no_room);
+        miss(j, half, EA_STACK_no_room);
         if (e && !e->is_walk)
             e->lacks |= EA_STACK_LACKS_ROOM;
     } else if (!e || e->is_walk || e->half[half]) {
-        count(j, EA_STACK_taken);
+        miss(j, half, EA_STACK_taken);
     } else {
         give(j, e, half, number, EA_STACK_in_event);
     }
@@ -453,13 +471,13 @@ void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
     if (e && !number)
         e->lacks |= EA_STACK_LACKS_ROOM;
     if (!number)
-        count(j, EA_STACK_no_room);
+        miss(j, EA_STACK_USER, EA_STACK_no_room);
     else if (!a)
-        count(j, EA_STACK_no_match_id);
+        miss(j, EA_STACK_USER, EA_STACK_no_match_id);
     else if (!e)
-        count(j, EA_STACK_too_late);
+        miss(j, EA_STACK_USER, EA_STACK_too_late);
     else if (e->half[EA_STACK_USER])
-        count(j, EA_STACK_taken);
+        miss(j, EA_STACK_USER, EA_STACK_taken);
     else
         give(j, e, EA_STACK_USER, number, EA_STACK_joined);
 }
@@ -490,17 +508,17 @@ void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) 
     if (e && !number)
         e->lacks |= EA_STACK_LACKS_ROOM;
     if (!number)
-        count(j, EA_STACK_no_room);
+        miss(j, EA_STACK_USER, EA_STACK_no_room);
     else if (!e)
-        count(j, EA_STACK_no_clr_event);
+        miss(j, EA_STACK_USER, EA_STACK_no_clr_event);
     else if (e->half[EA_STACK_USER])
-        count(j, EA_STACK_taken);
+        miss(j, EA_STACK_USER, EA_STACK_taken);
     else
         give(j, e, EA_STACK_USER, number, EA_STACK_joined);
 }
 
 void ea_stack_join_unusable(ea_stack_join *j) {
-    count(j, EA_STACK_too_short);
+    miss(j, EA_STACK_HALVES, EA_STACK_too_short);
 }
 
 int ea_stack_join_end(ea_stack_join *j) {

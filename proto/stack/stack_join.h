@@ -64,13 +64,29 @@ typedef int (*ea_stack_joined_fn)(void *arg, const ea_stack_joined *event);
 /* The answer to a match id came when its event had left the window; tag: the event's. */
 typedef void (*ea_stack_late_fn)(void *arg, uint64_t tag);
 
+/* The record that brings halves. */
+typedef struct ea_stack_origin {
+    uint64_t tag;
+    int64_t time; /* raw: the record's own; of a half that names its event's time, that one */
+    uint32_t pid, tid;
+} ea_stack_origin;
+
+/* A half that joined no event: every one that is counted under an outcome other than in_event, joined and ambiguous. */
+typedef struct ea_stack_missed {
+    ea_stack_origin from;
+    enum ea_stack_half half; /* EA_STACK_HALVES: the record could not be read */
+    enum ea_stack_outcome outcome;
+} ea_stack_missed;
+typedef void (*ea_stack_missed_fn)(void *arg, const ea_stack_missed *missed);
+
 /* At most 256 entries are looked at for a walk: those of its time, and others whose times hash alike. */
 typedef struct ea_stack_join_options {
     size_t limit_bytes; /* of the window; 0: 128 MiB, some 2 million events. Never below 512 events */
     int has_begin;      /* walks of events before begin are not counted: the join began in mid-stream */
     int64_t begin;      /* raw */
     ea_stack_joined_fn on_event;
-    ea_stack_late_fn on_late; /* may be NULL */
+    ea_stack_late_fn on_late;     /* may be NULL */
+    ea_stack_missed_fn on_missed; /* may be NULL */
     void *arg;
 } ea_stack_join_options;
 
@@ -84,6 +100,8 @@ ea_stacks *ea_stack_join_stacks(ea_stack_join *j);
 
 /* An event that a stack may belong to. Returns 0 or what on_event returned. */
 EA_MUST_CHECK int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag);
+/* What brings the halves that are given from now on: for on_missed alone, and needed only with it. */
+void ea_stack_join_from(ea_stack_join *j, const ea_stack_origin *from);
 /* A half that came inside the event that was given last. match_id 0: none. */
 void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t number, uint64_t match_id);
 /* The event given last is one that a CLR stack may follow; thread: of its provider, process and thread. */

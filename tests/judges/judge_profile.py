@@ -7,13 +7,19 @@ import json
 import naive_activity
 import naive_stacks
 import test_profile
-from judge_activity import image, whole
+from judge_activity import clock_of, image, keys, spans, whole
+from judge_store import records_of, utc
+
+
+@functools.cache
+def join_of(host):
+    return naive_stacks.Join(host.records)
 
 
 @functools.cache
 def joined(host):
-    """(the join of all stacks, (record, addresses) of each event that has one or is a sample)"""
-    join = naive_stacks.Join(host.records)
+    """(event, record, addresses) of each event that has a stack or is a sample"""
+    join = join_of(host)
     found = []
     for event in join.events:
         addresses = tuple(a for half in ("kernel", "user") for a in event.halves.get(half, ((),))[0] or ())
@@ -43,6 +49,29 @@ def sampled(host):
 
 def times(counter, n):
     return {key: value * n for key, value in counter.items()}
+
+
+def judge_missed(world):
+    """The table missed_stacks: halves that no event got, and events without their answer."""
+    known = keys(world)
+    for name, host in world.hosts.items():
+        if not whole(host):
+            continue
+        whose, clock, want = naive_activity.Whose(host.state), clock_of(host), collections.Counter()
+        for ordinal, raw, pid, tid, half, why in join_of(host).missed:
+            moment = {"units": clock.ns(raw) // 100, "clock": raw}
+            instance, pid = whose.thread(tid, moment) if pid == naive_stacks.ANY else whose.process(pid, moment)
+            want[ordinal, clock.ns(raw), instance, pid, "Idle" if pid == 0 else image(host, instance) or "?", tid, half, why] += 1
+        ordinals = {(stream, batch.number, position): record["ordinal"] for stream, found in host.streams.items()
+                    for batch, records in records_of(host, found) for position, record in enumerate(records)}
+        for where, low, high in spans(host, True):
+            got = []
+            for row in world.sql(f"SELECT * FROM missed_stacks{where} WHERE host = '{name}'"):
+                key, place = known.get(row["process_key"], (None,) * 3), (row["stream"], row["batch"], row["position"])
+                pid, tid = (naive_stacks.ANY if row[number] is None else row[number] for number in ("pid", "tid"))
+                got.append((row["stream"], ordinals[place], row["time"], key[2], pid, row["image"], tid, row["half"], row["outcome"], row["halves"]))
+            rows = [(stream, ordinal, utc(ns), *rest, n) for (ordinal, ns, *rest), n in want.items() if low <= ns < high for stream in host.streams]
+            world.same("table missed_stacks", name, got, rows)
 
 
 def judge_profiles(world):

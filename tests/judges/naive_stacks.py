@@ -22,6 +22,10 @@ def numbers(data, width):
     return tuple(int.from_bytes(data[i:i + width], "little") for i in range(0, len(data) - width + 1, width))
 
 
+def whence(ordinal, record):
+    return ordinal, record["clock"], record["pid"], record["tid"]
+
+
 class Event:
     def __init__(self, ordinal, record):
         self.ordinal, self.clock, self.cpu = ordinal, record["clock"], record["cpu"]
@@ -59,6 +63,8 @@ class Join:
     def __init__(self, records):
         self.events, self.outcomes, self.keys = [], collections.Counter(), Keys()
         self.unanswered, self.late = 0, []  # late: (event, ordinal and record of its user half)
+        self.missed = []  # (ordinal of the record, clock, pid, tid, half, why) of each half that no event got
+        self.asked = []  # [event that named a match id, its pid, whether the answer came]
         walks, by_match, clr_last = [], {}, {}
         for ordinal, record in enumerate(records):
             width, data = record["pointer_size"], bytes.fromhex(record["payload"])
@@ -71,7 +77,7 @@ class Join:
             if provider in CLR and record["name"] == "ClrStack/Walk":
                 frames = numbers(data[8:8 + width * int.from_bytes(data[4:8], "little")], width)
                 event = clr_last.pop((provider, record["tid"]), None)
-                self.give(event, USER, frames, "joined", "no_clr_event")
+                self.give(event, USER, frames, "joined", "no_clr_event", whence(ordinal, record))
                 continue
             is_late = provider == EVENT_TRACING and record["id"] == 18
             event = None
@@ -88,12 +94,18 @@ class Join:
             for half, (what, how) in list(event.halves.items()):
                 if isinstance(what, tuple) and what and what[0] == "key":
                     event.halves[half] = self.keys.find(*what[1:]), how
+        for event, pid in {event: pid for event, pid, answered in self.asked if not answered and USER not in event.halves}.items():
+            self.missed.append((event.ordinal, event.clock, pid, event.tid, USER, "no_answer"))
 
-    def give(self, event, half, what, how, missing):
+    def miss(self, came_from, half, why):
+        self.outcomes[why] += 1
+        self.missed.append((*came_from, half, why))
+
+    def give(self, event, half, what, how, missing, came_from):
         if event is None:
-            self.outcomes[missing] += 1
+            self.miss(came_from, half, missing)
         elif half in event.halves:
-            self.outcomes["taken"] += 1
+            self.miss(came_from, half, "taken")
         else:
             event.halves[half] = what, how
             self.outcomes[how] += 1
@@ -106,13 +118,14 @@ class Join:
                 half = KERNEL if is_kernel(frames[0], width) else USER
                 self.keys.define(half, opcode, numbers(data, width)[0], ordinal, frames)
             return
-        time, tid = int.from_bytes(data[:8], "little"), int.from_bytes(data[12:16], "little")
+        time, pid, tid = (int.from_bytes(data[a:b], "little") for a, b in ((0, 8), (8, 12), (12, 16)))
+        came_from = ordinal, time, pid, tid
         if opcode in (37, 38):
             half = KERNEL if opcode == 37 else USER
-            walks.append((time, tid, record["cpu"], half, ("key", half, numbers(data[16:], width)[0], ordinal)))
+            walks.append((came_from, record["cpu"], half, ("key", half, numbers(data[16:], width)[0], ordinal)))
         elif opcode == 32:
             for half, frames in self.halves(numbers(data[16:], width), width):
-                walks.append((time, tid, record["cpu"], half, frames))
+                walks.append((came_from, record["cpu"], half, frames))
 
     @staticmethod
     def halves(frames, width):
@@ -135,20 +148,23 @@ class Join:
             asked = by_match.pop(match_id, None)
             if asked:
                 self.unanswered -= 1
-                self.late.append((asked, ordinal, record))
-            self.give(asked, USER, user[0], "joined", "no_match_id")
+                self.late.append((asked[0], ordinal, record))
+                asked[2] = True
+            self.give(asked and asked[0], USER, user[0], "joined", "no_match_id", whence(ordinal, record))
             return
         for half, what in parts:
-            self.give(event, half, what, "in_event", "")
-        if match_id and by_match.get(match_id) is not event:
-            by_match[match_id] = event
+            self.give(event, half, what, "in_event", "", whence(ordinal, record))
+        if match_id and by_match.get(match_id, (None,))[0] is not event:
+            by_match[match_id] = [event, record["pid"], False]
+            self.asked.append(by_match[match_id])
             self.unanswered += 1
 
     def join_walks(self, walks):
         by_time = collections.defaultdict(list)
         for event in self.events:
             by_time[event.clock].append(event)
-        for time, tid, cpu, half, what in walks:
+        for came_from, cpu, half, what in walks:
+            _, time, _, tid = came_from
             of_time = by_time.get(time, [])
             fits = []
             for event in of_time:
@@ -157,8 +173,8 @@ class Join:
                     fits.append((thread, event.cpu == cpu, event))
             free = [fit for fit in fits if half not in fit[2].halves]
             if not free:
-                self.outcomes["taken" if fits else "other_thread" if of_time else "no_event"] += 1
+                self.miss(came_from, half, "taken" if fits else "other_thread" if of_time else "no_event")
                 continue
             best = max(fit[:2] for fit in free)
             equals = [fit[2] for fit in free if fit[:2] == best]
-            self.give(equals[0], half, what, "ambiguous" if len(equals) > 1 else "joined", "")
+            self.give(equals[0], half, what, "ambiguous" if len(equals) > 1 else "joined", "", came_from)

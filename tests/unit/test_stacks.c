@@ -22,6 +22,8 @@ typedef struct bench {
     size_t count;
     uint64_t late[EVENTS_MAX]; /* tags */
     size_t late_count;
+    ea_stack_missed missed[EVENTS_MAX];
+    size_t missed_count;
 } bench;
 
 static int on_event(void *arg, const ea_stack_joined *e) {
@@ -37,18 +39,31 @@ static void on_late(void *arg, uint64_t tag) {
     b->late[b->late_count++] = tag;
 }
 
+static void on_missed(void *arg, const ea_stack_missed *missed) {
+    bench *b = arg;
+    assert_true(b->missed_count < EVENTS_MAX);
+    b->missed[b->missed_count++] = *missed;
+}
+
 static bench *new_bench(size_t window_bytes, size_t stacks_bytes) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
     assert_int_equal(ea_stacks_create(&b->stacks, stacks_bytes, NULL), 0);
     const ea_stack_join_options options = {
-        .limit_bytes = window_bytes, .on_event = on_event, .on_late = on_late, .arg = b};
+        .limit_bytes = window_bytes, .on_event = on_event, .on_late = on_late, .on_missed = on_missed, .arg = b};
     assert_int_equal(ea_stack_join_create(&b->join, b->stacks, &options, NULL), 0);
     return b;
 }
 
+/* Each half that is counted as one without an event was told once, with its reason. */
 static void end(bench *b) {
+    uint64_t told[EA_STACK_OUTCOME_COUNT] = {0};
     assert_int_equal(ea_stack_join_end(b->join), 0);
+    for (size_t i = 0; i < b->missed_count; i++)
+        told[b->missed[i].outcome]++;
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
+        if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
+            assert_int_equal(told[i], ea_stack_join_counts(b->join)[i]);
 }
 static void free_bench(bench *b) {
     ea_stack_join_destroy(b->join);
@@ -67,6 +82,38 @@ static void walk(bench *b, int64_t time, uint32_t tid, uint16_t cpu, enum ea_sta
 }
 static uint64_t outcome(const bench *b, enum ea_stack_outcome o) {
     return ea_stack_join_counts(b->join)[o];
+}
+
+static void whose_half_no_event_got(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    uint32_t k = stack(b, KERNEL_ADDRESS + 1), u = stack(b, 1);
+    ea_stack_join_from(b->join, &(ea_stack_origin){.tag = 71, .time = 12, .pid = 4, .tid = 8});
+    walk(b, 10, 5, 0, KERNEL, k); /* waits, and nothing comes */
+    ea_stack_join_from(b->join, &(ea_stack_origin){.tag = 72, .time = 13, .pid = 4, .tid = 8});
+    ea_stack_join_match(b->join, 99, u);
+    ea_stack_join_from(b->join, &(ea_stack_origin){.tag = 73, .time = 14, .pid = 4, .tid = 8});
+    ea_stack_join_unusable(b->join);
+    assert_int_equal(b->missed_count, 2);
+    end(b);
+    assert_int_equal(b->missed_count, 3);
+    const ea_stack_missed want[] = {
+        {{72, 13, 4, 8}, USER, EA_STACK_no_match_id},
+        {{73, 14, 4, 8}, EA_STACK_HALVES, EA_STACK_too_short},
+        {{71, 10, 9, 5},
+         KERNEL,
+         EA_STACK_no_event}, /* its event's time, and the process and thread that the walk names */
+    };
+    for (size_t i = 0; i < 3; i++) {
+        const ea_stack_missed *m = &b->missed[i];
+        assert_int_equal(m->from.tag, want[i].from.tag);
+        assert_int_equal(m->from.time, want[i].from.time);
+        assert_int_equal(m->from.pid, want[i].from.pid);
+        assert_int_equal(m->from.tid, want[i].from.tid);
+        assert_int_equal(m->half, want[i].half);
+        assert_int_equal(m->outcome, want[i].outcome);
+    }
+    free_bench(b);
 }
 
 static void best_event_of_a_time(void **state) {
@@ -597,6 +644,7 @@ static void counted_on_the_way(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_on_the_way),
+        cmocka_unit_test(whose_half_no_event_got),
         cmocka_unit_test(best_event_of_a_time),
         cmocka_unit_test(both_halves_at_once),
         cmocka_unit_test(walk_before_its_event),
