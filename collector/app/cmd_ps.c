@@ -1,5 +1,6 @@
 /* etwcollector ps: which processes lived on a machine at a moment.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
+#include "accounts.h"
 #include "clock.h"
 #include "commands.h"
 #include "question.h"
@@ -48,6 +49,12 @@ static size_t width_of(const char *s) {
     return n;
 }
 
+/* The account's name; without one its SID. */
+static const char *user_of(const ea_process *p, char account[EA_ACCOUNT_BYTES]) {
+    const char *name = ea_account_name(p->sid, account);
+    return name ? name : *p->sid ? p->sid : "-";
+}
+
 static int add_table(ea_text *t, const ec_processes *list, int tree, int with_ends, ea_err *err) {
     size_t *order = calloc(list->count + 1, sizeof *order);
     uint32_t *depth = calloc(list->count + 1, sizeof *depth);
@@ -56,17 +63,18 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
         order[i] = i;
     if (!rc && tree)
         rc = ec_processes_tree(list, order, depth, err);
-    size_t sid_width = 8, name_width = 12;
+    size_t user_width = 8, name_width = 12;
+    char account[EA_ACCOUNT_BYTES];
     for (size_t i = 0; i < list->count && !rc; i++) {
         const ea_process *p = &list->items[order[i]];
-        size_t sid = width_of(p->sid), name = 2 * (size_t)depth[i] + width_of(p->image_name);
-        sid_width = sid > sid_width && sid <= WIDTH_MAX ? sid : sid_width;
+        size_t user = width_of(user_of(p, account)), name = 2 * (size_t)depth[i] + width_of(p->image_name);
+        user_width = user > user_width && user <= WIDTH_MAX ? user : user_width;
         name_width = name > name_width && name <= WIDTH_MAX ? name : name_width;
     }
     ea_text_printf(t, "%7s %7s %5s  %-35s  ", "PID", "PPID", "SESS", "BEGAN");
     if (with_ends)
         ea_text_printf(t, "%-28s  ", "ENDED");
-    ea_text_printf(t, "%-*s  %-*s  %s\n", (int)sid_width, "SID", (int)name_width, "NAME", "COMMAND LINE");
+    ea_text_printf(t, "%-*s  %-*s  %s\n", (int)user_width, "USER", (int)name_width, "NAME", "COMMAND LINE");
     for (size_t i = 0; i < list->count && !rc; i++) {
         const ea_process *p = &list->items[order[i]];
         ea_text_printf(t, "%7" PRIu32 " %7" PRIu32 " ", p->pid, p->parent_pid);
@@ -88,8 +96,8 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
             ea_text_str(t, "  ");
         }
         from = t->len_bytes;
-        add_safe(t, *p->sid ? p->sid : "-");
-        pad(t, from, sid_width);
+        add_safe(t, user_of(p, account));
+        pad(t, from, user_width);
         ea_text_str(t, "  ");
         from = t->len_bytes;
         for (uint32_t d = 0; d < depth[i] && d < 64; d++)
@@ -192,7 +200,8 @@ const ea_command ec_cmd_ps = {
                "(null when not\n"
                "seen), not_before, not_after (when it can have begun), known_by, end, ended_by, parent_instance, "
                "session, name,\n"
-               "command_line, sid, package, application, unique_key, directory_table_base, flags, exit_status}]}; with "
+               "command_line, sid, account, package, application, unique_key, directory_table_base, flags, "
+               "exit_status}]}; with "
                "--at-file one\n"
                "such object a line.\n" EC_QUESTION_DETAILS "\n\n"
                "  etwcollector ps --store /var/lib/etwcollector --host pc-17 --at 2024-05-17T14:03:07Z --tree",

@@ -1,6 +1,7 @@
 /* SELECTs over the history. See query.h. */
 #include "query.h"
 
+#include "accounts.h"
 #include "array.h"
 #include "clock.h"
 #include "history.h"
@@ -435,6 +436,7 @@ static void add_life(ea_text *t, const ea_interval *life) {
 }
 
 void ec_json_process(ea_text *t, const ea_process *p) {
+    char account[EA_ACCOUNT_BYTES];
     ea_text_printf(t, "{\"pid\": %" PRIu32 ", \"ppid\": %" PRIu32 ", ", p->pid, p->parent_pid);
     add_life(t, &p->life);
     ea_text_printf(t, ", \"parent_instance\": ");
@@ -446,6 +448,7 @@ void ec_json_process(ea_text *t, const ea_process *p) {
     add_text(t, "name", p->image_name);
     add_text(t, "command_line", p->command_line);
     add_text(t, "sid", *p->sid ? p->sid : NULL);
+    add_text(t, "account", ea_account_name(p->sid, account));
     add_text(t, "package", *p->package ? p->package : NULL);
     add_text(t, "application", *p->application ? p->application : NULL);
     add_address(t, "unique_key", p->unique_key);

@@ -1,5 +1,6 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
+#include "accounts.h"
 #include "clock.h"
 #include "instances.h"
 #include "ntstatus.h"
@@ -235,8 +236,9 @@ static int sid_of(sqlite3_value *v, uint8_t *out, size_t *ret) {
     return n != 0;
 }
 
+static const ea_field SID_FIELD = {.name = "", .type = EA_SID, .count = 1, .count_field = -1, .span = 1};
+
 static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
-    static const ea_field FIELD = {.name = "", .type = EA_SID, .count = 1, .count_field = -1, .span = 1};
     uint8_t bytes[SID_BYTES_MAX];
     size_t n;
     ea_text t;
@@ -248,8 +250,27 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
         return;
     }
     ea_text_init(&t);
-    (void)!ea_value_sid(&FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
+    (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
     result(c, &t);
+}
+
+/* Of anything: what is no SID has no name, and a column that agents fill must not end a question. */
+void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint8_t bytes[SID_BYTES_MAX];
+    char buffer[EA_ACCOUNT_BYTES];
+    size_t n;
+    ea_text t;
+    (void)count;
+    if (!sid_of(v[0], bytes, &n))
+        return;
+    ea_text_init(&t);
+    (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
+    const char *name = t.data ? ea_account_name(t.data, buffer) : NULL;
+    if (t.failed)
+        sqlite3_result_error_nomem(c);
+    else if (name)
+        sqlite3_result_text(c, name, -1, SQLITE_TRANSIENT);
+    ea_text_deinit(&t);
 }
 
 static void sid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -400,6 +421,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"guid_bytes", 1, guid_bytes},
         {"sid", 1, sid},
         {"sid_bytes", 1, sid_bytes},
+        {"account_name", 1, ec_sql_account_name},
         {"ip", 1, ip},
         {"ip_bytes", 1, ip_bytes},
         {"ip_in", 2, ip_in},

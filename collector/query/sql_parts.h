@@ -57,6 +57,8 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 
 /* ---- what the virtual tables have in common: sql_vtab.c ---- */
 
+/* The SQL function account_name, which views of the history need, too. */
+void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */
 void *ec_sql_zalloc(size_t len_bytes);
 /* Adds a table that is there by its module's name alone; from: copied, for xConnect's aux. */

@@ -58,7 +58,7 @@ typedef struct fixed {
 #define BLIND_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
     "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
-    " image_name, command_line, sid, package, exit_status"
+    " image_name, command_line, sid, account, package, exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product"

@@ -1,6 +1,7 @@
 """Judges of answers about processes, threads and modules, out of naive_state."""
 import collections
 
+import naive_accounts
 import naive_state
 from naive_state import FOREVER, format_time
 
@@ -27,7 +28,7 @@ def address(value):
 def process_row(i):
     return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
             "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
-            "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "package": i.get("package", ""), "application": i.get("application", ""),
+            "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid")), "package": i.get("package", ""), "application": i.get("application", ""),
             "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
             "unique_key": address(i.get("unique_key")), "directory_table_base": address(i.get("directory_table_base"))}
 
@@ -83,7 +84,7 @@ def judge_instances(world):
 # ---- the API ----
 
 PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "session_id", "image_name",
-           "command_line", "sid", "package", "exit_status"]
+           "command_line", "sid", "account", "package", "exit_status"]
 MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
           "file_version", "company", "product"]
 THREAD = ["stream", "instance", "begin", "end", "tid", "name", "win32_start_address"]

@@ -218,6 +218,22 @@ static void test_sids(void **state) {
         {"sid(zeroblob(69))", "! sid: expected"},
         {"sid(NULL)", "NULL"},
         {"sid_bytes(NULL)", "NULL"},
+        {"account_name('S-1-5-18')", "NT AUTHORITY\\SYSTEM"},
+        {"account_name('s-1-5-18')", "NT AUTHORITY\\SYSTEM"},
+        {"account_name(sid_bytes('S-1-5-32-544'))", "BUILTIN\\Administrators"},
+        {"account_name('S-1-1-0')", "Everyone"},
+        {"account_name('S-1-5-90-0-3')", "Window Manager\\DWM-3"},
+        {"account_name('S-1-5-90-0')", "Window Manager\\Window Manager Group"},
+        {"account_name('S-1-5-96-0-4294967295')", "Font Driver Host\\UMFD-4294967295"},
+        {"account_name('S-1-5-96-0')", "NULL"},
+        {"account_name('S-1-5-90-0-1-2')", "NULL"},
+        {"account_name('S-1-5-18-1')", "NULL"},
+        {"account_name('S-1-5-21-1-2-3-500')", "NULL"}, /* the machine's own: it may have another name */
+        {"account_name('S-1-5-')", "NULL"},             /* an agent's text may be none: no error */
+        {"account_name('')", "NULL"},
+        {"account_name(X'0101000000000005')", "NULL"},
+        {"account_name(18)", "NULL"},
+        {"account_name(NULL)", "NULL"},
     };
     (void)state;
     CHECK(LIST);

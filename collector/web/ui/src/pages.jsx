@@ -129,7 +129,7 @@ export function Process({ view }) {
         ['Command line', <code class="wrap">{d.command_line}</code>],
         ['Parent', parent.data ? <ProcessLink row={parent.data} view={view}>{parent.data.image_name} {parent.data.pid}</ProcessLink> : d.parent_pid],
         ['Began', `${shortTime(d.begin)}${d.begin_cause === 'start' ? '' : ' or before'}`], ['Ended', d.end && `${shortTime(d.end)}${d.exit_status ? `, exit status ${d.exit_status}` : ''}`],
-        ['User', d.sid], ['Session', d.session_id], ['Package', d.package]]} />
+        ['User', d.account ? `${d.account} (${d.sid})` : d.sid], ['Session', d.session_id], ['Package', d.package]]} />
       <p class="links"><Link to={{ page: 'events', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its events</Link>
         <Link to={{ page: 'profile', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its flame graph</Link>
         <Link to={{ page: 'host', host: d.host, at: d.begin }}>Its place in the tree</Link></p>
@@ -251,7 +251,7 @@ export function Profile({ view, dark }) {
 // ---- Security ----
 
 const TABS = {
-  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', name: 'sid' }], ['q']],
+  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q']],
   places: ['Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []],
   rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }], []],
   connections: ['Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
