@@ -1,17 +1,9 @@
-/* PE files. See pe.h. Nothing in such a file is believed: every offset is checked where it is used. */
-#include "pe.h"
+/* Resources of PE files. See pe_resources.h. Every offset of the file is checked where it is used. */
+#include "pe_resources.h"
 
-#include "bytes.h"
+#include <string.h>
 
 enum {
-    SECTION_BYTES = 40,
-    SECTIONS_MAX = 96,
-    OPTIONAL_AT = 24, /* behind "PE\0\0" and the file header */
-    MAGIC_32 = 0x10B,
-    MAGIC_64 = 0x20B,
-    DIRECTORIES_32 = 96,
-    DIRECTORIES_64 = 112,
-    RESOURCE_DIRECTORY = 2,
     DIRECTORY_BYTES = 16,
     ENTRY_BYTES = 8,
     DATA_ENTRY_BYTES = 16,
@@ -26,45 +18,38 @@ static int inside(size_t len_bytes, size_t at, size_t bytes) {
     return at <= len_bytes && bytes <= len_bytes - at;
 }
 
-/* Where an address stands in the file; *ret_left: the bytes up to the end of what the file has of its section. 0:
- * nowhere. */
+/* Where an address is in the file; *ret_left: the bytes that the file has of its section from there on. 0: nowhere. */
 static int offset_of(const ea_pe *pe, uint32_t address, size_t *ret_offset, size_t *ret_left) {
-    for (size_t i = 0; i < pe->section_count; i++) {
-        const uint8_t *s = pe->data + pe->sections + i * SECTION_BYTES;
-        uint32_t start = ea_load32(s + 12), raw_bytes = ea_load32(s + 16), raw = ea_load32(s + 20);
-        if (address < start || address - start >= raw_bytes || raw > pe->len_bytes)
-            continue;
-        size_t left = raw_bytes - (address - start), at = (size_t)raw + (address - start);
-        if (at >= pe->len_bytes)
-            return 0;
-        *ret_offset = at;
-        *ret_left = left < pe->len_bytes - at ? left : pe->len_bytes - at;
-        return 1;
-    }
+    uint32_t at, left;
+    if (!ea_pe_image_offset(&pe->image, address, &at, &left) || at >= pe->len_bytes)
+        return 0;
+    *ret_offset = at;
+    *ret_left = left < pe->len_bytes - at ? left : pe->len_bytes - at;
+    return 1;
+}
+
+/* ea_pe_read_fn of bytes in memory; arg: an ea_pe. */
+static int read_memory(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
+    const ea_pe *pe = arg;
+    size_t left = offset < pe->len_bytes ? pe->len_bytes - (size_t)offset : 0;
+    (void)err;
+    *ret_read = len_bytes < left ? len_bytes : left;
+    if (*ret_read)
+        memcpy(out, pe->data + offset, *ret_read);
     return 0;
 }
 
-int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, ea_err *err) {
-    ea_pe pe = {.data = data, .len_bytes = len_bytes};
-    size_t at = len_bytes >= 64 && memcmp(data, "MZ", 2) == 0 ? ea_load32(pe.data + 60) : SIZE_MAX;
-    if (!inside(len_bytes, at, OPTIONAL_AT + 2) || memcmp(pe.data + at, "PE\0\0", 4) != 0)
-        return ea_fail(err, EA_EFORMAT, "expected a PE file (exe, dll or mui)");
-    uint16_t magic = ea_load16(pe.data + at + OPTIONAL_AT), optional_bytes = ea_load16(pe.data + at + 20);
-    size_t directories = magic == MAGIC_64 ? DIRECTORIES_64 : DIRECTORIES_32;
-    if ((magic != MAGIC_32 && magic != MAGIC_64) || !inside(len_bytes, at + OPTIONAL_AT, optional_bytes))
-        return ea_fail(err, EA_EFORMAT, "the PE file ends inside its header");
-    pe.sections = at + OPTIONAL_AT + optional_bytes;
-    pe.section_count = ea_load16(pe.data + at + 6);
-    if (pe.section_count > SECTIONS_MAX || !inside(len_bytes, pe.sections, pe.section_count * SECTION_BYTES))
-        return ea_fail(err, EA_EFORMAT, "the PE file ends inside its table of sections");
-    size_t entry = directories + (size_t)RESOURCE_DIRECTORY * 8;
-    if (optional_bytes >= entry + 8 && ea_load32(pe.data + at + OPTIONAL_AT + directories - 4) > RESOURCE_DIRECTORY) {
-        uint32_t address = ea_load32(pe.data + at + OPTIONAL_AT + entry);
-        if (address && !offset_of(&pe, address, &pe.resources, &pe.resource_bytes))
-            return ea_fail(err, EA_EFORMAT, "the PE file's resources stand outside of it");
-    }
-    *ret = pe;
-    return 0;
+int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, const char *name, ea_err *err) {
+    uint32_t rva, bytes;
+    memset(ret, 0, sizeof *ret);
+    ret->data = data;
+    ret->len_bytes = len_bytes;
+    ret->image = (ea_pe_image){.read = read_memory, .arg = ret, .name = name};
+    int rc = ea_pe_image_read(&ret->image, err);
+    if (!rc && ea_pe_image_directory(&ret->image, EA_PE_DIRECTORY_RESOURCE, &rva, &bytes) && rva &&
+        !offset_of(ret, rva, &ret->resources, &ret->resource_bytes))
+        rc = ea_fail(err, EA_EFORMAT, "%s: its resources lie outside the file", name);
+    return rc;
 }
 
 /* ---- the tree of resources: type, name, language ---- */

@@ -1,19 +1,19 @@
 /* Resources of PE files (exe, dll, mui): where they stand, and the texts of message tables.
- * Before it: a file's bytes. After it: wevt.c. Thread: any.
+ * Called by proto/event/schema/wevt.c. Calls pe_headers.h. Thread: any.
  * Source of the layouts: Microsoft's "PE Format" and winnt.h (IMAGE_*, MESSAGE_RESOURCE_*). */
-#ifndef EA_SCHEMA_PE_H
-#define EA_SCHEMA_PE_H
+#ifndef EA_IMAGE_PE_RESOURCES_H
+#define EA_IMAGE_PE_RESOURCES_H
 
-#include "err.h"
 #include "map.h"
+#include "pe_headers.h"
 #include "text.h"
 
 typedef struct ea_pe {
     const uint8_t *data; /* borrowed */
     size_t len_bytes;
-    size_t sections, section_count; /* offset of their table */
-    size_t resources;               /* offset of the root directory */
-    size_t resource_bytes;          /* from there to the section's end in the file */
+    ea_pe_image image;
+    size_t resources;      /* offset of the root directory */
+    size_t resource_bytes; /* from there to the section's end in the file; 0: the file has no resources */
 } ea_pe;
 
 typedef struct ea_pe_resource {
@@ -24,8 +24,9 @@ typedef struct ea_pe_resource {
 
 enum { EA_PE_MESSAGE_TABLE = 11, EA_PE_RESOURCES_MAX = 256 };
 
-/* Both forms, PE32 and PE32+. data: borrowed. EA_EFORMAT with why it is none; one without resources is one. */
-EA_MUST_CHECK int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, ea_err *err);
+/* Both forms, PE32 and PE32+, with or without resources. data: borrowed; name: for messages. Errors: those of
+ * ea_pe_image_read; EA_EFORMAT: the resources lie outside the file. */
+EA_MUST_CHECK int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, const char *name, ea_err *err);
 
 /* The resources of a type, whatever their name and language, in the file's order: by name (NULL: by number). Those that
  * do not lie inside the file are left out and counted in *ret_damaged. Returns how many are in ret. */
