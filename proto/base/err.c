@@ -1,7 +1,8 @@
-/* Errors: names and sentences; err_print.c prints them. See err.h. */
+/* Errors: names and sentences, and assertions that failed; err_print.c prints errors. See err.h. */
 #include "err.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #undef ea_fail /* the functions themselves */
@@ -70,3 +71,11 @@ int ea_exit_code(int code) {
         return 1;
     }
 }
+
+#if defined(EA_ASSERTIONS)
+void ea_assert_failed(const char *condition, const char *file, int line) {
+    fprintf(stderr, "%s:%d: the invariant does not hold: %s\n", file, line, condition);
+    fflush(stderr);
+    abort();
+}
+#endif

@@ -94,7 +94,14 @@ void ea_thread_background(int on) {
 
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {
     ea_mutex *m = calloc(1, sizeof *m);
-    if (!m || pthread_mutex_init(&m->handle, NULL)) {
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+#if defined(EA_ASSERTIONS)
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK); /* knows its owner */
+#endif
+    int rc = m ? pthread_mutex_init(&m->handle, &attr) : ENOMEM;
+    pthread_mutexattr_destroy(&attr);
+    if (rc) {
         free(m);
         return ea_fail(err, EA_ENOMEM, "create a mutex");
     }
@@ -110,11 +117,24 @@ void ea_mutex_destroy(ea_mutex *m) {
 }
 
 void ea_mutex_lock(ea_mutex *m) {
-    pthread_mutex_lock(&m->handle);
+    int rc = pthread_mutex_lock(&m->handle);
+    EA_ASSERT(rc == 0);
+    (void)rc;
 }
+
 void ea_mutex_unlock(ea_mutex *m) {
-    pthread_mutex_unlock(&m->handle);
+    int rc = pthread_mutex_unlock(&m->handle);
+    EA_ASSERT(rc == 0);
+    (void)rc;
 }
+
+#if defined(EA_ASSERTIONS)
+void ea_mutex_assert_held(ea_mutex *m) {
+    int rc = pthread_mutex_lock(&m->handle);
+    EA_ASSERT(rc == EDEADLK);
+    (void)rc;
+}
+#endif
 
 int ea_cond_create(ea_cond **ret, ea_err *err) {
     ea_cond *c = calloc(1, sizeof *c);
