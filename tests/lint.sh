@@ -58,4 +58,5 @@ check "every answer has a judge" python3 tests/judges/complete.py
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
+check "reference pages are current (tests/generate_reference.py writes them)" python3 tests/generate_reference.py --check
 exit $failed
