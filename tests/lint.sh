@@ -60,4 +60,5 @@ check "words (docs/style.md)" python3 tests/lint_words.py
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
+check "reference pages are current (tests/generate_reference.py writes them)" python3 tests/generate_reference.py --check
 exit $failed
