@@ -56,7 +56,7 @@ lint: ## formatting, clang-tidy, include rules, banned functions
 	@installer/deps/packages.sh build test
 	@tests/lint.sh
 
-pages: all ## write the generated pages in config/ and the expected messages anew
+pages: all ## write the generated pages in config/ and docs/reference and the expected messages anew
 	@python3 tests/e2e/test_config.py --build build/dev --update
 
 format: ## bring every C file into the house's form (lists of macros take clang-format several passes)

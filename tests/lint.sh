@@ -55,7 +55,10 @@ check "form (make format mends it)" formatted
 check "house rules" python3 tests/lint_rules.py
 check "promises name tests that exist" python3 tests/promises.py
 check "every answer has a judge" python3 tests/judges/complete.py
+check "documents: links, README's size, widths of tables" python3 tests/lint_docs.py
+check "words (docs/style.md)" python3 tests/lint_words.py
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
+check "reference pages are current (tests/generate_reference.py writes them)" python3 tests/generate_reference.py --check
 exit $failed

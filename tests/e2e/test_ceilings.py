@@ -1,4 +1,4 @@
-"""Ceilings (CEILINGS.md): what is full gives something up in the documented order, counts it, and harms nobody else.
+"""Limits (docs/reference/limits.md, eviction.md): what is full evicts or refuses in the documented order, counts it, and affects no other client.
 
 - An agent that may have a hundredth of a processor reads its file later, counts that, and sends all of it.
 - A collector that may have a twenty-fifth of a processor stores and folds later, counts that, and has all of it in the end.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # sanitizers: asan-ubsan
 """Configuration files: each case of tests/golden/wrong-configs.txt is refused with exactly its lines, the generated
-pages in config/ are current, and the example is valid.
+example in config/ and the generated pages of docs/reference are current, and the example is valid.
 
 usage: test_config.py --build DIR [--update]"""
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WRONG = ROOT / "tests/golden/wrong-configs.txt"
-PAGES = {"--reference": ROOT / "config/REFERENCE.md", "--example": ROOT / "config/etwagent.yaml"}
+PAGES = {"--example": ROOT / "config/etwagent.yaml"}
 
 
 def read_cases():
@@ -52,6 +52,9 @@ def main():
             page.write_text(made.stdout)
         check(made.returncode == 0 and page.exists() and page.read_text() == made.stdout,
               f"{page.relative_to(ROOT)} is not what 'etwagent check {option}' prints; run make pages")
+    generate = [sys.executable, ROOT / "tests/generate_reference.py", "--build", arguments.build]
+    made = subprocess.run(generate + ([] if arguments.update else ["--check"]), capture_output=True, text=True, timeout=300)
+    check(made.returncode == 0, made.stdout + made.stderr)
     example = run(PAGES["--example"])
     check(example.returncode == 0, f"the example is refused: {example.stderr}")
     for words in ("ships to https://collector.example:8443\nkeeps at most 1024 MiB of batches", "labels this machine site: north\n",

@@ -1,6 +1,6 @@
 """Every kernel event understood. In each real trace, no classic event and none of Microsoft-Windows-Kernel-EventTracing is
 left unknown or is decoded only in part, save those of tests/golden/kernel-unknown.tsv, for which no public layout exists and
-which README.md lists; one that is new fails, and so does one that is gone. And the names of diagsession-four-files, as an
+which docs/reference/decoding.md lists; one that is new fails, and so does one that is gone. And the names of diagsession-four-files, as an
 independent program printed them (traceevent-names.txt), all of them in order.
 """
 import argparse
@@ -34,7 +34,7 @@ def run(command):
 
 def check_unknown(agent, build, checks):
     listed = {(r["provider"], int(r["opcode"]), int(r["version"])): r for r in rows("kernel-unknown.tsv")}
-    readme = (SOURCE / "README.md").read_text(encoding="utf-8")
+    page = (SOURCE / "docs/reference/decoding.md").read_text(encoding="utf-8")
     found, kernel = {}, 0
     real = checks.real("kernel events: every kernel event of real traces has a layout, or is listed as unknown")
     for name in traces.names():
@@ -51,7 +51,7 @@ def check_unknown(agent, build, checks):
             checks.equal(c["partial"], 0, f"{what}: decoded in part")
     for key, row in listed.items():
         checks.that(not real or key in found, f"{row['name']} is listed as unknown, and no trace holds one")
-        checks.that(row["name"] in readme, f"{row['name']} is listed as unknown, and README.md does not say so")
+        checks.that(row["name"] in page, f"{row['name']} is listed as unknown, and docs/reference/decoding.md lacks it")
         print(f"no public layout: {row['name']}: {', '.join(found.get(key, []))}")
     checks.that(kernel > (200_000 if real else 100_000), f"only {kernel} kernel events were looked at")
     print(f"{kernel} kernel events, all known but {len(found)} kinds")

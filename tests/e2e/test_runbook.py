@@ -4,7 +4,7 @@
 - Each bracket and each quote is closed where it should be.
 - Each session that runbook.ps1 writes into a configuration is one that "etwagent check" takes.
 - Each command of etwagent that it calls exists, with each of its options; each name of a number that it reads is one that the agent writes.
-- Each of the calls to Windows that README's table has is behind one of its promises (PROMISES below), and the table has all of them.
+- Each call of Windows in the table of docs/verification/windows.md belongs to one of its promises (PROMISES below); the table has all calls.
 
 usage: test_runbook.py --build DIR"""
 import re
@@ -105,12 +105,12 @@ def names(checks, script):
 def calls_of_windows(checks, script):
     table = (harness.ROOT / "service" / "windows" / "etw_api.h").read_text()
     functions = re.findall(r"X\((?:ETW|TDH), (\w+),", table)
-    readme = (harness.ROOT / "README.md").read_text()
-    told = readme[readme.index("### Windows' calls"):readme.index("## Looking at a trace")]
+    page = (harness.ROOT / "docs" / "verification" / "windows.md").read_text()
+    listed = page[page.index("## Windows' calls"):]
     checks.equal(sorted(functions), sorted(PROMISES), "the calls, and those that have a promise")
     promises = re.findall(r"Test-Promise '([^']*)'", script)
     for f in functions:
-        checks.that(re.search(rf"\b{f.removesuffix('W')}W?\b", told), f"README's table lacks {f}")
+        checks.that(re.search(rf"\b{f.removesuffix('W')}W?\b", listed), f"windows.md's table lacks {f}")
         checks.that(any(PROMISES[f] in p for p in promises), f"no promise of the runbook is called: {PROMISES[f]}")
 
 

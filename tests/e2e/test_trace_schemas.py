@@ -8,7 +8,7 @@
   reader of both records written here; of a generated trace, which has value maps and bits, and numbers without a name, a
   collector prints the same.
 - No TraceLogging or EventSource event of any trace is left unknown; with the manifests beside the traces nothing is that
-  README.md does not list.
+  docs/reference/decoding.md does not list.
 
 # sanitizers: asan-ubsan
 """
@@ -315,14 +315,14 @@ def listed(env, checks):
                 continue  # has tables of its own, and a test of them
             if c["unknown"] and not c["classic"]:
                 unknown.setdefault(c["provider"], set()).add((c["id"], c["version"]))
-    readme = (harness.ROOT / "README.md").read_text()
+    page = (harness.ROOT / "docs/reference/decoding.md").read_text()
     rows = {f"| {provider} | {'; '.join(f'{i}, version {v}' for i, v in sorted(ids))} |" for provider, ids in unknown.items()}
-    table = set(re.findall(r"^\| [0-9a-f]{8}-[-0-9a-f]{27} \| \d+, version .*\|$", readme, re.M))
-    checks.equal(rows, table, "unknown events of the traces, and README.md's table of them")
+    table = set(re.findall(r"^\| [0-9a-f]{8}-[-0-9a-f]{27} \| \d+, version .*\|$", page, re.M))
+    checks.equal(rows, table, "unknown events of the traces, and decoding.md's table of them")
 
 
 def test(env, checks, arguments):
-    real = checks.real("trace schemas: TraceLogging, EventSource and named values of real traces, and README.md's table of unknown events",
+    real = checks.real("trace schemas: TraceLogging, EventSource and named values of real traces, and decoding.md's table of unknown events",
                        *MANIFESTS, BASELINE)
     for name in traces.among(TRACES):
         expected = TRACES[name] if real else sum(naive_etl.parse(path)["tl_items"] for path in traces.paths(name, env.build))

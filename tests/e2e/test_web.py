@@ -435,7 +435,7 @@ def status_of(web, request):
 
 
 def check_ceilings(checks, web):
-    """The row of --web in CEILINGS.md, each refusal counted."""
+    """The limits of --web in docs/reference/limits.md, each refusal counted."""
     pid, before = web.collector.process.pid, int(refusals(web))
     asked = check_lane(checks, web, ask_slowly, OF_ONE["questions"], lambda _: len(test_query_limits.workers_of(pid)) == OF_ONE["questions"], "questions")
     # followers have a lane of their own: it is free while questions fill theirs

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Rules of the documents: each relative link and anchor of a Markdown file leads to a file of the repository and to a heading in it, README.md
+has at most 8,192 bytes, and no cell of a table in docs/ has more than 160 characters.
+
+usage: tests/lint_docs.py [FILE...]    exit code 1 with a line for each fault; without FILE all Markdown files of the repository
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+README_BYTES = 8192
+CELL_CHARACTERS = 160
+LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|^\[[^\]]+\]:\s*(\S+)", re.M)
+
+
+def tracked():
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE, check=True,
+                           stdout=subprocess.PIPE).stdout.decode().split("\0")
+    files = {n for n in names if n and (SOURCE / n).exists()}
+    folders = {str(p) for n in files for p in pathlib.PurePosixPath(n).parents}
+    return files, folders
+
+
+def without_code(text):
+    """The text with its code replaced by blanks: fenced and indented blocks, and spans."""
+    lines, fence, blank = [], None, True
+    for line in text.split("\n"):
+        mark = re.match(r" {0,3}(`{3,}|~{3,})", line)
+        if fence:
+            fence = None if mark and mark[1].startswith(fence) else fence
+            lines.append("")
+            continue
+        if mark:
+            fence = mark[1]
+            lines.append("")
+            continue
+        indented = line.startswith("    ") and (blank or lines and lines[-1] == "")
+        blank = not line.strip()
+        lines.append("" if indented else re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda m: "`" * len(m[0]), line))
+    return "\n".join(lines)
+
+
+def anchors(text, known={}):
+    """GitHub's names of a text's headings, and explicit ones."""
+    if text not in known:
+        names, fenced = set(), False
+        for line in text.split("\n"):
+            fenced ^= bool(re.match(r" {0,3}(```|~~~)", line))
+            heading = None if fenced else re.match(r" {0,3}#{1,6}\s+(.*?)\s*#*$", line)
+            if heading:
+                title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading[1]).replace("`", "").lower()
+                name = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+                unique, n = name, 0
+                while unique in names:
+                    n += 1
+                    unique = f"{name}-{n}"
+                names.add(unique)
+        known[text] = names | set(re.findall(r"<a\s+(?:id|name)=\"([^\"]+)\"", text))
+    return known[text]
+
+
+def links(name, text, files, folders):
+    for match in LINK.finditer(without_code(text)):
+        target = match[1] or match[2]
+        if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
+            continue
+        line = text.count("\n", 0, match.start()) + 1
+        path, _, anchor = target.partition("#")
+        path = urllib.parse.unquote(path)
+        whole = name if not path else str(pathlib.PurePosixPath(path.lstrip("/")) if path.startswith("/")
+                                          else (SOURCE / name).parent.joinpath(path).resolve().relative_to(SOURCE))
+        if whole not in files and whole not in folders:
+            yield line, f"there is no {target}"
+        elif anchor and whole.endswith(".md") and anchor not in anchors((SOURCE / whole).read_text(encoding="utf-8")):
+            yield line, f"{whole} has no heading #{anchor}"
+
+
+def cells(text):
+    for number, line in enumerate(without_code_lines(text), 1):
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", line)[1:-1]:
+                if len(cell.strip()) > CELL_CHARACTERS:
+                    yield number, f"a table cell has {len(cell.strip())} characters, more than {CELL_CHARACTERS}: {cell.strip()[:60]}..."
+
+
+def without_code_lines(text):
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= bool(re.match(r" {0,3}(```|~~~)", line))
+        yield "" if fenced else line
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="*", help="Markdown files, by their paths from the repository's root")
+    arguments = parser.parse_args()
+    files, folders = tracked()
+    documents = sorted(arguments.file or (n for n in files if n.endswith(".md")))
+    wrong = []
+    for name in documents:
+        text = (SOURCE / name).read_text(encoding="utf-8")
+        wrong += [f"{name}:{line}: {what}" for line, what in links(name, text, files, folders)]
+        if name.startswith("docs/"):
+            wrong += [f"{name}:{line}: {what}" for line, what in cells(text)]
+        if name == "README.md" and (size := len(text.encode())) > README_BYTES:
+            wrong.append(f"README.md: {size} bytes, more than {README_BYTES}")
+    print("\n".join(wrong) or f"{len(documents)} documents: links lead somewhere, and tables are narrow")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
