@@ -55,6 +55,7 @@ check "form (make format mends it)" formatted
 check "house rules" python3 tests/lint_rules.py
 check "promises name tests that exist" python3 tests/promises.py
 check "every answer has a judge" python3 tests/judges/complete.py
+check "a planted answer without a judge is found" python3 tests/judges/planted_answers.py
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy

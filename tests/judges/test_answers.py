@@ -33,20 +33,19 @@ same trace in two runs each (`twin-...`).
 """
 
 
+def has_own_test(judge):
+    """Whether end-to-end tests alone compare the answer."""
+    return all("." in one for one in judge.split(", "))
+
+
 def document(tables, counts):
     """The page: a row of each answer. counts: answer -> [machines, rows, differences]"""
     lines = []
     for answer, (judge, reason) in sorted(tables.items()):
         machines, rows, wrong = counts.get(answer, (set(), 0, 0))
-        told = ("", "", "in its own test") if judge and "." in judge else (f"{len(machines)}", f"{rows}", f"{wrong}") if judge else ("", "", f"not judged: {reason}")
+        told = ("", "", "in its own test") if judge and has_own_test(judge) else (f"{len(machines)}", f"{rows}", f"{wrong}") if judge else ("", "", f"not judged: {reason}")
         lines.append(f"| {answer} | {judge or '–'} | {' | '.join(told)} |".replace("|  |", "| |"))
     return HEAD + "\n".join(lines) + "\n"
-
-
-def named(page):
-    """The answers and judges that a page names."""
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ") and " | " in line]
-    return sorted((row[0], row[1]) for row in rows if row[0] != "answer")
 
 
 def check_judged(checks, arguments, tables, worlds):
@@ -59,11 +58,11 @@ def check_judged(checks, arguments, tables, worlds):
             into[1] += rows
             into[2] += wrong
     checks.equal(sorted(set(counts) - {a for a, (judge, _) in tables.items() if judge}), [], "answers that are judged and have no judge in answers.tsv")
-    checks.equal([a for a, (judge, _) in tables.items() if judge and "." not in judge and not counts.get(a, (0, 0))[1]], [], "answers of which no row was compared")
+    checks.equal([a for a, (judge, _) in tables.items() if judge and not has_own_test(judge) and not counts.get(a, (0, 0))[1]], [], "answers of which no row was compared")
     if arguments.write:
         DOCUMENT.write_text(document(tables, counts), encoding="utf-8")
     page = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
-    checks.equal(named(page), named(document(tables, counts)), f"answers and judges that {DOCUMENT.name} names (--write writes it)")
+    checks.equal(sorted(complete.named_by(page)), sorted(complete.named_by(document(tables, counts))), f"answers and judges that {DOCUMENT.name} names (--write writes it)")
 
 
 def test(env, checks, arguments):
