@@ -399,6 +399,8 @@ static const ea_clock *clock_at(const missed_halves *m, uint64_t place) {
 
 static void on_missed(void *arg, const ea_stack_missed *missed) {
     run *r = arg;
+    if (r->missed->rc) /* its clock may have found no memory */
+        return;
     tell_missed(r,
                 (ec_missed_half){.place = missed->from.tag,
                                  .utc_ns = ea_clock_to_utc_ns(clock_at(r->missed, missed->from.tag), missed->from.time),

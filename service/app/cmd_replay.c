@@ -159,6 +159,8 @@ static int transfer(replay *r, ea_err *err) {
         atomic_store(&r->draining, 1);
         while (!rc && !ea_sender_wait(r->sender, END_LOOK_NS)) /* the watcher stops the sender when it is asked to */
             rc = ea_feed_end(r->feed, 0, err);
+        if (!rc && r->o->live) /* no later run continues it: its numbers say what waits */
+            rc = ea_feed_end(r->feed, 1, err);
         if (rc > 0)
             rc = 0;
         ea_sender_drain(r->sender);

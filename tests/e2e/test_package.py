@@ -42,6 +42,36 @@ def run_configured(env, checks, program, text, moved, what):
     return said.decode()
 
 
+# what is typed, and what bash then offers; the last word is the one at the cursor
+COMPLETED = {
+    ("etwagent", "sess"): {"sessions", "session"},
+    ("etwagent", "session", "st"): {"start", "stop"},
+    ("etwagent", "session", "enable", "--"): {"--level", "--any", "--all", "--event-ids", "--pids", "--stacks", "--capture-state", "--help"},
+    ("etwagent", "session", "stop", "--j"): {"--json"},
+    ("etwagent", "schema", "ch"): {"check"},
+    ("etwagent", "schema", "--p"): {"--pointer-size"},
+    ("etwagent", "schema", "compile", "--o"): {"--output"},
+    ("etwagent", "counters", "--j"): {"--json"},
+    ("etwagent", "spool", "drain", "--fr"): {"--from"},
+    ("etwcollector", "ca", "is"): {"issue"},
+    ("etwcollector", "profile", "--other-h"): {"--other-host"},
+}
+
+
+def check_completions(env, checks):
+    """Completions of commands of one word and of two, in bash; fish's lines have their quotes."""
+    programs = {"etwagent": env.agent, "etwcollector": env.collector}
+    for line, want in COMPLETED.items():
+        words = " ".join(f"'{word}'" for word in line)
+        script = f'. <("$0" --complete bash); COMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _{line[0]}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        offered = env.run(["bash", "-c", script, programs[line[0]]]).stdout.split()
+        checks.equal((set(offered), len(offered)), (want, len(want)), f"what bash offers after {' '.join(line)}")
+    for program, path in programs.items():
+        lines = env.run([path, "--complete", "fish"]).stdout.splitlines()
+        quoted = re.compile(r"complete -c \w+(?: -n (?:'(?:[^'\\]|\\.)*'|\w+)| -a [\w-]+| -l [\w-]+| -d '(?:[^'\\]|\\.)*'| -r)+")
+        checks.equal([line for line in lines if not quoted.fullmatch(line)], [], f"lines of {program} that fish cannot read")
+
+
 def check_installed(env, checks):
     """cmake --install: programs, their man pages and completions, the files that users start from; the example configuration works."""
     root = env.folder / "installed"
@@ -126,6 +156,7 @@ def test(env, checks, arguments):
              "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
     said = run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
     checks.that("dashboard on https://127.0.0.1:" in said and (env.folder / "store/audit.lock").exists(), f"the packaged dashboard needs tokens: {said}")
+    check_completions(env, checks)
     check_installed(env, checks)
 
     if shutil.which("systemd-analyze"):
