@@ -7,8 +7,8 @@
 #include "expand.h"
 #include "map.h"
 #include "places.h"
-#include "profile.h"
 #include "query.h"
+#include "stack_query.h"
 #include "stretches.h"
 #include "tables.h"
 #include "tape.h"
@@ -989,11 +989,11 @@ static int add_missed(void *arg, const ec_missed_half *m) {
 
 static int run_stream(ec_activity *a, ea_err *err) {
     if (a->kind == EC_ACTIVITY_MISSED_STACKS) {
-        int rc = ec_profile_missed(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_missed, a, err);
+        int rc = ec_stack_query_missed(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_missed, a, err);
         return !rc && a->is_short ? ea_fail(err, EA_ENOMEM, "sum events up") : rc;
     }
     if (a->kind == EC_ACTIVITY_STACKS)
-        return ec_profile_stacks(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
+        return ec_stack_query_sums(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
     ec_tape_event e;
     int rc = ec_places_open(&a->places, a->archive, a->stream, 1, err);
     if (!rc)

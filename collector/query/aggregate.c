@@ -218,14 +218,14 @@ static int field_keys(ec_aggregate *a, size_t column, const ec_block *b, key *to
         if (rc == 1)
             return dictionary_keys(a, column, b, &data, index, to, err);
         /* what is damaged is NULL, and told by slow_keys */
-        return rc && !ec_scan_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
+        return rc && !ec_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
     }
     int rc = ec_scan_column(a->scan, column, &data, &f, err);
     if (rc == 1 && is_plain(kind, f, &data)) {
         plain_keys(kind, b, &data, f, to);
         return 0;
     }
-    return rc < 0 && !ec_scan_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
+    return rc < 0 && !ec_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
 }
 
 static void thread_keys(const ec_block *b, const uint32_t *ids, key *to) {
@@ -440,7 +440,7 @@ static int take_numbers(ec_aggregate *a, const ec_block *b, int *ret_all_null, e
     int rc = ec_scan_column(a->scan, column, &data, &f, err);
     *ret_all_null = rc == 0;
     if (rc != 1 || !is_plain(kind, f, &data))
-        return rc < 0 && !ec_scan_is_damage(rc) ? rc : 0;
+        return rc < 0 && !ec_is_damage(rc) ? rc : 0;
     if (EA_GROW(a->numbers, a->numbers_capacity, b->selected_count, SIZE_MAX))
         return no_memory(err);
     plain_numbers(kind, b, &data, f, a->numbers);
@@ -709,7 +709,8 @@ int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_shape *sh
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->interned, 0);
     const ec_block *block = NULL;
-    int rc = ec_scan_open(&a->scan, archive, shape, options->conditions, options->condition_count, err);
+    int rc =
+        ec_scan_open(&a->scan, archive, shape, options->annotator, options->conditions, options->condition_count, err);
     while (!rc && (rc = ec_scan_next(a->scan, &block, err)) == 1)
         rc = add_block(a, block, err);
     if (!rc)

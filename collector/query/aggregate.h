@@ -9,6 +9,7 @@
 enum { EC_BY_MAX = 3 };
 
 typedef struct ec_aggregate_options {
+    const ec_annotator *annotator;  /* as ec_scan_open's */
     const ec_condition *conditions; /* on columns of the shape; may be NULL */
     size_t condition_count;
     size_t by[EC_BY_MAX]; /* columns of the shape */

@@ -3,7 +3,6 @@
 
 #include "arena.h"
 #include "array.h"
-#include "links.h"
 #include "map.h"
 #include "naming.h"
 #include "pattern.h"
@@ -38,7 +37,6 @@ struct ec_archive {
     ec_tables *tables;      /* opened when names are first asked for */
     ec_naming *naming;      /* of one stream */
     uint64_t naming_stream; /* its number in the store; 0: none was asked for */
-    ec_links *links;        /* NULL: nobody asked */
     ea_u64_map damaged;     /* hashes of stream and number */
     char first_damage[640];
 };
@@ -199,7 +197,6 @@ void ec_archive_close(ec_archive *a) {
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
-    ec_links_destroy(a->links);
     ec_naming_close(a->naming);
     ec_tables_close(a->tables);
     ea_arena_deinit(&a->arena);
@@ -306,12 +303,6 @@ int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver
     return 1;
 }
 
-ec_links *ec_archive_links(ec_archive *a) {
-    if (!a->links && ec_links_create(&a->links, a))
-        return NULL;
-    return a->links;
-}
-
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
     enum { OFFSET_BITS = 40 }; /* records stand at multiples of 8 */
     uint64_t key = row->segment << OFFSET_BITS | (row->offset >> 3 & ((1ull << OFFSET_BITS) - 1));
@@ -328,6 +319,11 @@ void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg)
 }
 int ec_archive_goes_on(const ec_archive *a) {
     return !a->keep_going || a->keep_going(a->arg);
+}
+
+int ec_is_damage(int rc) {
+    return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
+           rc == EA_EUNSUPPORTED;
 }
 
 void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err) {

@@ -45,9 +45,6 @@ EA_MUST_CHECK int ec_archive_set(ec_archive *a, const char *name, const ec_class
  * *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */
 EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err);
 
-/* What is kept of the streams' stacks and counters' names (links.h); the archive's. NULL: no memory. */
-struct ec_links *ec_archive_links(ec_archive *a);
-
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 
@@ -55,6 +52,8 @@ uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg);
 int ec_archive_goes_on(const ec_archive *a);
 
+/* 1 when an error is about what is stored: the batch is left out, or the value, and reading goes on. */
+int ec_is_damage(int rc);
 /* A batch that could not be read, as a whole or in part: counted once, and the first one's reason kept. */
 void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err);
 uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first);

@@ -3,7 +3,7 @@
 
 #include "array.h"
 #include "map.h"
-#include "profile.h"
+#include "stack_query.h"
 
 #include <stdlib.h>
 
@@ -74,8 +74,8 @@ static int join(ec_links *l, known *k, const ec_archive_stream *stream, int64_t 
                 ea_err *err) {
     forget_stacks(l, k);
     k->stacks.limit_count = LINKS_MAX - l->link_count;
-    int rc = ec_profile_links(l->archive, stream, from_utc_ns, to_utc_ns < INT64_MAX ? to_utc_ns + 1 : INT64_MAX,
-                              &k->stacks, err);
+    int rc = ec_stack_query_links(l->archive, stream, from_utc_ns, to_utc_ns < INT64_MAX ? to_utc_ns + 1 : INT64_MAX,
+                                  &k->stacks, err);
     l->link_count += k->stacks.count;
     if (rc) {
         forget_stacks(l, k);
@@ -90,8 +90,9 @@ static int join(ec_links *l, known *k, const ec_archive_stream *stream, int64_t 
     return 0;
 }
 
-int ec_links_stack(ec_links *l, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
-                   uint64_t *ret, ea_err *err) {
+static int stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
+                 uint64_t *ret, ea_err *err) {
+    ec_links *l = arg;
     known *k = NULL;
     int rc = find(l, stream, &k, err);
     if (!rc && !(k->has_stacks && k->from_utc_ns <= from_utc_ns && to_utc_ns <= k->to_utc_ns))
@@ -112,8 +113,9 @@ int ec_links_stack(ec_links *l, const ec_archive_stream *stream, int64_t from_ut
     return 1;
 }
 
-int ec_links_counters(ec_links *l, const ec_archive_stream *stream, uint64_t place, const ec_counter_config **ret,
-                      ea_err *err) {
+static int counters(void *arg, const ec_archive_stream *stream, uint64_t place, const ec_counter_config **ret,
+                    ea_err *err) {
+    ec_links *l = arg;
     known *k = NULL;
     int rc = find(l, stream, &k, err);
     if (!rc && !k->names)
@@ -121,4 +123,8 @@ int ec_links_counters(ec_links *l, const ec_archive_stream *stream, uint64_t pla
     if (!rc)
         *ret = ec_counter_names_at(k->names, place);
     return rc;
+}
+
+ec_annotator ec_links_annotator(ec_links *l) {
+    return (ec_annotator){.stack = stack, .counters = counters, .arg = l};
 }

@@ -1,55 +1,16 @@
 /* Profiles: what ran, waited or read, by call stack, over machines and times: stacks joined to stored events, each
  * address put into its module as it was loaded then, stacks of all machines merged by module identity and function.
- * Before it: tape.h, places.h, proto/stack. After it: the command profile; collector/web. Thread: the caller's; it
+ * Before it: stack_query.h. After it: the command profile; collector/web. Thread: the caller's; it
  * reads a lot, so it belongs into a process of its own (ask.h) where others wait. */
 #ifndef EC_QUERY_PROFILE_H
 #define EC_QUERY_PROFILE_H
 
 #include "archive.h"
 #include "stack_join.h"
-
-/* What is summed: name, unit, a sentence. */
-#define EC_WEIGHTS(X)                                                                                                  \
-    X(CPU, "cpu", "nanoseconds",                                                                                       \
-      "time on a processor, by samples: each counts for the sampling interval; without Idle")                          \
-    X(SAMPLES, "samples", "count", "CPU samples, those of Idle too")                                                   \
-    X(PMC, "pmc", "count", "events of a hardware counter, by its samples")                                             \
-    X(READY, "ready", "nanoseconds", "time that threads were ready and had no processor")                              \
-    X(WAIT, "wait", "nanoseconds", "time that threads waited")                                                         \
-    X(DISK, "disk", "nanoseconds", "time that disk requests took, where they were issued")                             \
-    X(FAULTS, "faults", "count", "page faults")
-
-enum ec_weight {
-#define X(id, name, unit, text) EC_WEIGHT_##id,
-    EC_WEIGHTS(X)
-#undef X
-        EC_WEIGHT_COUNT
-};
-const char *ec_weight_name(enum ec_weight w);
-const char *ec_weight_unit(enum ec_weight w);
-/* "cpu", "pmc:CacheMisses", ...: 0, *ret and the counter's name (borrowed from text; NULL for the others); else
- * EA_EUSAGE. */
-EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err);
+#include "weight.h"
 
 /* What all methods stand under that .NET runtimes made at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"
-
-/* What is known to be missing from the stacks of events: name, what is wrong with such an event's stack. Each event
- * counts under one. What is lost without a trace is not known: see without_stack, and the ledger. */
-#define EC_PROFILE_LACKS(X)                                                                                            \
-    X(UNANSWERED, "unanswered", "its user half was to come later, and never came")                                     \
-    X(LATE, "late", "its user half came when the event had left the window")                                           \
-    X(UNDEFINED, "undefined", "nobody said what a key on it stands for")                                               \
-    X(NO_ROOM, "no_room", "a half of it had no room in the table of stacks")
-
-enum ec_profile_lack {
-#define X(id, name, text) EC_LACKS_##id,
-    EC_PROFILE_LACKS(X)
-#undef X
-        EC_LACKS_COUNT
-};
-const char *ec_lack_name(enum ec_profile_lack l);
-const char *ec_lack_text(enum ec_profile_lack l);
 
 /* A module, whichever machine and process it was loaded in: the same file is the same module. */
 typedef struct ec_profile_module {
@@ -168,56 +129,6 @@ EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *req
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
 /* 1 when the sides are sums of two things: their ratio means something, their difference does not. */
 int ec_profile_has_two_weights(const ec_profile *p);
-
-/* A stack, and how many events of a class a thread had with it. Borrowed during the call. */
-typedef struct ec_stack_sum {
-    const char *name;  /* of the class */
-    const char *image; /* of the process, "?" unknown */
-    uint32_t pid, tid;
-    int64_t process_key;  /* ec_places_process_key */
-    uint64_t count, hash; /* hash: of the addresses */
-    int64_t first_utc_ns, last_utc_ns;
-    size_t depth;
-    const char *frames; /* JSON, the innermost first: [{"address","module","offset"} or {"address","method"}, ...] */
-} ec_stack_sum;
-
-/* All stacks of a stream's events from one time to another, each event of whatever class joined to its own. fn returns
- * 0, or what ends it. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE. */
-EA_MUST_CHECK int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
-                                    int64_t to_utc_ns, int (*fn)(void *arg, const ec_stack_sum *s), void *arg,
-                                    ea_err *err);
-
-/* The stack of one event. */
-typedef struct ec_stack_link {
-    uint64_t place; /* of the event: ec_tape_place */
-    uint64_t hash;  /* as in ec_stack_sum */
-} ec_stack_link;
-typedef struct ec_stack_links {
-    ec_stack_link *links; /* by place; the caller's: free */
-    size_t count, capacity;
-    size_t limit_count;
-} ec_stack_links;
-/* The stacks of a stream's events from one time to another, event by event, added to *ret, which the caller has zeroed
- * but for its limit. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE, EA_ECANCELED. */
-EA_MUST_CHECK int ec_profile_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
-                                   int64_t to_utc_ns, ec_stack_links *ret, ea_err *err);
-
-/* A half of a stack that joined no event. Borrowed during the call. */
-typedef struct ec_missed_half {
-    uint64_t place;      /* ec_tape_place: of the record that brought it; "no_answer": of the event */
-    int64_t utc_ns;      /* of the event that the walk names; without one, of the record */
-    const char *half;    /* "kernel", "user"; NULL: the record could not be read */
-    const char *outcome; /* ea_stack_outcome_name, or "no_answer": an event named a match id, and no user half came */
-    const char *image;   /* of the process, "?" unknown */
-    uint32_t pid, tid;
-    int64_t process_key; /* ec_places_process_key */
-} ec_missed_half;
-
-/* All halves of a stream that joined no event, of times from one to another. The stream is read from its beginning. fn
- * returns 0, or what ends it. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE. */
-EA_MUST_CHECK int ec_profile_missed(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
-                                    int64_t to_utc_ns, int (*fn)(void *arg, const ec_missed_half *m), void *arg,
-                                    ea_err *err);
 
 /* ---- what it looks like elsewhere ---- */
 

@@ -268,13 +268,15 @@ static int choose_classes(ec_scan *s, ea_err *err) {
     return 0;
 }
 
-int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape, const ec_condition *conditions,
-                 size_t condition_count, ea_err *err) {
+int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape, const ec_annotator *annotator,
+                 const ec_condition *conditions, size_t condition_count, ea_err *err) {
     ec_scan *s = calloc(1, sizeof *s);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "begin a scan");
     s->archive = archive;
     s->shape = shape;
+    if (annotator)
+        s->annotator = *annotator;
     s->from_utc_ns = INT64_MIN;
     s->to_utc_ns = INT64_MAX;
     ea_text_init(&s->text);
@@ -325,11 +327,6 @@ void ec_scan_close(ec_scan *s) {
 }
 
 /* ---- batches ---- */
-
-int ec_scan_is_damage(int rc) {
-    return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
-           rc == EA_EUNSUPPORTED;
-}
 
 static int wants_stream(const ec_scan *s, const ec_archive_stream *stream) {
     for (size_t k = 0; k < s->condition_count; k++) {
@@ -424,7 +421,7 @@ static int next_batch(ec_scan *s, ea_err *err) {
             memcpy(s->data, data, len_bytes);
             rc = ea_batch_open(&s->view, s->data, len_bytes, ec_archive_registry(s->archive), &damage);
         }
-        if (rc && !ec_scan_is_damage(rc)) {
+        if (rc && !ec_is_damage(rc)) {
             if (err)
                 *err = damage;
             return rc;
@@ -749,7 +746,7 @@ int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
                 *ret = &s->block;
                 return 1;
             }
-            if (rc < 0 && !ec_scan_is_damage(rc)) {
+            if (rc < 0 && !ec_is_damage(rc)) {
                 if (err)
                     *err = why;
                 return rc;
@@ -761,9 +758,4 @@ int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
         if (rc != 1)
             return rc;
     }
-}
-
-int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event) {
-    const ea_batch_events *e = s->block.events;
-    return ea_clock_to_utc_ns(&ea_batch_source(s->view, e->source[event])->clock, e->time[event]);
 }

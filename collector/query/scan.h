@@ -9,6 +9,7 @@
 #ifndef EC_QUERY_SCAN_H
 #define EC_QUERY_SCAN_H
 
+#include "counter_names.h"
 #include "shape.h"
 
 typedef struct ec_scan ec_scan;
@@ -53,9 +54,21 @@ typedef struct ec_block {
     uint32_t selected_count;
 } ec_block;
 
-/* Begins a scan. archive, shape: borrowed until close; conditions are copied, their texts are not. A shape without a
- * set gives all events (no keyframes). */
-EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape,
+/* What other events of its stream say of an event (links.h): where the columns stack_hash and counters come from. */
+typedef struct ec_annotator {
+    /* The hash of the stack (ec_stack_sum) of an event at a place (ec_tape_place), whose time is in the range, both
+     * ends included: 1 and *ret, 0 when it has none. */
+    int (*stack)(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
+                 uint64_t *ret, ea_err *err);
+    /* The configuration of the counters at a place; *ret NULL: there is none. */
+    int (*counters)(void *arg, const ec_archive_stream *stream, uint64_t place, const ec_counter_config **ret,
+                    ea_err *err);
+    void *arg;
+} ec_annotator;
+
+/* Begins a scan. archive, shape: borrowed until close; annotator: copied, NULL: no event has a stack, nor names of
+ * counters; conditions are copied, their texts are not. A shape without a set gives all events (no keyframes). */
+EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape, const ec_annotator *annotator,
                                const ec_condition *conditions, size_t condition_count, ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are left out and told to the archive (ec_archive_damaged). */
@@ -76,8 +89,5 @@ EA_MUST_CHECK int ec_scan_row_value(ec_scan *s, size_t column, const ea_column *
                                     ea_err *err);
 /* UTC of an event: index into the block's events. */
 int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event);
-
-/* 1 when an error is about what is stored: the batch is left out, or the value, and the scan goes on. */
-int ec_scan_is_damage(int rc);
 
 #endif

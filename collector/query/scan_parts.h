@@ -22,6 +22,7 @@ typedef struct ec_scan_cell {
 struct ec_scan {
     ec_archive *archive;
     const ec_shape *shape;
+    ec_annotator annotator; /* stack NULL: there is none */
     ec_scan_condition *conditions;
     size_t condition_count;
     int is_nothing; /* the conditions contradict themselves */

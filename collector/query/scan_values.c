@@ -2,7 +2,6 @@
  */
 #include "scan_parts.h"
 
-#include "links.h"
 #include "render.h"
 #include "tape.h"
 #include "value.h"
@@ -262,13 +261,12 @@ static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
 
 /* The hash of the stack that was joined to the event. */
 static int stack_hash(ec_scan *s, uint32_t event, ec_value *ret, ea_err *err) {
-    ec_links *links = ec_archive_links(s->archive);
+    const ec_annotator *a = &s->annotator;
     uint64_t hash = 0;
     *ret = (ec_value){.type = EC_NULL};
-    if (!links)
-        return ea_fail(err, EA_ENOMEM, "join stacks");
-    int rc =
-        ec_links_stack(links, s->stream, s->from_utc_ns, s->to_utc_ns, ec_place(s->block.batch, event), &hash, err);
+    int rc = a->stack ? a->stack(a->arg, s->stream, s->from_utc_ns, s->to_utc_ns, ec_place(s->block.batch, event),
+                                 &hash, err)
+                      : 0;
     if (rc == 1)
         *ret = (ec_value){.type = EC_INT, .i = (int64_t)hash};
     return rc < 0 ? rc : 0;
@@ -290,9 +288,9 @@ static int counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
         return rc;
     ea_slice values = ea_column_row(&data, row);
     size_t n = values.len_bytes / 8;
-    ec_links *links = ec_archive_links(s->archive);
-    rc = links ? ec_links_counters(links, s->stream, ec_place(b->batch, b->rows[row]), &config, err)
-               : ea_fail(err, EA_ENOMEM, "read the counters' names");
+    const ec_annotator *a = &s->annotator;
+    if (a->counters)
+        rc = a->counters(a->arg, s->stream, ec_place(b->batch, b->rows[row]), &config, err);
     if (rc)
         return rc;
     int is_named = n > 0;
@@ -400,12 +398,17 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
     }
 }
 
+int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event) {
+    const ea_batch_events *e = s->block.events;
+    return ea_clock_to_utc_ns(&ea_batch_source(s->view, e->source[event])->clock, e->time[event]);
+}
+
 int ec_scan_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
     ea_err why = {0};
     int common = s->shape->columns[column].common;
     int rc =
         common == EC_COMMON_COUNT ? field_value(s, column, row, ret, &why) : common_value(s, common, row, ret, &why);
-    if (rc && ec_scan_is_damage(rc)) {
+    if (rc && ec_is_damage(rc)) {
         ec_archive_damaged(s->archive, s->stream, s->block.batch, &why);
         *ret = (ec_value){.type = EC_NULL};
         return 0;

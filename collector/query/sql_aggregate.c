@@ -217,6 +217,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
                                   &conditions[c->options.condition_count++], &err);
     }
     c->options.conditions = conditions;
+    c->options.annotator = &t->sql->annotator;
     if (!rc)
         rc = ec_aggregate_run(&c->aggregate, t->sql->archive, &t->shape, &c->options, &err);
     if (rc)

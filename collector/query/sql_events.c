@@ -120,7 +120,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         rc = ec_sql_condition(&plan, argv[i], &t->shape, column, &c->arena, &conditions[i], &err);
     }
     if (!rc)
-        rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, conditions, (size_t)argc, &err);
+        rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, &t->sql->annotator, conditions, (size_t)argc, &err);
     return rc ? ec_sql_fail(base->pVtab, &err) : next_block(c);
 }
 

@@ -10,6 +10,8 @@ struct ec_sql {
     ec_sql_options options;
     char *dir;
     ec_archive *archive;
+    struct ec_links *links;
+    ec_annotator annotator; /* the links' */
     sqlite3 *db;
     ec_tables *state;               /* opened when a table of it is first used */
     struct ec_alarms *alarms;       /* likewise */

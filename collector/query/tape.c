@@ -3,7 +3,6 @@
 
 #include "array.h"
 #include "map.h"
-#include "scan.h"
 
 #include <stdlib.h>
 
@@ -207,7 +206,7 @@ static int next_batch(ec_tape *t, ea_err *err) {
         rc = open_batch(t, &damage);
         if (!rc)
             return 1;
-        if (!ec_scan_is_damage(rc)) {
+        if (!ec_is_damage(rc)) {
             if (rc == EA_ENOMEM)
                 return ea_fail(err, rc, "read a batch");
             if (err)
