@@ -8,7 +8,7 @@
 
 enum { DEFAULT_SEGMENT_MIB = 256 };
 
-/* Where questions make temporary files (collector/query/confine.h); those have no names, so that it is empty. */
+/* Where questions make temporary files (collector/query/sql/confine.h); those have no names, so that it is empty. */
 static int make_temp_folder(const char *dir, ea_err *err) {
     ea_text path;
     ea_text_init(&path);

@@ -34,9 +34,9 @@ def from_queries():
 
 def from_tables():
     """Tables of SQL: of machines and the store, of what happened over a time, and of events."""
-    machines = text_of("collector/query/sql_tables.c")
+    machines = text_of("collector/query/sql/sql_tables.c")
     machines = machines[machines.index("static const spec SPECS[]"):]
-    activity = re.findall(r'^    \[EC_ACTIVITY_\w+\] = \{(?:\.name = )?"(\w+)"', text_of("collector/query/activity.c"), re.M)
+    activity = re.findall(r'^    \[EC_ACTIVITY_\w+\] = \{(?:\.name = )?"(\w+)"', text_of("collector/query/analysis/activity.c"), re.M)
     names = re.findall(r'^    \{"(\w+)", (?:STORE|STATE|ALARMS|MEMORY),', machines, re.M) + activity
     return {f"table {name}" for name in [*names, "events", "events_by", '"CLASS"', '"CLASS_by"']}
 

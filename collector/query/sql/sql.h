@@ -1,6 +1,6 @@
-/* SQL over a store: an SQLite connection whose tables are the store's events and machines, read-only. SQL.md beside
- * this file says what there is, for people who write queries. Before it: archive.h, scan.h, collector/state. After it:
- * worker.c. Thread: one ec_sql belongs to one thread.
+/* SQL over a store: an SQLite connection whose tables are the store's events and machines, read-only. SQL.md in
+ * collector/query says what there is, for people who write queries. Before it: archive.h, scan.h, collector/state.
+ * After it: worker.c. Thread: one ec_sql belongs to one thread.
  *
  * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
  * no extension. It bounds neither time nor memory by itself: see worker.h. */

@@ -1,4 +1,4 @@
-/* Inside collector/query: what the parts of SQL share. See sql.h. */
+/* Inside collector/query/sql: what the parts of SQL share. See sql.h. */
 #ifndef EC_QUERY_SQL_PARTS_H
 #define EC_QUERY_SQL_PARTS_H
 

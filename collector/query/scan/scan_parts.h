@@ -1,4 +1,4 @@
-/* Inside collector/query: what the two halves of a scan share: scan.c, which finds batches and keeps events, and
+/* Inside collector/query/scan: what the two halves of a scan share: scan.c, which finds batches and keeps events, and
  * scan_values.c, which tells values. See scan.h. */
 #ifndef EC_QUERY_SCAN_PARTS_H
 #define EC_QUERY_SCAN_PARTS_H

@@ -1,10 +1,11 @@
-/* Profiles as other programs read them. See profile.h.
+/* Profiles as other programs read them. See profile_write.h.
  * Sources: Brendan Gregg, FlameGraph ("folded"); speedscope, "Importing from custom sources" (file-format-schema.json);
  * google/pprof, proto/profile.proto; "Trace Event Format" (stackFrames, samples); firefox-devtools/profiler,
  * docs-developer/processed-format and src/types/profile.ts. */
+#include "profile_write.h"
+
 #include "array.h"
 #include "clock.h"
-#include "profile.h"
 #include "query.h"
 
 #include <inttypes.h>
