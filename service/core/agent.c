@@ -4,10 +4,10 @@
 #include "agent_config.h"
 #include "autologger.h"
 #include "boot_files.h"
+#include "damage_log.h"
 #include "enroller.h"
 #include "feed.h"
 #include "image_source.h"
-#include "input.h"
 #include "labels.h"
 #include "live.h"
 #include "platform.h"
@@ -61,7 +61,7 @@ typedef struct runner {
     ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
     ea_ask ask;            /* of it */
 
-    ea_input input;          /* damage; its thread */
+    ea_damage_log damage;    /* its thread */
     uint64_t starts_refused; /* of a session, since its ledger has them; its thread */
     int is_put_away;         /* a boot session's file: it was shipped, and has another name; the agent's thread */
 } runner;
@@ -82,8 +82,9 @@ typedef struct agent {
     atomic_uint streams;              /* of sessions, so far */
     ea_spool *spool;
     ea_sender *sender;
-    ea_enroller *enroller; /* NULL: certificates are somebody else's care */
-    ea_thrift thrift;      /* the sender's thread */
+    ea_sender_events events; /* its callbacks */
+    ea_enroller *enroller;   /* NULL: certificates are somebody else's care */
+    ea_thrift thrift;        /* the sender's thread */
     trouble config_trouble, log_trouble, enroll_trouble, spool_trouble, sender_trouble, status_trouble;
     trouble line_trouble; /* the collector's line; lock */
 } agent;
@@ -281,8 +282,7 @@ static int attempt(runner *r, ea_err *err) {
     ea_feed *feed = NULL;
     uint64_t target = 0;
     memset(r->counters, 0, sizeof *r->counters);
-    ea_damage_map_deinit(&r->input.damage);
-    r->input = (ea_input){0};
+    ea_damage_log_deinit(&r->damage);
     ea_schemas_destroy(r->schemas);
     r->schemas = NULL;
     /* a session records from the first moment on, whoever this machine will be */
@@ -301,8 +301,8 @@ static int attempt(runner *r, ea_err *err) {
                                              .batching = &c->batching,
                                              .schemas = r->schemas,
                                              .counters = r->counters,
-                                             .on_damage = ea_input_on_damage,
-                                             .on_damage_arg = &r->input},
+                                             .on_damage = ea_damage_log_add,
+                                             .on_damage_arg = &r->damage},
                           err);
     if (rc)
         return rc;
@@ -434,7 +434,7 @@ static void stop_runner(agent *a, runner *r) {
     ea_feed_close(feed);
     ea_tdh_close(r->tdh);
     ea_schemas_destroy(r->schemas);
-    ea_damage_map_deinit(&r->input.damage);
+    ea_damage_log_deinit(&r->damage);
     release(r->generation);
     release(r->labelled);
     free(r->counters);
@@ -443,66 +443,16 @@ static void stop_runner(agent *a, runner *r) {
 
 /* ---- what the collector says ---- */
 
-static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+static void each_pipeline(void *arg, ea_pipeline_visit visit, void *visit_arg) {
     agent *a = arg;
-    ea_mutex_lock(a->lock);
-    for (runner *r = a->runners; r; r = r->next)
-        if (r->feed)
-            ea_pipeline_known(r->feed->pipeline, stream, hash->bytes);
-    ea_mutex_unlock(a->lock);
-}
-
-static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
-    agent *a = arg;
-    ea_mutex_lock(a->lock);
-    for (runner *r = a->runners; r; r = r->next)
-        if (r->feed)
-            ea_pipeline_unknown(r->feed->pipeline, stream, ref);
-    ea_mutex_unlock(a->lock);
-}
-
-/* Whose stream it is; NULL: an earlier run's. With the agent's lock. */
-static const runner *runner_of(const agent *a, const uint8_t *stream) {
-    for (const runner *r = a->runners; r; r = r->next) {
-        uint8_t now[EA_STREAM_ID_BYTES];
-        if (!r->feed)
-            continue;
-        ea_pipeline_stream(r->feed->pipeline, now);
-        if (memcmp(stream, now, sizeof now) == 0)
-            return r;
+    char name[EA_SESSION_NAME_MAX + 16];
+    ea_mutex_lock(a->lock); /* until a renewed stream's next batches have the new name: a moment of encoding */
+    int found = 0;
+    for (runner *r = a->runners; r && !found; r = r->next) {
+        snprintf(name, sizeof name, "%s %.*s", r->c ? "source" : "session", EA_SESSION_NAME_MAX, r->name);
+        found = r->feed && visit(visit_arg, name, r->feed->pipeline);
     }
-    return NULL;
-}
-
-static void on_keyframe_wanted(void *arg, const uint8_t *stream) {
-    agent *a = arg;
-    ea_mutex_lock(a->lock);
-    const runner *r = runner_of(a, stream);
-    if (r)
-        ea_pipeline_want_keyframe(r->feed->pipeline);
     ea_mutex_unlock(a->lock);
-}
-
-/* The collector has other content under a live stream's numbers: a session's, or what an earlier run left. */
-static int renew(void *arg, const uint8_t *stream, ea_err *err) {
-    agent *a = arg;
-    uint8_t fresh[EA_STREAM_ID_BYTES];
-    uint64_t count;
-    ea_mutex_lock(a->lock); /* until the session's next batches have the new name: a moment of encoding */
-    const runner *r = runner_of(a, stream);
-    ea_say(EA_SAID_NOTE, "%s%s: another machine has used this stream's numbers; it goes on under a new name",
-           r ? "session " : "what an earlier run left", r ? r->name : "");
-    int rc = r ? ea_pipeline_renew(r->feed->pipeline, err) : ea_random_bytes(fresh, sizeof fresh, err);
-    if (!rc && !r)
-        rc = ea_spool_renew(a->spool, stream, fresh, &count, err);
-    ea_mutex_unlock(a->lock);
-    return rc;
-}
-
-static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
-    (void)arg;
-    ea_say(EA_SAID_NOTE, "batch %" PRIu64 " with %" PRIu32 " events was refused: %.256s", item->number,
-           item->event_count, refusal->text);
 }
 
 static void on_trouble(void *arg, const ea_err *err) {
@@ -566,16 +516,12 @@ static void start_missing(agent *a) {
             return;
     }
     if (!a->sender && may_send) {
-        ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, NULL);
-        so.arg = a;
+        a->events =
+            (ea_sender_events){.spool = a->spool, .each_pipeline = each_pipeline, .on_trouble = on_trouble, .arg = a};
+        ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, &a->events);
         so.fail_fast = 0;
         so.give_up_ns = 0;
-        so.on_known = on_known;
-        so.on_unknown = on_unknown;
-        so.on_keyframe_wanted = on_keyframe_wanted;
-        so.renew = renew;
-        so.on_refused = on_refused;
-        so.on_trouble = on_trouble;
+        so.renew = ea_sender_events_renew;
         ea_thrift_init(&a->thrift, (enum ea_sender_pace)g->c.shipping.on_battery,
                        (enum ea_sender_pace)g->c.shipping.on_metered, &ea_thrift_of_machine, say_problem, NULL);
         so.pace = pace_now;
@@ -706,20 +652,6 @@ static void reload(agent *a) {
 }
 
 /* ---- the status file ---- */
-
-int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
-    size_t n = strlen(name) + 2;
-    if (given) {
-        if (strlen(given) >= EA_AGENT_PATH_BYTES)
-            return ea_fail(err, EA_EUSAGE, "%s: expected a file's path", name);
-        memcpy(out, given, strlen(given) + 1);
-        return 0;
-    }
-    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - n, err);
-    if (!rc)
-        snprintf(out + strlen(out), n, "/%s", name);
-    return rc;
-}
 
 static void put_trouble(ea_text *t, const trouble *x) {
     ea_text_str(t, ", \"trouble\": ");
