@@ -122,6 +122,7 @@ static int transfer(replay *r, ea_err *err) {
     ea_thread *watcher;
     r->events = (ea_sender_events){.spool = r->spool,
                                    .each_pipeline = visit_pipeline,
+                                   .pipelines = r,
                                    .log = log_line,
                                    .arg = r,
                                    .refused_lines = EA_REFUSED_LINES};

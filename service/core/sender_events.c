@@ -10,7 +10,7 @@
 
 static void each_pipeline(const ea_sender_events *e, ea_pipeline_visit visit, void *visit_arg) {
     if (e->each_pipeline)
-        e->each_pipeline(e->arg, visit, visit_arg);
+        e->each_pipeline(e->pipelines, visit, visit_arg);
 }
 
 static void log_line(const ea_sender_events *e, const char *head, const char *text) {

@@ -16,12 +16,13 @@ enum { EA_REFUSED_LINES = 10 }; /* of a command, for a person at a terminal */
 typedef struct ea_sender_events {
     ea_spool *spool; /* borrowed; where streams of earlier runs are renewed */
     /* Visits the pipelines that make batches now; it holds what keeps them alive meanwhile. NULL: there are none. */
-    void (*each_pipeline)(void *arg, ea_pipeline_visit visit, void *visit_arg);
+    void (*each_pipeline)(void *pipelines, ea_pipeline_visit visit, void *visit_arg);
+    void *pipelines; /* its first argument */
     /* Logs a line, without a newline; part of it may come from the collector. NULL: ea_say, as a note. */
     void (*log)(void *arg, const char *line);
     /* As ea_sender_options has it. NULL: each change is logged. */
     void (*on_trouble)(void *arg, const ea_err *err);
-    void *arg;
+    void *arg;              /* of log and on_trouble */
     unsigned refused_lines; /* so many refusals are logged; 0: all */
     unsigned refused_count; /* refusals so far */
 } ea_sender_events;
