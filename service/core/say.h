@@ -1,8 +1,8 @@
 /* What a running agent says: lines for a person, on standard error or in a log file of bounded size, no faster than a
  * rate, and the more important ones to a listener (the Windows event log). Before it: agent.h. After it: a terminal, a
  * file, service/windows/eventlog.h. Thread: any. */
-#ifndef EA_APP_SAY_H
-#define EA_APP_SAY_H
+#ifndef EA_CORE_SAY_H
+#define EA_CORE_SAY_H
 
 #include "err.h"
 

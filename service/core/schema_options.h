@@ -1,7 +1,7 @@
 /* The options with which a command or the agent's configuration is told of schemas, and reading them. Before it: a
  * command line, a configuration. After it: proto/event/schema. Thread: its caller's. */
-#ifndef EA_APP_SCHEMA_OPTIONS_H
-#define EA_APP_SCHEMA_OPTIONS_H
+#ifndef EA_CORE_SCHEMA_OPTIONS_H
+#define EA_CORE_SCHEMA_OPTIONS_H
 
 #include "cli.h"
 #include "schemas.h"

@@ -5,14 +5,10 @@
 #include "pattern.h"
 #include "platform.h"
 #include "say.h"
-#include "text.h"
 #include "tls_store.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { REFUSED_LINES = 10 };
 
 const char *const ea_spool_sync_choices[] = {"always", "interval", "never", NULL};
 
@@ -114,55 +110,24 @@ int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err)
     return 0;
 }
 
-static void say(const ea_shipping_voice *voice, const char *format, const char *text) {
-    ea_text line;
-    ea_text_init(&line);
-    ea_text_printf(&line, "%setwagent: ", voice->progress ? "\r\x1b[K" : "");
-    ea_text_str(&line, format);
-    if (text)
-        ea_text_safe(&line, text, strlen(text)); /* part of it comes from the collector */
-    ea_text_char(&line, '\n');
-    if (!line.failed)
-        fwrite(line.data, 1, line.len_bytes, stderr);
-    ea_text_deinit(&line);
-}
-
-static void on_trouble(void *arg, const ea_err *err) {
-    if (err->code)
-        say(arg, "trying again: ", err->message);
-    else
-        say(arg, "the collector answers again", NULL);
-}
-
-static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
-    ea_shipping_voice *voice = arg;
-    char head[96];
-    if (voice->refused_count++ >= REFUSED_LINES)
-        return;
-    snprintf(head, sizeof head, "batch %" PRIu64 " with %" PRIu32 " events was refused: ", item->number,
-             item->event_count);
-    say(voice, head, refusal->text);
-}
-
-ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_shipping_voice *voice) {
+ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_sender_events *events) {
     int is_system = o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) == 0;
-    return (ea_sender_options){.collectors = o->collectors.items,
-                               .collector_count = o->collectors.count,
-                               .cert = o->cert,
-                               .key = o->key,
-                               .ca = o->ca,
-                               .proxy = is_system ? NULL : o->proxy,
-                               .system_proxy = is_system ? ea_host_proxy : NULL,
-                               .bytes_a_second = o->bandwidth_bytes,
-                               .request_bytes = (size_t)o->request_bytes,
-                               .connect_timeout_ns = o->connect_timeout_ns,
-                               .request_timeout_ns = o->request_timeout_ns,
-                               .idle_timeout_ns = o->idle_timeout_ns,
-                               .pause_max_ns = o->retry_max_ns,
-                               .fail_fast = 1,
-                               .give_up_ns = o->give_up_ns,
-                               .counters = counters,
-                               .arg = voice,
-                               .on_trouble = on_trouble,
-                               .on_refused = on_refused};
+    ea_sender_options so = {.collectors = o->collectors.items,
+                            .collector_count = o->collectors.count,
+                            .cert = o->cert,
+                            .key = o->key,
+                            .ca = o->ca,
+                            .proxy = is_system ? NULL : o->proxy,
+                            .system_proxy = is_system ? ea_host_proxy : NULL,
+                            .bytes_a_second = o->bandwidth_bytes,
+                            .request_bytes = (size_t)o->request_bytes,
+                            .connect_timeout_ns = o->connect_timeout_ns,
+                            .request_timeout_ns = o->request_timeout_ns,
+                            .idle_timeout_ns = o->idle_timeout_ns,
+                            .pause_max_ns = o->retry_max_ns,
+                            .fail_fast = 1,
+                            .give_up_ns = o->give_up_ns,
+                            .counters = counters};
+    ea_sender_events_set(&so, events);
+    return so;
 }

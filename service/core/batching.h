@@ -1,7 +1,7 @@
 /* Options of the commands that make batches, as rows for a command line and for a configuration file.
  * Before it: a command line, a file. After it: pipeline.h. Thread: the main one. */
-#ifndef EA_APP_BATCHING_H
-#define EA_APP_BATCHING_H
+#ifndef EA_CORE_BATCHING_H
+#define EA_CORE_BATCHING_H
 
 #include "cli.h"
 #include "pipeline.h"

@@ -1,12 +1,12 @@
-/* What the commands that ship share: options for collectors, certificates and the spool, and telling a person what the
- * sender meets.
- * Before it: a command line. After it: service/ship. Thread: the main one; callbacks run on the sender's. */
-#ifndef EA_APP_SHIPPING_H
-#define EA_APP_SHIPPING_H
+/* Options for collectors, certificates and the spool, as rows for a command line and for a configuration file, and what
+ * they name: the spool, the certificate's name, a sender.
+ * Called by: the agent, commands that send. Calls: service/ship. Thread: the main one. */
+#ifndef EA_CORE_SHIPPING_H
+#define EA_CORE_SHIPPING_H
 
 #include "cli.h"
 #include "enroll.h"
-#include "sender.h"
+#include "sender_events.h"
 
 typedef struct ea_shipping_options {
     ea_strings collectors;
@@ -184,12 +184,7 @@ EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_optio
  * Reads the certificate. */
 EA_MUST_CHECK int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err);
 
-/* What all senders of commands have in common; the caller adds its own callbacks. on_trouble and on_refused print to
- * standard error; arg must begin with an ea_shipping_voice. */
-typedef struct ea_shipping_voice {
-    int progress; /* a line of progress stands on the terminal: it is wiped first */
-    unsigned refused_count;
-} ea_shipping_voice;
-ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_shipping_voice *voice);
+/* A sender's options as ours say, with the callbacks of events. The caller changes what it wants otherwise. */
+ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_sender_events *events);
 
 #endif

@@ -2,6 +2,7 @@
 #include "agent_config.h"
 #include "enroll.h"
 #include "labels.h"
+#include "platform.h"
 #include "tls_store.h"
 
 #include <string.h>
@@ -289,3 +290,17 @@ static const ea_option ROWS[] = {
 };
 const ea_table ea_agent_table = {
     .summary = "The agent's configuration.", .rows = ROWS, .size = sizeof(ea_agent_config), .check = check_agent};
+
+int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
+    size_t n = strlen(name) + 2;
+    if (given) {
+        if (strlen(given) >= EA_AGENT_PATH_BYTES)
+            return ea_fail(err, EA_EUSAGE, "%s: expected a file's path", name);
+        memcpy(out, given, strlen(given) + 1);
+        return 0;
+    }
+    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - n, err);
+    if (!rc)
+        snprintf(out + strlen(out), n, "/%s", name);
+    return rc;
+}

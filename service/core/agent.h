@@ -6,8 +6,8 @@
  *     a thread for each source (feed.h), its encoders, one sender
  *
  * Before it: "etwagent run". After it: feed.h, service/ship. */
-#ifndef EA_APP_AGENT_H
-#define EA_APP_AGENT_H
+#ifndef EA_CORE_AGENT_H
+#define EA_CORE_AGENT_H
 
 #include "err.h"
 
@@ -43,10 +43,5 @@ typedef struct ea_agent_options {
 /* Runs until asks->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
  * mistakes are printed), EA_ENOMEM, EA_EUSAGE when there is nothing that could run. The main thread. */
 EA_MUST_CHECK int ea_agent_run(const ea_agent_options *options, ea_err *err);
-
-/* Where a file of the agent's is: what the configuration says (NULL: nothing), or name in the folder for state. out
- * has room for EA_AGENT_PATH_BYTES. */
-enum { EA_AGENT_PATH_BYTES = 4096 };
-EA_MUST_CHECK int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err);
 
 #endif

@@ -15,8 +15,8 @@
  * numbers, then of each file the u64 start time, boot time, frequency and raw time of the header event, u32 build,
  * CPUs, pointer size, clock type, size of buffers and logger, and the session's name with a NUL. Before it: a command
  * line. After it: the spool and the wire. Thread: any. */
-#ifndef EA_APP_REPLAY_STREAM_H
-#define EA_APP_REPLAY_STREAM_H
+#ifndef EA_CORE_REPLAY_STREAM_H
+#define EA_CORE_REPLAY_STREAM_H
 
 #include "err.h"
 #include "wire.h"

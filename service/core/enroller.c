@@ -1,7 +1,7 @@
 /* The agent's certificate. See enroller.h. */
 #include "enroller.h"
 
-#include "agent.h"
+#include "agent_config.h"
 #include "enroll.h"
 #include "platform.h"
 #include "proxy.h"

@@ -1,7 +1,7 @@
 /* The damage map: where traces are damaged, how often for which reason, within fixed memory however bad the files are.
- * Before it: proto/etl reports each place (through input.c). After it: `etwagent stats`. Thread: the main one. */
-#ifndef EA_APP_DAMAGE_MAP_H
-#define EA_APP_DAMAGE_MAP_H
+ * Before it: proto/etl reports each place (through damage_log.c). After it: `etwagent stats`. Thread: the main one. */
+#ifndef EA_CORE_DAMAGE_MAP_H
+#define EA_CORE_DAMAGE_MAP_H
 
 #include "etl.h"
 #include "text.h"

@@ -3,8 +3,8 @@
  *     machine.name machine.domain machine.os machine.os-version machine.architecture machine.cpus machine.memory
  * (memory in bytes). A name without "machine." before it is an environment variable.
  * Before it: the configuration. After it: each batch's source (wire.h). Thread: the main one. */
-#ifndef EA_APP_LABELS_H
-#define EA_APP_LABELS_H
+#ifndef EA_CORE_LABELS_H
+#define EA_CORE_LABELS_H
 
 #include "arena.h"
 #include "text.h"

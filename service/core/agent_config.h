@@ -1,7 +1,7 @@
 /* The agent's configuration file: where data goes, which files are read, which ETW sessions run.
  * Before it: config/. After it: "etwagent check" and "etwagent run". Thread: the main one. */
-#ifndef EA_APP_AGENT_CONFIG_H
-#define EA_APP_AGENT_CONFIG_H
+#ifndef EA_CORE_AGENT_CONFIG_H
+#define EA_CORE_AGENT_CONFIG_H
 
 #include "batching.h"
 #include "config.h"
@@ -47,5 +47,10 @@ extern const ea_table ea_agent_table;
 uint32_t ea_priority_of(int choice);
 /* Rows of its parts, for comparing: sources[], shipping, batching. */
 extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table, ea_schemas_table;
+
+/* Where a file of the agent's is: what the configuration says (NULL: nothing), or name in the folder for state. out
+ * has room for EA_AGENT_PATH_BYTES. */
+enum { EA_AGENT_PATH_BYTES = 4096 };
+EA_MUST_CHECK int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err);
 
 #endif
