@@ -251,22 +251,24 @@ static int add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t la
 }
 
 /* Opens the batch at hand, with what it names, and knows its times from then on. */
-static int open_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
-    int rc = ec_store_complete(s, stream_id, &batch, &len_bytes, err);
-    if (!rc && s->head.is_incomplete)
-        rc = ea_batch_read_head(batch, len_bytes, &s->head, err);
-    return rc ? rc : ea_batch_open(&s->view, batch, len_bytes, NULL, err);
+static int open_batch(ec_store *s, int64_t stream_id, ea_err *err) {
+    int rc = ec_store_complete_batch(s, stream_id, err);
+    if (rc)
+        return rc;
+    s->head = *ea_batch_parsed_head(s->batch);
+    return ea_batch_open_parsed(&s->view, s->batch, NULL, err);
 }
 
-/* Reads the envelope of the batch at hand. */
+/* Reads the envelope of a batch, which is the one at hand from now on. */
 static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *err) {
     s->notes = (ec_store_notes){.described = s->notes.described, .missing = s->notes.missing};
     ea_batch_close(s->view);
     s->view = NULL;
-    int rc = ea_batch_read_head(batch, len_bytes, &s->head, err);
+    int rc = ea_batch_parse(&s->batch, batch, len_bytes, err);
     if (rc)
         return rc;
     const ea_batch_head *h = &s->head;
+    s->head = *ea_batch_parsed_head(s->batch);
     s->notes.number = h->number;
     s->notes.event_count = h->event_count;
     memcpy(s->notes.stream, h->stream, sizeof s->notes.stream);
@@ -379,22 +381,20 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
 
 /* Reads every record of the batch at hand, whose classes are known, and compares their checksum with the batch's. The
  * checker holds classes that came since this process began; others are loaded when they are missed. */
-static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+static int verify(ec_store *s, int64_t stream_id, ea_err *err) {
     ea_batch_view *v = NULL;
-    if (s->completed_len_bytes) {
-        batch = (const uint8_t *)s->completed.data;
-        len_bytes = s->completed_len_bytes;
-    }
-    int rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+    int rc = ea_batch_open_parsed(&v, s->batch, s->checker, err);
     if (rc == EA_ENOTFOUND) {
-        rc = ec_store_load_classes(s, (uint64_t)stream_id, batch, len_bytes, s->checker, err);
+        rc = s->view ? 0 : ea_batch_open_parsed(&s->view, s->batch, NULL, err);
+        if (!rc)
+            rc = ec_store_load_classes_of(s, (uint64_t)stream_id, s->view, s->checker, err);
         if (rc == EA_ELIMIT) { /* of what others sent, perhaps */
             rc = renew_checker(s, err);
             if (!rc)
-                rc = ec_store_load_classes(s, (uint64_t)stream_id, batch, len_bytes, s->checker, err);
+                rc = ec_store_load_classes_of(s, (uint64_t)stream_id, s->view, s->checker, err);
         }
         if (!rc)
-            rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+            rc = ea_batch_open_parsed(&v, s->batch, s->checker, err);
     }
     if (!rc)
         rc = ea_batch_verify(v, err);
@@ -423,15 +423,13 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
     if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) || !s->head.event_count ||
         judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
         return EC_CHECK_NONE;
-    const uint8_t *data = batch;
-    size_t data_bytes = len_bytes;
-    if (ec_store_complete(s, stream_id, &data, &data_bytes, &ignored))
+    if (ec_store_complete_batch(s, stream_id, &ignored))
         return EC_CHECK_NONE;
     if (s->notes.missing_count)
         return EC_CHECK_EARLY;
     if (ea_batch_each_definition(batch, len_bytes, add_class, s, &ignored))
         return EC_CHECK_NONE;
-    int rc = verify(s, stream_id, batch, len_bytes, err);
+    int rc = verify(s, stream_id, err);
     switch (rc) {
     case 0:
         return EC_CHECK_SOUND;
@@ -560,7 +558,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
         rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, &number, err);
     if (rc != EC_STORED)
         return rc;
-    rc = open_batch(s, stream_id, s->data, (size_t)r->data_bytes, err);
+    rc = open_batch(s, stream_id, err);
     s->head.number = number;
     if (!rc)
         rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
@@ -699,15 +697,14 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
 }
 
 /* The batch's records are sound, as the check found, or as they are read now. */
-static int be_sure(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, const ec_check *check,
-                   ea_err *err) {
+static int be_sure(ec_store *s, int64_t stream_id, const ec_check *check, ea_err *err) {
     int rc = 0;
     if (s->trusts_checksums || !s->head.event_count || (check && check->rc == EC_CHECK_SOUND))
         return 0;
     if (check && check->rc < 0)
         rc = ea_fail(err, check->rc, "%s", check->text);
     else
-        rc = verify(s, stream_id, batch, len_bytes, err);
+        rc = verify(s, stream_id, err);
     if (rc == EA_ECORRUPT)
         ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
     return rc;
@@ -748,7 +745,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         s->group_failed = 1;
     if (verdict < 0)
         return verdict;
-    rc = open_batch(s, stream_id, batch, len_bytes, err);
+    rc = open_batch(s, stream_id, err);
     if (rc)
         return rc;
     s->head.number = number;
@@ -761,7 +758,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     s->is_new = 1;
     int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
     if (!failed)
-        failed = be_sure(s, stream_id, batch, len_bytes, check, err);
+        failed = be_sure(s, stream_id, check, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)

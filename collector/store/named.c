@@ -122,7 +122,6 @@ int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, siz
     naming n = {.s = s, .stream_id = stream_id, .err = err};
     ea_definitions known = {.arg = &n, .find = find_definition, .on_missing = on_missing};
     int rc = ea_batch_complete(*batch, *len_bytes, &known, &s->completed, err);
-    s->completed_len_bytes = rc == 1 ? s->completed.len_bytes : 0;
     if (n.rc)
         return n.rc;
     if (rc == 1) {
@@ -130,4 +129,11 @@ int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, siz
         *len_bytes = s->completed.len_bytes;
     }
     return rc < 0 ? rc : 0;
+}
+
+int ec_store_complete_batch(ec_store *s, int64_t stream_id, ea_err *err) {
+    naming n = {.s = s, .stream_id = stream_id, .err = err};
+    ea_definitions known = {.arg = &n, .find = find_definition, .on_missing = on_missing};
+    int rc = ea_batch_complete_parsed(s->batch, &known, &s->completed, err);
+    return n.rc ? n.rc : rc;
 }

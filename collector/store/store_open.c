@@ -90,6 +90,7 @@ void ec_store_close(ec_store *s) {
     ec_segment_close(&s->segment);
     ec_segment_close(&s->reading);
     ea_batch_close(s->view);
+    ea_batch_free(s->batch);
     ea_registry_destroy(s->checker);
     ea_text_deinit(&s->classes);
     ea_text_deinit(&s->pids);

@@ -143,7 +143,8 @@ struct ec_store {
     int wants_kept;  /* the next one writes kept.db */
     int in_group, group_failed;
     uint64_t group_events, group_bytes;
-    ea_batch_head head; /* of the batch at hand */
+    ea_batch *batch;    /* the one at hand, read once: as it arrived, then completed */
+    ea_batch_head head; /* of it */
     ea_batch_view *view;
     ea_registry *checker; /* parses descriptions that are new here */
     ec_store_notes notes;
@@ -157,8 +158,7 @@ struct ec_store {
     int any_pid;           /* too many to list */
 
     /* the reading side */
-    ea_text completed;          /* the batch at hand, when it named something */
-    size_t completed_len_bytes; /* 0: it did not */
+    ea_text completed; /* the batch at hand, when it named something */
     ea_text definition;
     ea_bytes_map cache; /* cached -> the same: definitions of streams that were read lately */
     size_t cached_bytes;
@@ -204,6 +204,8 @@ EA_MUST_CHECK int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_
 /* The batch standing for itself: as it is, or in s->completed. */
 EA_MUST_CHECK int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_t *len_bytes,
                                     ea_err *err);
+/* The same of s->batch. */
+EA_MUST_CHECK int ec_store_complete_batch(ec_store *s, int64_t stream_id, ea_err *err);
 /* Forgets the definitions that were read lately. */
 void ec_store_empty_cache(ec_store *s);
 
@@ -222,6 +224,10 @@ EA_MUST_CHECK int ec_store_recover(ec_store *s, ea_err *err);
 /* A stream's row: 1 and *ret, 0 when it is not known, or an error. */
 EA_MUST_CHECK int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret,
                                        ea_err *err);
+
+/* As ec_store_load_classes, of a batch that is open. */
+EA_MUST_CHECK int ec_store_load_classes_of(ec_store *s, uint64_t stream_id, const ea_batch_view *v,
+                                           ea_registry *registry, ea_err *err);
 
 /* ---- segments.c ---- */
 

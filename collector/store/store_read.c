@@ -150,13 +150,21 @@ static int load_class(ec_store *s, uint64_t stream_id, const uint8_t *hash, ea_r
     return rc;
 }
 
+int ec_store_load_classes_of(ec_store *s, uint64_t stream_id, const ea_batch_view *v, ea_registry *registry,
+                             ea_err *err) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < ea_batch_group_count(v); i++)
+        if (!ea_registry_find_hash(registry, ea_batch_group_hash(v, i)))
+            rc = load_class(s, stream_id, ea_batch_group_hash(v, i), registry, err);
+    return rc;
+}
+
 int ec_store_load_classes(ec_store *s, uint64_t stream_id, const uint8_t *batch, size_t len_bytes,
                           ea_registry *registry, ea_err *err) {
     ea_batch_view *v = NULL;
     int rc = ea_batch_open(&v, batch, len_bytes, NULL, err);
-    for (size_t i = 0; !rc && i < ea_batch_group_count(v); i++)
-        if (!ea_registry_find_hash(registry, ea_batch_group_hash(v, i)))
-            rc = load_class(s, stream_id, ea_batch_group_hash(v, i), registry, err);
+    if (!rc)
+        rc = ec_store_load_classes_of(s, stream_id, v, registry, err);
     ea_batch_close(v);
     return rc;
 }

@@ -299,7 +299,10 @@ static int fill_shapes(filling *f, ea_err *err) {
     return rc;
 }
 
-int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e, ea_pb_field *ret_first, ea_err *err) {
+/* Of a batch that has a context: 1 when it does not hold all that it names, 0, or an error. Fills e->context when that
+ * is in it. *ret_first: the table's first source, when it is there. */
+static int lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e, ea_pb_field *ret_first,
+                             ea_err *err) {
     filling f = {.batch = batch, .len_bytes = len_bytes, .e = e, .context = &e->context, .first = ret_first};
     ea_own_definition *own;
     const ea_own_definition *found = NULL;
@@ -321,6 +324,37 @@ int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e,
     if (!rc)
         rc = fill_shapes(&f, err);
     return rc ? rc : f.lacking || e->needs_dictionary;
+}
+
+int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    ea_envelope e;
+    int rc = ea_envelope_walk(&e, batch, len_bytes, err);
+    if (rc)
+        return rc;
+    ea_pb_field source = e.first_source;
+    if (e.context_name) {
+        source = (ea_pb_field){0};
+        rc = lacks_definitions(batch, len_bytes, &e, &source, err);
+        if (rc < 0)
+            return rc;
+        e.head.is_incomplete = rc;
+        e.head.priority = e.context.priority;
+        e.head.source_count = e.context.source_count;
+    } else if (e.needs_dictionary) {
+        return corrupt(err, "a dictionary without a context");
+    }
+    rc = ea_envelope_take_source(&e, &source, err);
+    if (!rc)
+        *ret = e;
+    return rc;
+}
+
+int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_batch_head *ret, ea_err *err) {
+    ea_envelope e;
+    int rc = ea_envelope_read(&e, batch, len_bytes, err);
+    if (!rc)
+        *ret = e.head;
+    return rc;
 }
 
 /* ---- without the dictionary ---- */
@@ -424,27 +458,25 @@ static int complete(filling *f, ea_err *err) {
     return rc ? rc : fill_shapes(f, err);
 }
 
-int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out, ea_err *err) {
-    ea_envelope e;
+/* An incomplete batch whose envelope was read: 1, or an error. */
+static int complete_batch(ea_envelope *e, const uint8_t *batch, size_t len_bytes, const ea_definitions *known,
+                          ea_text *out, ea_err *err) {
     ea_text kept; /* the context, when it is not in the batch */
     const uint8_t *data;
     size_t n;
-    int rc = ea_envelope_read(&e, batch, len_bytes, err);
-    if (rc || !e.head.is_incomplete)
-        return rc;
     ea_text_clear(out);
     ea_text_init(&kept);
-    filling f = {.batch = batch, .len_bytes = len_bytes, .e = &e, .context = &e.context, .known = known, .out = out};
-    rc = e.has_context ? 1 : find(&f, EA_DEFINES_CONTEXT, e.context_name, &data, &n, err);
-    if (rc > 0 && !e.has_context) {
+    filling f = {.batch = batch, .len_bytes = len_bytes, .e = e, .context = &e->context, .known = known, .out = out};
+    int rc = e->has_context ? 1 : find(&f, EA_DEFINES_CONTEXT, e->context_name, &data, &n, err);
+    if (rc > 0 && !e->has_context) {
         ea_text_add(&kept, data, n);
         rc = kept.failed ? ea_fail(err, EA_ENOMEM, "read a batch")
-                         : read_context((const uint8_t *)kept.data, kept.len_bytes, &e.context, err);
+                         : read_context((const uint8_t *)kept.data, kept.len_bytes, &e->context, err);
         rc = rc ? rc : 1;
     }
     if (rc > 0) {
         rc = complete(&f, err);
-        if (!rc && !e.has_context)
+        if (!rc && !e->has_context)
             ea_pb_put_bytes(out, EA_DEFINES_CONTEXT, kept.data, kept.len_bytes);
     }
     ea_text_deinit(&kept);
@@ -453,6 +485,41 @@ int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitio
     if (f.lacking)
         return ea_fail(err, EA_ENOTFOUND,
                        "read batch %" PRIu64 ": a context, sources, shapes or a dictionary that it names are nowhere",
-                       e.head.number);
+                       e->head.number);
     return out->failed ? ea_fail(err, EA_ENOMEM, "read a batch") : 1;
+}
+
+int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out, ea_err *err) {
+    ea_envelope e;
+    int rc = ea_envelope_read(&e, batch, len_bytes, err);
+    return rc || !e.head.is_incomplete ? rc : complete_batch(&e, batch, len_bytes, known, out, err);
+}
+
+/* ---- a batch that is read once ---- */
+
+int ea_batch_parse(ea_batch **batch, const uint8_t *data, size_t len_bytes, ea_err *err) {
+    ea_batch *b = *batch ? *batch : calloc(1, sizeof *b);
+    if (!b)
+        return ea_fail(err, EA_ENOMEM, "read a batch");
+    *batch = b;
+    b->data = data;
+    b->len_bytes = len_bytes;
+    return ea_envelope_read(&b->envelope, data, len_bytes, err);
+}
+
+void ea_batch_free(ea_batch *b) {
+    free(b);
+}
+
+const ea_batch_head *ea_batch_parsed_head(const ea_batch *b) {
+    return &b->envelope.head;
+}
+
+int ea_batch_complete_parsed(ea_batch *b, const ea_definitions *known, ea_text *out, ea_err *err) {
+    if (!b->envelope.head.is_incomplete)
+        return 0;
+    int rc = complete_batch(&b->envelope, b->data, b->len_bytes, known, out, err);
+    if (rc < 0)
+        return rc;
+    return ea_batch_parse(&b, (const uint8_t *)out->data, out->len_bytes, err);
 }

@@ -1,6 +1,6 @@
 /* Definitions: what a batch only names, by the first bytes of a hash, and where it is found.
- * FORMAT.md, "Definitions", is the specification. Before it: envelope.c's walk. After it: envelope.c, view.c.
- * Thread: any; everything belongs to its caller. */
+ * FORMAT.md, "Definitions", is the specification. Before it: envelope.c's walk. After it: wire.h's functions on bytes,
+ * view.c. Thread: any; everything belongs to its caller. */
 #ifndef EA_WIRE_DEFINITIONS_H
 #define EA_WIRE_DEFINITIONS_H
 
@@ -24,10 +24,14 @@ int ea_own_definitions_find(const ea_own_definition *list, size_t count, const u
  * last group, EA_ECORRUPT. */
 int ea_context_next_shape(const ea_context *c, const ea_envelope *e, const uint8_t **at, const uint8_t **ret_name);
 
-/* Of a batch that has a context: 1 when it does not hold all that it names, 0, or an error. Fills e->context when that
- * is in it. *ret_first: the table's first source, when it is there. */
-EA_MUST_CHECK int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e, ea_pb_field *ret_first,
-                                       ea_err *err);
+EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);
+
+/* The bytes are borrowed. */
+struct ea_batch {
+    ea_envelope envelope;
+    const uint8_t *data;
+    size_t len_bytes;
+};
 
 /* Appends a field of bytes to a message. */
 void ea_pb_put_bytes(ea_text *out, uint32_t number, const void *data, size_t len_bytes);

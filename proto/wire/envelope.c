@@ -1,6 +1,6 @@
 /* The envelope of a batch. See envelope.h and the first part of wire.h. */
+#include "envelope.h"
 #include "column.h"
-#include "definitions.h"
 #include "short_directory.h"
 
 #include <inttypes.h>
@@ -220,7 +220,7 @@ static void read_directory_form(ea_envelope *e) {
     e->directory = at;
 }
 
-int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
     if (len_bytes > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch of %zu bytes: at most %d are allowed", len_bytes,
                        EA_BATCH_MAX_BYTES);
@@ -370,47 +370,35 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     h->priority = priority;
     h->event_count = event_count;
     h->source_count = e.source_count;
-    if (e.context_name) {
-        source = (ea_pb_field){0};
-        rc = ea_lacks_definitions(batch, len_bytes, &e, &source, err);
-        if (rc < 0)
-            return rc;
-        h->is_incomplete = rc;
-        h->priority = e.context.priority;
-        h->source_count = e.context.source_count;
-    } else if (e.needs_dictionary) {
-        return corrupt(err, "a dictionary without a context");
-    }
-    int has_clock = source.data != NULL;
-    if (has_clock) {
-        Etwagent__V1__Source *s = NULL;
-        rc = unpack_source(source.data, source.len_bytes, &s, err);
-        if (rc)
-            return rc;
-        ea_envelope_clock(s, &h->clock);
-        h->source = source.data;
-        h->source_bytes = source.len_bytes;
-        copy_text(h->host, sizeof h->host, s->host);
-        etwagent__v1__source__free_unpacked(s, NULL);
-    }
-    if (event_count && has_clock) {
-        h->time_min = (int64_t)(ea_unzigzag(time_min) + (uint64_t)h->clock.base_raw);
-        if (h->time_min > INT64_MAX - (int64_t)time_span)
-            return corrupt(err, "its time span is beyond all clocks");
-        h->time_max = h->time_min + (int64_t)time_span;
-        h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
-        h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
-    }
+    e.first_source = source;
+    e.time_min = ea_unzigzag(time_min);
+    e.time_span = time_span;
     *ret = e;
     return 0;
 }
 
-int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_batch_head *ret, ea_err *err) {
-    ea_envelope e;
-    int rc = ea_envelope_read(&e, batch, len_bytes, err);
-    if (!rc)
-        *ret = e.head;
-    return rc;
+int ea_envelope_take_source(ea_envelope *e, const ea_pb_field *source, ea_err *err) {
+    ea_batch_head *h = &e->head;
+    Etwagent__V1__Source *s = NULL;
+    if (!source->data)
+        return 0;
+    int rc = unpack_source(source->data, source->len_bytes, &s, err);
+    if (rc)
+        return rc;
+    ea_envelope_clock(s, &h->clock);
+    h->source = source->data;
+    h->source_bytes = source->len_bytes;
+    copy_text(h->host, sizeof h->host, s->host);
+    etwagent__v1__source__free_unpacked(s, NULL);
+    if (!h->event_count)
+        return 0;
+    h->time_min = (int64_t)((uint64_t)e->time_min + (uint64_t)h->clock.base_raw);
+    if (h->time_min > INT64_MAX - (int64_t)e->time_span)
+        return corrupt(err, "its time span is beyond all clocks");
+    h->time_max = h->time_min + (int64_t)e->time_span;
+    h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
+    h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
+    return 0;
 }
 
 int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,

@@ -1,6 +1,6 @@
 /* A batch's envelope in place: the walk over a protobuf message, and what the Batch message holds. Nothing is copied or
  * decompressed, and nothing is allocated but single small messages.
- * Before it: bytes from a spool, a socket or a store. After it: wire.h's functions on bytes, view.c. Thread: any. */
+ * Before it: bytes from a spool, a socket or a store. After it: definitions.c, view.c. Thread: any. */
 #ifndef EA_WIRE_ENVELOPE_H
 #define EA_WIRE_ENVELOPE_H
 
@@ -63,9 +63,15 @@ typedef struct ea_envelope {
     size_t shape_indexes_bytes;
     int has_context; /* it is in the batch */
     ea_context context;
+    ea_pb_field first_source; /* that is in the batch; .data NULL: none */
+    int64_t time_min;         /* as it stands in the batch: from the first source's base on */
+    uint64_t time_span;
 } ea_envelope;
 
-EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* Reads and checks all but what the first source says, and what the batch names. */
+EA_MUST_CHECK int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* Fills the head with what the first source says; nothing without one (.data NULL). */
+EA_MUST_CHECK int ea_envelope_take_source(ea_envelope *e, const ea_pb_field *source, ea_err *err);
 /* EA_ELIMIT, EA_ECORRUPT: labels or a version beyond the bounds. */
 EA_MUST_CHECK int ea_envelope_check_labels(const Etwagent__V1__Source *source, ea_err *err);
 void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);

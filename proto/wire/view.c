@@ -518,10 +518,51 @@ static ea_batch_view *make_view(ea_batch_view *used) {
     return v;
 }
 
+/* Reads what is behind the envelope, which was read. */
+static int open_envelope(ea_batch_view *v, ea_err *err) {
+    int rc = 0;
+    if (v->envelope.head.is_incomplete)
+        rc = ea_fail(err, EA_ENOTFOUND,
+                     "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are not in it",
+                     v->envelope.head.number);
+    if (!rc)
+        rc = read_frames(v, err);
+    if (!rc)
+        rc = read_directory(v, err);
+    if (!rc)
+        rc = read_sources(v, err);
+    if (!rc && v->registry) {
+        size_t count = v->envelope.head.description_count;
+        v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
+        rc = v->described
+                 ? ea_batch_each_description(v->batch, v->batch_bytes, add_description, &(describe){v, err}, err)
+                 : ea_view_no_memory(v, err);
+    }
+    if (!rc)
+        rc = read_groups(v, err);
+    return rc;
+}
+
 int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry, ea_err *err) {
     ea_batch_view *v = NULL;
     int rc = ea_batch_open_next(&v, batch, len_bytes, registry, err);
     if (!rc)
+        *ret = v;
+    return rc;
+}
+
+int ea_batch_open_parsed(ea_batch_view **ret, const ea_batch *batch, ea_registry *registry, ea_err *err) {
+    ea_batch_view *v = make_view(NULL);
+    if (!v)
+        return ea_fail(err, EA_ENOMEM, "open a batch");
+    v->batch = batch->data;
+    v->batch_bytes = batch->len_bytes;
+    v->registry = registry;
+    v->envelope = batch->envelope;
+    int rc = open_envelope(v, err);
+    if (rc)
+        ea_batch_close(v);
+    else
         *ret = v;
     return rc;
 }
@@ -537,24 +578,8 @@ int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_by
         v->registry = registry;
         rc = ea_envelope_read(&v->envelope, batch, len_bytes, err);
     }
-    if (!rc && v->envelope.head.is_incomplete)
-        rc = ea_fail(err, EA_ENOTFOUND,
-                     "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are not in it",
-                     v->envelope.head.number);
     if (!rc)
-        rc = read_frames(v, err);
-    if (!rc)
-        rc = read_directory(v, err);
-    if (!rc)
-        rc = read_sources(v, err);
-    if (!rc && registry) {
-        size_t count = v->envelope.head.description_count;
-        v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
-        rc = v->described ? ea_batch_each_description(batch, len_bytes, add_description, &(describe){v, err}, err)
-                          : ea_view_no_memory(v, err);
-    }
-    if (!rc)
-        rc = read_groups(v, err);
+        rc = open_envelope(v, err);
     if (rc) {
         ea_batch_close(v);
         return rc;

@@ -136,6 +136,16 @@ typedef struct ea_definitions {
 EA_MUST_CHECK int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out,
                                     ea_err *err);
 
+/* A batch whose envelope is read once, for all that is done with it. The bytes are borrowed. */
+typedef struct ea_batch ea_batch;
+/* Reads and checks the envelope (ea_batch_read_head). *batch: NULL, or one whose memory is used again; it stands for
+ * nothing after an error. */
+EA_MUST_CHECK int ea_batch_parse(ea_batch **batch, const uint8_t *data, size_t len_bytes, ea_err *err);
+void ea_batch_free(ea_batch *b); /* NULL is allowed */
+const ea_batch_head *ea_batch_parsed_head(const ea_batch *b);
+/* Makes it complete, as ea_batch_complete does: 0, and b is complete, its bytes perhaps those in out, or an error. */
+EA_MUST_CHECK int ea_batch_complete_parsed(ea_batch *b, const ea_definitions *known, ea_text *out, ea_err *err);
+
 /* Batches first..last of this stream are gone. */
 typedef struct ea_tombstone {
     uint64_t first, last;
@@ -184,6 +194,8 @@ typedef struct ea_batch_view ea_batch_view;
  * for. */
 EA_MUST_CHECK int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry,
                                 ea_err *err);
+/* The same of a batch whose envelope was read; only its bytes are borrowed. */
+EA_MUST_CHECK int ea_batch_open_parsed(ea_batch_view **ret, const ea_batch *batch, ea_registry *registry, ea_err *err);
 /* The same with the memory of *view, whose batch is not needed any more; NULL: there is none yet. After an error *view
  * is NULL. */
 EA_MUST_CHECK int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_bytes,

@@ -813,6 +813,28 @@ static void named_definitions_are_bounded(void **state) {
     }
 }
 
+/* A batch whose envelope is read once becomes the same batch, and opens as it does. */
+static void check_read_once(rig *g, const uint8_t *data, size_t n, const ea_definitions *known, const ea_text *whole) {
+    ea_batch *batch = NULL;
+    ea_batch_view *v = NULL;
+    ea_text out;
+    ea_err err;
+    ea_text_init(&out);
+    assert_int_equal(ea_batch_parse(&batch, data, n, &err), 0);
+    assert_true(ea_batch_parsed_head(batch)->is_incomplete);
+    assert_int_equal(ea_batch_open_parsed(&v, batch, g->collector, &err), EA_ENOTFOUND);
+    assert_int_equal(ea_batch_complete_parsed(batch, known, &out, &err), 0);
+    assert_false(ea_batch_parsed_head(batch)->is_incomplete);
+    assert_int_equal(out.len_bytes, whole->len_bytes);
+    assert_memory_equal(out.data, whole->data, whole->len_bytes);
+    assert_int_equal(ea_batch_complete_parsed(batch, known, &out, &err), 0); /* there is nothing to do */
+    assert_int_equal(ea_batch_open_parsed(&v, batch, g->collector, &err), 0);
+    assert_int_equal(ea_batch_verify(v, &err), 0);
+    ea_batch_close(v);
+    ea_batch_free(batch);
+    ea_text_deinit(&out);
+}
+
 /* Definitions travel until they are acknowledged; a batch without them is completed by those that came before, and
  * names each one that is nowhere. */
 static void test_definitions(void **state) {
@@ -872,6 +894,7 @@ static void test_definitions(void **state) {
         assert_int_equal(g.kept.missing, 1);
         one->hash[0] ^= 1;
         assert_int_equal(ea_batch_complete(data, n, &known, &whole, &err), 1);
+        check_read_once(&g, data, n, &known, &whole);
         ea_text_deinit(&whole);
         ea_hash_ref ref = {.len_bytes = 6};
         memcpy(ref.bytes, one->hash, 6);

@@ -19,12 +19,61 @@
 
 enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, IRPS_MAX = 1 << 20, SOURCES_MAX = 65536 };
 
+/* What a row's keys, texts and sums are, by table. Most tables have the first two keys, and more after them. */
+enum key_of_any { KEY_PID, KEY_TID };
+enum key_of_waits { KEY_REASON = 2 };
+enum key_of_wakes { KEY_WAKER_PID, KEY_WAKER_TID, KEY_WOKEN_PID, KEY_WOKEN_TID };
+enum key_of_counters { KEY_NUMBER = 2 };
+enum key_of_samples {
+    KEY_OFFSET = 1, /* of code_counters; else 0 */
+    KEY_SOURCE = 2,
+    KEY_INTERVAL = 3,        /* of counter_samples; 0: unknown */
+    KEY_HAS_NO_INTERVAL = 3, /* of module_counters and code_counters */
+};
+enum key_of_problems { KEY_PROBLEM_CPU = 0, KEY_PROBLEM_SOURCE = 2 };
+enum key_of_interrupts { KEY_ROUTINE = 1, KEY_CPU = 2 };
+enum key_of_requests { KEY_DISK = 1, KEY_FILE_OBJECT = 2 };
+enum key_of_stacks { KEY_STACK_HASH = 2, KEY_STACK_DEPTH = 3 };
+enum key_of_missed { KEY_BATCH = 2, KEY_POSITION = 3 };
+enum key_of_usage { KEY_IS_MANIFEST = 1 };
+
+enum text_of_counters { TEXT_COUNTER, TEXT_MODULE }; /* the counter's or the source's name */
+enum text_of_problems { TEXT_PROBLEM };
+enum text_of_interrupts { TEXT_INTERRUPT };
+enum text_of_requests { TEXT_OPERATION, TEXT_FILE };
+enum text_of_stacks { TEXT_CLASS, TEXT_FRAMES };
+enum text_of_missed { TEXT_OUTCOME, TEXT_HALF };
+
+/* Times stand in the order of the states, from EC_SCHED_RUNNING on. */
+enum sum_of_threads {
+    SUM_RUNNING_NS,
+    SUM_READY_NS,
+    SUM_WAITING_NS,
+    SUM_SWITCHES,
+    SUM_WAITS,
+    SUM_UNFINISHED_RUNNING_NS,
+    SUM_UNFINISHED_READY_NS,
+    SUM_UNFINISHED_WAITING_NS
+};
+enum sum_of_latencies {
+    SUM_COUNT,
+    SUM_NS,
+    SUM_MAX_NS,
+    SUM_BYTES,
+    SUM_UNFINISHED_NS = SUM_BYTES, /* of waits */
+    SUM_COUNTED = SUM_NS,          /* of samples: events of the counter */
+};
+enum sum_of_counted { SUM_EVENTS, SUM_VALUE };
+enum sum_of_stacks { SUM_STACKS, SUM_FIRST_UTC_NS, SUM_LAST_UTC_NS };
+enum sum_of_missed { SUM_HALVES, SUM_UTC_NS };
+enum sum_of_transfers { SUM_IN, SUM_IN_BYTES, SUM_OUT, SUM_OUT_BYTES };
+
 #define FIRST_COLUMNS                                                                                                  \
     {"host", EC_KIND_TEXT, EC_OF_HOST, 0}, {                                                                           \
         "stream", EC_KIND_TEXT, EC_OF_STREAM, 0                                                                        \
     }
 #define PROCESS_COLUMNS                                                                                                \
-    {"process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"pid", EC_KIND_INT, EC_OF_KEY, 0}, {                              \
+    {"process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"pid", EC_KIND_INT, EC_OF_KEY, KEY_PID}, {                        \
         "image", EC_KIND_TEXT, EC_OF_IMAGE, 0                                                                          \
     }
 #define BUCKET                                                                                                         \
@@ -34,52 +83,53 @@ enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, IRPS_MAX = 1 << 20, SOURCES_MAX = 65
 
 // clang-format off
 static const ec_activity_table TABLES[] = {
-    [EC_ACTIVITY_THREADS] = {.name = "thread_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        SUM("running_ns", 0), SUM("ready_ns", 1), SUM("waiting_ns", 2), SUM("switches", 3), SUM("waits", 4),
-        SUM("unfinished_running_ns", 5), SUM("unfinished_ready_ns", 6), SUM("unfinished_waiting_ns", 7)}},
-    [EC_ACTIVITY_WAITS] = {.name = "waits", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"reason", EC_KIND_INT, EC_OF_KEY, 2}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2),
-        SUM("unfinished_ns", 3)}},
-    [EC_ACTIVITY_WAKES] = {.name = "wakes", .columns = {FIRST_COLUMNS, {"waker_process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"waker_pid", EC_KIND_INT, EC_OF_KEY, 0},
-        {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0}, {"waker_tid", EC_KIND_INT, EC_OF_KEY, 1}, {"process_key", EC_KIND_INT, EC_OF_PROCESS, 1},
-        {"pid", EC_KIND_INT, EC_OF_KEY, 2}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 1},
-        {"tid", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), SUM("waited_ns", 1)}},
-    [EC_ACTIVITY_COUNTERS] = {.name = "thread_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"number", EC_KIND_INT, EC_OF_KEY, 2}, {"counter", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("value", 1), SUM("stretches", 0)}},
-    [EC_ACTIVITY_COUNTER_SAMPLES] = {.name = "counter_samples", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_INTERVAL, 3},
-        SUM("samples", 0)}},
-    [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
-    [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        {"offset", EC_KIND_HEX, EC_OF_KEY, 1}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0},
-        SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
-    [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
-        {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
-    [EC_ACTIVITY_INTERRUPTS] = {.name = "interrupt_times", .columns = {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
-        {"module", EC_KIND_TEXT, EC_OF_MODULE, 1}, {"cpu", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
-    [EC_ACTIVITY_DISK] = {.name = "disk_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
-        {"disk", EC_KIND_INT, EC_OF_KEY, 1}, {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
-    [EC_ACTIVITY_FILES] = {.name = "file_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
-        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
+    [EC_ACTIVITY_THREADS] = {.name = "thread_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        SUM("running_ns", SUM_RUNNING_NS), SUM("ready_ns", SUM_READY_NS), SUM("waiting_ns", SUM_WAITING_NS), SUM("switches", SUM_SWITCHES), SUM("waits", SUM_WAITS),
+        SUM("unfinished_running_ns", SUM_UNFINISHED_RUNNING_NS), SUM("unfinished_ready_ns", SUM_UNFINISHED_READY_NS),
+        SUM("unfinished_waiting_ns", SUM_UNFINISHED_WAITING_NS)}},
+    [EC_ACTIVITY_WAITS] = {.name = "waits", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        {"reason", EC_KIND_INT, EC_OF_KEY, KEY_REASON}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, KEY_REASON}, SUM("count", SUM_COUNT), SUM("ns", SUM_NS), SUM("max_ns", SUM_MAX_NS),
+        SUM("unfinished_ns", SUM_UNFINISHED_NS)}},
+    [EC_ACTIVITY_WAKES] = {.name = "wakes", .columns = {FIRST_COLUMNS, {"waker_process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"waker_pid", EC_KIND_INT, EC_OF_KEY, KEY_WAKER_PID},
+        {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0}, {"waker_tid", EC_KIND_INT, EC_OF_KEY, KEY_WAKER_TID}, {"process_key", EC_KIND_INT, EC_OF_PROCESS, 1},
+        {"pid", EC_KIND_INT, EC_OF_KEY, KEY_WOKEN_PID}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 1},
+        {"tid", EC_KIND_INT, EC_OF_KEY, KEY_WOKEN_TID}, SUM("count", SUM_COUNT), SUM("waited_ns", SUM_NS)}},
+    [EC_ACTIVITY_COUNTERS] = {.name = "thread_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        {"number", EC_KIND_INT, EC_OF_KEY, KEY_NUMBER}, {"counter", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER}, SUM("value", SUM_VALUE), SUM("stretches", SUM_EVENTS)}},
+    [EC_ACTIVITY_COUNTER_SAMPLES] = {.name = "counter_samples", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER}, {"interval", EC_KIND_INT, EC_OF_INTERVAL, KEY_INTERVAL},
+        SUM("samples", SUM_COUNT)}},
+    [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
+        {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER}, SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
+    [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
+        {"offset", EC_KIND_HEX, EC_OF_KEY, KEY_OFFSET}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER},
+        SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
+    [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_CPU},
+        {"problem", EC_KIND_TEXT, EC_OF_TEXT, TEXT_PROBLEM}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_SOURCE}, SUM("count", SUM_COUNT)}},
+    [EC_ACTIVITY_INTERRUPTS] = {.name = "interrupt_times", .columns = {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, TEXT_INTERRUPT}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, KEY_ROUTINE},
+        {"module", EC_KIND_TEXT, EC_OF_MODULE, KEY_ROUTINE}, {"cpu", EC_KIND_INT, EC_OF_KEY, KEY_CPU}, SUM("count", SUM_COUNT), SUM("ns", SUM_NS), SUM("max_ns", SUM_MAX_NS)}},
+    [EC_ACTIVITY_DISK] = {.name = "disk_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, TEXT_OPERATION},
+        {"disk", EC_KIND_INT, EC_OF_KEY, KEY_DISK}, {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, KEY_FILE_OBJECT}, {"file", EC_KIND_TEXT, EC_OF_TEXT, TEXT_FILE},
+        SUM("count", SUM_COUNT), SUM("ns", SUM_NS), SUM("max_ns", SUM_MAX_NS), SUM("bytes", SUM_BYTES)}},
+    [EC_ACTIVITY_FILES] = {.name = "file_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, TEXT_OPERATION},
+        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, KEY_FILE_OBJECT}, {"file", EC_KIND_TEXT, EC_OF_TEXT, TEXT_FILE},
+        SUM("count", SUM_COUNT), SUM("ns", SUM_NS), SUM("max_ns", SUM_MAX_NS)}},
     [EC_ACTIVITY_FAULTS] = {.name = "fault_times", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS,
-        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
-    [EC_ACTIVITY_STACKS] = {.name = "stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1}, {"name", EC_KIND_TEXT, EC_OF_TEXT, 0},
-        {"hash", EC_KIND_HEX, EC_OF_KEY, 2}, {"depth", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), {"first", EC_KIND_TIME, EC_OF_SUM, 1},
-        {"last", EC_KIND_TIME, EC_OF_SUM, 2}, {"frames", EC_KIND_TEXT, EC_OF_TEXT, 1}}},
-    [EC_ACTIVITY_MISSED_STACKS] = {.name = "missed_stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"time", EC_KIND_TIME, EC_OF_SUM, 1}, {"outcome", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"half", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        {"batch", EC_KIND_INT, EC_OF_KEY, 2}, {"position", EC_KIND_INT, EC_OF_KEY, 3}, SUM("halves", 0)}},
-    [EC_ACTIVITY_CPU_USAGE] = {.name = "cpu_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET, SUM("samples", 0)}, .has_buckets = 1},
+        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, KEY_FILE_OBJECT}, {"file", EC_KIND_TEXT, EC_OF_TEXT, TEXT_FILE},
+        SUM("count", SUM_COUNT), SUM("ns", SUM_NS), SUM("max_ns", SUM_MAX_NS), SUM("bytes", SUM_BYTES)}},
+    [EC_ACTIVITY_STACKS] = {.name = "stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID}, {"name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_CLASS},
+        {"hash", EC_KIND_HEX, EC_OF_KEY, KEY_STACK_HASH}, {"depth", EC_KIND_INT, EC_OF_KEY, KEY_STACK_DEPTH}, SUM("count", SUM_STACKS), {"first", EC_KIND_TIME, EC_OF_SUM, SUM_FIRST_UTC_NS},
+        {"last", EC_KIND_TIME, EC_OF_SUM, SUM_LAST_UTC_NS}, {"frames", EC_KIND_TEXT, EC_OF_TEXT, TEXT_FRAMES}}},
+    [EC_ACTIVITY_MISSED_STACKS] = {.name = "missed_stacks", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        {"time", EC_KIND_TIME, EC_OF_SUM, SUM_UTC_NS}, {"outcome", EC_KIND_TEXT, EC_OF_TEXT, TEXT_OUTCOME}, {"half", EC_KIND_TEXT, EC_OF_TEXT, TEXT_HALF},
+        {"batch", EC_KIND_INT, EC_OF_KEY, KEY_BATCH}, {"position", EC_KIND_INT, EC_OF_KEY, KEY_POSITION}, SUM("halves", SUM_HALVES)}},
+    [EC_ACTIVITY_CPU_USAGE] = {.name = "cpu_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET, SUM("samples", SUM_EVENTS)}, .has_buckets = 1},
     [EC_ACTIVITY_DISK_USAGE] = {.name = "disk_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
-        SUM("reads", 0), SUM("read_bytes", 1), SUM("writes", 2), SUM("written_bytes", 3)}, .has_buckets = 1},
+        SUM("reads", SUM_IN), SUM("read_bytes", SUM_IN_BYTES), SUM("writes", SUM_OUT), SUM("written_bytes", SUM_OUT_BYTES)}, .has_buckets = 1},
     [EC_ACTIVITY_FILE_USAGE] = {.name = "file_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
-        SUM("reads", 0), SUM("read_bytes", 1), SUM("writes", 2), SUM("written_bytes", 3)}, .has_buckets = 1},
+        SUM("reads", SUM_IN), SUM("read_bytes", SUM_IN_BYTES), SUM("writes", SUM_OUT), SUM("written_bytes", SUM_OUT_BYTES)}, .has_buckets = 1},
     [EC_ACTIVITY_NETWORK_USAGE] = {.name = "network_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
-        SUM("receives", 0), SUM("received_bytes", 1), SUM("sends", 2), SUM("sent_bytes", 3)}, .has_buckets = 1},
+        SUM("receives", SUM_IN), SUM("received_bytes", SUM_IN_BYTES), SUM("sends", SUM_OUT), SUM("sent_bytes", SUM_OUT_BYTES)}, .has_buckets = 1},
 };
 
 /* wdm.h KWAIT_REASON */
@@ -235,8 +285,6 @@ const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind) {
     return &TABLES[kind];
 }
 
-enum { STACK_HASH_KEY = 2 };
-
 int ec_activity_hash_column(enum ec_activity_kind kind) {
     for (int i = 0; kind == EC_ACTIVITY_STACKS && TABLES[kind].columns[i].name; i++)
         if (TABLES[kind].columns[i].kind == EC_KIND_HEX)
@@ -311,11 +359,11 @@ static int add_latency(ec_activity *a, row_key *k, uint64_t ns, uint64_t bytes) 
     int rc = find_row(a, k, &r);
     if (rc)
         return rc;
-    r->sum[0]++;
-    r->sum[1] += ns;
-    if (ns > r->sum[2])
-        r->sum[2] = ns;
-    r->sum[3] += bytes;
+    r->sum[SUM_COUNT]++;
+    r->sum[SUM_NS] += ns;
+    if (ns > r->sum[SUM_MAX_NS])
+        r->sum[SUM_MAX_NS] = ns;
+    r->sum[SUM_BYTES] += bytes;
     return 0;
 }
 
@@ -356,21 +404,24 @@ static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *cloc
     if (!clip(a, &begin, at, &ns))
         return 0;
     uint32_t pid = pid_of(a, s->tid, begin);
-    row_key k = {.key = {pid, s->tid}};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid}};
     row *r = NULL;
     int rc = 0;
     put_process(a, &k, 0, pid, begin);
     if (a->kind == EC_ACTIVITY_THREADS) {
         rc = find_row(a, &k, &r);
         if (!rc)
-            r->sum[s->state - EC_SCHED_RUNNING] += ns;
+            r->sum[SUM_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAITS) {
-        k.key[2] = s->reason;
+        k.key[KEY_REASON] = s->reason;
         rc = add_latency(a, &k, ns, 0);
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
                is_in_range(a, at)) {
         uint32_t waker_pid = pid_of(a, s->waker, at);
-        k = (row_key){.key = {waker_pid, s->waker, pid, s->tid}};
+        k = (row_key){.key = {[KEY_WAKER_PID] = waker_pid,
+                              [KEY_WAKER_TID] = s->waker,
+                              [KEY_WOKEN_PID] = pid,
+                              [KEY_WOKEN_TID] = s->tid}};
         put_process(a, &k, 0, waker_pid, at);
         put_process(a, &k, 1, pid, begin);
         rc = add_latency(a, &k, ns, 0);
@@ -387,7 +438,6 @@ static int add_stretches(ec_activity *a, const ec_stretch *s, size_t n) {
 
 /* What nobody saw the end of, as long as it is known to have gone on. */
 static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc_ns) {
-    enum { OF_STATE = 5, OF_REASON = 3 }; /* the sums */
     int64_t begin = ea_clock_to_utc_ns(&a->clock, s->begin);
     int is_wait = a->kind == EC_ACTIVITY_WAITS && s->state == EC_SCHED_WAITING;
     uint64_t ns;
@@ -395,11 +445,11 @@ static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc
     if ((a->kind != EC_ACTIVITY_THREADS && !is_wait) || !clip(a, &begin, until_utc_ns, &ns) || !ns)
         return 0;
     uint32_t pid = pid_of(a, s->tid, begin);
-    row_key k = {.key = {pid, s->tid, is_wait ? s->reason : 0}};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid, [KEY_REASON] = is_wait ? s->reason : 0}};
     put_process(a, &k, 0, pid, begin);
     int rc = find_row(a, &k, &r);
     if (!rc)
-        r->sum[is_wait ? OF_REASON : OF_STATE + s->state - EC_SCHED_RUNNING] += ns;
+        r->sum[is_wait ? SUM_UNFINISHED_NS : SUM_UNFINISHED_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
     return rc;
 }
 
@@ -415,12 +465,12 @@ static int know_nothing(ec_activity *a, int64_t until_utc_ns) {
 }
 
 /* Every switch counts for the thread that begins to run, every wait for the one that begins to wait. */
-static int count_switch(ec_activity *a, uint32_t tid, unsigned sum, int64_t utc_ns) {
+static int count_switch(ec_activity *a, uint32_t tid, enum sum_of_threads sum, int64_t utc_ns) {
     row *r = NULL;
     if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
         return 0;
     uint32_t pid = pid_of(a, tid, utc_ns);
-    row_key k = {.key = {pid, tid}};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid}};
     put_process(a, &k, 0, pid, utc_ns);
     int rc = find_row(a, &k, &r);
     if (!rc)
@@ -429,7 +479,8 @@ static int count_switch(ec_activity *a, uint32_t tid, unsigned sum, int64_t utc_
 }
 
 static int add_problem(ec_activity *a, uint64_t cpu, uint64_t source, const char *what) {
-    row_key k = {.key = {cpu, 0, source}, .text = {keep(a, what, strlen(what))}};
+    row_key k = {.key = {[KEY_PROBLEM_CPU] = cpu, [KEY_PROBLEM_SOURCE] = source},
+                 .text = {[TEXT_PROBLEM] = keep(a, what, strlen(what))}};
     return a->kind == EC_ACTIVITY_COUNTER_PROBLEMS ? add_latency(a, &k, 0, 0) : 0;
 }
 
@@ -460,8 +511,8 @@ static int add_counted(ec_activity *a, row_key *k, uint64_t value) {
     row *r = NULL;
     int rc = find_row(a, k, &r);
     if (!rc) {
-        r->sum[0]++;
-        r->sum[1] += value;
+        r->sum[SUM_EVENTS]++;
+        r->sum[SUM_VALUE] += value;
     }
     return rc;
 }
@@ -500,7 +551,7 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
     int is_known = c->count && !gap, is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_inside;
     uint32_t pid = is_counted ? pid_of(a, old_tid, utc_ns) : 0;
-    row_key of = {.key = {pid, old_tid}};
+    row_key of = {.key = {[KEY_PID] = pid, [KEY_TID] = old_tid}};
     if (is_counted)
         put_process(a, &of, 0, pid, utc_ns);
     for (size_t k = 0; !rc && k < n; k++) {
@@ -508,8 +559,8 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         if (is_known && is_inside && now < c->last[k])
             rc = add_problem(a, e->cpu, k, "a counter went backwards");
         else if (is_counted) {
-            of.key[2] = k;
-            of.text[0] = is_named ? a->counter_texts[k] : NULL;
+            of.key[KEY_NUMBER] = k;
+            of.text[TEXT_COUNTER] = is_named ? a->counter_texts[k] : NULL;
             rc = add_counted(a, &of, now - c->last[k]);
         }
         c->last[k] = now;
@@ -533,8 +584,8 @@ static int on_switch(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
                                (uint32_t)new_tid, stretches);
     int rc = add_stretches(a, stretches, n);
     if (!rc)
-        rc = count_switch(a, (uint32_t)new_tid, 3, utc_ns);
-    return rc || state != WAITING ? rc : count_switch(a, (uint32_t)old_tid, 4, utc_ns);
+        rc = count_switch(a, (uint32_t)new_tid, SUM_SWITCHES, utc_ns);
+    return rc || state != WAITING ? rc : count_switch(a, (uint32_t)old_tid, SUM_WAITS, utc_ns);
 }
 
 /* A compact switch says who ran since the CPU's last one, and nothing that is known of what the thread does next. */
@@ -560,7 +611,8 @@ static int on_compact_switch(void *arg, const ea_record *record, const ea_class 
                          clock);
     return rc || record->payload_bytes < WHOLE_BYTES
                ? rc
-               : count_switch(a, ea_load32(record->payload + NEW_AT), 3, ea_clock_to_utc_ns(clock, record->time_raw));
+               : count_switch(a, ea_load32(record->payload + NEW_AT), SUM_SWITCHES,
+                              ea_clock_to_utc_ns(clock, record->time_raw));
 }
 
 static int on_compact_switches(ec_activity *a, const ec_tape_event *e) {
@@ -621,7 +673,8 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
     const uint64_t *interval = ea_u64_map_get(&a->intervals, source), *name = ea_u64_map_get(&a->source_names, source);
-    row_key k = {.key = {pid, tid, source, interval ? *interval : 0}};
+    row_key k = {
+        .key = {[KEY_PID] = pid, [KEY_TID] = tid, [KEY_SOURCE] = source, [KEY_INTERVAL] = interval ? *interval : 0}};
     put_process(a, &k, 0, pid, utc_ns);
     int16_t top = -1;
     for (size_t i = 0; i < ea_class_top_count(e->c); i++)
@@ -630,14 +683,15 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     const ea_enum *map = top >= 0 ? e->c->fields[ea_class_top_field(e->c, (size_t)top)].map : NULL;
     for (size_t i = 0; map && i < map->count; i++)
         if (map->entries[i].value == source)
-            k.text[0] = keep(a, map->entries[i].name, strlen(map->entries[i].name));
+            k.text[TEXT_COUNTER] = keep(a, map->entries[i].name, strlen(map->entries[i].name));
     if (name)
-        memcpy(&k.text[0], name, sizeof k.text[0]);
+        memcpy(&k.text[TEXT_COUNTER], name, sizeof k.text[TEXT_COUNTER]);
     if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
         uint64_t offset = 0;
-        k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
-        k.key[1] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
-        k.key[3] = !interval || !*interval; /* samples whose events are unknown are rows of their own */
+        k.text[TEXT_MODULE] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
+        k.key[KEY_OFFSET] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
+        k.key[KEY_HAS_NO_INTERVAL] =
+            !interval || !*interval; /* samples whose events are unknown are rows of their own */
     }
     return is_in_range(a, utc_ns) ? add_latency(a, &k, interval ? *interval : 0, 0) : 0;
 }
@@ -658,25 +712,23 @@ static int on_cpu_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns)
     if (!is_in_range(a, utc_ns))
         return 0;
     uint32_t pid = pid_of(a, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), utc_ns);
-    row_key k = {.key = {pid}, .bucket = bucket_of(a, utc_ns)};
+    row_key k = {.key = {[KEY_PID] = pid}, .bucket = bucket_of(a, utc_ns)};
     put_process(a, &k, 0, pid, utc_ns);
     return add_counted(a, &k, 0);
 }
 
-/* Microsoft-Windows-Kernel-Network tells of the same bytes as the kernel logger's TcpIp and UdpIp. */
-enum { IS_MANIFEST = 1 };
-
-/* direction: IN or OUT. */
+/* direction: IN or OUT. is_manifest: Microsoft-Windows-Kernel-Network says it, which tells of the same bytes as the
+ * kernel logger's TcpIp and UdpIp. */
 static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char *direction, uint64_t bytes,
-                        uint64_t source) {
+                        int is_manifest) {
     row *r = NULL;
-    row_key k = {.key = {pid, source}, .bucket = bucket_of(a, utc_ns)};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_IS_MANIFEST] = is_manifest != 0}, .bucket = bucket_of(a, utc_ns)};
     put_process(a, &k, 0, pid, utc_ns);
-    int rc = find_row(a, &k, &r), at = *direction == *OUT ? 2 : 0;
+    int rc = find_row(a, &k, &r), at = *direction == *OUT ? SUM_OUT : SUM_IN;
     if (rc)
         return rc;
     r->sum[at]++;
-    r->sum[at + 1] += bytes;
+    r->sum[at + SUM_IN_BYTES - SUM_IN] += bytes;
     return 0;
 }
 
@@ -705,7 +757,7 @@ static void drop_doubles(ec_activity *a) {
     for (size_t i = 0; i < a->count; i++) {
         char key[RUN_KEY_MAX];
         size_t n = run_key(a->rows[i].k.stream, key);
-        if (a->rows[i].k.key[1] != IS_MANIFEST || !ea_bytes_map_get(&a->kernel_network, key, n))
+        if (!a->rows[i].k.key[KEY_IS_MANIFEST] || !ea_bytes_map_get(&a->kernel_network, key, n))
             a->rows[kept++] = a->rows[i];
     }
     a->count = kept;
@@ -721,9 +773,7 @@ static int on_transfer(ec_activity *a, const ec_tape_event *e, const plan *p, in
         pid = pid_of(a, (uint32_t)tid, utc_ns);
     int is_manifest = a->kind == EC_ACTIVITY_NETWORK_USAGE && !e->c->classic;
     int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
-    return rc ? rc
-              : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE),
-                             is_manifest ? IS_MANIFEST : 0);
+    return rc ? rc : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE), is_manifest);
 }
 
 /* ---- requests ---- */
@@ -776,8 +826,9 @@ static int on_disk_end(ec_activity *a, const ec_tape_event *e, const plan *p, in
     if (a->kind == EC_ACTIVITY_DISK_USAGE)
         return add_transfer(a, pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE), 0);
     uint64_t ticks = ec_tape_u64_or_0(a->tape, e, RESPONSE), file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
-    row_key k = {.key = {pid, ec_tape_u64_or_0(a->tape, e, DISK), file_object},
-                 .text = {p->text, file_of(a, file_object, utc_ns)}};
+    row_key k = {
+        .key = {[KEY_PID] = pid, [KEY_DISK] = ec_tape_u64_or_0(a->tape, e, DISK), [KEY_FILE_OBJECT] = file_object},
+        .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
     put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, span_ns(a, e->time - (int64_t)(ticks & INT64_MAX), e->time),
                        ec_tape_u64_or_0(a->tape, e, SIZE));
@@ -789,7 +840,8 @@ static int on_file_end(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
         return 0;
     int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), q.time);
     uint32_t pid = q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, begin);
-    row_key k = {.key = {pid, 0, q.file_object}, .text = {q.operation, file_of(a, q.file_object, begin)}};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.file_object},
+                 .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = file_of(a, q.file_object, begin)}};
     put_process(a, &k, 0, pid, begin);
     return add_latency(a, &k, span_ns(a, q.time, e->time), 0);
 }
@@ -798,7 +850,8 @@ static int on_fault(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     enum { BEGIN, FILE_OBJECT, TID, SIZE };
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
     uint64_t file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
-    row_key k = {.key = {pid, 0, file_object}, .text = {NULL, file_of(a, file_object, utc_ns)}};
+    row_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
+                 .text = {[TEXT_FILE] = file_of(a, file_object, utc_ns)}};
     put_process(a, &k, 0, pid, utc_ns);
     return is_in_range(a, utc_ns)
                ? add_latency(a, &k, span_ns(a, (int64_t)ec_tape_u64_or_0(a->tape, e, BEGIN), e->time),
@@ -811,7 +864,7 @@ static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, i
     int unloaded;
     if (!is_in_range(a, utc_ns) || !ec_tape_u64(a->tape, e, 0, &begin) || !ec_tape_u64(a->tape, e, 1, &routine))
         return 0;
-    row_key k = {.key = {0, routine, e->cpu}, .text = {p->text}};
+    row_key k = {.key = {[KEY_ROUTINE] = routine, [KEY_CPU] = e->cpu}, .text = {[TEXT_INTERRUPT] = p->text}};
     int rc = add_latency(a, &k, span_ns(a, (int64_t)begin, e->time), 0);
     row *r = NULL;
     if (!rc)
@@ -957,33 +1010,39 @@ static void end_stream(ec_activity *a) {
 static int add_stack(void *arg, const ec_stack_sum *s) {
     ec_activity *a = arg;
     row *r = NULL;
-    row_key k = {.key = {s->pid, s->tid, s->hash, s->depth},
-                 .text = {keep(a, s->name, strlen(s->name)), keep(a, s->frames, strlen(s->frames))},
-                 .image = {keep(a, s->image, strlen(s->image))},
-                 .process = {s->process_key}};
-    int rc = k.text[0] && k.text[1] && k.image[0] ? find_row(a, &k, &r) : EA_ENOMEM;
+    row_key k = {
+        .key = {[KEY_PID] = s->pid, [KEY_TID] = s->tid, [KEY_STACK_HASH] = s->hash, [KEY_STACK_DEPTH] = s->depth},
+        .text =
+            {[TEXT_CLASS] = keep(a, s->name, strlen(s->name)), [TEXT_FRAMES] = keep(a, s->frames, strlen(s->frames))},
+        .image = {keep(a, s->image, strlen(s->image))},
+        .process = {s->process_key}};
+    int rc = k.text[TEXT_CLASS] && k.text[TEXT_FRAMES] && k.image[0] ? find_row(a, &k, &r) : EA_ENOMEM;
     if (rc)
         return rc;
-    if (!r->sum[0] || (int64_t)r->sum[1] > s->first_utc_ns)
-        r->sum[1] = (uint64_t)s->first_utc_ns;
-    if (!r->sum[0] || (int64_t)r->sum[2] < s->last_utc_ns)
-        r->sum[2] = (uint64_t)s->last_utc_ns;
-    r->sum[0] += s->count;
+    if (!r->sum[SUM_STACKS] || (int64_t)r->sum[SUM_FIRST_UTC_NS] > s->first_utc_ns)
+        r->sum[SUM_FIRST_UTC_NS] = (uint64_t)s->first_utc_ns;
+    if (!r->sum[SUM_STACKS] || (int64_t)r->sum[SUM_LAST_UTC_NS] < s->last_utc_ns)
+        r->sum[SUM_LAST_UTC_NS] = (uint64_t)s->last_utc_ns;
+    r->sum[SUM_STACKS] += s->count;
     return 0;
 }
 
 static int add_missed(void *arg, const ec_missed_half *m) {
     ec_activity *a = arg;
     row *r = NULL;
-    row_key k = {.key = {m->pid, m->tid, ec_place_batch(m->place), ec_place_position(m->place)},
-                 .text = {keep(a, m->outcome, strlen(m->outcome)), m->half ? keep(a, m->half, strlen(m->half)) : NULL},
+    row_key k = {.key = {[KEY_PID] = m->pid,
+                         [KEY_TID] = m->tid,
+                         [KEY_BATCH] = ec_place_batch(m->place),
+                         [KEY_POSITION] = ec_place_position(m->place)},
+                 .text = {[TEXT_OUTCOME] = keep(a, m->outcome, strlen(m->outcome)),
+                          [TEXT_HALF] = m->half ? keep(a, m->half, strlen(m->half)) : NULL},
                  .image = {keep(a, m->image, strlen(m->image))},
                  .process = {m->process_key}};
     int rc = find_row(a, &k, &r); /* a text that found no memory is noted in is_short */
     if (rc)
         return rc;
-    r->sum[0]++;
-    r->sum[1] = (uint64_t)m->utc_ns;
+    r->sum[SUM_HALVES]++;
+    r->sum[SUM_UTC_NS] = (uint64_t)m->utc_ns;
     return 0;
 }
 
@@ -1097,40 +1156,35 @@ size_t ec_activity_count(const ec_activity *a) {
 }
 
 static uint64_t hash_at(const ec_activity *a, uint32_t at) {
-    return a->rows[at].k.key[STACK_HASH_KEY];
+    return a->rows[at].k.key[KEY_STACK_HASH];
 }
 
-/* Heapsort: qsort has no room for the rows that the numbers are of. */
-static void sift_down(const ec_activity *a, size_t at, size_t count) {
-    uint32_t *n = a->by_hash;
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && (hash_at(a, n[child + 1]) > hash_at(a, n[child]) ||
-                                  (hash_at(a, n[child + 1]) == hash_at(a, n[child]) && n[child + 1] > n[child])))
-            child++;
-        if (hash_at(a, n[child]) < hash_at(a, n[at]) ||
-            (hash_at(a, n[child]) == hash_at(a, n[at]) && n[child] <= n[at]))
-            return;
-        uint32_t up = n[child];
-        n[child] = n[at];
-        n[at] = up;
-    }
+/* A row on its way into the order by hash. */
+typedef struct hashed_row {
+    uint64_t hash;
+    uint32_t at;
+} hashed_row;
+
+static int compare_hashed(const void *a, const void *b) {
+    const hashed_row *x = a, *y = b;
+    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : (x->at > y->at) - (x->at < y->at);
 }
 
 static int sort_by_hash(ec_activity *a) {
-    a->by_hash = malloc((a->count + 1) * sizeof *a->by_hash);
-    if (!a->by_hash)
-        return EA_ENOMEM;
-    for (size_t i = 0; i < a->count; i++)
-        a->by_hash[i] = (uint32_t)i;
-    for (size_t i = a->count / 2; i-- > 0;)
-        sift_down(a, i, a->count);
-    for (size_t count = a->count; count > 1;) {
-        uint32_t last = a->by_hash[--count];
-        a->by_hash[count] = a->by_hash[0];
-        a->by_hash[0] = last;
-        sift_down(a, 0, count);
+    hashed_row *rows = malloc((a->count + 1) * sizeof *rows);
+    uint32_t *by_hash = malloc((a->count + 1) * sizeof *by_hash);
+    for (size_t i = 0; rows && i < a->count; i++)
+        rows[i] = (hashed_row){hash_at(a, (uint32_t)i), (uint32_t)i};
+    if (rows && by_hash) {
+        qsort(rows, a->count, sizeof *rows, compare_hashed);
+        for (size_t i = 0; i < a->count; i++)
+            by_hash[i] = rows[i].at;
+        a->by_hash = by_hash;
+    } else {
+        free(by_hash);
     }
-    return 0;
+    free(rows);
+    return a->by_hash ? 0 : EA_ENOMEM;
 }
 
 int ec_activity_find(ec_activity *a, uint64_t value, const uint32_t **ret, size_t *ret_count) {
@@ -1198,14 +1252,14 @@ void ec_activity_value(const ec_activity *a, size_t at, size_t column, ec_value 
         set_text(ret, r->module);
         break;
     case EC_OF_REASON:
-        set_text(ret, r->k.key[2] < sizeof REASONS / sizeof *REASONS ? REASONS[r->k.key[2]] : NULL);
+        set_text(ret, r->k.key[c->index] < sizeof REASONS / sizeof *REASONS ? REASONS[r->k.key[c->index]] : NULL);
         break;
     case EC_OF_INTERVAL:
         if (r->k.key[c->index])
             *ret = (ec_value){.type = EC_INT, .i = (int64_t)r->k.key[c->index]};
         break;
     case EC_OF_EVENTS:
-        if (r->k.key[3])
+        if (r->k.key[KEY_HAS_NO_INTERVAL])
             break;
         /* fall through */
     case EC_OF_SUM:

@@ -1,6 +1,6 @@
 /* What happened over a stretch of time, summed: how long threads ran, were ready and waited, who woke whom, what
  * counters counted for whom, how long interrupts, disk requests, file operations and hard faults took. One table a
- * kind. Before it: tape.h, places.h, stretches.h, profile.h (stacks). After it: sql_activity.c. Thread: its owner's.
+ * kind. Before it: tape.h, places.h, stretches.h, stack_query.h. After it: sql_activity.c. Thread: its owner's.
  *
  * Of what crosses an end of the range only the part inside counts; what began before the first event counts from there,
  * as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins with what they
@@ -42,8 +42,8 @@ enum ec_activity_source {
     EC_OF_STREAM,
     EC_OF_KEY,
     EC_OF_SUM,
-    EC_OF_INTERVAL, /* the key 3, events a sample: NULL when it is 0, unknown */
-    EC_OF_EVENTS,   /* a sum of rows whose key 3 is 0; NULL of those whose interval is unknown */
+    EC_OF_INTERVAL, /* a key, events a sample: NULL when it is 0, unknown */
+    EC_OF_EVENTS,   /* a sum; NULL of samples whose interval is unknown */
     EC_OF_TEXT,
     EC_OF_PROCESS, /* its instance, as one number */
     EC_OF_IMAGE,
