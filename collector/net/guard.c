@@ -401,28 +401,6 @@ static void on_info(const SSL *ssl, int where, int ret) {
     update_listening(c->guard);
 }
 
-/* A BIO callback: reads nothing more. */
-static long refuse_read(BIO *bio, int operation, const char *data, size_t len_bytes, int argi, long argl, int ret,
-                        size_t *processed) {
-    (void)data, (void)len_bytes, (void)argi, (void)argl, (void)processed;
-    if (operation != BIO_CB_READ)
-        return ret;
-    BIO_clear_retry_flags(bio); /* or the read would count as one to try again */
-    return 0;
-}
-
-/* OpenSSL calls it with each TLS message. It handles KeyUpdate messages inside one SSL_read without end, so that a
- * client that sends nothing else would keep the loop's thread. */
-static void on_message(int is_written, int version, int type, const void *data, size_t len_bytes, SSL *ssl, void *arg) {
-    ec_guest *c = arg;
-    (void)version;
-    if (is_written || type != SSL3_RT_HANDSHAKE || !len_bytes || *(const uint8_t *)data != SSL3_MT_KEY_UPDATE ||
-        ++c->key_updates <= EC_GUARD_KEY_UPDATES)
-        return;
-    ec_guest_doom(c, EA_COUNT_net_key_updates, "it changed its TLS keys too often");
-    BIO_set_callback_ex(SSL_get_rbio(ssl), refuse_read);
-}
-
 /* Looks for the end of the head: an empty line. Returns how many of the bytes belong to what follows it. */
 static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n) {
     struct evbuffer_ptr from;
@@ -499,8 +477,6 @@ static struct bufferevent *make_encrypted(ec_guard *g, ec_guest *c) {
     }
     c->ssl = ssl;
     SSL_set_info_callback(ssl, on_info);
-    SSL_set_msg_callback(ssl, on_message);
-    SSL_set_msg_callback_arg(ssl, c);
     return bev;
 }
 

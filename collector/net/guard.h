@@ -28,7 +28,6 @@ enum {
     EC_GUARD_BURST_S = 10,
     EC_GUARD_RATES = 4096, /* places for addresses' rates; those of one place share it */
     EC_GUARD_RATE_SLOTS = 6,
-    EC_GUARD_KEY_UPDATES = 32, /* of one connection; clients of our own send none */
 };
 
 typedef struct ec_guard ec_guard;
@@ -75,8 +74,7 @@ typedef struct ec_guest {
     int64_t slot_ns; /* when the current slot of the body's rate began */
     uint32_t slots[EC_GUARD_RATE_SLOTS];
     uint32_t slot, slot_count;
-    uint32_t line_bytes;  /* of the head's last line, without its end */
-    uint32_t key_updates; /* TLS KeyUpdate messages that it sent */
+    uint32_t line_bytes; /* of the head's last line, without its end */
     enum ec_guest_stage stage;
     enum ec_guest_step step;
     int is_judged, is_stranger; /* stranger: set by the owner; it may be idle for head_ns only */

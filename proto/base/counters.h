@@ -186,7 +186,6 @@ enum ea_severity {
     X(net_late_handshakes, 144, EA_NOTICE, "connections closed: the TLS handshake took too long")                      \
     X(net_late_heads, 145, EA_NOTICE, "connections closed: the head of a request took too long")                       \
     X(net_slow_bodies, 146, EA_NOTICE, "connections closed: the body of a request came too slowly")                    \
-    X(net_key_updates, 190, EA_NOTICE, "connections closed: more than 32 TLS KeyUpdate messages")                      \
     X(net_idle, 147, EA_INFO, "connections closed after the time that they may be idle")                               \
     X(net_refused_agents, 148, EA_NOTICE, "connections closed: their agent had too many, or was refused")              \
     X(net_accept_pauses, 149, EA_NOTICE, "times that a connection waited since a listener was full")                   \
