@@ -32,10 +32,11 @@ enum {
     PARAMS_MAX = 64,
     QUESTION_THREADS = 4,
     LISTEN_THREADS = 16,
-    QUEUE_MAX = 256,      /* calls that wait in a lane */
-    QUEUE_OF_ONE = 64,    /* of them of one caller */
-    LISTEN_OF_ONE = 4,    /* threads of the lane of those who listen that one caller has at a time */
-    UNSENT_MAX = 1 << 20, /* bytes of one answer that the other side has not taken */
+    QUEUE_MAX = 256,       /* calls that wait in a lane */
+    QUEUE_OF_ONE = 64,     /* of them of one caller */
+    LISTEN_OF_ONE = 4,     /* threads of the lane of those who listen that one caller has at a time */
+    UNSENT_MAX = 1 << 20,  /* bytes of one answer that the other side has not taken */
+    WHOLE_MAX = 256 << 10, /* bytes of an answer that the loop keeps until they are taken, without its thread */
     DEFAULT_LIMIT_S = 30,
     DEFAULT_OF_ONE = 2, /* questions of one caller that are answered at a time */
     DEFAULT_UNREAD_S = 10,
@@ -137,15 +138,16 @@ static int check_token(sender *s, ea_err *err) {
     return ec_access_check(s->web->options.access, s->call.token, err);
 }
 
-/* Waits while the reader has not taken what was sent. EA_ETIMEOUT when it takes too little for too long. */
-static int wait_for_reader(sender *s, ea_err *err) {
+/* Waits while more than so many bytes of what was sent are not taken. EA_ETIMEOUT when the reader takes too little for
+ * too long. */
+static int wait_for_reader(sender *s, size_t most_bytes, ea_err *err) {
     ec_web *w = s->web;
     int64_t begin = ea_monotonic_ns(), unread_ns = w->options.unread_ns;
     uint64_t least = (uint64_t)((double)unread_ns / 1e9 * TAKEN_A_S);
     int is_late = 0, rc = 0;
     ea_mutex_lock(w->mutex);
     uint64_t taken = s->taken_bytes;
-    while (!rc && !is_late && s->queued_bytes + s->output_bytes > UNSENT_MAX && !s->call.canceled) {
+    while (!rc && !is_late && s->queued_bytes + s->output_bytes > most_bytes && !s->call.canceled) {
         (void)ea_cond_wait_for(w->changed, w->mutex, CHECK_NS);
         if (ea_monotonic_ns() - begin >= unread_ns) {
             is_late = s->taken_bytes - taken < least;
@@ -165,7 +167,7 @@ static int wait_for_reader(sender *s, ea_err *err) {
                               : 0;
 }
 
-int ec_call_flush(ec_call *c, ea_err *err) {
+static int flush(ec_call *c, size_t most_bytes, ea_err *err) {
     sender *s = c->sender;
     if (c->out.failed)
         return ea_fail(err, EA_ENOMEM, "answer");
@@ -175,7 +177,11 @@ int ec_call_flush(ec_call *c, ea_err *err) {
     if (c->out.len_bytes && leave(s, 0, 0, 0))
         return ea_fail(err, EA_ENOMEM, "answer");
     s->was_flushed = 1;
-    return wait_for_reader(s, err);
+    return wait_for_reader(s, most_bytes, err);
+}
+
+int ec_call_flush(ec_call *c, ea_err *err) {
+    return flush(c, UNSENT_MAX, err);
 }
 
 int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
@@ -262,6 +268,8 @@ static void answer(sender *s) {
         rc = c->route->answer(c, &err);
     if (!rc && c->out.failed)
         rc = ea_fail(&err, EA_ENOMEM, "answer");
+    if (!rc && c->out.len_bytes > WHOLE_MAX) /* as long as it is not taken it is one of its caller's answers */
+        rc = flush(c, WHOLE_MAX, &err);
     int is_whole = !s->was_flushed;
     if (rc && is_whole)
         fail_call(c, rc, &err);
