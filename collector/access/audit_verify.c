@@ -101,6 +101,8 @@ static void take_line(checking *c, const char *line, size_t n, int file, uint64_
         fault(c, &at, "no file begins with such a line: lines were removed from the beginning");
     if (!c->first) {
         c->first = at.seq;
+        if (c->unchained && at.seq != 1) /* the chain begins with number 1 after lines of an older version */
+            fault(c, &at, "it follows lines without hashes: lines before it were removed or changed");
     } else if (at.seq != c->last.seq + 1) {
         if (at.seq <= c->last.seq)
             snprintf(text, sizeof text, "it follows number %" PRIu64 ": lines were reordered or added", c->last.seq);

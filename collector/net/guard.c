@@ -401,6 +401,17 @@ static void on_info(const SSL *ssl, int where, int ret) {
     update_listening(c->guard);
 }
 
+/* A message of TLS itself. After the handshake a client has to send none; OpenSSL's sends KeyUpdate once in many
+ * millions of records. */
+static void on_message(int is_written, int version, int type, const void *bytes, size_t n, SSL *ssl, void *arg) {
+    ec_guest *c = arg;
+    (void)version, (void)bytes, (void)n, (void)ssl;
+    if (is_written || type != SSL3_RT_HANDSHAKE || c->stage == EC_GUEST_SHAKING || c->is_doomed)
+        return;
+    if (++c->messages > EC_GUARD_MESSAGES)
+        ec_guest_doom(c, EA_COUNT_net_refused_messages, "too many TLS messages without a request");
+}
+
 /* Looks for the end of the head: an empty line. Returns how many of the bytes belong to what follows it. */
 static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n) {
     struct evbuffer_ptr from;
@@ -477,6 +488,10 @@ static struct bufferevent *make_encrypted(ec_guard *g, ec_guest *c) {
     }
     c->ssl = ssl;
     SSL_set_info_callback(ssl, on_info);
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, c);
+    /* else one read takes all such messages of a connection, and the loop waits */
+    (void)SSL_clear_mode(ssl, SSL_MODE_AUTO_RETRY);
     return bev;
 }
 
@@ -536,6 +551,7 @@ void ec_guest_requested(ec_guest *c) {
     if (!c)
         return;
     c->step = EC_GUEST_ANSWER;
+    c->messages = 0;
     c->is_paused = 0; /* its body was whole when it was paused */
     c->step_ns = ea_monotonic_ns();
 }

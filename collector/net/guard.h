@@ -1,6 +1,9 @@
 /* The guard of a listener: how many connections all clients and one address may have, by when each step of a request
  * must be done, and which connection is closed when the listener is full.
  *
+ * A client that changes its TLS keys again and again costs a processor and sends no byte of a request: after
+ * EC_GUARD_MESSAGES its connection is closed, and until then the loop has its turn after each such message.
+ *
  * An address is an IPv4 address or the first 64 bits of an IPv6 address. A new connection is judged before its TLS
  * handshake. The deadlines begin once a step, not at every byte as those of libevent do.
  *
@@ -28,6 +31,7 @@ enum {
     EC_GUARD_BURST_S = 10,
     EC_GUARD_RATES = 4096, /* places for addresses' rates; those of one place share it */
     EC_GUARD_RATE_SLOTS = 6,
+    EC_GUARD_MESSAGES = 16, /* of TLS after the handshake, without a finished request in between */
 };
 
 typedef struct ec_guard ec_guard;
@@ -75,6 +79,7 @@ typedef struct ec_guest {
     uint32_t slots[EC_GUARD_RATE_SLOTS];
     uint32_t slot, slot_count;
     uint32_t line_bytes; /* of the head's last line, without its end */
+    uint32_t messages;   /* of TLS (KeyUpdate) since the last request */
     enum ec_guest_stage stage;
     enum ec_guest_step step;
     int is_judged, is_stranger; /* stranger: set by the owner; it may be idle for head_ns only */

@@ -95,15 +95,16 @@ static int check_token(ec_sender *s, ea_err *err) {
     return ec_access_check(s->web->options.access, s->call.token, err);
 }
 
-/* Waits while the reader has not taken what was sent. EA_ETIMEOUT when it takes too little for too long. */
-static int wait_for_reader(ec_sender *s, ea_err *err) {
+/* Waits while more than so many bytes of what was sent are not taken. EA_ETIMEOUT when the reader takes too little for
+ * too long. */
+static int wait_for_reader(ec_sender *s, size_t most_bytes, ea_err *err) {
     ec_web *w = s->web;
     int64_t begin = ea_monotonic_ns(), unread_ns = w->options.unread_ns;
     uint64_t least = (uint64_t)((double)unread_ns / 1e9 * TAKEN_A_S);
     int is_late = 0, rc = 0;
     ea_mutex_lock(w->mutex);
     uint64_t taken = s->taken_bytes;
-    while (!rc && !is_late && s->queued_bytes + s->output_bytes > UNSENT_MAX && !s->call.canceled) {
+    while (!rc && !is_late && s->queued_bytes + s->output_bytes > most_bytes && !s->call.canceled) {
         (void)ea_cond_wait_for(w->changed, w->mutex, CHECK_NS);
         if (ea_monotonic_ns() - begin >= unread_ns) {
             is_late = s->taken_bytes - taken < least;
@@ -123,7 +124,7 @@ static int wait_for_reader(ec_sender *s, ea_err *err) {
                               : 0;
 }
 
-int ec_call_flush(ec_call *c, ea_err *err) {
+int ec_call_flush_to(ec_call *c, size_t most_bytes, ea_err *err) {
     ec_sender *s = c->sender;
     if (c->out.failed)
         return ea_fail(err, EA_ENOMEM, "answer");
@@ -133,7 +134,11 @@ int ec_call_flush(ec_call *c, ea_err *err) {
     if (c->out.len_bytes && ec_call_leave(s, 0, 0, 0))
         return ea_fail(err, EA_ENOMEM, "answer");
     s->was_flushed = 1;
-    return wait_for_reader(s, err);
+    return wait_for_reader(s, most_bytes, err);
+}
+
+int ec_call_flush(ec_call *c, ea_err *err) {
+    return ec_call_flush_to(c, UNSENT_MAX, err);
 }
 
 int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {

@@ -30,9 +30,10 @@ enum {
     BODY_MAX = 2 << 20,
     PARAMS_MAX = 64,
     QUESTION_THREADS = 4,
-    QUEUE_MAX = 256,   /* calls that wait in a ec_web_lane */
-    QUEUE_OF_ONE = 64, /* of them of one ec_caller */
-    LISTEN_OF_ONE = 4, /* threads of the lane of those who listen that one caller has at a time */
+    QUEUE_MAX = 256,       /* calls that wait in a ec_web_lane */
+    QUEUE_OF_ONE = 64,     /* of them of one ec_caller */
+    LISTEN_OF_ONE = 4,     /* threads of the lane of those who listen that one caller has at a time */
+    WHOLE_MAX = 256 << 10, /* bytes of an answer that the loop keeps until they are taken, without its thread */
     DEFAULT_LIMIT_S = 30,
     DEFAULT_OF_ONE = 2, /* questions of one caller that are answered at a time */
     DEFAULT_UNREAD_S = 10,
@@ -91,6 +92,8 @@ static void answer(ec_sender *s) {
         rc = c->route->answer(c, &err);
     if (!rc && c->out.failed)
         rc = ea_fail(&err, EA_ENOMEM, "answer");
+    if (!rc && c->out.len_bytes > WHOLE_MAX) /* until it is taken it counts as one of its caller's answers */
+        rc = ec_call_flush_to(c, WHOLE_MAX, &err);
     int is_whole = !s->was_flushed;
     if (rc && is_whole)
         fail_call(c, rc, &err);

@@ -77,5 +77,7 @@ struct ec_web {
 
 /* Hands the text of a call to the loop; is_last: the answer's end. 0 or EA_ENOMEM. Thread: the answering one. */
 int ec_call_leave(ec_sender *s, int is_last, int is_whole, int is_broken);
+/* ec_call_flush, but waits while more than most_bytes of the answer are not taken. */
+EA_MUST_CHECK int ec_call_flush_to(ec_call *c, size_t most_bytes, ea_err *err);
 
 #endif

@@ -190,6 +190,7 @@ enum ea_severity {
     X(net_refused_agents, 148, EA_NOTICE, "connections closed: their agent had too many, or was refused")              \
     X(net_accept_pauses, 149, EA_NOTICE, "times that a connection waited since a listener was full")                   \
     X(net_accept_errors, 150, EA_NOTICE, "times that the operating system gave no descriptor for a connection")        \
+    X(net_refused_messages, 186, EA_NOTICE, "connections closed: they sent too many TLS messages without a request")   \
     X(ingest_upload_waits, 151, EA_NOTICE, "times that an upload waited for memory, its agent's share or that of all")
 
 enum ea_counter {

@@ -120,6 +120,9 @@ def check_changes(env, checks, sound):
              ("a line more", forged, ["it follows number 10: lines were reordered or added"])]
     cases.append(("each line without its beginning", lambda rows: rows.__setitem__(slice(None), [row.replace(b'{"time"', b'{"tyme"') for row in rows]),
                   [f"number 0: it is the last one, but number {last} was written: lines were removed from the end"]))
+    # as if a version without hashes had written them
+    cases.append(("the first lines without their hashes", lambda rows: rows.__setitem__(slice(0, 5), [b'{"time":"2026-11-27T00:00:00.0000000Z","status":200}\n']),
+                  ["line 2, number 6: it follows lines without hashes: lines before it were removed or changed"]))
     checks.equal(verify(env, sound)[0], 0, f"a sound log: {verify(env, sound)[1]}")
     folder = env.folder / "changed"
     for what, change, expected in cases:

@@ -1,4 +1,4 @@
-"""Readers that ask much and read nothing: csv answers that are left unread, more questions than there are places, streams without end.
+"""Readers that ask much and read nothing: answers in pieces and whole ones that are left unread, more questions than there are places, streams without end.
 Another reader's and an agent's latency stay what they are; unread answers are cut off, and counted.
 
 usage: test_reader_starvation.py --build DIR [--soak] [--keep]
@@ -8,6 +8,7 @@ import time
 
 import world
 import harness
+import receiver
 import test_query_limits
 import test_web
 import web_world
@@ -15,6 +16,9 @@ import web_world
 UNREAD_S = 2
 # 64 MiB of csv: far more than socket buffers hold
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1024) SELECT i, printf('%.*c', 65536, 'x') AS x FROM n"
+# 48 MB of json, which is sent whole
+WHOLE = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 48) SELECT printf('%.*c', 1000000, 'x') AS x FROM n"
+WHOLE_COUNT, WHOLE_RSS_MIB = 24, 600
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
@@ -68,6 +72,28 @@ def cut_off(env, checks, w):
         checks.that(not data.endswith(b"0\r\n\r\n"), "an answer that was cut off ends as a whole one")
         connection.close()
     print(f"a third reader waited {took:.1f} s beside four unread answers; {before:.0f} answers were cut off in the attack", flush=True)
+
+
+def whole(env, checks, w):
+    """Answers that are sent whole and not read: those of one reader that the collector keeps are no more than are answered at a time."""
+    before = w.metrics()["etwcollector_web_unread_total"]
+    held = [ask(w, w.thief, "POST /api/v1/sql", json.dumps({"sql": WHOLE}).encode()) for _ in range(WHOLE_COUNT)]
+    most, end = 0, time.monotonic() + 6 * UNREAD_S
+    while time.monotonic() < end:
+        most = max(most, receiver.process_status(w.collector.process.pid, "VmRSS") >> 20)
+        time.sleep(0.1)
+    checks.that(most < WHOLE_RSS_MIB, f"{most} MiB of memory with {WHOLE_COUNT} unread answers of 48 MB, expected less than {WHOLE_RSS_MIB}")
+    cut = w.metrics()["etwcollector_web_unread_total"] - before
+    checks.that(cut >= 2, f"{cut:.0f} whole answers were cut off since they were not read")
+    for connection in held:
+        connection.close()
+    web = world.Web(w.web_port, world.VICTIM_READER, w.reader.context)
+    web.request("POST", "/api/v1/sql", json.dumps({"sql": WHOLE}), {**w.reader.headers, "Content-Type": "application/json"})
+    answer = web.getresponse()
+    text = answer.read()
+    checks.equal((answer.status, json.loads(text)["ending"], len(text) > 48_000_000), (200, "whole", True), "the same answer to who reads it")
+    web.close()
+    print(f"{most} MiB of memory with {WHOLE_COUNT} unread answers of 48 MB, {cut:.0f} were cut off", flush=True)
 
 
 def processor(env, checks):
@@ -138,6 +164,7 @@ def test(env, checks, _):
         asked = w.compare("unread answers and streams of one token", attack)
         checks.that((asked or 0) > 18, f"requests of the attacker: {asked}")
         cut_off(env, checks, w)
+        whole(env, checks, w)
         # a stream ends at its longest life, as a whole answer
         stream = world.Web(w.web_port, world.VICTIM_READER, w.reader.context)
         stream.request("GET", "/api/v1/events/tail?class=nothing", headers=w.reader.headers)
