@@ -574,8 +574,11 @@ static void write_order(const ec_call *c, const fixed *f, ea_text *sql) {
  * (...) ORDER BY ... LIMIT n OFFSET m) ORDER BY ...". */
 static int write_statement(const ec_call *c, const fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
     const char *sort = ec_call_param(c, "sort");
+    const char *descending = ec_call_param(c, "descending");
     if (sort && *sort && !is_column(sort))
         return ea_fail(err, EA_EUSAGE, "sort: the name of a column is expected");
+    if (descending && *descending && strcmp(descending, "0") != 0 && strcmp(descending, "1") != 0)
+        return ea_fail(err, EA_EUSAGE, "descending: 0 or 1 is expected");
     if (f->kind == FIXED_HOSTS)
         ea_text_printf(sql, "SELECT * FROM (%s) WHERE host IN (SELECT host FROM (%s)", f->sql, f->sql);
     else

@@ -159,6 +159,11 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
 static int finish(printer *p, const ec_outcome *outcome) {
     ea_text *out = &p->call->out;
     const ec_rows *q = p->q;
+    /* CSV and JSON lines have no "next". A list with pages selects one row more than its limit, so the query itself
+     * ended whole. */
+    ec_outcome marked = *outcome;
+    if (is_streamed(q) && p->has_more && marked.ending == EC_ENDED_WHOLE)
+        marked.ending = EC_ENDED_ROWS;
     int is_cut =
         outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY || outcome->ending == EC_ENDED_TEMP;
     /* an answer without a row that is not whole is no answer: it must not be read as "there is none" */
@@ -181,11 +186,11 @@ static int finish(printer *p, const ec_outcome *outcome) {
         }
         ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
                        ec_ending_name(outcome->ending), outcome->damaged, outcome->behind);
-    } else if (!ec_is_whole(outcome)) {
+    } else if (!ec_is_whole(&marked)) {
         ea_text_printf(out,
                        q->form == EC_FORM_JSONL ? "{\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n"
                                                 : "# not whole: ending %s; damaged %" PRIu64 "; behind %" PRIu64 "\r\n",
-                       ec_ending_name(outcome->ending), outcome->damaged, outcome->behind);
+                       ec_ending_name(marked.ending), marked.damaged, marked.behind);
     }
     return 0;
 }

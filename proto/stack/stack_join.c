@@ -354,9 +354,11 @@ static void give_best(ea_stack_join *j, const match *m, uint32_t pid, unsigned h
 int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
                        enum ea_stack_half half, uint32_t number) {
     match found[EA_STACK_HALVES];
-    if (time < j->begin)
-        return 0;
     j->from = (ea_stack_origin){j->from.tag, time, pid, tid};
+    if (time < j->begin) {
+        miss(j, half, EA_STACK_too_late);
+        return 0;
+    }
     find_event(j, time, tid, cpu, half, half, found);
     if (!number) {
         miss(j, half, EA_STACK_no_room);

@@ -82,7 +82,7 @@ typedef void (*ea_stack_missed_fn)(void *arg, const ea_stack_missed *missed);
 /* At most 256 entries are looked at for a walk: those of its time, and others whose times hash alike. */
 typedef struct ea_stack_join_options {
     size_t limit_bytes; /* of the window; 0: 128 MiB, some 2 million events. Never below 512 events */
-    int has_begin;      /* walks of events before begin are not counted: the join began in mid-stream */
+    int has_begin;      /* the join began in mid-stream: walks of events before begin are too late */
     int64_t begin;      /* raw */
     ea_stack_joined_fn on_event;
     ea_stack_late_fn on_late;     /* may be NULL */

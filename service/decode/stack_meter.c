@@ -62,7 +62,7 @@ static int begin(ea_stack_meter *m, const ea_record *r) {
 int ea_stack_meter_add(ea_stack_meter *m, const ea_record *r, const ea_class *c) {
     if (!m->join) {
         int brings = ea_stack_feed_brings(m->feed, r, c), rc = brings > 0 ? begin(m, r) : 0;
-        if (brings != EA_STACK_BRINGS_INSIDE || rc) /* a walk is of an event that has gone by */
+        if (brings <= 0 || rc)
             return brings < 0 ? brings : rc;
     }
     return ea_stack_feed_record(m->feed, r, c, 0);

@@ -176,7 +176,7 @@ def check_table(env, checks, store, records, judge, modules):
 
 
 def check_counted(checks, collector, records):
-    """The agent counted on the way how stacks find their events, from the first one on, as the exhaustive join does; /metrics has it."""
+    """The agent counted on the way how stacks find their events, as the exhaustive join does, and each half once: those of events before the first stack are too late. /metrics has it."""
     def walks(record):
         return record["provider"] == naive_stacks.STACK_WALK or record["name"] == "ClrStack/Walk" or \
             (record["provider"] == naive_stacks.EVENT_TRACING and record["id"] == 18)
@@ -186,8 +186,11 @@ def check_counted(checks, collector, records):
         r["provider"] == naive_stacks.STACK_WALK and r["opcode"] in (32, 37, 38) and
         int.from_bytes(bytes.fromhex(r["payload"][:16]), "little") < records[first]["clock"])]
     outcomes = naive_stacks.Join(rest).outcomes
-    want = {f"stacks_{key}": value for key, value in outcomes.items() if key != "in_event"}
+    before = sum(naive_stacks.Join(records).outcomes.values()) - sum(outcomes.values())
+    want = {f"stacks_{key}": value for key, value in outcomes.items() if key not in ("in_event", "too_late")}
     want["stacks_joined"] = outcomes["joined"] + outcomes["in_event"]
+    if outcomes["too_late"] + before:
+        want["stacks_too_late"] = outcomes["too_late"] + before
     ledger = json.loads(collector.ask("ledger", "--host", "real", "--json"))["streams"][0]
     got = {c["name"]: c["value"] for c in ledger["counters"] if c["name"].startswith("stacks_") and c["value"]}
     checks.equal(got, want, "how stacks found their events, in the ledger")

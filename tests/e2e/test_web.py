@@ -228,6 +228,14 @@ def check_pages(checks, web):
     checks.equal(pages, whole, "pages of processes")
     sorted_ = web.get("processes", limit=1000, sort="pid", descending=1)["items"]
     checks.equal([p["pid"] for p in sorted_], sorted((p["pid"] for p in whole), reverse=True), "processes by id")
+    for wrong in ("true", "2"):
+        status, _, text = web.ask(f"/api/v1/processes?sort=pid&descending={wrong}")
+        checks.equal((status, json.loads(text).get("detail")), (400, "descending: 0 or 1 is expected"), f"descending={wrong}")
+    for form, mark in (("csv", "# not whole: ending rows; damaged 0; behind 0"), ("jsonl", '{"ending":"rows","damaged":0,"behind":0}')):
+        lines = web.ask(f"/api/v1/processes?limit=17&format={form}")[2].splitlines()
+        checks.equal((len(lines), lines[-1]), (17 + 1 + (form == "csv"), mark), f"{form}: the first 17 of {len(whole)} processes are marked as a part")
+        lines = web.ask(f"/api/v1/processes?limit={len(whole)}&format={form}")[2].splitlines()
+        checks.that(mark not in lines, f"{form}: all {len(whole)} processes have no mark")
     got, cursor, count = [], None, 0
     while True:
         page = web.get("events", class_="Thread/Start", limit=3, cursor=cursor)
