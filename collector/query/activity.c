@@ -6,6 +6,7 @@
 #include "counter_names.h"
 #include "expand.h"
 #include "map.h"
+#include "methods.h"
 #include "places.h"
 #include "profile.h"
 #include "query.h"
@@ -52,7 +53,7 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
         {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
     [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
-        {"offset", EC_KIND_HEX, EC_OF_KEY, 1}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0},
+        {"offset", EC_KIND_HEX, EC_OF_KEY, 1}, {"method", EC_KIND_TEXT, EC_OF_TEXT, 2}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0},
         SUM("samples", 0), {"events", EC_KIND_INT, EC_OF_EVENTS, 1}}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
@@ -170,7 +171,7 @@ typedef struct plan {
 
 typedef struct row_key {
     uint64_t key[EC_ACTIVITY_KEYS];
-    const char *text[2];  /* interned, so that addresses tell them apart */
+    const char *text[3];  /* interned, so that addresses tell them apart */
     const char *image[2]; /* of the processes that it is about */
     int64_t process[2];   /* their instances: ec_places_process_key */
     int64_t bucket;       /* INT64_MIN: none */
@@ -223,6 +224,7 @@ struct ec_activity {
     size_t request_count, request_capacity, unused_count, unused_capacity;
     cpu_counters *cpus;
     ec_counter_names *names;                    /* of the counters on switches; NULL: the table is not about them */
+    ec_methods *methods;                        /* NULL: the table is not about code */
     const ec_counter_config *config;            /* whose names counter_texts are */
     const char *counter_texts[EC_COUNTERS_MAX]; /* interned; NULL: it has none */
     ea_u64_map intervals;                       /* source -> interval */
@@ -617,6 +619,15 @@ static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, uns
     return m ? module_name(a, m, unloaded) : NULL;
 }
 
+/* The .NET method that an address was in; NULL: in none that is known. */
+static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int64_t utc_ns) {
+    const ec_method *m = ec_methods_find(a->methods, pid, address, utc_ns);
+    const ea_process *p = m ? ec_places_get_process(a->places, ec_places_process(a->places, pid, utc_ns)) : NULL;
+    if (!p || (m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < p->life.begin_utc_ns))
+        return NULL; /* of a process that had this number before */
+    return keep(a, m->name, strlen(m->name));
+}
+
 static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
@@ -634,8 +645,10 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     if (name)
         memcpy(&k.text[0], name, sizeof k.text[0]);
     if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
-        uint64_t offset = 0;
-        k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
+        uint64_t offset = 0, address = ec_tape_u64_or_0(a->tape, e, 2);
+        k.text[1] = module_of(a, pid, address, e->c->pointer_size, utc_ns, &offset);
+        if (a->kind == EC_ACTIVITY_CODE_COUNTERS && !ea_stack_is_kernel(address, e->c->pointer_size))
+            k.text[2] = method_of(a, pid, address, utc_ns);
         k.key[1] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
         k.key[3] = !interval || !*interval; /* samples whose events are unknown are rows of their own */
     }
@@ -943,6 +956,8 @@ static void end_stream(ec_activity *a) {
     ec_sched_destroy(a->sched);
     ec_places_close(a->places);
     ec_counter_names_close(a->names);
+    ec_methods_close(a->methods);
+    a->methods = NULL;
     a->tape = NULL;
     a->sched = NULL;
     a->places = NULL;
@@ -1000,6 +1015,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
         rc = ec_counter_names_open(&a->names, a->archive, a->stream, err);
+    if (!rc && a->kind == EC_ACTIVITY_CODE_COUNTERS)
+        rc = ec_methods_open(&a->methods, a->archive, a->stream, NULL, NULL, err);
     /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
      * the range's end is told by what ended it */
     if (!rc)

@@ -51,7 +51,7 @@ def sampled(host):
 @functools.cache
 def counted(host):
     """Each sample of a hardware counter: (instance, pid, program, number of the counter, its name, events a sample or None, module or None,
-    offset in it, address)"""
+    offset in it, .NET method or None, address)"""
     whose, modules, told, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), {}, []
     for record in host.records:
         fields = record["fields"]
@@ -64,7 +64,8 @@ def counted(host):
             alive = [row for row in inside if (row[2] or 0) <= record["clock"] and (row[3] is None or record["clock"] < row[3])]
             row, (interval, name) = (alive or inside or [None])[0], told.get(source, (None, None))
             module = row and (row[4] if alive else f"[unloaded {row[4]}]")
-            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address, address))
+            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address,
+                          None if address >> 63 else modules.method(pid, address, record["clock"]), address))
     return found
 
 
@@ -153,14 +154,13 @@ def judge_counted(world):
         if not whole(host):
             continue
         of_module, of_code = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
-        for instance, pid, program, source, counter, interval, module, offset, _ in counted(host):
-            for sums, place in ((of_module, (module,)), (of_code, (module, offset if module else f"{offset:#x}"))):
+        for instance, pid, program, source, counter, interval, module, offset, method, _ in counted(host):
+            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method))):
                 sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
             if pid:
                 add(name, program, "samples", counter, interval and interval * len(host.streams))
         compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
-        code = {(*key[:3], f"{key[3]:#x}" if isinstance(key[3], int) else key[3], key[4]): row for key, row in of_code.items()}
-        compare(world, host, "code_counters", "", known, ["module", "offset", "source"], ["samples", "events"], code)
+        compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
         for (instance, _, tid, counter, _), (value, _) in naive_activity.counted(host.records, naive_activity.Whose(host.state)).items():
             if tid:
                 add(name, image(host, instance), "switches", counter, value * len(host.streams))
