@@ -30,7 +30,7 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
-    "collector/query/activity.c": ["test_activity"], "collector/query/stretches.c": ["test_activity"], "collector/query/links.c": ["test_activity"],
+    "collector/query/activity.c": ["test_activity"], "collector/query/stretches.c": ["test_activity"], "collector/query/links.c": PROFILE,
     "collector/query/sql_activity.c": ["test_activity"], "collector/query/counter_names.c": ["test_activity"],
     "collector/query/places.c": PROFILE, "collector/query/walks.c": PROFILE, "collector/query/profile.c": PROFILE,
     "collector/query/aggregate.c": QUERY, "collector/query/instances.c": QUERY, "collector/query/scan.c": QUERY, "collector/query/scan_values.c": QUERY,
