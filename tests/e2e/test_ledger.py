@@ -330,6 +330,12 @@ def naive_header(path):
     return int.from_bytes(fields[48:52], "little"), int.from_bytes(fields[276:280], "little")
 
 
+def naive_start(path):
+    """When the session began, in ns since 1970: StartTime of the same header, 100 ns since 1601."""
+    with open(path, "rb") as f:
+        return (int.from_bytes(f.read(72 + 32 + 272)[-8:], "little") - 116444736 * 10**9) * 100
+
+
 def shown(row):
     """A blind period as the command and the API show it, in one form."""
     return (row["kind"], row["cause"], row["batches"], None if row["events"] == "unknown" else row["events"], row["at_least"], row["counted"], row["records"],
@@ -392,6 +398,19 @@ def check_hole(env, checks, collector, batches):
     collector.stop()
     stream, = ledger(collector, "holed")["streams"]
     checks.equal((stream["missing_batches"], stream["blindness"]), (0, []), "the hole after the batch came")
+
+
+def check_headless(env, checks, collector, batches):
+    """A stream whose first batches never come is blind from its session's begin, as the trace's header has it, to the first event that is there."""
+    missing = 3
+    upload(env, collector, "headless", batches[missing:])
+    collector.stop()
+    header = naive_start(traces.paths(TRACE, env.build)[0])
+    first = min(utc_ns(json.loads(line)["time"]) for line in collector.ask("export", "--host", "headless", "--format", "jsonl", "--no-names", "--raw").splitlines())
+    stream, = ledger(collector, "headless")["streams"]
+    row, = stream["blindness"]
+    checks.equal((row["first"], row["last"], row["batches"], utc_ns(row["from"]), utc_ns(row["to"])), (1, missing, missing, header, first), "a blind period at the begin")
+    checks.that(header < first, f"it has a length: {header} to {first}")
 
 
 def check_imbalance(env, checks, collector, batches):
@@ -461,7 +480,7 @@ def check_damaged_spool(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["again", "family", "whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "family", "headless", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
@@ -471,6 +490,7 @@ def test(env, checks, _):
     batches = captured(env, TRACE, "holed")
     check_last_values(env, checks, collector, batches)
     check_family(env, checks, collector, batches)
+    check_headless(env, checks, env.new_collector("headless").start(), batches)
     check_losses(env, checks, collector)
     check_damaged_spool(env, checks, collector, batches)
     check_imbalance(env, checks, collector, batches)
