@@ -6,6 +6,7 @@ with events lost they never say more than was, and differ by no more than the lo
 """
 import collections
 import json
+import re
 import struct
 import subprocess
 
@@ -15,6 +16,7 @@ import test_profile
 import test_single_records
 import test_stacks
 import test_tracegen
+import traces
 
 number = test_dump_truth.number
 
@@ -178,6 +180,31 @@ def check_modules(checks, ask, rows, records):
            for row in ask("SELECT * FROM module_counters WHERE host = 'made'")}
     checks.equal(got, {key: (n, events[key] if key[3] else None) for key, n in want.items()}, "counter samples by module")
     checks.that(len({key[1] for key in got}) > 2, "counter samples of hardly a module")
+
+
+SAMPLE_HEADER, COUNTER_HOOK = re.compile(rb"(..\x11\xc0\x20\x00)\x2e\x0f", re.S), b"\x2f\x0f"
+
+
+def check_methods(env, checks, collector, ask):
+    """Counter samples by .NET method: a real trace of a machine that runs .NET, whose samples of the processor are made samples of a counter
+    (the payloads of the two are alike but for what is read as the counter's number)."""
+    if not checks.real("activity: counter samples in .NET methods"):
+        return
+    path = env.folder / "methods.etl"
+    path.write_bytes(SAMPLE_HEADER.sub(lambda found: found[1] + COUNTER_HOOK, traces.paths("clr-kernel-win8-x64", env.build)[0].read_bytes()))
+    env.replay([path], collector, agent="methods", spool=env.folder / "methods-spool")
+    records = test_stacks.records(env.agent, [path])
+    modules, want = test_profile.NaiveModules(records), collections.Counter()
+    for r in records:
+        if r["name"] == "PerfInfo/PmcCounterProf":
+            address, tid = int(r["fields"]["InstructionPointer"], 0), r["fields"]["ThreadId"]
+            method = None if address >> 63 or not tid else modules.method(modules.threads.get(tid), address, r["clock"])
+            want[method, f"{address:#x}" if method and modules.find(modules.threads[tid], address, r["clock"])[0] == "[JIT]" else None] += 1
+    got = collections.Counter()
+    for row in ask("SELECT method, module, offset, samples FROM code_counters WHERE host = 'methods'"):
+        got[row["method"], row["offset"] if row["method"] and row["module"] is None else None] += row["samples"]
+    checks.equal(got, want, "counter samples by .NET method, and by the address of code that the runtime made")
+    checks.that(sum(n for (method, _), n in want.items() if method) > 10, f"samples in hardly a method: {want}")
 
 
 def check_compact(env, checks, collector, ask):
@@ -476,7 +503,7 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed", "often", "unknown"))
+    env.make_certificates(("methods", "made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed", "often", "unknown"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
@@ -489,6 +516,7 @@ def test(env, checks, arguments):
     check_latencies(checks, ask, rows, records)
     check_ranges(checks, ask, rows, got)
     check_modules(checks, ask, rows, records)
+    check_methods(env, checks, collector, ask)
     check_compact(env, checks, collector, ask)
     check_problems(env, checks, collector, ask)
     check_losses(env, checks, collector, ask)

@@ -58,6 +58,33 @@ def with_ledger(batch, change):
     return out
 
 
+def with_family(batch, name, change):
+    """The batch with {counter: value} of one family in its ledger changed by a function."""
+    def changed(family):
+        parts = {n: v for n, v in uploads.fields(family)}
+        if parts[1] != name.encode():
+            return family
+        counts = dict(zip(varints(parts[2]), varints(parts[3])))
+        change(counts)
+        return uploads._bytes(1, parts[1]) + uploads._bytes(2, b"".join(map(uploads._varint, counts))) + uploads._bytes(3, b"".join(map(uploads._varint, counts.values())))
+
+    def rewritten(message, part):
+        out = b""
+        for number, value in uploads.fields(message):
+            value = part(number, value)
+            if isinstance(value, int):
+                out += uploads._number(number, value)
+            elif (number in (6, 7, 18, 19)) if message is batch else number == 4:
+                out += uploads._varint(number << 3 | 1) + value
+            else:
+                out += uploads._bytes(number, value)
+        return out
+
+    def of_ledger(value):
+        return rewritten(value, lambda number, inner: changed(inner) if number == 5 else inner)
+    return rewritten(batch, lambda number, value: of_ledger(value) if number == LEDGER_FIELD else value)
+
+
 def upload(env, collector, agent, batches, at_once=16, timeout_s=60):
     """Sends batches (any iterable of them) as that agent; every one must be acknowledged."""
     context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
@@ -303,6 +330,12 @@ def naive_header(path):
     return int.from_bytes(fields[48:52], "little"), int.from_bytes(fields[276:280], "little")
 
 
+def naive_start(path):
+    """When the session began, in ns since 1970: StartTime of the same header, 100 ns since 1601."""
+    with open(path, "rb") as f:
+        return (int.from_bytes(f.read(72 + 32 + 272)[-8:], "little") - 116444736 * 10**9) * 100
+
+
 def shown(row):
     """A blind period as the command and the API show it, in one form."""
     return (row["kind"], row["cause"], row["batches"], None if row["events"] == "unknown" else row["events"], row["at_least"], row["counted"], row["records"],
@@ -367,6 +400,19 @@ def check_hole(env, checks, collector, batches):
     checks.equal((stream["missing_batches"], stream["blindness"]), (0, []), "the hole after the batch came")
 
 
+def check_headless(env, checks, collector, batches):
+    """A stream whose first batches never come is blind from its session's begin, as the trace's header has it, to the first event that is there."""
+    missing = 3
+    upload(env, collector, "headless", batches[missing:])
+    collector.stop()
+    header = naive_start(traces.paths(TRACE, env.build)[0])
+    first = min(utc_ns(json.loads(line)["time"]) for line in collector.ask("export", "--host", "headless", "--format", "jsonl", "--no-names", "--raw").splitlines())
+    stream, = ledger(collector, "headless")["streams"]
+    row, = stream["blindness"]
+    checks.equal((row["first"], row["last"], row["batches"], utc_ns(row["from"]), utc_ns(row["to"])), (1, missing, missing, header, first), "a blind period at the begin")
+    checks.that(header < first, f"it has a length: {header} to {first}")
+
+
 def check_imbalance(env, checks, collector, batches):
     at = len(batches) // 2
 
@@ -397,6 +443,24 @@ def check_imbalance(env, checks, collector, batches):
                  "equations that fail; another collector may have what came before")
 
 
+def check_family(env, checks, collector, batches):
+    """A family whose numbers do not add up, while the session's do: named by the ledger, an alert, and in /metrics."""
+    def more_batched(counts):
+        counts[EVENTS_BATCHED] += 3
+    at = max(i for i, batch in enumerate(batches) if b"\x0a\x06thread" in batch)  # the last one that names it
+    upload(env, collector, "family", [with_family(batch, "thread", more_batched) if i == at else batch for i, batch in enumerate(batches)])
+    stream, = ledger(collector, "family", code=3)["streams"]
+    n = next(c["value"] for c in stream["counters"] if c["family"] == "thread" and c["number"] == EVENTS_DELIVERED)
+    checks.equal(([e["name"] for e in stream["equations"] if not e["holds"]], stream["unbalanced_families"]), ([], [{"family": "thread", "name": "delivered", "left": n, "right": n + 3}, {"family": "thread", "name": "batched", "left": n + 3, "right": n}]),
+                 "equations that fail, and families that do not add up")
+    checks.equal({(a["family"], a["kind"], a["right"] - a["left"]) for a in stream["alerts"]}, {("thread", "delivered", 3), ("thread", "batched", -3)}, "alerts of the family")
+    told = re.findall(r'^etwcollector_ledger_unbalanced_families\{host="family",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
+    checks.equal(told, ["1"], "unbalanced families in /metrics")
+    text = env.run([env.collector, "ledger", "--store", collector.store, "--host", "family"], check=False).stdout
+    told = re.findall(r"^  family thread: .*\n((?:    .*\n)+)", text, re.M)
+    checks.that(len(told) == 1 and told[0].count("DOES NOT HOLD") == 2, f"the ledger's words: {text[-1500:]}")
+
+
 def check_damaged_spool(env, checks, collector, batches):
     """Batches of a second run, which found its spool damaged, between those of the first: the damage is reported once, and not as a loss of events."""
     def damaged(counts):
@@ -416,7 +480,7 @@ def check_damaged_spool(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["again", "whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "family", "headless", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
@@ -425,6 +489,8 @@ def test(env, checks, _):
     check_metrics(checks, collector, total)
     batches = captured(env, TRACE, "holed")
     check_last_values(env, checks, collector, batches)
+    check_family(env, checks, collector, batches)
+    check_headless(env, checks, env.new_collector("headless").start(), batches)
     check_losses(env, checks, collector)
     check_damaged_spool(env, checks, collector, batches)
     check_imbalance(env, checks, collector, batches)

@@ -17,6 +17,12 @@ def join_of(host):
     return naive_stacks.Join(host.records)
 
 
+def ordinals(host):
+    """(stream, batch, position) -> the place of the record in its trace"""
+    return {(stream, batch.number, position): record["ordinal"] for stream, found in host.streams.items()
+            for batch, records in records_of(host, found) for position, record in enumerate(records)}
+
+
 @functools.cache
 def joined(host):
     """(event, record, addresses) of each event that has a stack or is a sample"""
@@ -51,7 +57,7 @@ def sampled(host):
 @functools.cache
 def counted(host):
     """Each sample of a hardware counter: (instance, pid, program, number of the counter, its name, events a sample or None, module or None,
-    offset in it, address)"""
+    offset in it, .NET method or None, address)"""
     whose, modules, told, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), {}, []
     for record in host.records:
         fields = record["fields"]
@@ -64,7 +70,8 @@ def counted(host):
             alive = [row for row in inside if (row[2] or 0) <= record["clock"] and (row[3] is None or record["clock"] < row[3])]
             row, (interval, name) = (alive or inside or [None])[0], told.get(source, (None, None))
             module = row and (row[4] if alive else f"[unloaded {row[4]}]")
-            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address, address))
+            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address,
+                          None if address >> 63 else modules.method(pid, address, record["clock"]), address))
     return found
 
 
@@ -100,14 +107,13 @@ def judge_missed(world):
             moment = {"units": clock.ns(raw) // 100, "clock": raw}
             instance, pid = whose.thread(tid, moment) if pid == naive_stacks.ANY else whose.process(pid, moment)
             want[ordinal, clock.ns(raw), instance, pid, "Idle" if pid == 0 else image(host, instance) or "?", tid, half, why] += 1
-        ordinals = {(stream, batch.number, position): record["ordinal"] for stream, found in host.streams.items()
-                    for batch, records in records_of(host, found) for position, record in enumerate(records)}
+        places = ordinals(host)
         for where, low, high in spans(host, True):
             got = []
             for row in world.sql(f"SELECT * FROM missed_stacks{where} WHERE host = '{name}'"):
                 key, place = known.get(row["process_key"], (None,) * 3), (row["stream"], row["batch"], row["position"])
                 pid, tid = (naive_stacks.ANY if row[number] is None else row[number] for number in ("pid", "tid"))
-                got.append((row["stream"], ordinals[place], row["time"], key[2], pid, row["image"], tid, row["half"], row["outcome"], row["halves"]))
+                got.append((row["stream"], places[place], row["time"], key[2], pid, row["image"], tid, row["half"], row["outcome"], row["halves"]))
             rows = [(stream, ordinal, utc(ns), *rest, n) for (ordinal, ns, *rest), n in want.items() if low <= ns < high for stream in host.streams]
             world.same("table missed_stacks", name, got, rows)
 
@@ -119,10 +125,16 @@ def judge_profiles(world):
             continue
         runs = len(host.streams)
         want = collections.Counter((record["name"] or "?", naive_stacks.ANY if event.tid is None else event.tid, addresses) for event, record, addresses in joined(host) if addresses)
-        got = collections.Counter()
-        for row in world.sql(f"SELECT name, tid, count, frames FROM stacks WHERE host = '{name}'"):
-            got[row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in json.loads(row["frames"]))] += row["count"]
+        got, of_hash = collections.Counter(), {}
+        for row in world.sql(f"SELECT stream, name, tid, hash, count, frames FROM stacks WHERE host = '{name}'"):
+            addresses = tuple(int(f["address"], 16) for f in json.loads(row["frames"]))
+            got[row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], addresses] += row["count"]
+            of_hash[row["stream"], row["hash"]] = addresses
         world.same("table stacks", name, got, times(want, runs))
+        places = ordinals(host)
+        got = [(row["stream"], places[row["stream"], row["batch"], row["position"]], of_hash.get((row["stream"], row["stack_hash"])))
+               for row in world.sql(f"SELECT stream, batch, position, stack_hash FROM events WHERE host = '{name}' AND stack_hash IS NOT NULL")]
+        world.same("table events", f"{name}, hashes of stacks", got, [(stream, event.ordinal, addresses) for stream in host.streams for event, _, addresses in joined(host) if addresses])
         programs, ran, _ = sampled(host)
         if not programs:
             continue
@@ -153,14 +165,13 @@ def judge_counted(world):
         if not whole(host):
             continue
         of_module, of_code = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
-        for instance, pid, program, source, counter, interval, module, offset, _ in counted(host):
-            for sums, place in ((of_module, (module,)), (of_code, (module, offset if module else f"{offset:#x}"))):
+        for instance, pid, program, source, counter, interval, module, offset, method, _ in counted(host):
+            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method))):
                 sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
             if pid:
                 add(name, program, "samples", counter, interval and interval * len(host.streams))
         compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
-        code = {(*key[:3], f"{key[3]:#x}" if isinstance(key[3], int) else key[3], key[4]): row for key, row in of_code.items()}
-        compare(world, host, "code_counters", "", known, ["module", "offset", "source"], ["samples", "events"], code)
+        compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
         for (instance, _, tid, counter, _), (value, _) in naive_activity.counted(host.records, naive_activity.Whose(host.state)).items():
             if tid:
                 add(name, image(host, instance), "switches", counter, value * len(host.streams))

@@ -6,6 +6,7 @@
 #include "counter_names.h"
 #include "expand.h"
 #include "map.h"
+#include "methods.h"
 #include "places.h"
 #include "query.h"
 #include "stack_query.h"
@@ -37,7 +38,7 @@ enum key_of_stacks { KEY_STACK_HASH = 2, KEY_STACK_DEPTH = 3 };
 enum key_of_missed { KEY_BATCH = 2, KEY_POSITION = 3 };
 enum key_of_usage { KEY_IS_MANIFEST = 1 };
 
-enum text_of_counters { TEXT_COUNTER, TEXT_MODULE }; /* the counter's or the source's name */
+enum text_of_counters { TEXT_COUNTER, TEXT_MODULE, TEXT_METHOD }; /* the counter's or the source's name */
 enum text_of_problems { TEXT_PROBLEM };
 enum text_of_interrupts { TEXT_INTERRUPT };
 enum text_of_requests { TEXT_OPERATION, TEXT_FILE };
@@ -102,7 +103,7 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
         {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER}, SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
     [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
-        {"offset", EC_KIND_HEX, EC_OF_KEY, KEY_OFFSET}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER},
+        {"offset", EC_KIND_HEX, EC_OF_KEY, KEY_OFFSET}, {"method", EC_KIND_TEXT, EC_OF_TEXT, TEXT_METHOD}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER},
         SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_CPU},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, TEXT_PROBLEM}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_SOURCE}, SUM("count", SUM_COUNT)}},
@@ -220,7 +221,7 @@ typedef struct plan {
 
 typedef struct row_key {
     uint64_t key[EC_ACTIVITY_KEYS];
-    const char *text[2];  /* interned, so that addresses tell them apart */
+    const char *text[3];  /* interned, so that addresses tell them apart */
     const char *image[2]; /* of the processes that it is about */
     int64_t process[2];   /* their instances: ec_places_process_key */
     int64_t bucket;       /* INT64_MIN: none */
@@ -273,6 +274,7 @@ struct ec_activity {
     size_t request_count, request_capacity, unused_count, unused_capacity;
     cpu_counters *cpus;
     ec_counter_names *names;                    /* of the counters on switches; NULL: the table is not about them */
+    ec_methods *methods;                        /* NULL: the table is not about code */
     const ec_counter_config *config;            /* whose names counter_texts are */
     const char *counter_texts[EC_COUNTERS_MAX]; /* interned; NULL: it has none */
     ea_u64_map intervals;                       /* source -> interval */
@@ -669,6 +671,15 @@ static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, uns
     return m ? module_name(a, m, unloaded) : NULL;
 }
 
+/* The .NET method that an address was in; NULL: in none that is known. */
+static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int64_t utc_ns) {
+    const ec_method *m = ec_methods_find(a->methods, pid, address, utc_ns);
+    const ea_process *p = m ? ec_places_get_process(a->places, ec_places_process(a->places, pid, utc_ns)) : NULL;
+    if (!p || (m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < p->life.begin_utc_ns))
+        return NULL; /* of a process that had this number before */
+    return keep(a, m->name, strlen(m->name));
+}
+
 static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
@@ -687,8 +698,10 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     if (name)
         memcpy(&k.text[TEXT_COUNTER], name, sizeof k.text[TEXT_COUNTER]);
     if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
-        uint64_t offset = 0;
-        k.text[TEXT_MODULE] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
+        uint64_t offset = 0, address = ec_tape_u64_or_0(a->tape, e, 2);
+        k.text[TEXT_MODULE] = module_of(a, pid, address, e->c->pointer_size, utc_ns, &offset);
+        if (a->kind == EC_ACTIVITY_CODE_COUNTERS && !ea_stack_is_kernel(address, e->c->pointer_size))
+            k.text[TEXT_METHOD] = method_of(a, pid, address, utc_ns);
         k.key[KEY_OFFSET] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
         k.key[KEY_HAS_NO_INTERVAL] =
             !interval || !*interval; /* samples whose events are unknown are rows of their own */
@@ -996,6 +1009,8 @@ static void end_stream(ec_activity *a) {
     ec_sched_destroy(a->sched);
     ec_places_close(a->places);
     ec_counter_names_close(a->names);
+    ec_methods_close(a->methods);
+    a->methods = NULL;
     a->tape = NULL;
     a->sched = NULL;
     a->places = NULL;
@@ -1059,6 +1074,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
         rc = ec_counter_names_open(&a->names, a->archive, a->stream, err);
+    if (!rc && a->kind == EC_ACTIVITY_CODE_COUNTERS)
+        rc = ec_methods_open(&a->methods, a->archive, a->stream, NULL, NULL, err);
     /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
      * the range's end is told by what ended it */
     if (!rc)
@@ -1210,7 +1227,7 @@ uint64_t ec_activity_number(const ec_activity *a, size_t at) {
     const int64_t range[] = {a->from_utc_ns, a->to_utc_ns};
     uint64_t hash = ea_hash64(k->stream->id, sizeof k->stream->id, ea_hash64(range, sizeof range, 0));
     hash = ea_hash64(k->key, sizeof k->key, hash);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof k->text / sizeof *k->text; i++)
         hash = k->text[i] ? ea_hash64(k->text[i], strlen(k->text[i]) + 1, hash) : ~hash;
     hash = ea_hash64(k->process, sizeof k->process, ea_hash64(&k->bucket, sizeof k->bucket, hash));
     for (size_t i = 0; i < 2; i++)
