@@ -172,7 +172,7 @@ def limits_page(agent_options, collector_options):
         counted = []
         for counter in filter(None, row["counter"].split(", ")):
             word = counter.split(" ")[0]
-            if word not in known and " (" not in counter and not word.startswith("etwcollector_") and word not in ("late", "unfinished", "behind"):
+            if word not in known and " (" not in counter and not word.startswith(("etwcollector_", "etwagent_")) and word not in ("late", "unfinished", "behind"):
                 wrong.append(f"{LIMITS.name}: {row['limit']}: there is no counter {counter}")
             counted.append(f"`{word}`{counter[len(word):]}")
         tests = row["test"] if row["test"].startswith("none") else ", ".join(f"`{one}`" for one in row["test"].split(", "))

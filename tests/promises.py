@@ -15,7 +15,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 PROMISES, WINDOWS = "docs/verification/promises.md", "docs/verification/windows.md"
 DOCUMENTS = ("docs/security/threat-model.md", "docs/verification/hardening.md", "docs/reference/limits.md", PROMISES, WINDOWS)
 STRICT = ("docs/security/threat-model.md", "docs/verification/hardening.md", PROMISES)  # each row of a table with a column "test" names one
-PROSE = ("SECURITY.md",)  # each test that its text names has to exist
+PROSE = ("SECURITY.md", "docs/security/README.md", "docs/reference/eviction.md", "docs/reference/sizing.md")  # each test that its text names has to exist
 FINDINGS = ("docs/verification/hardening.md", {f"S{number}" for number in range(1, 36)})  # each has a row
 NAME = re.compile(r"`((?:unit|fuzz|golden)\.[\w*]+|(?:[\w./-]*/)?(?:test_\w+|imports)\.(?:py|c)|tests/[\w/.-]+)`")
 
