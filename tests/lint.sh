@@ -57,6 +57,7 @@ check "promises name tests that exist" python3 tests/promises.py
 check "every answer has a judge" python3 tests/judges/complete.py
 check "documents: links, README's size, widths of tables" python3 tests/lint_docs.py
 check "words (docs/style.md)" python3 tests/lint_words.py
+check "a planted answer without a judge is found" python3 tests/judges/planted_answers.py
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy

@@ -21,7 +21,10 @@ def objects(archive):
     printed = subprocess.run(["nm", "-g", str(archive)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout
     for line in printed.splitlines():
         if line.endswith(":"):
-            current = found.setdefault(line[:-1], (set(), set()))
+            name = line[:-1]
+            while name in found:  # two folders of one library may have a file of the same name
+                name += "'"
+            current = found[name] = (set(), set())
         elif line.strip():
             kind, name = line.split()[-2:]
             current[kind in "Uw"].add(name)

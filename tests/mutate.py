@@ -30,12 +30,12 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
-    "collector/query/activity.c": ["test_activity"], "collector/query/stretches.c": ["test_activity"], "collector/query/links.c": ["test_activity"],
-    "collector/query/sql_activity.c": ["test_activity"], "collector/query/counter_names.c": ["test_activity"],
-    "collector/query/places.c": PROFILE, "collector/query/walks.c": PROFILE, "collector/query/profile.c": PROFILE,
-    "collector/query/aggregate.c": QUERY, "collector/query/instances.c": QUERY, "collector/query/scan.c": QUERY, "collector/query/scan_values.c": QUERY,
-    "collector/query/sql_aggregate.c": QUERY, "collector/query/sql_events.c": QUERY, "collector/query/sql_functions.c": QUERY,
-    "collector/query/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
+    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/stretches.c": ["test_activity"], "collector/query/analysis/links.c": ["test_activity"],
+    "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
+    "collector/query/analysis/places.c": PROFILE, "collector/query/analysis/walks.c": PROFILE, "collector/query/analysis/profile.c": PROFILE,
+    "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": QUERY, "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
+    "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
+    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
 }
 UNITS = ["sql", "aggregate", "history", "ledger", "naming", "watch"]
 MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one

@@ -2,8 +2,8 @@
  * Before it: main.c. After it: collector/query. Thread: the main one. */
 #include "clock.h"
 #include "commands.h"
-#include "profile.h"
 #include "profile_names.h"
+#include "profile_write.h"
 #include "question.h"
 #include "symbol_options.h"
 

@@ -1,5 +1,5 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
- * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
+ * Before it: main.c. After it: collector/query/sql (ask.h). Thread: the main one. */
 #include "array.h"
 #include "ask.h"
 #include "cell.h"

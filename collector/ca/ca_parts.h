@@ -1,6 +1,6 @@
 /* What the files of collector/ca share: an open CA and how its certificates are made.
- * Before it: ca.h. After it: ca.c, ca_init.c, ca_key.c, certificate.c, enrolment.c. Thread: one CA belongs to one at a
- * time. */
+ * Before it: ca.h. After it: ca.c, ca_init.c, ca_key.c, ca_names.c, certificate.c, enrolment.c. Thread: one CA belongs to
+ * one at a time. */
 #ifndef EC_CA_CA_PARTS_H
 #define EC_CA_CA_PARTS_H
 
@@ -22,8 +22,11 @@ struct ec_ca {
     ec_issuance *log;       /* NULL: it is read by the next operation */
 };
 
+/* ---- ca_names.c ---- */
 /* DIR/NAMEENDING, malloc'd; NULL without memory. */
 char *ec_ca_path(const char *dir, const char *name, const char *ending);
+
+/* ---- ca.c ---- */
 EA_MUST_CHECK int ec_ca_lock_folder(const char *dir, ea_file **ret, ea_err *err);
 
 /* Takes the folder's lock and reads what others have written to the log. EA_EBUSY. */

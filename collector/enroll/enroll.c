@@ -237,7 +237,9 @@ static void renew(ec_enroll *e, struct evhttp_request *http, const request *r, o
             ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
         if (o->got.renewed_twice)
             note_renewed_twice(e, o);
-        else if (!h.is_brief && (rc || o->got.is_known)) /* no certificate more */
+        /* No certificate more: otherwise whoever has a copy of an older one, and asks again and again, would keep the
+         * owner from the renewals of the name. */
+        if (!h.is_brief && (rc || o->got.is_known))
             ec_quota_refund(e->options.quota, EC_QUOTA_renewals, h.name, 1, ea_monotonic_ns());
     }
     OPENSSL_free(h.der);

@@ -26,12 +26,6 @@ static int note_described(ec_store *s, const uint8_t *hash, ea_err *err) {
     return 0;
 }
 
-int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret, ea_err *err) {
-    return ec_db_number(s,
-                        ec_db_bind(s, EC_ST_FIND_STREAM, "tb", agent, (const void *)stream, (size_t)EA_STREAM_ID_BYTES),
-                        "look a stream up", ret, err);
-}
-
 typedef struct {
     ec_store *s;
     const char *agent;
@@ -553,13 +547,6 @@ void ec_store_abandon_group(ec_store *s) {
 
 /* ---- recovery ---- */
 
-static int last_segment(uint64_t number, void *arg) {
-    uint64_t *last = arg;
-    if (number > *last)
-        *last = number;
-    return 0;
-}
-
 /* One record found behind the indexed position. */
 static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     int64_t stream_id = 0;
@@ -634,7 +621,7 @@ int ec_store_recover(ec_store *s, ea_err *err) {
         offset = (uint64_t)sqlite3_column_int64(st, 1);
         ec_db_done(st);
     }
-    rc = ec_segment_each(s->segments, last_segment, &last, err);
+    rc = ec_store_last_segment(s, &last, err);
     if (rc)
         return rc;
     if (at == 0)
@@ -703,33 +690,6 @@ int ec_store_recover(ec_store *s, ea_err *err) {
 
 /* ---- writing ---- */
 
-/* Goes on in a new segment; only between groups, so that one sync makes a group durable. */
-static int roll(ec_store *s, ea_err *err) {
-    ec_segment next;
-    uint64_t last = s->segment.number;
-    int rc = ec_segment_each(s->segments, last_segment, &last, err);
-    if (!rc)
-        rc = ec_segment_create(&next, s->segments, last + 1, err);
-    if (rc)
-        return rc;
-    ec_segment_close(&s->segment);
-    s->segment = next;
-    s->durable_end = next.end;
-    return 0;
-}
-
-int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err) {
-    int rc = 0;
-    if (s->in_group || !s->writable)
-        return ea_fail(err, EA_EINVAL, "begin a segment of %s: a group is open", s->dir);
-    if (!s->segment.file ||
-        (s->segment.end > EC_SEGMENT_HEADER_BYTES && (begin_new || s->segment.end >= s->segment_bytes)))
-        rc = roll(s, err);
-    if (!rc && ret_number)
-        *ret_number = s->segment.number;
-    return rc;
-}
-
 const ec_store_notes *ec_store_last_notes(const ec_store *s) {
     return &s->notes;
 }
@@ -765,7 +725,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     if (!s->in_group && (rc = ec_ages_look(s, err)) != 0)
         return rc;
     if (!s->in_group && (!s->segment.file || s->segment.end >= s->segment_bytes)) {
-        rc = roll(s, err);
+        rc = ec_store_roll(s, err);
         if (rc)
             return rc;
     }

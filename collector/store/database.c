@@ -96,6 +96,11 @@ sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which) {
     return s->statements[which];
 }
 
+void ec_db_copy_text(char *out, size_t out_bytes, sqlite3_stmt *st, int column) {
+    const unsigned char *text = sqlite3_column_text(st, column);
+    snprintf(out, out_bytes, "%s", text ? (const char *)text : "");
+}
+
 sqlite3_stmt *ec_db_bind(ec_store *s, enum ec_statement which, const char *types, ...) {
     sqlite3_stmt *st = ec_db_statement(s, which);
     if (!st)

@@ -1,5 +1,5 @@
-/* What batches name by hash, looked up among what streams defined. Before it: append.c and store.c, which give batches
- * that stand for themselves further. See store_parts.h. */
+/* What batches name by hash, looked up among what streams defined. Before it: append.c and store_read.c, which give
+ * batches that stand for themselves further. See store_parts.h. */
 #include "array.h"
 #include "store_parts.h"
 

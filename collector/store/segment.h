@@ -1,5 +1,5 @@
 /* Segment files: batches as they arrived, one record behind the other, append-only.
- * Before it: append.c writes, store.c and backup.c read. After it: the file system. Thread: its store's.
+ * Before it: append.c writes, store_read.c and backup.c read. After it: the file system. Thread: its store's.
  *
  * File DIR/segments/%016x.seg, all numbers little-endian:
  *   header, 40 bytes: magic u64, header bytes u32, zero u32, number u64, seed u64, hash u64 of the 32 bytes before it

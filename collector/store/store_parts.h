@@ -180,6 +180,8 @@ sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which);
 sqlite3_stmt *ec_db_bind(ec_store *s, enum ec_statement which, const char *types, ...);
 /* Ends a statement; keeps its place for the next use. */
 void ec_db_done(sqlite3_stmt *st);
+/* A column's text, cut to what has room; "" for NULL. */
+void ec_db_copy_text(char *out, size_t out_bytes, sqlite3_stmt *st, int column);
 /* Runs a bound statement that gives no rows (NULL: binding failed). */
 EA_MUST_CHECK int ec_db_run(ec_store *s, sqlite3_stmt *st, const char *what, ea_err *err);
 /* Steps to a row: 1; 0 at the end (the statement is done then), or an error (likewise). */
@@ -207,9 +209,6 @@ void ec_store_empty_cache(ec_store *s);
 
 /* ---- append.c ---- */
 
-/* A stream's row: 1 and *ret, 0 when it is not known, or an error. */
-EA_MUST_CHECK int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret,
-                                       ea_err *err);
 /* Begins the group's transaction, unless it is open. */
 EA_MUST_CHECK int ec_store_begin_group(ec_store *s, ea_err *err);
 /* Takes a group back: nothing of it was acknowledged. */
@@ -217,6 +216,23 @@ void ec_store_abandon_group(ec_store *s);
 /* Indexes what stands in segments behind the indexed position, cuts off what is torn, and opens the segment that grows.
  */
 EA_MUST_CHECK int ec_store_recover(ec_store *s, ea_err *err);
+
+/* ---- store_read.c ---- */
+
+/* A stream's row: 1 and *ret, 0 when it is not known, or an error. */
+EA_MUST_CHECK int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret,
+                                       ea_err *err);
+
+/* ---- segments.c ---- */
+
+/* *ret becomes the number of the last segment that is there, when there is a greater one. */
+EA_MUST_CHECK int ec_store_last_segment(ec_store *s, uint64_t *ret, ea_err *err);
+/* Goes on in a new segment; only between groups, so that one sync makes a group durable. */
+EA_MUST_CHECK int ec_store_roll(ec_store *s, ea_err *err);
+/* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
+ * open one's. */
+EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
+
 /* ---- ages.c ---- */
 
 /* Notes by what the wall clock was set since the last look. Between groups. */
@@ -224,9 +240,5 @@ EA_MUST_CHECK int ec_ages_look(ec_store *s, ea_err *err);
 /* What the wall clock would say now, had nobody set it since that segment was filled: what its batches' times of
  * arrival are compared with. allowed_ns: what a pause between two processes may count at the most. */
 EA_MUST_CHECK int ec_ages_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err);
-
-/* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
- * open one's. */
-EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
 
 #endif

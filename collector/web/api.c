@@ -1,4 +1,6 @@
 /* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
+#include "api.h"
+
 #include "assets.h"
 #include "body.h"
 #include "events.h"
@@ -7,6 +9,7 @@
 #include "metrics.h"
 #include "questions.h"
 #include "rows.h"
+#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,3 +144,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/hosts/{host}/ledger", EC_LANE_QUESTION, ec_list, NULL},
     {0},
 };
+
+int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
+    return ec_server_start(ret, options, EC_ROUTES, err);
+}

@@ -1,4 +1,4 @@
-/* One request while it is answered, and the table of what can be requested.
+/* One request while it is answered, and what a route is.
  * Before it: server.c, which makes calls out of HTTP. After it: the handlers in api*.c. Thread: the handler's, but for
  * `canceled`, which any may set. */
 #ifndef EC_WEB_CALL_H
@@ -46,7 +46,7 @@ typedef struct ec_call {
     const char *encoding;
     char disposition[96]; /* Content-Disposition; "": none */
     ea_text out;
-    struct ec_sender *sender; /* server.c's */
+    struct ec_sender *sender; /* server_parts.h */
 } ec_call;
 
 /* Answers a call. An error becomes a problem document (RFC 9457) with its message: EA_EUSAGE 400, EA_ENOTFOUND 404,
@@ -64,9 +64,6 @@ struct ec_route {
     const char *params; /* names of the parameters of the query string that it reads, with spaces between; "": none;
                          * NULL: the handler checks them, or they are the browser's */
 };
-
-/* The routes, ending with a NULL path (api.c). */
-extern const ec_route EC_ROUTES[];
 
 /* The value of a parameter of the query string; NULL when it is not there. */
 const char *ec_call_param(const ec_call *c, const char *name);

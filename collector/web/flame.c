@@ -1,8 +1,8 @@
 /* Profiles. See flame.h. */
 #include "flame.h"
 
-#include "profile.h"
 #include "profile_worker.h"
+#include "profile_write.h"
 #include "questions.h"
 
 #include <string.h>

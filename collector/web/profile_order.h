@@ -4,7 +4,7 @@
 #define EC_WEB_PROFILE_ORDER_H
 
 #include "message.h"
-#include "profile.h"
+#include "profile_write.h"
 
 enum { EC_PROFILE_LIST_MAX = 4096 }; /* hosts, labels, processes */
 

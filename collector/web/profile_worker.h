@@ -8,7 +8,7 @@
 #define EC_WEB_PROFILE_WORKER_H
 
 #include "broker.h"
-#include "profile.h"
+#include "profile_write.h"
 #include "symbols.h"
 
 #include <stdatomic.h>

@@ -8,10 +8,9 @@
  * What a browser is kept from: pages of other sites (the Host header must be an address or a name of ours, against DNS
  * rebinding; no CORS; a POST must be JSON of our own origin), and scripts in what is shown (Content-Security-Policy).
  */
-#include "call.h"
-#include "http.h"
-#include "listen.h"
-#include "platform.h"
+#include "server.h"
+
+#include "server_parts.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
@@ -31,185 +30,15 @@ enum {
     BODY_MAX = 2 << 20,
     PARAMS_MAX = 64,
     QUESTION_THREADS = 4,
-    LISTEN_THREADS = 16,
-    QUEUE_MAX = 256,      /* calls that wait in a lane */
-    QUEUE_OF_ONE = 64,    /* of them of one caller */
-    LISTEN_OF_ONE = 4,    /* threads of the lane of those who listen that one caller has at a time */
-    UNSENT_MAX = 1 << 20, /* bytes of one answer that the other side has not taken */
+    QUEUE_MAX = 256,   /* calls that wait in a ec_web_lane */
+    QUEUE_OF_ONE = 64, /* of them of one ec_caller */
+    LISTEN_OF_ONE = 4, /* threads of the lane of those who listen that one caller has at a time */
     DEFAULT_LIMIT_S = 30,
     DEFAULT_OF_ONE = 2, /* questions of one caller that are answered at a time */
     DEFAULT_UNREAD_S = 10,
-    TAKEN_A_S = 16 << 10, /* bytes of an answer that its reader has to take in a second */
     DEFAULT_MEMORY_MIB = 512,
     RETRY_AFTER_S = 1,
 };
-
-static const int64_t HISTORY_WAIT_NS = INT64_C(1000000000); /* of a question that reads the history */
-static const int64_t CHECK_NS = INT64_C(1000000000);        /* of an open answer's token */
-
-/* What server.c knows of a call. */
-typedef struct ec_sender {
-    ec_call call;
-    ec_web *web;
-    struct ec_sender *next;                 /* in its caller's queue */
-    struct caller *caller;                  /* under the mutex; NULL: not queued */
-    struct ec_sender *all_next, **all_link; /* of all calls: the loop's */
-    struct evhttp_request *http;            /* the loop's */
-    struct evhttp_connection *connection;   /* the loop's; NULL when it is gone */
-    ec_token token;                         /* what call.token points to */
-    char address[EC_HOST_BYTES];
-    char *input;                       /* the body's copy */
-    char *query;                       /* of the URL, as it was sent; NULL: none */
-    int is_audited;                    /* the loop's */
-    int has_begun;                     /* the loop has sent the head of an answer in pieces */
-    int was_flushed;                   /* the answering thread's: there are pieces already */
-    int is_broken;                     /* the loop has cut the connection: the answer stays incomplete */
-    int64_t checked_ns;                /* the answering thread's: when the token was looked at last */
-    size_t queued_bytes, output_bytes; /* in pieces; in the connection's buffer. Under the mutex */
-    uint64_t taken_bytes;              /* that left the connection's buffer; under the mutex */
-} sender;
-
-typedef struct piece {
-    struct piece *next;
-    sender *from;
-    ea_text text;
-    int is_last, is_whole; /* whole: the answer's only one */
-    int is_broken;         /* the last one of an answer that stays incomplete */
-} piece;
-
-/* One token, or without tokens one address: its calls of a lane. */
-typedef struct caller {
-    struct caller *next; /* of the lane's ring */
-    char key[EC_HOST_BYTES];
-    sender *first, **last; /* that wait */
-    size_t waiting, running;
-} caller;
-
-typedef struct lane {
-    caller *ring;           /* the caller that was served last: the next one's turn is first. NULL: no caller */
-    size_t waiting, of_one; /* of_one: calls of one caller that are answered at a time */
-    ea_thread *threads[LISTEN_THREADS];
-    size_t thread_count;
-    ec_web *web;
-} lane;
-
-struct ec_web {
-    ec_web_options options;
-    char *listen, *store;
-    char host[EC_HOST_BYTES];
-    uint16_t port;
-    ec_http http;
-    sender *calls; /* the loop's */
-    ea_thread *loop;
-
-    ea_mutex *mutex; /* guards all that follows, and what is in lanes */
-    ea_cond *changed;
-    lane lanes[EC_LANE_COUNT];
-    piece *pieces, **pieces_last;
-    int quit;
-};
-
-/* ---- from the answering thread to the loop ---- */
-
-/* Takes the text of the call. */
-static int leave(sender *s, int is_last, int is_whole, int is_broken) {
-    ec_web *w = s->web;
-    piece *p = calloc(1, sizeof *p);
-    if (!p)
-        return EA_ENOMEM;
-    *p = (piece){.from = s, .text = s->call.out, .is_last = is_last, .is_whole = is_whole, .is_broken = is_broken};
-    ea_text_init(&s->call.out);
-    ea_mutex_lock(w->mutex);
-    s->queued_bytes += p->text.len_bytes;
-    *w->pieces_last = p;
-    w->pieces_last = &p->next;
-    ea_mutex_unlock(w->mutex);
-    ec_wake_now(&w->http.wake);
-    return 0;
-}
-
-/* Once a second: EA_EREFUSED when the call's token was revoked meanwhile. */
-static int check_token(sender *s, ea_err *err) {
-    int64_t now = ea_monotonic_ns();
-    if (!s->call.token || now - s->checked_ns < CHECK_NS)
-        return 0;
-    s->checked_ns = now;
-    return ec_access_check(s->web->options.access, s->call.token, err);
-}
-
-/* Waits while the reader has not taken what was sent. EA_ETIMEOUT when it takes too little for too long. */
-static int wait_for_reader(sender *s, ea_err *err) {
-    ec_web *w = s->web;
-    int64_t begin = ea_monotonic_ns(), unread_ns = w->options.unread_ns;
-    uint64_t least = (uint64_t)((double)unread_ns / 1e9 * TAKEN_A_S);
-    int is_late = 0, rc = 0;
-    ea_mutex_lock(w->mutex);
-    uint64_t taken = s->taken_bytes;
-    while (!rc && !is_late && s->queued_bytes + s->output_bytes > UNSENT_MAX && !s->call.canceled) {
-        (void)ea_cond_wait_for(w->changed, w->mutex, CHECK_NS);
-        if (ea_monotonic_ns() - begin >= unread_ns) {
-            is_late = s->taken_bytes - taken < least;
-            begin = ea_monotonic_ns();
-            taken = s->taken_bytes;
-        }
-        ea_mutex_unlock(w->mutex);
-        rc = check_token(s, err);
-        ea_mutex_lock(w->mutex);
-    }
-    ea_mutex_unlock(w->mutex);
-    if (is_late)
-        ea_count(w->options.counters, EA_COUNT_web_unread, 1);
-    return rc                 ? rc
-           : is_late          ? ea_fail(err, EA_ETIMEOUT, "the answer was not read")
-           : s->call.canceled ? ea_fail(err, EA_ECANCELED, "answer")
-                              : 0;
-}
-
-int ec_call_flush(ec_call *c, ea_err *err) {
-    sender *s = c->sender;
-    if (c->out.failed)
-        return ea_fail(err, EA_ENOMEM, "answer");
-    int rc = check_token(s, err);
-    if (rc)
-        return rc;
-    if (c->out.len_bytes && leave(s, 0, 0, 0))
-        return ea_fail(err, EA_ENOMEM, "answer");
-    s->was_flushed = 1;
-    return wait_for_reader(s, err);
-}
-
-int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
-    sender *s = c->sender;
-    int64_t end = ea_monotonic_ns() + ns;
-    ea_mutex_lock(s->web->mutex);
-    for (int64_t left = ns; left > 0 && !c->canceled; left = end - ea_monotonic_ns())
-        (void)ea_cond_wait_for(s->web->changed, s->web->mutex, left);
-    ea_mutex_unlock(s->web->mutex);
-    return c->canceled ? ea_fail(err, EA_ECANCELED, "wait") : check_token(s, err);
-}
-
-const char *ec_call_param(const ec_call *c, const char *name) {
-    for (size_t i = 0; i < c->param_count; i++)
-        if (strcmp(c->params[i].name, name) == 0)
-            return c->params[i].value;
-    return NULL;
-}
-
-static int is_word_of(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = list; n && (at = strstr(at, word)); at += n)
-        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' ') && !strchr(word, ' '))
-            return 1;
-    return 0;
-}
-
-int ec_call_check_params(const ec_call *c, const char *known, ea_err *err) {
-    for (size_t i = 0; i < c->param_count; i++)
-        if (!is_word_of(known, c->params[i].name))
-            return ea_fail(err, EA_EUSAGE, "there is no parameter '%.60s' here; expected %s%s", c->params[i].name,
-                           *known ? "one of: " : "none", known);
-    return 0;
-}
 
 /* Puts a problem document in place of the answer. */
 static void put_problem(ec_call *c, int status, const char *title, const char *detail) {
@@ -252,7 +81,7 @@ static void fail_call(ec_call *c, int rc, const ea_err *err) {
     }
 }
 
-static void answer(sender *s) {
+static void answer(ec_sender *s) {
     ec_call *c = &s->call;
     ea_err err = {0};
     int rc = c->canceled ? ea_fail(&err, EA_ECANCELED, "answer") : 0;
@@ -267,15 +96,15 @@ static void answer(sender *s) {
         fail_call(c, rc, &err);
     else if (rc)
         ea_text_clear(&c->out); /* an answer that has begun can only break off */
-    while (leave(s, 1, is_whole, rc && !is_whole))
+    while (ec_call_leave(s, 1, is_whole, rc && !is_whole))
         ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: somebody gives some back */
 }
 
 /* ---- lanes: callers take turns. All under the mutex ---- */
 
 /* The caller of that key, made when there is none; NULL without memory. */
-static caller *caller_of(lane *l, const char *key) {
-    caller *at = l->ring;
+static ec_caller *caller_of(ec_web_lane *l, const char *key) {
+    ec_caller *at = l->ring;
     if (at) {
         do {
             if (strcmp(at->key, key) == 0)
@@ -283,7 +112,7 @@ static caller *caller_of(lane *l, const char *key) {
             at = at->next;
         } while (at != l->ring);
     }
-    caller *made = calloc(1, sizeof *made);
+    ec_caller *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
     snprintf(made->key, sizeof made->key, "%s", key);
@@ -296,10 +125,10 @@ static caller *caller_of(lane *l, const char *key) {
 }
 
 /* Frees a caller without calls. */
-static void drop_idle(lane *l, caller *gone) {
+static void drop_idle(ec_web_lane *l, ec_caller *gone) {
     if (gone->running || gone->waiting)
         return;
-    caller *before = gone;
+    ec_caller *before = gone;
     while (before->next != gone)
         before = before->next;
     before->next = gone->next;
@@ -309,8 +138,8 @@ static void drop_idle(lane *l, caller *gone) {
 }
 
 /* The next call: of the caller that has the fewest answered now, in turns among equal ones. NULL: none may begin. */
-static sender *take(lane *l) {
-    caller *at = l->ring, *next = NULL;
+static ec_sender *take(ec_web_lane *l) {
+    ec_caller *at = l->ring, *next = NULL;
     if (at) {
         do {
             at = at->next;
@@ -320,7 +149,7 @@ static sender *take(lane *l) {
     }
     if (!next)
         return NULL;
-    sender *s = next->first;
+    ec_sender *s = next->first;
     next->first = s->next;
     if (!next->first)
         next->last = &next->first;
@@ -332,17 +161,17 @@ static sender *take(lane *l) {
 }
 
 static void answer_lane(void *arg) {
-    lane *l = arg;
+    ec_web_lane *l = arg;
     ec_web *w = l->web;
     for (;;) {
         ea_mutex_lock(w->mutex);
-        sender *s;
+        ec_sender *s;
         while (!(s = take(l)) && !w->quit)
             ea_cond_wait(w->changed, w->mutex);
         ea_mutex_unlock(w->mutex);
         if (!s)
             return;
-        caller *of = s->caller;
+        ec_caller *of = s->caller;
         answer(s); /* the loop frees it */
         ea_mutex_lock(w->mutex);
         of->running--;
@@ -419,7 +248,7 @@ static void add_headers(const ec_web *w, struct evhttp_request *http, const ec_c
     }
 }
 
-static void free_sender(sender *s) {
+static void free_sender(ec_sender *s) {
     if (s->all_link) {
         *s->all_link = s->all_next;
         if (s->all_next)
@@ -443,7 +272,7 @@ static void free_sender(sender *s) {
 
 /* Bytes left a connection's output buffer. */
 static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info, void *arg) {
-    sender *s = arg;
+    ec_sender *s = arg;
     if (!info->n_deleted)
         return;
     ea_mutex_lock(s->web->mutex);
@@ -454,7 +283,7 @@ static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info
 }
 
 /* The connection may be used for the next request. */
-static void let_go(sender *s) {
+static void let_go(ec_sender *s) {
     if (!s->connection)
         return;
     struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
@@ -492,7 +321,7 @@ static void audit_refused(const ec_web *w, const char *address, const ec_token *
 }
 
 /* Once a call, when its answer begins, also when nobody waits for it any more. */
-static void audit_call(sender *s) {
+static void audit_call(ec_sender *s) {
     const ec_call *c = &s->call;
     if (s->web->options.audit && !s->is_audited)
         ec_audit_add(s->web->options.audit, &(ec_audited){.address = s->address,
@@ -505,35 +334,6 @@ static void audit_call(sender *s) {
     s->is_audited = 1;
 }
 
-int ec_call_may_see(const ec_call *c, const char *host, ea_err *err) {
-    if (c->token && !ec_token_sees(c->token, host))
-        return ea_fail(err, EA_EREFUSED, "this token reads hosts %s", c->token->hosts);
-    return 0;
-}
-
-const char *ec_call_shown(const ec_call *c) {
-    return c->token && *c->token->hosts ? c->token->hosts : NULL;
-}
-
-int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret, ea_err *err) {
-    ec_question q = *question;
-    int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
-    q.shown = ec_call_shown(c);
-    q.broker = c->options->broker;
-    q.wait_ns = HISTORY_WAIT_NS;
-    q.limit_temp_bytes = c->options->limit_temp_bytes;
-    if (rc)
-        return rc;
-    ret->processor_ns = 0;
-    rc = ec_ask(&q, listener, &c->canceled, ret, err);
-    ec_call_charge(c, ret->processor_ns);
-    return rc;
-}
-
-void ec_call_charge(const ec_call *c, int64_t processor_ns) {
-    ec_quota_charge(c->options->quota, EC_QUOTA_answers, c->caller, (uint64_t)processor_ns, ea_monotonic_ns());
-}
-
 /* 0; 403 when the token is not good for this. */
 static int is_forbidden(const ec_call *c) {
     enum ec_scope needed = strcmp(c->route->path, "/metrics") == 0         ? EC_SCOPE_METRICS
@@ -543,8 +343,8 @@ static int is_forbidden(const ec_call *c) {
     return c->token && (c->token->scope < needed || (needed == EC_SCOPE_METRICS && *c->token->hosts)) ? 403 : 0;
 }
 
-static void send_piece(piece *p) {
-    sender *s = p->from;
+static void send_piece(ec_piece *p) {
+    ec_sender *s = p->from;
     ec_web *w = s->web;
     size_t n = p->text.len_bytes;
     audit_call(s);
@@ -596,20 +396,20 @@ static void send_piece(piece *p) {
 static void on_wake(void *arg) {
     ec_web *w = arg;
     ea_mutex_lock(w->mutex);
-    piece *list = w->pieces;
+    ec_piece *list = w->pieces;
     int quit = w->quit;
     w->pieces = NULL;
     w->pieces_last = &w->pieces;
     ea_mutex_unlock(w->mutex);
     while (list) {
-        piece *p = list;
+        ec_piece *p = list;
         list = p->next;
         send_piece(p);
         ea_text_deinit(&p->text);
         free(p);
     }
     if (quit) {
-        for (sender *s = w->calls; s; s = s->all_next)
+        for (ec_sender *s = w->calls; s; s = s->all_next)
             atomic_store(&s->call.canceled, 1);
         ea_mutex_lock(w->mutex);
         ea_cond_broadcast(w->changed);
@@ -719,9 +519,9 @@ static int matches(const ec_route *r, const char *path, ec_call *c) {
 }
 
 /* 0; 404, 405. */
-static int find_route(ec_call *c, const char *path, enum ec_method method) {
+static int find_route(const ec_route *routes, ec_call *c, const char *path, enum ec_method method) {
     int status = 404;
-    for (const ec_route *r = EC_ROUTES; r->path; r++) {
+    for (const ec_route *r = routes; r->path; r++) {
         if (!matches(r, path, c))
             continue;
         if (r->method == method) {
@@ -765,7 +565,7 @@ static int read_params(ec_call *c, const char *query) {
 }
 
 static void on_close(struct evhttp_connection *connection, void *arg) {
-    sender *s = arg;
+    ec_sender *s = arg;
     if (s->has_begun)
         (void)evbuffer_remove_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(connection)), on_sent, s);
     s->connection = NULL;
@@ -788,7 +588,7 @@ static void on_pipelined(struct bufferevent *bev, void *arg) {
 }
 
 /* From now on the connection waits for the answer: it may be silent, and its end is noticed. */
-static void watch(sender *s) {
+static void watch(ec_sender *s) {
     struct timeval timeout = {.tv_sec = TIMEOUT_S};
     bufferevent_data_cb on_read, on_write;
     bufferevent_event_cb on_event;
@@ -801,11 +601,11 @@ static void watch(sender *s) {
     evhttp_connection_set_closecb(s->connection, on_close, s);
 }
 
-static int enqueue(sender *s) {
+static int enqueue(ec_sender *s) {
     ec_web *w = s->web;
-    lane *l = &w->lanes[s->call.route->lane];
+    ec_web_lane *l = &w->lanes[s->call.route->lane];
     ea_mutex_lock(w->mutex);
-    caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
+    ec_caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
     int is_full = !of || of->waiting >= QUEUE_OF_ONE;
     if (!is_full) {
         s->caller = of;
@@ -820,7 +620,7 @@ static int enqueue(sender *s) {
 }
 
 /* 0, or the status of a refusal. */
-static int read_request(sender *s, enum ec_method method, const char **ret_detail) {
+static int read_request(ec_sender *s, enum ec_method method, const char **ret_detail) {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(s->http);
     struct evkeyvalq *h = evhttp_request_get_input_headers(s->http);
     const char *path = evhttp_uri_get_path(uri), *value;
@@ -832,7 +632,7 @@ static int read_request(sender *s, enum ec_method method, const char **ret_detai
         return 400;
     if (query && !(s->query = strdup(query)))
         return 503;
-    int status = find_route(c, path, method);
+    int status = find_route(s->web->routes, c, path, method);
     if (status) {
         *ret_detail = status == 405 ? "this is asked for by another method" : "there is no such page";
         return status;
@@ -905,7 +705,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     ec_listen_peer(http, address);
     ec_guest_requested(guest_of(w, http));
     int refused = admit(w, http, method, address, &token, &detail, &err);
-    sender *s = refused ? NULL : calloc(1, sizeof *s);
+    ec_sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
         ea_count(w->options.counters, EA_COUNT_web_limited, refused == 429);
@@ -977,23 +777,24 @@ static int start_http(ec_web *w, ea_err *err) {
 static int start_threads(ec_web *w, ea_err *err) {
     /* the memory of all questions together bounds how many are answered at a time */
     uint64_t fit = w->options.limit_all_bytes / w->options.limit_bytes;
-    const size_t COUNTS[EC_LANE_COUNT] = {fit < QUESTION_THREADS ? (size_t)fit : QUESTION_THREADS, LISTEN_THREADS};
+    const size_t COUNTS[EC_LANE_COUNT] = {fit < QUESTION_THREADS ? (size_t)fit : QUESTION_THREADS, EC_LISTEN_THREADS};
     w->lanes[EC_LANE_QUESTION].of_one = w->options.questions_of_one;
     w->lanes[EC_LANE_LISTEN].of_one = LISTEN_OF_ONE;
     int rc = 0;
     for (int i = 0; i < EC_LANE_COUNT; i++)
-        for (lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
+        for (ec_web_lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
             rc = ea_thread_start(&l->threads[l->thread_count], "web-answer", answer_lane, l, err);
     return rc ? rc : ea_thread_start(&w->loop, "web", ec_http_loop, &w->http, err);
 }
 
-int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
+int ec_server_start(ec_web **ret, const ec_web_options *options, const ec_route *routes, ea_err *err) {
     ec_web *w = calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "serve the dashboard");
     w->pieces_last = &w->pieces;
     for (int i = 0; i < EC_LANE_COUNT; i++)
         w->lanes[i].web = w;
+    w->routes = routes;
     w->options = *options;
     w->options.listen = w->listen = strdup(options->listen);
     w->options.store = w->store = strdup(options->store);

@@ -331,41 +331,139 @@ static void print_program_help(const char *program, const char *summary, const e
             program, program, program, program);
 }
 
+/* Of "session start": the length of "session", and "start"; NULL for a command of one word. */
+static const char *second_word(const ea_command *c, int *ret_first) {
+    size_t n = strcspn(c->name, " ");
+    *ret_first = (int)n;
+    return c->name[n] ? c->name + n + 1 : NULL;
+}
+
+/* Whether a command before k begins with the same word. */
+static int is_named(const ea_command *const *commands, const ea_command *const *k, int first) {
+    int other;
+    for (; commands != k; commands++) {
+        (void)second_word(*commands, &other);
+        if (other == first && strncmp((*commands)->name, (*k)->name, (size_t)first) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* " start stop ..." of "session". */
+static void print_second_words(const ea_command *const *commands, const char *word, int first) {
+    int other;
+    for (; *commands; commands++) {
+        const char *second = second_word(*commands, &other);
+        if (second && other == first && strncmp((*commands)->name, word, (size_t)first) == 0)
+            printf(" %s", second);
+    }
+}
+
+static int has_second_words(const ea_command *const *commands, const char *word, int first) {
+    int other;
+    for (; *commands; commands++)
+        if (second_word(*commands, &other) && other == first && strncmp((*commands)->name, word, (size_t)first) == 0)
+            return 1;
+    return 0;
+}
+
+static void print_bash(const char *program, const ea_command *const *commands) {
+    int first;
+    printf("_%s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words=\n"
+           "  case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n",
+           program);
+    for (int words = 2; words; words--) /* "schema list" before "schema" */
+        for (const ea_command *const *k = commands; *k; k++) {
+            int has_two = second_word(*k, &first) != NULL;
+            if (has_two != (words == 2))
+                continue;
+            printf(has_two ? "  '%s') words=\"" : "  '%s '*) words=\"", (*k)->name);
+            for (const ea_option *o = (*k)->options; o->name; o++)
+                printf("--%s ", o->name);
+            printf("--help\";;\n");
+        }
+    printf("  esac\n  [ \"$COMP_CWORD\" = 2 ] && case \"${COMP_WORDS[1]}\" in\n");
+    for (const ea_command *const *k = commands; *k; k++) {
+        if (!second_word(*k, &first) ||
+            (k != commands && strncmp((*k)->name, k[-1]->name, (size_t)first + 1) == 0)) /* the first one has said it */
+            continue;
+        printf("  %.*s) words=\"$words", first, (*k)->name);
+        print_second_words(commands, (*k)->name, first);
+        printf("\";;\n");
+    }
+    printf("  esac\n  [ \"$COMP_CWORD\" = 1 ] && words=\"");
+    for (const ea_command *const *k = commands; *k; k++) {
+        (void)second_word(*k, &first);
+        if (!is_named(commands, k, first))
+            printf("%.*s ", first, (*k)->name);
+    }
+    printf("--help --version\"\n  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+           "  [ ${#COMPREPLY[@]} = 0 ] && COMPREPLY=($(compgen -f -- \"$cur\"))\n}\ncomplete -o filenames -F _%s %s\n",
+           program, program);
+}
+
+/* Inside single quotes of fish. */
+static void print_fish_quoted(const char *s) {
+    for (; *s; s++)
+        printf(*s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
+}
+
+/* The words of the command are on the line, and no command of more words. */
+static void print_fish_condition(const ea_command *const *commands, const ea_command *c) {
+    int first, other;
+    const char *second = second_word(c, &first);
+    printf("__fish_seen_subcommand_from %.*s", first, c->name);
+    if (second) {
+        printf("; and __fish_seen_subcommand_from %s", second);
+        return;
+    }
+    if (has_second_words(commands, c->name, first)) {
+        printf("; and not __fish_seen_subcommand_from");
+        print_second_words(commands, c->name, first);
+    }
+    for (; *commands; commands++) /* "schema check" is no "check" */
+        if ((second = second_word(*commands, &other)) && strcmp(second, c->name) == 0)
+            printf("; and not __fish_seen_subcommand_from %.*s", other, (*commands)->name);
+}
+
+static void print_fish(const char *program, const ea_command *const *commands) {
+    for (const ea_command *const *k = commands; *k; k++) {
+        int first;
+        const ea_command *c = *k;
+        const char *second = second_word(c, &first);
+        if (second) {
+            if (!is_named(commands, k, first))
+                printf("complete -c %s -n __fish_use_subcommand -a %.*s\n", program, first, c->name);
+            printf("complete -c %s -n '__fish_seen_subcommand_from %.*s; and not __fish_seen_subcommand_from", program,
+                   first, c->name);
+            print_second_words(commands, c->name, first);
+            printf("' -a %s -d '", second);
+        } else {
+            printf("complete -c %s -n __fish_use_subcommand -a %s -d '", program, c->name);
+        }
+        print_fish_quoted(c->summary);
+        printf("'\n");
+        for (const ea_option *o = c->options; o->name; o++) {
+            printf("complete -c %s -n '", program);
+            print_fish_condition(commands, c);
+            printf("' -l %s%s\n", o->name, o->argument ? " -r" : "");
+        }
+    }
+}
+
 static int print_completion(const char *program, const char *shell, const ea_command *const *commands) {
-    int fish = strcmp(shell, "fish") == 0;
-    if (!fish && strcmp(shell, "bash") != 0 && strcmp(shell, "zsh") != 0) {
+    int fish = strcmp(shell, "fish") == 0, zsh = strcmp(shell, "zsh") == 0;
+    if (!fish && !zsh && strcmp(shell, "bash") != 0) {
         fprintf(stderr, "%s: --complete '%s': expected bash, zsh or fish\n", program, shell);
         return 2;
     }
     if (fish) {
-        for (; *commands; commands++) {
-            const ea_command *c = *commands;
-            printf("complete -c %s -n __fish_use_subcommand -a '%s' -d '%s'\n", program, c->name, c->summary);
-            for (const ea_option *o = c->options; o->name; o++)
-                printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s%s\n", program, c->name, o->name,
-                       o->argument ? " -r" : "");
-        }
+        print_fish(program, commands);
         return 0;
     }
-    if (strcmp(shell, "zsh") == 0)
+    if (zsh)
         printf("autoload -U +X bashcompinit && bashcompinit\n");
-    printf("_%s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} words=\n  case \"${COMP_WORDS[1]}\" in\n", program);
-    for (const ea_command *const *k = commands; *k; k++) {
-        size_t first = strcspn((*k)->name, " ");
-        printf("  %.*s) words=\"$words", (int)first, (*k)->name);
-        for (const ea_command *const *j = k; *j && strncmp((*j)->name, (*k)->name, first) == 0 && (*k)->name[first];
-             j++)
-            printf(" %s", (*j)->name + first + 1);
-        for (const ea_option *o = (*k)->options; o->name; o++)
-            printf(" --%s", o->name);
-        printf(" --help\";;\n");
-    }
-    printf("  esac\n  if [ \"$COMP_CWORD\" = 1 ]; then words=\"");
-    for (const ea_command *const *k = commands; *k; k++)
-        printf("%.*s ", (int)strcspn((*k)->name, " "), (*k)->name);
-    printf("--help --version\"; fi\n  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-           "  [ ${#COMPREPLY[@]} = 0 ] && COMPREPLY=($(compgen -f -- \"$cur\"))\n}\ncomplete -o filenames -F _%s %s\n",
-           program, program);
+    print_bash(program, commands);
     return 0;
 }
 

@@ -1,9 +1,8 @@
-/* Errors: names, sentences, printing. See err.h. */
+/* Errors: names and sentences, and assertions that failed; err_print.c prints errors. See err.h. */
 #include "err.h"
-#include "platform.h"
-#include "text.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #undef ea_fail /* the functions themselves */
@@ -58,24 +57,6 @@ const char *ea_code_text(int code) {
     }
 }
 
-void ea_err_print(FILE *out, const char *program, const ea_err *err) {
-    /* a message may quote what came from outside: no control character of it reaches the terminal */
-    ea_text message;
-    if (err->code == EA_EIO && ea_is_closed_pipe(stdout))
-        return; /* whoever read standard output has enough: that is no trouble of anybody */
-    ea_text_init(&message);
-    ea_text_safe(&message, err->message, strlen(err->message));
-    const char *text = message.data && !message.failed ? message.data : "";
-    if (err->os_error) {
-        char os_text[256];
-        ea_os_error_text(err->os_error, os_text, sizeof os_text);
-        fprintf(out, "%s: %s (%s: %s)\n", program, text, ea_code_text(err->code), os_text);
-    } else {
-        fprintf(out, "%s: %s (%s)\n", program, text, ea_code_text(err->code));
-    }
-    ea_text_deinit(&message);
-}
-
 int ea_exit_code(int code) {
     switch (code) {
     case EA_OK:
@@ -90,3 +71,11 @@ int ea_exit_code(int code) {
         return 1;
     }
 }
+
+#if defined(EA_ASSERTIONS)
+void ea_assert_failed(const char *condition, const char *file, int line) {
+    fprintf(stderr, "%s:%d: the invariant does not hold: %s\n", file, line, condition);
+    fflush(stderr);
+    abort();
+}
+#endif

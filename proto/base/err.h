@@ -89,4 +89,14 @@ void ea_err_print(FILE *out, const char *program, const ea_err *err);
 /* The process's exit code for a failure: 0 success, 1 failed, 2 usage, 3 input not usable. */
 int ea_exit_code(int code);
 
+/* States an invariant of the program, never a property of input. With EA_ASSERTIONS (the presets for development and
+ * the sanitizers) a condition that does not hold ends the process with its place in the source; elsewhere it is not
+ * evaluated. */
+#if defined(EA_ASSERTIONS)
+_Noreturn void ea_assert_failed(const char *condition, const char *file, int line);
+#define EA_ASSERT(condition) ((condition) ? (void)0 : ea_assert_failed(#condition, __FILE__, __LINE__))
+#else
+#define EA_ASSERT(condition) ((void)sizeof(!(condition)))
+#endif
+
 #endif

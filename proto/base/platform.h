@@ -34,6 +34,12 @@ EA_MUST_CHECK int ea_mutex_create(ea_mutex **ret, ea_err *err);
 void ea_mutex_destroy(ea_mutex *m);
 void ea_mutex_lock(ea_mutex *m);
 void ea_mutex_unlock(ea_mutex *m);
+/* Checks that the calling thread holds the mutex. Like EA_ASSERT it does nothing in builds without EA_ASSERTIONS. */
+#if defined(EA_ASSERTIONS)
+void ea_mutex_assert_held(ea_mutex *m);
+#else
+#define ea_mutex_assert_held(m) ((void)sizeof(m))
+#endif
 EA_MUST_CHECK int ea_cond_create(ea_cond **ret, ea_err *err);
 void ea_cond_destroy(ea_cond *c);
 void ea_cond_wait(ea_cond *c, ea_mutex *m);

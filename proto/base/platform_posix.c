@@ -94,7 +94,14 @@ void ea_thread_background(int on) {
 
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {
     ea_mutex *m = calloc(1, sizeof *m);
-    if (!m || pthread_mutex_init(&m->handle, NULL)) {
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+#if defined(EA_ASSERTIONS)
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK); /* knows its owner */
+#endif
+    int rc = m ? pthread_mutex_init(&m->handle, &attr) : ENOMEM;
+    pthread_mutexattr_destroy(&attr);
+    if (rc) {
         free(m);
         return ea_fail(err, EA_ENOMEM, "create a mutex");
     }
@@ -110,11 +117,24 @@ void ea_mutex_destroy(ea_mutex *m) {
 }
 
 void ea_mutex_lock(ea_mutex *m) {
-    pthread_mutex_lock(&m->handle);
+    int rc = pthread_mutex_lock(&m->handle);
+    EA_ASSERT(rc == 0);
+    (void)rc;
 }
+
 void ea_mutex_unlock(ea_mutex *m) {
-    pthread_mutex_unlock(&m->handle);
+    int rc = pthread_mutex_unlock(&m->handle);
+    EA_ASSERT(rc == 0);
+    (void)rc;
 }
+
+#if defined(EA_ASSERTIONS)
+void ea_mutex_assert_held(ea_mutex *m) {
+    int rc = pthread_mutex_lock(&m->handle);
+    EA_ASSERT(rc == EDEADLK);
+    (void)rc;
+}
+#endif
 
 int ea_cond_create(ea_cond **ret, ea_err *err) {
     ea_cond *c = calloc(1, sizeof *c);
@@ -531,41 +551,6 @@ void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes) {
                                [EA_MACHINE_ARCHITECTURE] = u.machine};
         snprintf(out, out_bytes, "%s", texts[fact]);
     }
-}
-
-/* Of a power supply: 1 for one from outside that is there, 0 for one that is not; -1: it is none, or nobody says. */
-static int supply_online(const char *name) {
-    char path[320], *type = NULL, *online = NULL;
-    size_t n;
-    ea_err err;
-    int result = -1;
-    snprintf(path, sizeof path, "/sys/class/power_supply/%.200s/type", name);
-    if (!ea_path_read_all(path, 4096, &type, &n, &err) && strncmp(type, "Mains", 5) == 0) {
-        snprintf(path, sizeof path, "/sys/class/power_supply/%.200s/online", name);
-        if (!ea_path_read_all(path, 4096, &online, &n, &err))
-            result = online[0] == '1';
-    }
-    free(type);
-    free(online);
-    return result;
-}
-
-static int look_at_supply(const char *name, int is_dir, void *arg) {
-    int *known = arg, online = supply_online(name);
-    (void)is_dir;
-    if (online >= 0 && *known != 1)
-        *known = online;
-    return 0;
-}
-
-int ea_power_is_battery(void) {
-    int mains = -1;
-    ea_err err;
-    return ea_path_list("/sys/class/power_supply", look_at_supply, &mains, &err) || mains < 0 ? -1 : !mains;
-}
-
-int ea_network_is_metered(void) {
-    return -1;
 }
 
 int ea_environment(const char *name, char *out, size_t out_bytes) {

@@ -28,6 +28,9 @@ struct ea_thread {
 };
 struct ea_mutex {
     SRWLOCK lock;
+#if defined(EA_ASSERTIONS)
+    DWORD owner; /* thread id; 0: none */
+#endif
 };
 struct ea_cond {
     CONDITION_VARIABLE variable;
@@ -172,12 +175,30 @@ int ea_mutex_create(ea_mutex **ret, ea_err *err) {
 void ea_mutex_destroy(ea_mutex *m) {
     free(m);
 }
+
+static void note_owner(ea_mutex *m, DWORD thread_id) {
+#if defined(EA_ASSERTIONS)
+    m->owner = thread_id;
+#else
+    (void)m, (void)thread_id;
+#endif
+}
+
 void ea_mutex_lock(ea_mutex *m) {
     AcquireSRWLockExclusive(&m->lock);
+    note_owner(m, GetCurrentThreadId());
 }
+
 void ea_mutex_unlock(ea_mutex *m) {
+    note_owner(m, 0);
     ReleaseSRWLockExclusive(&m->lock);
 }
+
+#if defined(EA_ASSERTIONS)
+void ea_mutex_assert_held(ea_mutex *m) {
+    EA_ASSERT(m->owner == GetCurrentThreadId());
+}
+#endif
 
 int ea_cond_create(ea_cond **ret, ea_err *err) {
     ea_cond *c = calloc(1, sizeof *c);
@@ -192,13 +213,18 @@ void ea_cond_destroy(ea_cond *c) {
     free(c);
 }
 void ea_cond_wait(ea_cond *c, ea_mutex *m) {
+    note_owner(m, 0);
     SleepConditionVariableSRW(&c->variable, &m->lock, INFINITE, 0);
+    note_owner(m, GetCurrentThreadId());
 }
 
 int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
     int64_t ms = timeout_ns > 0 ? (timeout_ns - 1) / 1000000 + 1 : 0;
     DWORD wait = ms < (int64_t)INFINITE ? (DWORD)ms : INFINITE - 1;
-    return SleepConditionVariableSRW(&c->variable, &m->lock, wait, 0) ? 0 : EA_ETIMEOUT;
+    note_owner(m, 0);
+    BOOL woken = SleepConditionVariableSRW(&c->variable, &m->lock, wait, 0);
+    note_owner(m, GetCurrentThreadId());
+    return woken ? 0 : EA_ETIMEOUT;
 }
 
 void ea_cond_signal(ea_cond *c) {

@@ -5,10 +5,10 @@
 #ifndef EA_IMAGE_PE_H
 #define EA_IMAGE_PE_H
 
-#include "bytes.h"
+#include "pe_headers.h"
 #include "platform.h"
 
-enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_SECTION_BYTES = 40, EA_PE_VERSION_TEXT_MAX = 24, EA_PE_STRING_MAX = 256 };
+enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_VERSION_TEXT_MAX = 24, EA_PE_STRING_MAX = 256 };
 
 typedef struct ea_pe_facts {
     uint32_t timestamp, size_bytes, checksum; /* of the header; the size in memory */
@@ -23,11 +23,6 @@ typedef struct ea_pe_facts {
     char company[EA_PE_STRING_MAX], product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX];
 } ea_pe_facts;
 
-/* Reads up to len_bytes at offset of an image; *ret_read is short only at its end. */
-typedef int (*ea_pe_read_fn)(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err);
-
-/* 1 when a file begins as an image does. */
-int ea_pe_begins(const void *data, size_t len_bytes);
 /* Reads an image; name is for messages. EA_EFORMAT: it is none; EA_ETRUNCATED, EA_ECORRUPT, EA_ELIMIT: its headers or
  * its debug directory are damaged, and *ret has what was read before. */
 EA_MUST_CHECK int ea_pe_read(ea_pe_read_fn read, void *arg, const char *name, ea_pe_facts *ret, ea_err *err);

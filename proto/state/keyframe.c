@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-const ea_guid ea_keyframe_provider =
-    EA_GUID(0xc2a7f6b1, 0x5d0e, 0x4f38, 0x9b, 0x64, 0x71, 0x0e, 0xd3, 0x8a, 0x52, 0xcf);
-
 /* A payload has at most 65,535 bytes: the longest text of a record comes last and gets what the others leave. */
 enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000 };
 

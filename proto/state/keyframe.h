@@ -18,7 +18,7 @@ enum ea_keyframe_code {
     EA_KEYFRAME_NAME = 6, /* before the end, like the next */
     EA_KEYFRAME_VOLUME = 7,
 };
-extern const ea_guid ea_keyframe_provider;
+extern const ea_guid ea_keyframe_provider; /* fields.c */
 
 /* Calls emit with each record (borrowed during the call); what it returns when that is not 0 ends it. names: NULL:
  * none; they complete what the other side knows and close nothing there. at: a record

@@ -1,6 +1,5 @@
 /* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
  * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
-#include "agent.h"
 #include "agent_config.h"
 #include "commands.h"
 #include "enroll.h"

@@ -1,6 +1,6 @@
 /* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
  * service/ship/enroll.h. Thread: the main one. */
-#include "agent.h"
+#include "agent_config.h"
 #include "commands.h"
 #include "enroll.h"
 #include "platform.h"

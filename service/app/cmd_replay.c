@@ -2,9 +2,10 @@
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
 #include "commands.h"
+#include "damage_log.h"
 #include "feed.h"
-#include "input.h"
 #include "platform.h"
+#include "say.h"
 #include "schema_options.h"
 #include "shipping.h"
 
@@ -23,14 +24,15 @@ typedef struct options {
 } options;
 
 typedef struct replay {
-    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
     const options *o;
-    ea_input input; /* damage and source counters */
+    ea_damage_log damage;
     ea_counters counters;
     ea_feed *feed;
     ea_schemas *schemas;
     ea_spool *spool;
     ea_sender *sender;
+    ea_sender_events events;
+    int shows_progress;                 /* a line of progress stands on the terminal */
     uint8_t stream[EA_STREAM_ID_BYTES]; /* its name now */
     int64_t begin_ns, end_ns;
     atomic_int watching;
@@ -58,38 +60,19 @@ static int parse_speed(const char *text, double *ret, ea_err *err) {
     return 0;
 }
 
-/* ---- what the collector says ---- */
+/* ---- what the sender reports ---- */
 
-static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+static void visit_pipeline(void *arg, ea_pipeline_visit visit, void *visit_arg) {
     replay *r = arg;
-    ea_pipeline_known(r->feed->pipeline, stream, hash->bytes);
+    (void)visit(visit_arg, "", r->feed->pipeline);
 }
 
-static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
+/* The line of progress is wiped first. */
+static void log_line(void *arg, const char *line) {
     replay *r = arg;
-    ea_pipeline_unknown(r->feed->pipeline, stream, ref);
-}
-
-static void on_keyframe_wanted(void *arg, const uint8_t *stream) {
-    replay *r = arg;
-    uint8_t now[EA_STREAM_ID_BYTES];
-    ea_pipeline_stream(r->feed->pipeline, now);
-    if (memcmp(stream, now, sizeof now) == 0)
-        ea_pipeline_want_keyframe(r->feed->pipeline);
-}
-
-/* The collector has other content under a stream's numbers: this run's stream, or what an earlier one left. */
-static int renew(void *arg, const uint8_t *stream, ea_err *err) {
-    replay *r = arg;
-    uint8_t now[EA_STREAM_ID_BYTES], fresh[EA_STREAM_ID_BYTES];
-    uint64_t count;
-    ea_pipeline_stream(r->feed->pipeline, now);
-    fprintf(stderr, "%setwagent: another machine has used this stream's numbers; it goes on under a new name\n",
-            r->voice.progress ? "\r\x1b[K" : "");
-    if (memcmp(stream, now, sizeof now) == 0)
-        return ea_pipeline_renew(r->feed->pipeline, err);
-    int rc = ea_random_bytes(fresh, sizeof fresh, err);
-    return rc ? rc : ea_spool_renew(r->spool, stream, fresh, &count, err);
+    if (r->shows_progress)
+        fputs("\r\x1b[K", stderr);
+    ea_say(EA_SAID_NOTE, "%s", line);
 }
 
 /* ---- progress, and stopping ---- */
@@ -121,14 +104,14 @@ static void watch(void *arg) {
             ea_sender_stop(r->sender);
         }
         int64_t now = ea_monotonic_ns();
-        if (r->voice.progress && now - shown_ns > 250000000) {
+        if (r->shows_progress && now - shown_ns > 250000000) {
             shown_ns = now;
             show_progress(r);
         }
         if (ended) /* the wait above does not block any more */
             ea_sleep_ns(20000000);
     }
-    if (r->voice.progress)
+    if (r->shows_progress)
         fprintf(stderr, "\r\x1b[K");
 }
 
@@ -137,15 +120,20 @@ static void watch(void *arg) {
 /* Everything but opening: source to spool to collector. */
 static int transfer(replay *r, ea_err *err) {
     ea_thread *watcher;
-    ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->voice);
+    r->events = (ea_sender_events){.spool = r->spool,
+                                   .each_pipeline = visit_pipeline,
+                                   .pipelines = r,
+                                   .log = log_line,
+                                   .arg = r,
+                                   .refused_lines = EA_REFUSED_LINES};
+    ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->events);
     so.name = ea_spool_owner(r->spool);
-    so.on_known = on_known;
-    so.on_unknown = on_unknown;
     if (r->o->live) {
-        so.on_keyframe_wanted = on_keyframe_wanted;
-        so.renew = renew;
+        so.renew = ea_sender_events_renew;
         so.renew_all = 1; /* of those that can be taken up again only what an earlier run left */
         so.fail_fast = 0;
+    } else {
+        so.on_keyframe_wanted = NULL;
     }
     int rc = ea_sender_start(&r->sender, r->spool, &so, err);
     if (rc)
@@ -159,6 +147,8 @@ static int transfer(replay *r, ea_err *err) {
         atomic_store(&r->draining, 1);
         while (!rc && !ea_sender_wait(r->sender, END_LOOK_NS)) /* the watcher stops the sender when it is asked to */
             rc = ea_feed_end(r->feed, 0, err);
+        if (!rc && r->o->live) /* no later run continues it: its numbers say what waits */
+            rc = ea_feed_end(r->feed, 1, err);
         if (rc > 0)
             rc = 0;
         ea_sender_drain(r->sender);
@@ -202,8 +192,8 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
                                              .batching = &o->batching,
                                              .schemas = r->schemas,
                                              .counters = &r->counters,
-                                             .on_damage = ea_input_on_damage,
-                                             .on_damage_arg = &r->input},
+                                             .on_damage = ea_damage_log_add,
+                                             .on_damage_arg = &r->damage},
                           err);
     if (!rc)
         rc = ea_shipping_name(&o->shipping, name, err);
@@ -246,7 +236,7 @@ static void print_json(const replay *r, const summary *m) {
         m->p.encoded_events, m->p.encoded_bytes,
         m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0, m->s.sent_bytes,
         m->s.requests, m->s.failures, m->seconds, m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0,
-        r->input.damage.places, m->balanced ? "true" : "false");
+        r->damage.map.places, m->balanced ? "true" : "false");
     int first = 1;
     for (int i = 0; i < EA_COUNTER_COUNT; i++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
@@ -315,7 +305,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     if (!r)
         return 1;
     r->o = opts;
-    r->voice.progress = ea_is_terminal(stderr);
+    r->shows_progress = ea_is_terminal(stderr);
     r->begin_ns = ea_monotonic_ns();
     ea_on_stop(ask_to_stop);
     int rc = open_all(r, operands, operand_count, &err);
@@ -334,7 +324,7 @@ static int run(const void *opts, int operand_count, char **operands) {
         rc = closed;
         err = later;
     }
-    ea_damage_map_deinit(&r->input.damage);
+    ea_damage_log_deinit(&r->damage);
     if (rc == EA_ECANCELED)
         fprintf(stderr, "etwagent: stopped; the same command goes on where this one ended\n");
     else if (rc)

@@ -323,24 +323,6 @@ static void ask_to_stop(void) {
     atomic_store(&stop_asked, 1);
 }
 
-typedef struct drain {
-    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
-    ea_spool *spool;
-} drain;
-
-/* The collector has other content under the numbers: they go on under others. */
-static int renew(void *arg, const uint8_t *stream, ea_err *err) {
-    drain *d = arg;
-    uint8_t fresh[EA_STREAM_ID_BYTES];
-    uint64_t count;
-    int rc = ea_random_bytes(fresh, sizeof fresh, err);
-    if (!rc)
-        rc = ea_spool_renew(d->spool, stream, fresh, &count, err);
-    if (!rc)
-        fprintf(stderr, "etwagent: another machine has used this stream's numbers; it goes on under a new name\n");
-    return rc;
-}
-
 typedef struct others {
     const char *dir; /* the spool that is drained */
     size_t waiting;  /* in the one at hand */
@@ -400,7 +382,8 @@ static int find_drained(const drain_options *o, char *root, char *name, ea_err *
 
 static int run_drain(const void *opts, int operand_count, char **operands) {
     const drain_options *o = opts;
-    drain d = {0};
+    ea_spool *spool = NULL;
+    ea_sender_events events = {.refused_lines = EA_REFUSED_LINES};
     ea_counters counters = {0};
     ea_sender *sender = NULL;
     ea_spool_status before = {0}, after = {0};
@@ -412,26 +395,27 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     if (!rc)
         rc = ea_shipping_name(&o->shipping, sent_as, &err);
     if (!rc)
-        rc = ea_shipping_open_spool(&d.spool, &o->shipping, name, 0, &counters, &err);
-    ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
+        rc = ea_shipping_open_spool(&spool, &o->shipping, name, 0, &counters, &err);
+    events.spool = spool;
+    ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &events);
     so.name = sent_as;
     so.drain = 1;
-    so.renew = renew;
+    so.renew = ea_sender_events_renew;
     so.renew_all = 1; /* nothing is read again here */
     if (!rc) {
-        ea_spool_get_status(d.spool, &before);
-        rc = ea_sender_start(&sender, d.spool, &so, &err);
+        ea_spool_get_status(spool, &before);
+        rc = ea_sender_start(&sender, spool, &so, &err);
     }
     if (!rc) {
         while (!ea_sender_wait(sender, 100000000))
             if (stop_asked)
                 ea_sender_stop(sender);
         rc = ea_sender_result(sender, &err);
-        ea_spool_get_status(d.spool, &after);
+        ea_spool_get_status(spool, &after);
         size_t gone =
             after.waiting + after.damaged; /* tombstones stand for what was refused or damaged, and went, too */
         printf("%zu batches were sent, %u of them refused; %zu are left",
-               before.waiting > gone ? before.waiting - gone : 0, d.voice.refused_count, after.waiting + after.locked);
+               before.waiting > gone ? before.waiting - gone : 0, events.refused_count, after.waiting + after.locked);
         if (after.locked)
             printf(", %zu of them locked", after.locked);
         printf(after.damaged ? "; %zu are damaged and cannot be sent\n" : "\n", after.damaged);
@@ -443,12 +427,12 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
             ea_err_print(stderr, "etwagent", &unlisted);
     }
     ea_sender_destroy(sender);
-    int closed = ea_spool_close(d.spool, &later);
+    int closed = ea_spool_close(spool, &later);
     if (!rc && closed) {
         rc = closed;
         err = later;
     }
-    return rc ? failed(rc, &err) : d.voice.refused_count || after.locked || after.damaged ? 1 : 0;
+    return rc ? failed(rc, &err) : events.refused_count || after.locked || after.damaged ? 1 : 0;
 }
 
 const ea_command ea_cmd_spool_drain = {

@@ -186,7 +186,7 @@ static void print_json(ea_text *out, const tally *t, const ea_input *in) {
         put_file_json(out, ea_etl_file_info(in->set, i));
     }
     ea_text_str(out, "],\n\"damage\":");
-    ea_damage_map_json(&in->damage, out);
+    ea_damage_map_json(&in->damage.map, out);
     ea_text_str(out, "}\n");
 }
 
@@ -222,7 +222,7 @@ static void print_text(ea_text *out, const tally *t, const ea_input *in) {
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_records),
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_buffers),
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_bytes));
-    ea_damage_map_text(&in->damage, out);
+    ea_damage_map_text(&in->damage.map, out);
     ea_text_str(out, "record headers:");
     for (unsigned i = 0; i < 256; i++)
         if (t->headers[i])
@@ -281,7 +281,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             if (out.failed || fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout))
                 rc = ea_fail(&err, EA_EIO, "write to standard output");
         }
-        int damaged = in.damage.places != 0;
+        int damaged = in.damage.map.places != 0;
         exit_code = ea_input_close(&in, rc, &err);
         if (!exit_code && o->strict && damaged)
             exit_code = 3;

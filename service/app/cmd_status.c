@@ -1,6 +1,6 @@
 /* etwagent status: how the agent that runs here is, as its status file says.
  * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
-#include "agent.h"
+#include "agent_config.h"
 #include "commands.h"
 #include "config.h"
 #include "exposition.h"

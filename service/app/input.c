@@ -5,9 +5,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <string.h>
 
-enum { DAMAGE_LINES = 10 };
 static const int64_t PATIENCE_NS = 1000000000, WAIT_NS = 50000000;
 
 static atomic_int stop_asked; /* any thread's signal handler sets it */
@@ -15,35 +13,12 @@ static void ask_to_stop(void) {
     atomic_store(&stop_asked, 1);
 }
 
-void ea_input_on_damage(const ea_etl_damage *damage, void *arg) {
-    ea_input *in = arg;
-    char inside[40] = "";
-    ea_err place;
-    ea_damage_map_add(&in->damage, damage);
-    if (damage->inside)
-        snprintf(inside, sizeof inside, ", byte %" PRIu32 " inside", damage->inside);
-    (void)ea_fail(&place, EA_ECORRUPT, "%s: buffer at offset %" PRIu64 "%s: %s (%" PRIu64 " bytes skipped)",
-                  damage->path, damage->offset, inside, damage->reason, damage->bytes);
-    if (in->damage.places == 1)
-        in->first_damage = place;
-    if (in->strict || in->damage.places > DAMAGE_LINES)
-        return;
-    ea_text line;
-    ea_text_init(&line);
-    ea_text_str(&line, "etwagent: ");
-    ea_text_safe(&line, place.message, strlen(place.message));
-    ea_text_char(&line, '\n');
-    if (!line.failed)
-        fwrite(line.data, 1, line.len_bytes, stderr);
-    ea_text_deinit(&line);
-}
-
 int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict) {
     ea_err err = {0};
-    *in = (ea_input){.follow = follow, .strict = strict};
+    *in = (ea_input){.follow = follow, .strict = strict, .damage = {.is_silent = strict}};
     ea_etl_options options = {.counters = &in->counters,
-                              .on_damage = ea_input_on_damage,
-                              .on_damage_arg = in,
+                              .on_damage = ea_damage_log_add,
+                              .on_damage_arg = &in->damage,
                               .follow = follow,
                               .patience_ns = PATIENCE_NS};
     if (follow)
@@ -51,7 +26,7 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
     int rc = ea_etl_open(&in->set, (const char *const *)paths, (size_t)path_count, &options, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
-        ea_damage_map_deinit(&in->damage);
+        ea_damage_log_deinit(&in->damage);
         return ea_exit_code(rc);
     }
     return 0;
@@ -61,8 +36,8 @@ int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {
     if (in->follow && stop_asked)
         return 0;
     int rc = ea_etl_next(in->set, ret_record, err);
-    if (in->strict && in->first_damage.code && rc >= 0) {
-        *err = in->first_damage;
+    if (in->strict && in->damage.first.code && rc >= 0) {
+        *err = in->damage.first;
         return err->code;
     }
     if (rc == EA_ETL_NOTHING_YET)
@@ -71,12 +46,12 @@ int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {
 }
 
 int ea_input_close(ea_input *in, int rc, const ea_err *err) {
-    if (in->damage.places > DAMAGE_LINES && !in->strict)
-        fprintf(stderr, "etwagent: %" PRIu64 " places are damaged; the first %d are named above\n", in->damage.places,
-                DAMAGE_LINES);
+    if (in->damage.map.places > EA_DAMAGE_LINES && !in->strict)
+        fprintf(stderr, "etwagent: %" PRIu64 " places are damaged; the first %d are named above\n",
+                in->damage.map.places, EA_DAMAGE_LINES);
     ea_etl_close(in->set);
     in->set = NULL;
-    ea_damage_map_deinit(&in->damage);
+    ea_damage_log_deinit(&in->damage);
     if (rc < 0) {
         ea_err_print(stderr, "etwagent", err);
         return ea_exit_code(rc);

@@ -4,7 +4,7 @@
 #ifndef EA_APP_INPUT_H
 #define EA_APP_INPUT_H
 
-#include "damage_map.h"
+#include "damage_log.h"
 #include "etl.h"
 
 typedef struct ea_input {
@@ -12,12 +12,9 @@ typedef struct ea_input {
     ea_counters counters;
     int follow; /* the files are still being written */
     int strict; /* the first damage ends the reading */
-    ea_damage_map damage;
-    ea_err first_damage; /* code 0: none */
+    ea_damage_log damage;
 } ea_input;
 
-/* For ea_etl_options.on_damage, with the ea_input as its argument: maps, and prints the first few. */
-void ea_input_on_damage(const ea_etl_damage *damage, void *arg);
 /* Opens the files; prints why and returns the exit code when that fails, else 0. */
 int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict);
 /* As ea_etl_next, with two differences. Following, it waits a moment before it returns EA_ETL_NOTHING_YET, and returns

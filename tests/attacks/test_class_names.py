@@ -1,5 +1,6 @@
 """15,000 class names of one certificate: a question that names none of them takes as long as before, and the dashboard answers whole. Names
 that tables of the product or of SQLite have change nothing about those."""
+import json
 import resource
 
 import world
@@ -31,10 +32,15 @@ def attack(w, stop, ready):
 
 
 def table_rows(w):
-    """What tables answer whose names are those of classes."""
+    """What tables answer whose names are those of classes, alone and beside a class that the victim has."""
     questions = ("SELECT host, count(*) AS n FROM streams WHERE host = 'victim' GROUP BY 1", "SELECT host FROM hosts WHERE host = 'victim'",
                  "SELECT count(*) AS n FROM processes WHERE host = 'victim'", "SELECT name FROM events WHERE host = 'victim' AND batch = 1 ORDER BY 1",
                  "SELECT name, count FROM events_by('name', 'batch') WHERE batch = 1 AND host = 'victim'", "SELECT value AS v FROM json_each('[1, 2]')")
+    known, = json.loads(w.env.run([w.env.collector, "query", "--store", w.collector.store, "--format", "json",
+                                   "SELECT name FROM events WHERE host = 'victim' LIMIT 1"]).stdout)["rows"]
+    name = known["name"] if isinstance(known, dict) else known[0]
+    # the class's table is added for such a statement, and whatever else it names is looked for among the classes, too
+    questions += tuple(f"SELECT v.*, (SELECT count(*) FROM \"{name}\" WHERE host = 'victim' AND batch = 1) AS n FROM ({sql}) v" for sql in questions)
     return [w.env.run([w.env.collector, "query", "--store", w.collector.store, "--format", "jsonl", sql], check=False).stdout for sql in questions]
 
 

@@ -57,6 +57,7 @@ def test(env, checks, _):
         checks.that(grown < MOST_GROWTH or "san" in env.build.name, f"the collector grew by {grown} bytes, expected less than {MOST_GROWTH}")
         counted = w.metrics()
         checks.that(counted["etwcollector_ingest_upload_waits_total"] >= UPLOADS // 2, f"waits: {counted['etwcollector_ingest_upload_waits_total']}")
+        checks.that(counted["etwcollector_quota_refused_uploads_total"] >= 1, "the agent reached its share of the memory for uploads, which is counted")
         print(f"the attacker sent {sent >> 20} MiB, the collector grew by {grown >> 20} MiB", flush=True)
 
         def hold(w, stop, ready):

@@ -15,7 +15,7 @@
 #include "cpu_time.h"
 #include "etl.h"
 #include "platform.h"
-#include "profile.h"
+#include "profile_write.h"
 #include "stack_feed.h"
 #include "store.h"
 

@@ -115,7 +115,7 @@ def check_group(checks, client, token):
     checks.equal((status, json.loads(text)["rows"] if status == 200 else text), (200, [["alpha"]]), "hosts that SQL shows to a group")
     for body in ({"sql": sql, "host": "beta"}, {"sql": sql, "host": "*"}):
         checks.equal(client.status("/api/v1/sql", token, method="POST", body=body, source="127.9.0.1"), 403, f"{body}")
-    tables = re.findall(r'^    \{"(\w+)", (?:STORE|STATE|ALARMS),', (harness.ROOT / "collector/query/sql_tables.c").read_text(), re.M)
+    tables = re.findall(r'^    \{"(\w+)", (?:STORE|STATE|ALARMS),', (harness.ROOT / "collector/query/sql/sql_tables.c").read_text(), re.M)
     checks.that(len(tables) >= 9, f"tables that name hosts: {tables}")
     for table in [*tables, "events"]:
         status, text, _ = client.ask("/api/v1/sql", token, method="POST", source="127.9.0.3",

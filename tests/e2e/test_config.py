@@ -1,19 +1,30 @@
 #!/usr/bin/env python3
 # sanitizers: asan-ubsan
-"""Configuration files: each file in tests/golden/wrong-configs is refused with exactly the lines beside it, the generated
+"""Configuration files: each case of tests/golden/wrong-configs.txt is refused with exactly its lines, the generated
 example in config/ and the generated pages of docs/reference are current, and the example is valid.
 
 usage: test_config.py --build DIR [--update]"""
 import argparse
 import json
 import pathlib
+import re
 import subprocess
-import tempfile
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WRONG = ROOT / "tests/golden/wrong-configs"
+WRONG = ROOT / "tests/golden/wrong-configs.txt"
 PAGES = {"--example": ROOT / "config/etwagent.yaml"}
+
+
+def read_cases():
+    """The comment that opens the table, and its cases: {name: (configuration, lines on standard error)}."""
+    head, *parts = re.split(r"^=== ", WRONG.read_text(encoding="utf-8"), flags=re.M)
+    cases = {}
+    for part in parts:
+        name, text = part.split("\n", 1)
+        cases[name] = tuple(re.split(r"^--- refused with\n", text, maxsplit=1, flags=re.M))
+    return head, cases
 
 
 def main():
@@ -30,8 +41,10 @@ def main():
         if not ok:
             print(f"FAILED: {what}")
 
+    scratch = tempfile.TemporaryDirectory(prefix="etwagent-test-")
+
     def run(*words):
-        return subprocess.run([agent, "check", *words], cwd=WRONG, capture_output=True, text=True, timeout=60)
+        return subprocess.run([agent, "check", *words], cwd=scratch.name, capture_output=True, text=True, timeout=60)
 
     for option, page in PAGES.items():
         made = run(option)
@@ -56,17 +69,21 @@ def main():
         check("drops batches of sessions that have waited there for 5400 s; batches of file sources wait however old they are\n"
               in run(aged.name).stdout, "spool-age is not explained")
 
-    files = sorted(WRONG.glob("*.yaml"))
-    check(len(files) >= 60, f"{len(files)} wrong files")
-    for path in files:
-        said = path.with_suffix(".said")
-        result = run(path.name)
+    head, cases = read_cases()
+    check(len(cases) >= 95, f"{len(cases)} wrong configurations")
+    for name, (text, expected) in cases.items():
+        pathlib.Path(scratch.name, f"{name}.yaml").write_text(text, encoding="utf-8")
+        result = run(f"{name}.yaml")
         if arguments.update:
-            said.write_text(result.stderr)
-        check(result.returncode == 3 and result.stderr == said.read_text() and not result.stdout,
-              f"{path.name}: exit {result.returncode}, expected 3 and\n{said.read_text()}got\n{result.stderr}")
-        told = json.loads(run("--json", path.name).stdout)
-        check(told["valid"] is False and told["problems"] == result.stderr.splitlines(), f"{path.name}: --json")
+            cases[name] = (text, result.stderr)
+            expected = result.stderr
+        check(result.returncode == 3 and result.stderr == expected and not result.stdout,
+              f"{name}: exit {result.returncode}, expected 3 and\n{expected}got\n{result.stderr}")
+        printed = json.loads(run("--json", f"{name}.yaml").stdout)
+        check(printed["valid"] is False and printed["problems"] == result.stderr.splitlines(), f"{name}: --json")
+    if arguments.update:
+        WRONG.write_text(head + "".join(f"=== {name}\n{text}--- refused with\n{lines}" for name, (text, lines) in cases.items()),
+                         encoding="utf-8")
 
     missing = run("no-such-file.yaml")
     check(missing.returncode == 1 and "no-such-file.yaml" in missing.stderr, f"a missing file: {missing.stderr}")

@@ -4,11 +4,14 @@
   acknowledged, and that it ended; the sums are those that Python makes of the trace.
 - A machine whose last run ended is not silent: no incident, doctor counts it as ended. One whose agent was killed is.
 - A replay that is killed before its closing batch, or whose collector never answers, makes it when it is resumed, once.
+- A live stream whose spool is full, and whose collector never answers, makes it as its agent ends: what drains the spool later sends it, and
+  nothing waits then but what the tombstones name. A live one that was killed has none, and nothing waits of it either once its spool is drained.
 - The web and SQL say so, too: an ended machine is not silent however old it is, a killed one is.
 - An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream while it goes on.
 """
 import contextlib
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,13 +20,14 @@ import time
 import faulted
 import harness
 import receiver
+import test_ledger
 import traces
 import web_world
 
 TRACE = "clr-gc-events"
 WAITING = ("events_pending", "events_compressing", "events_spooled", "events_unanswered")
 SILENT_S = 2
-HOSTS = ["again", "ended", "killed", "service", "waits"]
+HOSTS = ["again", "cut", "ended", "full", "killed", "service", "waits"]
 
 
 def numbers(env, collector, host):
@@ -54,6 +58,52 @@ def incidents(env, collector):
                                "SELECT host, \"end\" IS NULL AS open FROM incidents WHERE kind = 'silent'"]).stdout)["rows"]
 
 
+def never(exchange):
+    """A collector that never acknowledges."""
+    exchange.read_body()
+    exchange.answer(503)
+
+
+def metric(collector, name, host):
+    text = test_ledger.web_get(collector, "/metrics")
+    return [int(value) for value in re.findall(rf'^{name}\{{host="{host}",stream="\w+"\}} (\d+)$', text, re.M)]
+
+
+def drain(env, collector, host, spool):
+    env.run([env.agent, "spool", "drain", "--collector", collector.url, "--cert", env.certs / f"{host}.crt", "--key", env.certs / f"{host}.key",
+             "--ca", env.certs / "ca.crt", "--spool", spool])
+
+
+def check_live(env, checks, collector):
+    """Live streams, which no later run continues: one whose spool is full all the time, one whose agent is killed."""
+    trace = env.folder / "office.etl"
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--duration-ms", "4000", "--out", trace])
+    live = ["--live", "--batch-events", "500", "--spool-bytes", "1MiB"]
+    with receiver.Receiver(env.certs, never) as busy:
+        with faulted.Replay(env, [trace], busy, "full", extra=[*live, "--give-up", "3s"]) as run:
+            checks.equal(run.wait(60), 1, f"a live stream that nobody acknowledges: {run.messages()}")
+        drain(env, collector, "full", run.spool)
+        stream, = numbers(env, collector, "full")
+        events = int(env.run([env.collector, "query", "--store", collector.store, "--format", "csv", "SELECT count(*) FROM events WHERE host = 'full'"]).stdout.split()[-1])
+        checks.that(stream.get("events_evicted_size", 0) > 0, f"its spool was full: {stream}")
+        checks.equal((stream.get("stream_ended"), stream.get("events_pending", 0), stream.get("events_compressing", 0)), (1, 0, 0), "the end of a live stream with a full spool")
+        checks.equal(stream["events_delivered"], events + stream["events_evicted_size"], "delivered events are stored or evicted")
+        checks.equal(metric(collector, "etwcollector_waiting_events", "full"), [0], "what waits of it once its spool is drained")
+        with faulted.Replay(env, [trace], busy, "cut", extra=[*live, "--give-up", "0", "--speed", "1x"]) as run:
+            receiver.sleep_until(lambda: not run.running() or waiting_batches(env, run.spool) > 5, 20)
+            checks.that(run.running(), f"it ended before it was killed: {run.messages()}")
+            run.kill()
+        drain(env, collector, "cut", run.spool)
+        stream, = numbers(env, collector, "cut")
+        checks.equal(stream.get("stream_ended", 0), 0, "the end of a live stream that was cut off")
+        checks.equal(metric(collector, "etwcollector_waiting_events", "cut"), [0], "what waits of it once its spool is drained")
+
+
+def waiting_batches(env, spool):
+    done = env.run([env.agent, "spool", "list", "--json", "--spool", spool], check=False)
+    return sum(row["waiting"] for row in json.loads(done.stdout)) if not done.returncode and done.stdout.strip() else 0
+
+
 def check_web(env, checks, collector):
     """Fleet, its groups and the machines' list of an hour later: the store's index says that all came an hour ago."""
     with contextlib.closing(sqlite3.connect(collector.store / "index.db")) as db, db:
@@ -63,15 +113,15 @@ def check_web(env, checks, collector):
         rows = env.run([env.collector, "query", "--store", collector.store, "--format", "json",
                         f"SELECT time FROM ledger WHERE host = '{host}' AND counter = 'stream_ended' AND value = 1 ORDER BY time DESC LIMIT 1"]).stdout
         ends[host] = next((row["time"] for row in json.loads(rows)["rows"]), None)
-    checks.equal([host for host in HOSTS if ends[host] is None], ["killed"], "machines without an end in the ledger")
+    checks.equal([host for host in HOSTS if ends[host] is None], ["cut", "killed"], "machines without an end in the ledger")
     collector.start()
     web = web_world.Web(collector)
     checks.equal({row["host"]: row["ended"] for row in web.get("hosts")["items"]}, ends, "ends of machines, by the API")
     checks.equal(web.get("hosts/ended")["ended"], ends["ended"], "the end of one")
-    checks.equal(web.get("fleet")["silent"], 1, "silent machines of the fleet")
+    checks.equal(web.get("fleet")["silent"], 2, "silent machines of the fleet")
     groups = {row["group"]: (row["hosts"], row["silent"]) for row in web.get("fleet/groups", by="health")["items"]}
-    checks.equal(sum(n for group, (n, _) in groups.items() if group == "ended"), 4, f"machines that ended: {groups}")
-    checks.equal(sum(silent for _, silent in groups.values()), 1, f"silent machines in groups: {groups}")
+    checks.equal(sum(n for group, (n, _) in groups.items() if group == "ended"), 4, f"machines that ended, and lost nothing: {groups}")
+    checks.equal(sum(silent for _, silent in groups.values()), 2, f"silent machines in groups: {groups}")
 
 
 def test(env, checks, arguments):
@@ -97,16 +147,14 @@ def test(env, checks, arguments):
     checks.equal([s.get("stream_ended", 0) for s in numbers(env, collector, "killed")], [0], "a killed replay's end")
 
     # a collector that never acknowledges: no closing batch
-    def never(exchange):
-        exchange.read_body()
-        exchange.answer(503)
-
     with receiver.Receiver(env.certs, never) as busy, faulted.Replay(env, paths, busy, "waits", extra=["--give-up", "1s", "--batch-events", "5"]) as run:
         checks.equal(run.wait(60), 1, f"a replay that nobody acknowledges: {run.messages()}")
     waiting = sum(row["waiting"] for row in json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", run.spool]).stdout))
     checks.equal(waiting, -(-events // 5), "batches in its spool: those of events alone")
     faulted.Replay(env, paths, collector, "waits", extra=["--batch-events", "5"]).start().finish()
     check_end(checks, numbers(env, collector, "waits"), events, "a replay that was acknowledged late")
+
+    check_live(env, checks, collector)
 
     # an agent with a file's source, which goes on
     config = env.folder / "agent.yaml"
@@ -123,13 +171,13 @@ def test(env, checks, arguments):
         said = agent.communicate(timeout=30)[0]
     checks.equal(agent.returncode, 0, f"the agent's end: {said}")
 
-    # who is silent: the killed one alone
-    receiver.sleep_until(lambda: incidents(env, collector), 30)
+    # who is silent: the killed ones alone
+    receiver.sleep_until(lambda: len(incidents(env, collector)) == 2, 30)
     time.sleep(SILENT_S)
     silent = [row["host"] if isinstance(row, dict) else row[0] for row in incidents(env, collector)]
-    checks.equal(silent, ["killed"], "machines with an incident 'silent'")
+    checks.equal(sorted(silent), ["cut", "killed"], "machines with an incident 'silent'")
     doctor = env.run([env.collector, "doctor", "--store", collector.store, "--silent-after", "1s"], check=False).stdout
-    checks.that("5 agents, 4 of them ended in order, 1 silent" in doctor and "killed: nothing has come" in doctor and
+    checks.that("7 agents, 5 of them ended in order, 2 silent" in doctor and "killed: nothing has come" in doctor and
                 "ended: nothing has come" not in doctor, f"doctor: {doctor}")
     collector.stop()
     check_web(env, checks, collector)

@@ -255,6 +255,51 @@ def renewed_once(checks, world):
     done = env.run([env.collector, "doctor", "--store", world.collector.store], check=False)
     checks.that(done.returncode == 4 and "brief: since" in done.stdout, f"what the doctor says: {done.returncode} {done.stdout}")
     checks.equal(world.metric("enroll_renewed_twice_total"), 1, "the counter of second renewals")
+    renewals_of_a_name(checks, world)
+
+
+def half_over(world, name, label):
+    """A certificate of the CA for an agent, of which two thirds of 30 days are over; the words for World.post."""
+    folder = world.env.folder / "half-over"
+    folder.mkdir(exist_ok=True)
+    key, request, cert = (folder / f"{label}.{kind}" for kind in ("key", "csr", "crt"))
+    (folder / "index.txt").write_text("")
+    (folder / "ca.cnf").write_text(f"""[ca]
+default_ca = a
+[a]
+database = {folder}/index.txt
+new_certs_dir = {folder}
+rand_serial = yes
+default_md = sha256
+policy = p
+x509_extensions = e
+[p]
+commonName = supplied
+[e]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = clientAuth
+""")
+    subprocess.run(["openssl", "req", "-new", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", key, "-subj", f"/CN={name}",
+                    "-out", request], check=True, capture_output=True)
+    begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + days * 86400)) for days in (-20, 10))
+    subprocess.run(["openssl", "ca", "-batch", "-notext", "-config", folder / "ca.cnf", "-cert", world.env.certs / "ca.crt", "-keyfile",
+                    world.env.certs / "ca.key", "-startdate", begin, "-enddate", end, "-in", request, "-out", cert], check=True, capture_output=True)
+    return {"cert": cert, "key": key}
+
+
+def renewals_of_a_name(checks, world):
+    """Four renewals of a name in a day, then 429. A copy of an older certificate does not use them up: its requests make no certificate."""
+    first = half_over(world, "lively", "first")
+    checks.equal(world.post("/v1/renew", world.csr("lively"), **first)[0], 200, "the owner's first renewal")
+    for _ in range(8):
+        checks.equal(world.post("/v1/renew", world.csr("lively"), **first)[0], 409, "a renewal with a copy of the older certificate")
+    answers = [world.post("/v1/renew", world.csr("lively"), **half_over(world, "lively", f"next{i}")) for i in range(4)]
+    checks.equal([status for status, _ in answers], [200, 200, 200, 429], "the owner's further renewals of that day")
+    checks.that(b"agent lively is above its quota of renewals: 4 renewals in 86400 s are allowed" in answers[-1][1], f"the refusal: {answers[-1]}")
+    checks.equal(world.metric("quota_refused_renewals_total"), 1, "refused renewals are counted")
+    checks.equal(len(world.issued("lively")), 4, "certificates that were issued")
+    checks.equal(world.post("/v1/renew", world.csr("placid"), **half_over(world, "placid", "placid"))[0], 200, "a renewal of another name")
 
 
 KEY_WORDS = re.compile(rb"priv:((?:\s+[0-9a-f:]+\n)+)")

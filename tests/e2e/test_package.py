@@ -4,6 +4,7 @@ configuration's options, and systemd (where it is installed) finds nothing wrong
 config/collector.yaml with all that stands in its comments.
 
 usage: test_package.py --build DIR"""
+import ctypes.util
 import hashlib
 import json
 import os
@@ -12,8 +13,11 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 
 import harness
+import traces
+import unit_filter
 
 MOST_EXPOSED = 30  # of 100, as systemd-analyze security counts; 100 is a service without any bounds
 FILES = {"./usr/bin/etwcollector": "-rwxr-xr-x", "./lib/systemd/system/etwcollector.service": "-rw-r--r--",
@@ -40,6 +44,71 @@ def run_configured(env, checks, program, text, moved, what):
         said = process.communicate(timeout=60)[0]
     checks.equal(process.returncode, 0, f"exit code with {what}; the program said {said}")
     return said.decode()
+
+
+# what is typed, and what bash then offers; the last word is the one at the cursor
+COMPLETED = {
+    ("etwagent", "sess"): {"sessions", "session"},
+    ("etwagent", "session", "st"): {"start", "stop"},
+    ("etwagent", "session", "enable", "--"): {"--level", "--any", "--all", "--event-ids", "--pids", "--stacks", "--capture-state", "--help"},
+    ("etwagent", "session", "stop", "--j"): {"--json"},
+    ("etwagent", "schema", "ch"): {"check"},
+    ("etwagent", "schema", "--p"): {"--pointer-size"},
+    ("etwagent", "schema", "compile", "--o"): {"--output"},
+    ("etwagent", "counters", "--j"): {"--json"},
+    ("etwagent", "spool", "drain", "--fr"): {"--from"},
+    ("etwcollector", "ca", "is"): {"issue"},
+    ("etwcollector", "profile", "--other-h"): {"--other-host"},
+}
+
+
+def check_completions(env, checks):
+    """Completions of commands of one word and of two, in bash; fish's lines have their quotes."""
+    programs = {"etwagent": env.agent, "etwcollector": env.collector}
+    for line, want in COMPLETED.items():
+        words = " ".join(f"'{word}'" for word in line)
+        script = f'. <("$0" --complete bash); COMP_WORDS=({words}); COMP_CWORD={len(line) - 1}; _{line[0]}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        offered = env.run(["bash", "-c", script, programs[line[0]]]).stdout.split()
+        checks.equal((set(offered), len(offered)), (want, len(want)), f"what bash offers after {' '.join(line)}")
+    for program, path in programs.items():
+        lines = env.run([path, "--complete", "fish"]).stdout.splitlines()
+        quoted = re.compile(r"complete -c \w+(?: -n (?:'(?:[^'\\]|\\.)*'|\w+)| -a [\w-]+| -l [\w-]+| -d '(?:[^'\\]|\\.)*'| -r)+")
+        checks.equal([line for line in lines if not quoted.fullmatch(line)], [], f"lines of {program} that fish cannot read")
+
+
+def check_filter(env, checks, unit, program):
+    """The unit's system call filter leaves the collector its own sandbox, and all that it calls: the packaged program under that filter."""
+    if not shutil.which("systemd-analyze") or not ctypes.util.find_library("seccomp"):
+        print("the unit's filter was not tried: expected systemd-analyze and libseccomp")
+        return
+    lacks = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} - unit_filter.allowed(unit.read_text())[0]
+    checks.equal(lacks, set(), "calls of the collector's sandbox that the unit refuses")
+    env.run([env.collector, "ca", "init", "--dir", env.folder / "unit-ca"])
+    env.run([env.collector, "ca", "issue", "--dir", env.folder / "unit-ca", "--server", "--name", "server", "--san", "IP:127.0.0.1", "--san", "DNS:localhost"])
+    kept, env.certs = env.certs, env.folder / "unit-ca"
+    try:
+        collector = env.new_collector("under-the-unit", extra=["--web", "127.0.0.1:0", "--enroll", "127.0.0.1:0", "--ca-dir", env.certs])
+        collector.prefix = [sys.executable, harness.ROOT / "tests" / "e2e" / "unit_filter.py", unit]
+        program, env.collector = env.collector, program
+        try:
+            collector.start()
+        finally:
+            env.collector = program
+        token = env.run([env.collector, "ca", "token", "--dir", env.certs, "--name", "agent"]).stdout.strip()
+        env.run([env.agent, "enroll", "--collector", collector.enroll_url, "--ca", env.certs / "ca.crt", "--token", token,
+                 "--cert", env.certs / "agent.crt", "--key", env.certs / "agent.key"])
+        env.run([env.agent, "replay", "--collector", collector.url, "--cert", env.certs / "agent.crt", "--key", env.certs / "agent.key",
+                 "--ca", env.certs / "ca.crt", "--spool", env.folder / "unit-spool", *traces.paths("amsi-eventslost", env.build)])
+        port = re.search(r"dashboard on http://127\.0\.0\.1:(\d+)/", collector.log()).group(1)
+        answer = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/hosts", timeout=30).read())
+        checks.equal([item["host"] for item in answer["items"]], ["agent"], "machines in the dashboard of a collector under the unit's filter")
+        collector.stop()
+    finally:
+        env.certs = kept
+    plain = env.run([env.collector, "doctor", "--store", collector.store, "--json"], check=False).stdout
+    if '"check":"sandbox","verdict":"ok"' in plain.replace(" ", ""):  # this kernel has all of it: so has the collector under the filter
+        checks.that("are confined by" not in collector.log() and "can open the CA's key" not in collector.log(),
+                    f"what the collector has of its sandbox under the unit's filter: {collector.log()}")
 
 
 def check_installed(env, checks):
@@ -126,6 +195,8 @@ def test(env, checks, arguments):
              "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
     said = run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
     checks.that("dashboard on https://127.0.0.1:" in said and (env.folder / "store/audit.lock").exists(), f"the packaged dashboard needs tokens: {said}")
+    check_completions(env, checks)
+    check_filter(env, checks, root / "lib/systemd/system/etwcollector.service", root / "usr/bin/etwcollector")
     check_installed(env, checks)
 
     if shutil.which("systemd-analyze"):

@@ -1,6 +1,6 @@
 /* fuzz_web: inputs are changed by what a request is made of: methods, paths of the route table, parameters and their
  * values, percent-encoding, headers, JSON. Every fourth change is one of bytes. */
-#include "call.h"
+#include "api.h"
 #include "web_words.h"
 
 #include <stdint.h>

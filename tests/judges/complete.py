@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sees that every answer of the product has a judge: what the sources name is compared with answers.tsv, and answers.tsv with the judges.
+"""Sees that every answer of the product has a judge: what the sources name is compared with answers.tsv, and answers.tsv with the judges and
+with docs/verification/answers.md. planted_answers.py plants answers that have none.
 
 The table's columns are the answer, the judge (a function of the judges' files, or of an end-to-end test that compares the answer of its
 own machines with independent arithmetic: `test_joins.check_ipc`; several with commas; `-`: none) and, where there is none or it does not
@@ -11,40 +12,66 @@ import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 SOURCE = FOLDER.parents[1]
-TABLE = FOLDER / "answers.tsv"
 
 
 def text_of(path):
     return (SOURCE / path).read_text(encoding="utf-8")
 
 
+def below(folder, pattern):
+    """The files of a folder that fit, by their paths from the source's root."""
+    return [path.relative_to(SOURCE).as_posix() for path in sorted((SOURCE / folder).rglob(pattern))]
+
+
+def initializers(path, table):
+    """The rows of a table in C: the text of each initializer one level inside the table's braces, with its designator if it has one."""
+    text = text_of(path)
+    text = text[text.index(table):]
+    depth, begin, found = 0, 0, []
+    for token in re.finditer(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|//[^\n]*|[{}]', text, re.S):
+        if token[0] == "{":
+            depth += 1
+            if depth == 1:
+                begin = token.end()
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 1:
+                found.append(text[begin:token.end()].lstrip(", \n"))
+                begin = token.end()
+            if not depth:
+                return found
+    raise SystemExit(f"{path}: {table} has no end")
+
+
+def first_text(row):
+    """The first text of a row, or None."""
+    found = re.search(r'"((?:\\.|[^"\\])*)"', re.sub(r"/\*.*?\*/", "", row, flags=re.S))
+    return found and found[1]
+
+
 def from_routes():
     """The paths of the web server's table, but for the dashboard's files."""
-    table = text_of("collector/web/api.c")
-    table = table[table.index("const ec_route EC_ROUTES[]"):]
-    return {f"route {path}" for path in re.findall(r'\{EC_\w+,\s*"((?:/api/|/metrics)[^"]*)"', table)}
+    paths = [first_text(row) for row in initializers("collector/web/api.c", "const ec_route EC_ROUTES[]")]
+    return {f"route {path}" for path in paths if path and path.startswith(("/api/", "/metrics"))}
 
 
 def from_queries():
     """Named queries."""
-    text = text_of("collector/web/questions.c")
-    table = text[text.index("static const fixed QUERIES[]"):]
-    return {f"query {name}" for name in re.findall(r'^    \{"([a-z-]+)",\n', table[:table.index("\n};")], re.M)}
+    names = [first_text(row) for row in initializers("collector/web/questions.c", "static const fixed QUERIES[]")]
+    return {f"query {name}" for name in names if name}
 
 
 def from_tables():
     """Tables of SQL: of machines and the store, of what happened over a time, and of events."""
-    machines = text_of("collector/query/sql_tables.c")
-    machines = machines[machines.index("static const spec SPECS[]"):]
-    activity = re.findall(r'^    \[EC_ACTIVITY_\w+\] = \{(?:\.name = )?"(\w+)"', text_of("collector/query/activity.c"), re.M)
-    names = re.findall(r'^    \{"(\w+)", (?:STORE|STATE|ALARMS|MEMORY),', machines, re.M) + activity
-    return {f"table {name}" for name in [*names, "events", "events_by", '"CLASS"', '"CLASS_by"']}
+    names = [first_text(row) for path, table in (("collector/query/sql/sql_tables.c", "static const spec SPECS[]"),
+                                                 ("collector/query/analysis/activity.c", "static const ec_activity_table TABLES[]")) for row in initializers(path, table)]
+    return {f"table {name}" for name in [*names, "events", "events_by", '"CLASS"', '"CLASS_by"'] if name}
 
 
 def from_metrics():
     """Families of /metrics: those that the source names, and one for each counter."""
     text, counters = text_of("collector/metrics/metrics.c"), text_of("proto/base/counters.h")
-    names = set(re.findall(r'"(etwcollector_[a-z_]+)"', text))
+    names = {name for path in below("collector", "*.c") for name in re.findall(r'"(etwcollector_[a-z0-9_]+)[ {"]', text_of(path))}
     names |= {f"etwagent_family_{name}_events_total" for name in re.findall(r'^        \{"([a-z]+)", "events of the family', text, re.M)}
     collector = False
     for name in re.findall(r"^    [XG]\((\w+),", counters, re.M):
@@ -53,16 +80,35 @@ def from_metrics():
     return {f"metric {name}" for name in names}
 
 
+# Titles that a component gets from its caller or a table, which name them, and tables inside a section that has a title.
+PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Security", "title"), ("Ledger", "`Run ${stream}`")}
+PARTS = re.compile(r'<(Table|Flame|Timeline|Section|Chart|Facts)\b((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
+
+
+def title_of(part):
+    """What a part of a page is called: its title, or in braces the expression that is."""
+    component, attributes, heading, text, expression, tiles = part.groups()
+    if component == "Facts" or tiles:
+        return component.lower() if component else tiles
+    if heading:
+        return text.strip() or expression
+    found = re.search(r'\b(?:label|title)=(?:"([^"]+)"|(\{.*?\})(?= |$|/))', attributes)
+    return found and (found[1] or found[2])
+
+
 def from_pages():
-    """What the dashboard shows: every tile, list of facts, table, section and chart that has a title."""
+    """What the dashboard shows: every tile, list of facts, table, section, chart and heading; of one whose title is an expression that."""
     found = set()
-    for path in sorted((SOURCE / "collector/web/ui/src").glob("*.jsx")):
-        text = path.read_text(encoding="utf-8")
-        for page, body in re.findall(r"^(?:export )?function (\w+)\(.*?\{\n(.*?)^\}", text, re.M | re.S):
-            titles = re.findall(r'<(?:Table|Flame|Timeline) label="([^"]+)"|<(?:Section|Chart) title="([^"]+)"|<h2>([A-Z][A-Za-z ]+)|<Table label=\{(what)\}', body)
-            found |= {f"panel {page}: {next(filter(None, title)).strip()}" for title in titles}
-            found |= {f"panel {page}: facts"} if "<Facts" in body else set()
-            found |= {f"panel {page}: tiles"} if 'class="tiles"' in body else set()
+    for path in below("collector/web/ui/src", "*.jsx"):
+        text = re.sub(r"//[^\n]*", "", text_of(path))
+        bodies = re.findall(r"^(?:export )?(?:function (\w+)\([^\n]*|const (\w+) = [^\n]*=> )\{\n(.*?)^\}", text, re.M | re.S)
+        bodies = [(function or constant, body) for function, constant, body in bodies]
+        rest = text
+        for _, body in bodies:
+            rest = rest.replace(body, "")
+        for page, body in [*bodies, (pathlib.PurePath(path).stem, rest)]:
+            titles = {title_of(part) for part in PARTS.finditer(body)} - {None}
+            found |= {f"panel {page}: {title}" for title in titles if (page, title[1:-1]) not in PASSED_ON}
         tabs = re.search(r"^const TABS = \{\n(.*?)^\};", text, re.M | re.S)
         found |= {f"panel Security: {title}" for title in re.findall(r"^  \w+: \['([^']+)'", tabs.group(1), re.M)} if tabs else set()
     return found
@@ -80,11 +126,20 @@ def from_commands():
 def rows():
     """{answer: (judge or None, reason)}"""
     found = {}
-    for line in TABLE.read_text(encoding="utf-8").splitlines()[1:]:
+    for line in text_of("tests/judges/answers.tsv").splitlines()[1:]:
         answer, judge, reason = (line.split("\t") + ["", ""])[:3]
         if answer in found:
-            raise SystemExit(f"{TABLE.name}: {answer} stands there twice")
+            raise SystemExit(f"answers.tsv: {answer} stands there twice")
         found[answer] = (None if judge == "-" else judge, reason)
+    return found
+
+
+def named_by(page):
+    """The answers and judges that docs/verification/answers.md names; the judge of those in its second table is "–"."""
+    found = set()
+    for part, has_judge in zip(page.split("## Answers without a judge"), (True, False)):
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("| ") and " | " in line]
+        found |= {(row[0], row[1] if has_judge else "–") for row in cells if row[0] != "answer"}
     return found
 
 
@@ -122,6 +177,11 @@ def problems():
             yield f"{answer}: has neither a judge nor a reason"
     for judge in sorted(known - {one for judge, _ in table.values() for one in (judge or "").split(", ")}):
         yield f"{judge}: judges no answer of tests/judges/answers.tsv"
+    page, wanted = named_by(text_of("docs/verification/answers.md")), {(answer, judge or "–") for answer, (judge, _) in table.items()}
+    for answer, judge in sorted(wanted - page):
+        yield f"{answer}: docs/verification/answers.md has no row with the judge {judge}: tests/judges/test_answers.py --write writes it"
+    for answer, judge in sorted(page - wanted):
+        yield f"{answer}: the row with the judge {judge} in docs/verification/answers.md is not in tests/judges/answers.tsv"
 
 
 def main():

@@ -22,9 +22,9 @@ SCRIPT = test_dashboard.BROWSER / "read.mjs"
 
 # ---- as the pages write ----
 
-def rounded(value):
-    """As JavaScript's toFixed(1): the number itself, half up."""
-    return str(decimal.Decimal(value).quantize(decimal.Decimal("0.1"), decimal.ROUND_HALF_UP))
+def rounded(value, to="0.1"):
+    """As JavaScript's toFixed: the number itself, half up."""
+    return str(decimal.Decimal(value).quantize(decimal.Decimal(to), decimal.ROUND_HALF_UP))
 
 
 def count(n):
@@ -104,6 +104,10 @@ def judge_pages(world):
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
     if profiled:
         pages["profile"] = {"url": link(world, page="profile", host=profiled, weight="samples")}
+    pages["named"] = {"url": link(world, page="queries", query="top-processes-by-cpu", host=name)}
+    rated = next((other for other in world.hosts if profiled and judge_profile.counters_of(world.hosts[other]) >= set(RATIO)), None)
+    if rated:
+        pages["ratio"] = {"url": link(world, page="profile", host=rated, diff=1, weight=f"pmc:{RATIO[0]}", other_weight=f"pmc:{RATIO[1]}")}
     found = read(world, pages)
     fleet_page(world, found["fleet"])
     host_page(world, found["host"], host, at)
@@ -113,6 +117,9 @@ def judge_pages(world):
     security_pages(world, found, host)
     if profiled:
         profile_page(world, found["profile"], world.hosts[profiled])
+    if rated:
+        ratio_table(world, found["ratio"], world.hosts[rated])
+    named_query(world, found["named"], host)
     want = [(name, moment(record["time"]), str(record["cpu"])) for record in host.records if record["name"] == klass] * len(host.streams)
     world.same("panel Events: Events", name, columns(found["events"], "Events", "host", "time", "cpu"), want)
     names = collections.Counter(record["name"] for record in host.records)
@@ -214,6 +221,33 @@ def profile_page(world, page, host):
         world.same(f"panel Profile: {panel}", host.name, [row[0] for row in got], [count(n * len(host.streams)) for n in most], ordered=True)
         mine = [of[name if name in of else name.lower()] for _, _, name in got]
         world.same(f"panel Profile: {panel}", host.name, got, [(count(n * len(host.streams)), rounded(100 * n / total) + " %", row[2]) for n, row in zip(mine, got)])
+
+
+RATIO = "InstructionRetired", "TotalCycles"
+
+
+def ratio_table(world, page, host):
+    """Both counters by program and place in the code, the 100 with the greatest sums; of equal ones any may be the last."""
+    sums = collections.defaultdict(lambda: [0, 0])
+    for program, place, counter, events in judge_profile.counted_places(host):
+        if counter in RATIO:
+            sums[program, place][RATIO.index(counter)] += events * len(host.streams)
+    ordered = sorted(((key, row) for key, row in sums.items() if any(row)), key=lambda item: -sum(item[1]))
+    least = sum(ordered[99][1]) if len(ordered) > 99 else 0
+    written = {at: collections.Counter((*key, count(row[0]), count(row[1]), rounded(row[0] / row[1], "0.001") if row[1] else "") for key, row in ordered if (sum(row) > least) == at)
+               for at in (True, False)}
+    got = table(page, "Ratio by program and function")
+    world.same("panel Profile: Ratio by program and function", host.name, [len(got)], [min(100, len(ordered))])
+    world.same("panel Profile: Ratio by program and function", host.name, (collections.Counter(got) - written[False]).elements(), written[True].elements())
+
+
+def named_query(world, page, host):
+    """The processes with the most samples, as the page of queries shows a named one."""
+    used = naive_activity.usage(host.records, naive_activity.Whose(host.state), judge_activity.clock_of(host).ns, *judge_activity.EVER, 0)["cpu_usage"]
+    want = [(host.name, stream, shown(key[0]), str(key[1]), judge_activity.image(host, key[0]), str(row["samples"]))
+            for stream in host.streams for key, row in used.items() if key[1]]
+    world.same("panel Queries: {chosen.text}", host.name, columns(page, "Processes with the most samples of the processor", "host", "stream", "instance", "pid", "image_name", "samples"),
+               want)
 
 
 LOST = {"source_events_lost": "events that Windows says it lost", "source_buffers_lost": "buffers that Windows says it lost"}

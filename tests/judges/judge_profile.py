@@ -6,8 +6,9 @@ import json
 
 import naive_activity
 import naive_stacks
+from naive_state import number
 import test_profile
-from judge_activity import clock_of, image, keys, spans, whole
+from judge_activity import clock_of, compare, image, keys, spans, whole
 from judge_store import records_of, utc
 
 
@@ -45,6 +46,43 @@ def sampled(host):
         there = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1] and (row[2] or 0) <= event.clock and (row[3] is None or event.clock < row[3])]
         places[f"{there[0][4]}+{address - there[0][0]:#x}" if there and not method else method or "?"] += record["fields"]["Count"]
     return programs, ran, places
+
+
+@functools.cache
+def counted(host):
+    """Each sample of a hardware counter: (instance, pid, program, number of the counter, its name, events a sample or None, module or None,
+    offset in it, address)"""
+    whose, modules, told, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), {}, []
+    for record in host.records:
+        fields = record["fields"]
+        if record["name"] in ("PerfInfo/SetInterval", "PerfInfo/CollectionStart"):
+            told[number(fields["Source"])] = number(fields["NewInterval"]), fields.get("SourceName")
+        elif record["name"] == "PerfInfo/PmcCounterProf":
+            instance, pid = whose.thread(fields["ThreadId"], record)
+            address, source = int(fields["InstructionPointer"], 0), number(fields["ProfileSource"])
+            inside = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1]]
+            alive = [row for row in inside if (row[2] or 0) <= record["clock"] and (row[3] is None or record["clock"] < row[3])]
+            row, (interval, name) = (alive or inside or [None])[0], told.get(source, (None, None))
+            module = row and (row[4] if alive else f"[unloaded {row[4]}]")
+            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address, address))
+    return found
+
+
+def counters_of(host):
+    return {row[4] for row in counted(host)} if whole(host) else set()
+
+
+def counted_places(host):
+    """(program, where it was as a profile calls it, counter, events) of each sample of a counter: at the top of its stack, if it has one."""
+    modules, found = test_profile.NaiveModules(host.records), []
+    stacks = {event.ordinal: addresses for event, _, addresses in joined(host)}
+    ordinals = [ordinal for ordinal, record in enumerate(host.records) if record["name"] == "PerfInfo/PmcCounterProf"]
+    for ordinal, (_, pid, program, _, counter, interval, *_, address) in zip(ordinals, counted(host)):
+        address, clock = (stacks.get(ordinal) or (address,))[0], host.records[ordinal]["clock"]
+        name, method = modules.find(pid, address, clock)
+        base = next((row[0] for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1] and row[4] == name), None)
+        found.append((program, method or (f"{name}+{address - base:#x}" if base is not None else f"{address:#x}"), counter, interval or 1))
+    return found
 
 
 def times(counter, n):
@@ -99,3 +137,37 @@ def judge_profiles(world):
             if row["self"]:
                 got[told["modules"][row["module"]]["name"].lower()] += row["self"]
         world.same("route /api/v1/profile", name, got, times(ran, runs))
+
+
+def judge_counted(world):
+    """The tables module_counters and code_counters; instructions per cycle by machine and by program."""
+    known, machines, programs = keys(world), {}, {}
+
+    def add(name, program, kind, counter, events):
+        for sums, key in ((machines, (name, kind)), (programs, (name, program, kind))):
+            if counter in ("InstructionRetired", "TotalCycles"):
+                row = sums.setdefault(key, {})
+                row[counter] = events if row.get(counter) is None else row[counter] + (events or 0)
+
+    for name, host in world.hosts.items():
+        if not whole(host):
+            continue
+        of_module, of_code = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+        for instance, pid, program, source, counter, interval, module, offset, _ in counted(host):
+            for sums, place in ((of_module, (module,)), (of_code, (module, offset if module else f"{offset:#x}"))):
+                sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
+            if pid:
+                add(name, program, "samples", counter, interval and interval * len(host.streams))
+        compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
+        code = {(*key[:3], f"{key[3]:#x}" if isinstance(key[3], int) else key[3], key[4]): row for key, row in of_code.items()}
+        compare(world, host, "code_counters", "", known, ["module", "offset", "source"], ["samples", "events"], code)
+        for (instance, _, tid, counter, _), (value, _) in naive_activity.counted(host.records, naive_activity.Whose(host.state)).items():
+            if tid:
+                add(name, image(host, instance), "switches", counter, value * len(host.streams))
+    for query, columns, sums in (("ipc-by-machine", ("host", "source"), machines), ("ipc-by-program", ("host", "image", "source"), programs)):
+        want = []
+        for key, row in sums.items():
+            instructions, cycles = row.get("InstructionRetired"), row.get("TotalCycles") or None
+            want.append((*key, instructions, cycles, instructions / cycles if instructions is not None and cycles else None))
+        got = [(*(row[name] for name in columns), row["instructions"], row["cycles"], row["ipc"]) for row in world.get(f"queries/{query}", limit=10000)]
+        world.same(f"query {query}", "all", got, want)

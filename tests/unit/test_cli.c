@@ -92,7 +92,11 @@ static const ea_command TWO = {.name = "ca init",
                                .run = two_run,
                                .min_operands = 1,
                                .max_operands = -1};
-static const ea_command *const COMMANDS[] = {&SAMPLE, &TWO, NULL};
+static const ea_command TOOL = {
+    .name = "tool", .operands = "", .summary = "A machine's tool", .options = NO_OPTIONS, .run = two_run};
+static const ea_command TOOL_SAMPLE = {
+    .name = "tool sample", .operands = "", .summary = "A tool's sample", .options = NO_OPTIONS, .run = two_run};
+static const ea_command *const COMMANDS[] = {&SAMPLE, &TWO, &TOOL_SAMPLE, &TOOL, NULL};
 
 /* Runs a command line (words parted by spaces) with stdout and stderr in files; the exit code and what was printed. */
 static int cli(const char *line, char *out, size_t out_bytes) {
@@ -236,8 +240,16 @@ static void cli_help(void **state) {
         {"prog help ca init", "usage: prog ca init [options] DIR"},
         {"prog --man", ".SH COMMANDS"},
         {"prog --complete bash", "--verbose --name"},
-        {"prog --complete bash", "ca) words=\"$words init"},
-        {"prog --complete fish", "__fish_seen_subcommand_from sample"},
+        {"prog --complete bash", "'ca init') words=\"--help\";;"},
+        {"prog --complete bash", "'tool '*) words=\"--help\";;"},
+        {"prog --complete bash", "ca) words=\"$words init\";;"},
+        {"prog --complete bash", "tool) words=\"$words sample\";;"},
+        {"prog --complete bash", "words=\"sample ca tool --help --version\""},
+        {"prog --complete fish", "-n __fish_use_subcommand -a tool -d 'A machine\\'s tool'"},
+        {"prog --complete fish",
+         "-n '__fish_seen_subcommand_from ca; and not __fish_seen_subcommand_from init' -a init -d 'Two words'"},
+        {"prog --complete fish",
+         "-n '__fish_seen_subcommand_from sample; and not __fish_seen_subcommand_from tool' -l name -r"},
         {"prog --complete zsh", "bashcompinit"},
     };
     for (size_t i = 0; i < LENGTH(rows); i++) {

@@ -1,9 +1,11 @@
 /* The daemon's log: so many lines a minute, the rest counted, whatever is in them. The minute is the test's own: the
  * program is linked so that ea_monotonic_ns is __wrap_ea_monotonic_ns (CMakeLists.txt). */
 #include "clock.h"
+#include "descriptors.h"
 #include "log.h"
 #include "scratch.h"
 
+#include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -116,10 +118,72 @@ static void each_kind_has_its_own_lines(void **state) {
     fclose(f);
 }
 
+static void run_again(evutil_socket_t fd, short what, void *arg) {
+    (void)fd, (void)what;
+    (void)event_base_loop(arg, EVLOOP_NONBLOCK); /* which libevent warns of */
+}
+
+/* What libevent has to say is a line of this log, with its bounds, and not one on standard error. */
+static void libevent_writes_into_it(void **state) {
+    ec_log *log = NULL;
+    ea_err err;
+    size_t count = 0;
+    (void)state;
+    FILE *f = fopen(scratch_path("log"), "w+b");
+    assert_non_null(f);
+    assert_int_equal(ec_log_create(&log, f, 0, NULL, &err), 0);
+    ec_libevent_log(log);
+    struct event_base *events = event_base_new();
+    assert_non_null(events);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(event_base_once(events, -1, EV_TIMEOUT, run_again, events, &(struct timeval){.tv_sec = 0}), 0);
+        assert_int_equal(event_base_dispatch(events), 1);
+    }
+    char *text = lines_of(f, &count);
+    assert_int_equal(count, 60);
+    assert_memory_equal(text, "libevent: ", sizeof "libevent: " - 1);
+    free(text);
+    ec_libevent_log(NULL);
+    event_base_free(events);
+    ec_log_destroy(log);
+    fclose(f);
+}
+
+/* Listeners whose bounds do not fit into the descriptors get equal shares of what the small ones leave. */
+static void bounds_fit_the_descriptors(void **state) {
+    ec_log *log = NULL;
+    ea_err err;
+    size_t count = 0;
+    (void)state;
+    FILE *f = fopen(scratch_path("log"), "w+b");
+    assert_non_null(f);
+    assert_int_equal(ec_log_create(&log, f, 0, NULL, &err), 0);
+    uint32_t agents = 1000, web = 10, enroll = 500, none = 7;
+    ec_descriptors_share shares[] = {
+        {"agents", &agents, 2}, {"web", &web, 1}, {"enroll", &enroll, 1}, {"none", &none, 0}};
+    ec_descriptors_divide(310, shares, 4, log);
+    assert_int_equal(agents, 100); /* on each of two listeners */
+    assert_int_equal(web, 10);
+    assert_int_equal(enroll, 100);
+    assert_int_equal(none, 7);
+    char *text = lines_of(f, &count);
+    assert_int_equal(count, 2);
+    assert_non_null(strstr(text, "--agents is lowered from 1000 to 100"));
+    assert_non_null(strstr(text, "--enroll is lowered from 500 to 100"));
+    free(text);
+    ec_descriptors_divide(310, shares, 4, log); /* they fit */
+    free(lines_of(f, &count));
+    assert_int_equal(count, 2);
+    ec_log_destroy(log);
+    fclose(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_minute_has_sixty_lines, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(each_kind_has_its_own_lines, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(libevent_writes_into_it, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(bounds_fit_the_descriptors, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,10 @@
 #include <cmocka.h>
 
 #if !defined(_WIN32)
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #endif
 
 static void files(void **state) {
@@ -171,6 +174,37 @@ static void play_other(void *arg) {
     play(arg, 1);
 }
 
+#if defined(EA_ASSERTIONS) && !defined(_WIN32)
+/* A child checks that it holds the mutex: how it ends. */
+static int child_that_asserts(ea_mutex *m, int is_held) {
+    int status = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        signal(SIGABRT, SIG_DFL); /* cmocka's handler would go on with the tests */
+        fclose(stderr);
+        if (is_held)
+            ea_mutex_lock(m);
+        ea_mutex_assert_held(m);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void assertions(void **state) {
+    (void)state;
+    ea_err err;
+    ea_mutex *m;
+    assert_int_equal(ea_mutex_create(&m, &err), 0);
+    int held = child_that_asserts(m, 1), not_held = child_that_asserts(m, 0);
+    assert_true(WIFEXITED(held) && WEXITSTATUS(held) == 0);
+    assert_true(WIFSIGNALED(not_held) && WTERMSIG(not_held) == SIGABRT);
+    ea_mutex_destroy(m);
+}
+#endif
+
 static void threads(void **state) {
     (void)state;
     ea_err err;
@@ -237,7 +271,15 @@ static void time_and_rest(void **state) {
 
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
-    static const struct CMUnitTest tests[] = {T(files), T(holes), T(paths), cmocka_unit_test(threads),
-                                              T(time_and_rest)};
+    static const struct CMUnitTest tests[] = {
+        T(files),
+        T(holes),
+        T(paths),
+        cmocka_unit_test(threads),
+#if defined(EA_ASSERTIONS) && !defined(_WIN32)
+        cmocka_unit_test(assertions),
+#endif
+        T(time_and_rest)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

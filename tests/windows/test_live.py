@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real trace, played by the emulator as three live sessions of the shipped .exe (one of the kernel, two of providers),
 arrives at a native collector record for record; the machine's state, and the call stacks joined to events, are those of a replay of
-the file. Two of the sessions write files of their own, too, one of them a circular one. The same of a machine
+the file; each session's stream has its end. Two of the sessions write files of their own, too, one of them a circular one. The same of a machine
 that the generator makes, with performance counters on context switches, their interrupts, and stacks.
 """
 import collections
@@ -9,6 +9,7 @@ import json
 import sqlite3
 
 import emulated
+import test_ended
 import traces
 import wine
 
@@ -132,6 +133,12 @@ def same_stacks(env, checks, collector, host, replayed):
     print(f"{host}: {sum(live.values())} events with {len(live)} stacks", flush=True)
 
 
+def ended(env, checks, collector, host):
+    """Each session's stream has its closing batch, and nothing waits."""
+    streams = test_ended.numbers(env, collector, host)
+    checks.equal([[last.get(name, 0) for name in ("stream_ended", *test_ended.WAITING)] for last in streams], [[1, 0, 0, 0, 0]] * 3, f"{host}: ends of the sessions' streams")
+
+
 def played(env, checks, session, windows, name, paths):
     """As three sessions of the machine of that name, and as a replay of NAME-file."""
     providers, count = providers_of(env, paths)
@@ -158,6 +165,7 @@ def played(env, checks, session, windows, name, paths):
         checks.equal(code, 0, "exit code after Ctrl-C")
         checks.equal(machine.sessions(), {}, "sessions that are left behind")
     checks.equal(same_records(env, checks, collector, name, paths), count - 3, "records stored, beside headers")
+    ended(env, checks, collector, name)
     same_files(env, checks, paths, providers, files)
     env.replay(paths, collector, agent=f"{name}-file", spool=env.folder / f"{name}-replay")
     same_state(env, checks, collector, name, f"{name}-file", emulated.frequency_of(env, paths))

@@ -1,5 +1,7 @@
-/* Names of numbers that several families share. See rows.h. */
+/* What several families share: names of numbers, and the fields of an event without a payload. See rows.h. */
 #include "rows.h"
+
+const ea_field_row ea_no_fields[1] = {{0}};
 
 /* one line a field, one line a class */
 // clang-format off

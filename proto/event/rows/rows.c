@@ -1,8 +1,6 @@
 /* The list of all families. See rows.h. */
 #include "rows.h"
 
-const ea_field_row ea_no_fields[1] = {{0}};
-
 const ea_family *const ea_families[] = {
 #define X(name) &ea_family_##name,
     EA_FAMILIES(X)

@@ -44,7 +44,7 @@
 /* Maps that several families share (maps.c). */
 extern const ea_enum ea_irp_major, ea_irp_flags, ea_trace_level, ea_log_mode, ea_process_flags;
 
-/* An event without a payload. */
+/* An event without a payload (maps.c). */
 extern const ea_field_row ea_no_fields[1];
 
 // clang-format off

@@ -6,7 +6,7 @@
 #include "class.h"
 #include "language.h"
 #include "map.h"
-#include "pe.h"
+#include "pe_resources.h"
 #include "properties.h"
 #include "tdh_types.h"
 
@@ -528,11 +528,10 @@ int ea_wevt_read(ea_schemas *into, const void *data, size_t len_bytes, const voi
                  const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err) {
     wevt w = {.o = options, .into = into};
     ea_pe pe, language;
-    ea_err why;
-    int has_mui = mui && !ea_pe_open(&language, mui, mui_bytes, NULL);
-    int rc = ea_pe_open(&pe, data, len_bytes, &why);
+    int has_mui = mui && !ea_pe_open(&language, mui, mui_bytes, options->file, NULL);
+    int rc = ea_pe_open(&pe, data, len_bytes, options->file, err);
     if (rc)
-        return ea_fail(err, rc, "%s: %s", options->file, why.message);
+        return rc;
     ea_u64_map_init(&w.messages, 0);
     ea_u64_map_init(&w.templates, 0);
     ea_u64_map_init(&w.maps, 0);

@@ -1,0 +1,27 @@
+/* What a CA's files, names, serial numbers and roles look like: everything else of the CA stands on it. See ca.h,
+ * ca_parts.h. */
+#include "ca_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const ec_ca_role_names[] = {"agent", "server", "ca"};
+
+char *ec_ca_path(const char *dir, const char *name, const char *ending) {
+    size_t n = strlen(dir) + strlen(name) + strlen(ending) + 2;
+    char *path = malloc(n);
+    if (path)
+        snprintf(path, n, "%s/%s%s", dir, name, ending);
+    return path;
+}
+
+int ec_ca_name_is_good(const char *name) {
+    size_t n = strlen(name);
+    return n >= 1 && n <= EC_CA_NAME_MAX && name[0] != '.' && name[0] != '-' &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
+}
+
+int ec_ca_serial_is_good(const char *serial) {
+    size_t n = strlen(serial);
+    return n >= 1 && n <= EC_CA_SERIAL_HEX && strspn(serial, "0123456789abcdef") == n;
+}

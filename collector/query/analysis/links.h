@@ -1,0 +1,20 @@
+/* What other events of its stream say of an event: the stack that was joined to it, and what its hardware counters are
+ * called. Worked out for a stream when it is first asked for, and kept.
+ * Before it: stack_query.h (the join), counter_names.h. After it: scan_values.c, through ec_annotator. Thread: the
+ * archive's. */
+#ifndef EC_QUERY_LINKS_H
+#define EC_QUERY_LINKS_H
+
+#include "scan.h"
+
+typedef struct ec_links ec_links;
+
+EA_MUST_CHECK int ec_links_create(ec_links **ret, ec_archive *archive); /* archive: borrowed */
+void ec_links_destroy(ec_links *l);                                     /* NULL is allowed */
+
+/* For scans; valid as long as l. All stacks of a range are joined when one is asked for: the same range, or one inside
+ * it, costs a look-up from then on. A stack's errors: EA_EFULL when more than 8,388,608 events have one; else as
+ * ec_stack_query_links. */
+ec_annotator ec_links_annotator(ec_links *l);
+
+#endif

@@ -1,0 +1,340 @@
+/* See archive.h. */
+#include "archive.h"
+
+#include "arena.h"
+#include "array.h"
+#include "map.h"
+#include "naming.h"
+#include "pattern.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASSES_MAX = 1 << 20 };
+
+struct ec_archive {
+    ec_store *store;
+    char *host;        /* whose streams; NULL: all */
+    const char *shown; /* patterns of hosts that may be seen; NULL: all */
+    ea_registry *registry;
+    ea_arena arena;
+    int has_streams; /* they were asked for, and are here */
+    ec_archive_stream *streams;
+    size_t stream_count, stream_capacity;
+    int has_classes; /* likewise */
+    const ea_class **classes;
+    size_t class_count, class_capacity;
+    ec_class_set *sets;
+    size_t set_count, set_capacity;
+    size_t *set_capacities;
+    ea_bytes_map shown_classes; /* hash -> itself: those of the streams; only with `shown` */
+    ea_bytes_map by_name;       /* name in lower case -> index of its set + 1 */
+    ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
+    int (*keep_going)(void *arg);
+    void *arg;
+    ec_tables *tables;      /* opened when names are first asked for */
+    ec_naming *naming;      /* of one stream */
+    uint64_t naming_stream; /* its number in the store; 0: none was asked for */
+    ea_u64_map damaged;     /* hashes of stream and number */
+    char first_damage[640];
+};
+
+static char *lower_case(ea_arena *arena, const char *s) {
+    char *out = ea_arena_strdup(arena, s);
+    for (char *p = out; p && *p; p++)
+        if (*p >= 'A' && *p <= 'Z')
+            *p = (char)(*p + 'a' - 'A');
+    return out;
+}
+
+typedef struct adding {
+    ec_archive *a;
+    ea_err *err;
+    int rc;
+} adding;
+
+static int add_stream(const ec_find_row *row, void *arg) {
+    adding *d = arg;
+    ec_archive *a = d->a;
+    if (a->shown && !ea_name_in(a->shown, row->host))
+        return 0;
+    if (EA_GROW(a->streams, a->stream_capacity, a->stream_count + 1, SIZE_MAX)) {
+        d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
+        return 1;
+    }
+    ec_archive_stream *s = &a->streams[a->stream_count++];
+    s->row = *row;
+    s->row.host = ea_arena_strdup(&a->arena, row->host);
+    if (!s->row.host) {
+        d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof row->stream; i++) {
+        s->id[2 * i] = "0123456789abcdef"[row->stream[i] >> 4];
+        s->id[2 * i + 1] = "0123456789abcdef"[row->stream[i] & 15];
+    }
+    s->id[sizeof s->id - 1] = 0;
+    return 0;
+}
+
+/* The index of the set of a name, which is made when it is new: 0 or EA_ENOMEM. */
+static int set_of(ec_archive *a, const char *name, size_t *ret) {
+    char *key = lower_case(&a->arena, name);
+    if (!key)
+        return EA_ENOMEM;
+    const void *known = ea_bytes_map_get(&a->by_name, key, strlen(key));
+    if (known) {
+        *ret = (size_t)(uintptr_t)known - 1;
+        return 0;
+    }
+    size_t capacity = a->set_capacity;
+    if (EA_GROW(a->sets, capacity, a->set_count + 1, SIZE_MAX) ||
+        EA_GROW(a->set_capacities, a->set_capacity, a->set_count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    if (ea_bytes_map_put(&a->by_name, key, strlen(key), (void *)(uintptr_t)(a->set_count + 1)))
+        return EA_ENOMEM;
+    a->sets[a->set_count] = (ec_class_set){.name = name, .number = a->set_count};
+    a->set_capacities[a->set_count] = 0;
+    *ret = a->set_count++;
+    return 0;
+}
+
+static int add_class(const ea_class *c, void *arg) {
+    adding *d = arg;
+    ec_archive *a = d->a;
+    size_t k = 0;
+    if (a->shown && !ea_bytes_map_get(&a->shown_classes, c->hash, sizeof c->hash))
+        return 0;
+    int rc = EA_GROW(a->classes, a->class_capacity, a->class_count + 1, SIZE_MAX);
+    if (!rc)
+        a->classes[a->class_count++] = c;
+    if (!rc && *c->name) {
+        rc = set_of(a, c->name, &k);
+        if (!rc) {
+            ec_class_set *s = &a->sets[k];
+            rc = EA_GROW(s->classes, a->set_capacities[k], s->count + 1, SIZE_MAX);
+            if (!rc)
+                s->classes[s->count++] = c;
+        }
+    }
+    return rc ? ea_fail(d->err, EA_ENOMEM, "list the classes") : 0;
+}
+
+/* Which classes the streams that may be seen have sent. */
+static int mark_shown(ec_archive *a, ea_err *err) {
+    sqlite3 *db = ec_store_database(a->store);
+    sqlite3_stmt *st = NULL;
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    int rc = ec_archive_streams(a, &streams, &count, err), code = SQLITE_DONE;
+    if (!rc && sqlite3_prepare_v2(db,
+                                  "SELECT c.hash FROM stream_classes s JOIN classes c ON c.class_id = s.class_id"
+                                  " WHERE s.stream_id = ?1",
+                                  -1, &st, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+    for (size_t i = 0; !rc && i < count; i++) {
+        sqlite3_bind_int64(st, 1, (sqlite3_int64)streams[i].row.stream_id);
+        while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+            const void *hash = sqlite3_column_blob(st, 0);
+            size_t n = (size_t)sqlite3_column_bytes(st, 0);
+            if (!hash || ea_bytes_map_get(&a->shown_classes, hash, n))
+                continue;
+            void *own = ea_arena_copy(&a->arena, hash, n);
+            if (!own || ea_bytes_map_put(&a->shown_classes, own, n, own))
+                rc = ea_fail(err, EA_ENOMEM, "list the classes");
+        }
+        if (!rc && code != SQLITE_DONE)
+            rc = ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+        sqlite3_reset(st);
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const char *shown, ea_err *err) {
+    ec_archive *a = calloc(1, sizeof *a);
+    if (!a)
+        return ea_fail(err, EA_ENOMEM, "open %s", dir);
+    ea_arena_init(&a->arena, 0);
+    ea_bytes_map_init(&a->by_name, 0);
+    ea_bytes_map_init(&a->shown_classes, 0);
+    a->shown = shown;
+    ea_u64_map_init(&a->ordinals, 0);
+    ea_u64_map_init(&a->damaged, 0);
+    int rc = host && !(a->host = strdup(host)) ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
+    if (!rc)
+        rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
+    /* from here on this connection sees one state of the index */
+    if (!rc && sqlite3_exec(ec_store_database(a->store), "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_EDATABASE, "read %s/index.db: %s", dir, sqlite3_errmsg(ec_store_database(a->store)));
+    if (!rc)
+        rc = ea_registry_create(&a->registry, CLASSES_MAX, err);
+    if (rc) {
+        ec_archive_close(a);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+void ec_archive_close(ec_archive *a) {
+    if (!a)
+        return;
+    if (a->store)
+        sqlite3_exec(ec_store_database(a->store), "COMMIT", NULL, NULL, NULL);
+    ea_registry_destroy(a->registry);
+    ec_store_close(a->store);
+    for (size_t i = 0; i < a->set_count; i++)
+        free(a->sets[i].classes);
+    free(a->sets);
+    free(a->set_capacities);
+    free(a->classes);
+    free(a->streams);
+    free(a->host);
+    ea_bytes_map_deinit(&a->by_name);
+    ea_bytes_map_deinit(&a->shown_classes);
+    ea_u64_map_deinit(&a->ordinals);
+    ea_u64_map_deinit(&a->damaged);
+    ec_naming_close(a->naming);
+    ec_tables_close(a->tables);
+    ea_arena_deinit(&a->arena);
+    free(a);
+}
+
+ec_store *ec_archive_store(ec_archive *a) {
+    return a->store;
+}
+ea_registry *ec_archive_registry(ec_archive *a) {
+    return a->registry;
+}
+int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err) {
+    if (!a->has_streams) {
+        adding d = {.a = a, .err = err};
+        a->stream_count = 0;
+        int rc = ec_find_streams(a->store, a->host, add_stream, &d, err);
+        if (rc || d.rc)
+            return rc ? rc : d.rc;
+        a->has_streams = 1;
+    }
+    *ret = a->streams;
+    *ret_count = a->stream_count;
+    return 0;
+}
+
+int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err) {
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    int rc = ec_archive_streams(a, &streams, &count, err);
+    for (size_t i = 0; !rc && i < host_count; i++) {
+        size_t k = 0;
+        while (k < count && strcmp(streams[k].row.host, hosts[i]) != 0)
+            k++;
+        if (k == count)
+            rc = ea_fail(err, EA_ENOTFOUND, "nothing is stored of host %.200s", hosts[i]);
+    }
+    return rc;
+}
+
+static int load_classes(ec_archive *a, ea_err *err) {
+    adding d = {.a = a, .err = err};
+    if (a->has_classes)
+        return 0;
+    int rc = a->shown ? mark_shown(a, err) : 0;
+    if (!rc)
+        rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
+    a->has_classes = !rc;
+    return rc;
+}
+
+int ec_archive_classes(ec_archive *a, const ea_class *const **ret, size_t *ret_count, ea_err *err) {
+    int rc = load_classes(a, err);
+    if (rc)
+        return rc;
+    *ret = a->classes;
+    *ret_count = a->class_count;
+    return 0;
+}
+
+int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
+    int rc = load_classes(a, err);
+    if (rc)
+        return rc;
+    ea_arena scratch;
+    ea_arena_init(&scratch, 0);
+    const char *key = lower_case(&scratch, name);
+    if (!key)
+        rc = ea_fail(err, EA_ENOMEM, "find a class");
+    const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
+    ea_arena_deinit(&scratch);
+    if (!rc)
+        *ret = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+    return rc;
+}
+
+static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {
+    ec_fold fold;
+    int rc = a->tables ? 0 : ec_tables_open(&a->tables, ec_store_folder(a->store), 0, err);
+    if (rc)
+        return rc == EA_ENOTFOUND ? 0 : rc;
+    int found = ec_tables_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
+    return found > 0 ? ec_naming_open(&a->naming, a->tables, fold.fold_id, &(ec_naming_options){0}, err) : found;
+}
+
+int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {
+    if (a->naming_stream != stream->row.stream_id) {
+        ec_naming_close(a->naming);
+        a->naming = NULL;
+        a->naming_stream = 0;
+        int rc = open_names(a, stream, err);
+        if (rc < 0)
+            return rc;
+        a->naming_stream = stream->row.stream_id;
+    }
+    if (!a->naming)
+        return 0;
+    if (ec_naming_error(a->naming)) {
+        if (err)
+            *err = *ec_naming_error(a->naming);
+        return ec_naming_error(a->naming)->code;
+    }
+    *ret = ec_naming_resolver(a->naming);
+    return 1;
+}
+
+uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
+    enum { OFFSET_BITS = 40 }; /* records stand at multiples of 8 */
+    uint64_t key = row->segment << OFFSET_BITS | (row->offset >> 3 & ((1ull << OFFSET_BITS) - 1));
+    const uint64_t *known = ea_u64_map_get(&a->ordinals, key);
+    if (known)
+        return *known;
+    uint64_t ordinal = a->ordinals.count + 1;
+    return ea_u64_map_put(&a->ordinals, key, ordinal) ? 0 : ordinal;
+}
+
+void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg) {
+    a->keep_going = keep_going;
+    a->arg = arg;
+}
+int ec_archive_goes_on(const ec_archive *a) {
+    return !a->keep_going || a->keep_going(a->arg);
+}
+
+int ec_is_damage(int rc) {
+    return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
+           rc == EA_EUNSUPPORTED;
+}
+
+void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err) {
+    if (!a->first_damage[0])
+        snprintf(a->first_damage, sizeof a->first_damage, "stream %s batch %" PRIu64 ": %s", stream->id, number,
+                 err->message);
+    uint64_t key = ea_hash64(&number, sizeof number, stream->row.stream_id);
+    if (!ea_u64_map_get(&a->damaged, key))
+        (void)!ea_u64_map_put(&a->damaged, key, number); /* no memory: then it is not counted twice, nor once */
+}
+uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first) {
+    *ret_first = a->first_damage;
+    return a->first_damage[0] && !a->damaged.count ? 1 : a->damaged.count;
+}

@@ -1,0 +1,46 @@
+/* SQL over a store: an SQLite connection whose tables are the store's events and machines, read-only. SQL.md in
+ * collector/query says what there is, for people who write queries. Before it: archive.h, scan.h, collector/state.
+ * After it: worker.c. Thread: one ec_sql belongs to one thread.
+ *
+ * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
+ * no extension. It bounds neither time nor memory by itself: see worker.h. */
+#ifndef EC_QUERY_SQL_H
+#define EC_QUERY_SQL_H
+
+#include "archive.h"
+
+#include <sqlite3.h>
+
+typedef struct ec_sql ec_sql;
+
+typedef struct ec_sql_options {
+    const char *host;             /* only this agent's; NULL: all */
+    const char *shown;            /* only of hosts that fit these patterns (pattern.h); NULL: all */
+    int (*keep_going)(void *arg); /* asked now and then; 0 ends the statement with SQLITE_INTERRUPT; may be NULL */
+    void *arg;
+    uint64_t sort_bytes; /* that a sort holds in memory before it goes on in a temporary file; 0: SQLite's 2 MiB */
+    int no_pushdown;     /* for tests: conditions are left to SQLite alone */
+} ec_sql_options;
+
+/* Opens the store in folder dir. options: copied; host and shown are borrowed until close. EA_ENOTFOUND when there is
+ * no store. */
+EA_MUST_CHECK int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea_err *err);
+void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed */
+sqlite3 *ec_sql_database(ec_sql *s);
+ec_archive *ec_sql_archive(ec_sql *s);
+/* Prepares the first statement of sql, as sqlite3_prepare_v3 does: an SQLite code, SQLITE_IOERR with err when the
+ * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
+EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
+/* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_history): a
+ * table whose definition says so, or a column. */
+int ec_sql_uses_history(const ec_sql *s);
+/* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
+int ec_sql_describes_tables(const ec_sql *s);
+/* Adds the tables of the class that a parameter names (pragma_table_xinfo(?1)); nothing when no class has this name.
+ * name: of len_bytes, without an end. EA_ENOMEM; errors of reading the classes. */
+EA_MUST_CHECK int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err);
+
+/* Appends an identifier in quotes. */
+void ec_sql_add_name(ea_text *t, const char *name);
+
+#endif

@@ -1,0 +1,103 @@
+/* Inside collector/query/sql: what the parts of SQL share. See sql.h. */
+#ifndef EC_QUERY_SQL_PARTS_H
+#define EC_QUERY_SQL_PARTS_H
+
+#include "scan.h"
+#include "sql.h"
+#include "tables.h"
+
+struct ec_sql {
+    ec_sql_options options;
+    char *dir;
+    ec_archive *archive;
+    struct ec_links *links;
+    ec_annotator annotator; /* the links' */
+    sqlite3 *db;
+    ec_tables *state;               /* opened when a table of it is first used */
+    struct ec_alarms *alarms;       /* likewise */
+    struct ec_ends *ends;           /* opened when the end of an agent is first asked for */
+    struct ec_instances *instances; /* read when process_at or thread_at is first called */
+    sqlite3 *memory;                /* the table of classes, filled when it is first used */
+    sqlite3_int64 rows_given;       /* by lists: the number of the next row */
+    /* names of the tables that no class takes, sorted without case; each is sqlite3_malloc's */
+    char **taken;
+    size_t taken_count, taken_capacity;
+    uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
+    size_t added_count, added_capacity;
+    int uses_history;     /* a statement that was prepared reads what collector/state makes */
+    int describes_tables; /* the statement that was prepared last asks a pragma about a table */
+};
+
+/* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
+EA_MUST_CHECK int ec_sql_add_functions(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);
+/* Adds NAME_by over the table NAME; set NULL: over events. */
+EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err);
+
+/* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
+int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
+/* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
+ * the column. EA_ENOMEM; EA_EUSAGE for a text where a time is meant. */
+EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
+void ec_sql_result(sqlite3_context *context, const ec_value *v);
+/* An operator of sqlite3_index_info as ours: 1, 0 when there is none. */
+int ec_sql_op(int op, enum ec_op *ret);
+/* 1 when the condition compares as bytes do. */
+int ec_sql_is_binary(sqlite3_index_info *info, int i);
+
+/* Conditions on way from xBestIndex to xFilter: each is "column,operator,in " in a plan. */
+void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op);
+/* One number of a plan. */
+size_t ec_sql_plan_number(const char **plan);
+/* What is behind the column's number in the plan, with its argument: values live in the arena. */
+EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_shape *shape, size_t column,
+                                   ea_arena *arena, ec_condition *ret, ea_err *err);
+/* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
+void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
+
+/* ---- what the virtual tables have in common: sql_vtab.c ---- */
+
+/* The SQL function account_name, which views of the history need, too. */
+void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
+/* Zeroed memory of SQLite's; NULL: there is none. */
+void *ec_sql_zalloc(size_t len_bytes);
+/* Adds a table that is there by its module's name alone; from: copied, for xConnect's aux. */
+EA_MUST_CHECK int ec_sql_add_module(ec_sql *s, const char *name, const sqlite3_module *module, const void *from,
+                                    size_t from_bytes, ea_err *err);
+/* Ends an xConnect: declares the columns and makes a zeroed table. columns: what stands between the brackets of CREATE
+ * TABLE; deinitialised. rc, why: what went wrong before, 0 if nothing did. An SQLite code. */
+int ec_sql_make_table(sqlite3 *db, int rc, const ea_err *why, ea_text *columns, size_t table_bytes, sqlite3_vtab **ret,
+                      char **ret_message);
+/* Ends an xBestIndex: gives the plan to SQLite and deinitialises it. An SQLite code. */
+int ec_sql_set_plan(sqlite3_index_info *info, ea_text *plan);
+
+/* A table whose columns are those of events, or are made out of them. */
+typedef struct ec_sql_source {
+    ec_sql *sql;
+    const ec_class_set *set; /* NULL: events */
+} ec_sql_source;
+typedef struct ec_sql_shaped {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    ec_shape shape;
+    double rows; /* a guess: all events of the store */
+} ec_sql_shaped;
+int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
+                          int (*add_columns)(ea_text *to, const ec_shape *shape), sqlite3_vtab **ret,
+                          char **ret_message);
+int ec_sql_shaped_disconnect(sqlite3_vtab *base);
+
+/* A cursor over rows that xFilter made all at once: first member of one. */
+typedef struct ec_sql_list {
+    sqlite3_vtab_cursor base;
+    size_t at, count;
+    sqlite3_int64 first_rowid; /* two lists never have a row of the same number */
+} ec_sql_list;
+void ec_sql_list_begin(ec_sql *s, ec_sql_list *list, size_t count);
+int ec_sql_list_next(sqlite3_vtab_cursor *base);
+int ec_sql_list_at_end(sqlite3_vtab_cursor *base);
+int ec_sql_list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret);
+
+#endif

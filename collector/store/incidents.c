@@ -1,0 +1,51 @@
+/* What happened that is worth telling an administrator. See store.h. */
+#include "store_parts.h"
+
+enum { INCIDENTS_MAX = 10000 }; /* rows; the oldest go */
+
+const char *ec_incident_name(uint32_t kind) {
+    switch (kind) {
+    case EC_INCIDENT_TWICE:
+        return "identity-twice";
+    case EC_INCIDENT_CONFLICT:
+        return "conflict";
+    case EC_INCIDENT_SHARE:
+        return "share";
+    case EC_INCIDENT_KEPT:
+        return "kept";
+    case EC_INCIDENT_RETENTION:
+        return "retention";
+    default:
+        return "other";
+    }
+}
+
+int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind kind, const char *text, ea_err *err) {
+    int rc = ec_store_begin_group(s, err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_INCIDENT, "itit", ea_utc_ns(), agent, (int64_t)kind, text),
+                       "keep an incident", err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_DROP_INCIDENTS, "i", (int64_t)INCIDENTS_MAX), "keep an incident", err);
+    return rc;
+}
+
+int ec_store_each_incident(ec_store *s, const char *host, int (*fn)(const ec_incident *incident, void *arg), void *arg,
+                           ea_err *err) {
+    int64_t after = 0;
+    if (!ec_db_statement(s, EC_ST_EACH_INCIDENT) && sqlite3_errcode(s->db) == SQLITE_ERROR)
+        return 0; /* written before there were any */
+    for (;;) {
+        sqlite3_stmt *st = ec_db_bind(s, EC_ST_EACH_INCIDENT, "it", after, host);
+        int rc = ec_db_row(s, st, "read the incidents", err);
+        if (rc != 1)
+            return rc;
+        ec_incident i = {.utc_ns = sqlite3_column_int64(st, 1), .kind = (uint32_t)sqlite3_column_int64(st, 3)};
+        after = sqlite3_column_int64(st, 0);
+        ec_db_copy_text(i.host, sizeof i.host, st, 2);
+        ec_db_copy_text(i.text, sizeof i.text, st, 4);
+        ec_db_done(st);
+        if (fn(&i, arg))
+            return 0;
+    }
+}

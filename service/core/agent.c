@@ -1,0 +1,359 @@
+/* The agent. See agent.h. */
+#include "agent.h"
+
+#include "agent_parts.h"
+#include "boot_sources.h"
+#include "live.h"
+#include "platform.h"
+#include "say.h"
+#include "status_json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t TICK_NS = 50000000, RETRY_NS = (int64_t)5 * 1000000000, LAST_WORDS_NS = (int64_t)3 * 1000000000;
+
+/* ---- what the sender reports ---- */
+
+static void on_trouble(void *arg, const ea_err *err) {
+    ea_agent *a = arg;
+    ea_mutex_lock(a->tasks.lock);
+    ea_sticky_error_set(&a->line_error, "shipping", err->code, err);
+    ea_mutex_unlock(a->tasks.lock);
+}
+
+static enum ea_sender_pace pace_now(void *thrift) {
+    return ea_thrift_pace(thrift, ea_monotonic_ns());
+}
+
+/* ---- starting and stopping the rest ---- */
+
+/* The agent's certificate: 1 when there is one that can be sent under. */
+static int update_certificate(ea_agent *a) {
+    const ea_shipping_options *o = &a->snapshot->c.shipping;
+    ea_enroller_status s;
+    ea_err err = {0};
+    if (!o->enroll)
+        return 1;
+    if (!a->enroller && ea_enroller_start(&a->enroller, o, &err)) {
+        ea_sticky_error_set(&a->enroll_error, "enrolment", err.code, &err);
+        return 0;
+    }
+    ea_enroller_get_status(a->enroller, &s);
+    if (s.state == EA_ENROLLER_FRESH) {
+        ea_sender_destroy(a->sender); /* its connections and their tickets are of the old certificate */
+        a->sender = NULL;
+        a->tried_ns = 0;
+        ea_enroller_install(a->enroller);
+        ea_enroller_get_status(a->enroller, &s);
+    }
+    ea_sticky_error_set(&a->enroll_error, "enrolment", s.trouble.code, &s.trouble);
+    return s.state == EA_ENROLLER_HAS;
+}
+
+/* 1 when the spool is open. */
+static int start_spool(ea_agent *a) {
+    const ea_shipping_options *o = &a->snapshot->c.shipping;
+    char name[EA_CERTIFICATE_NAME_BYTES];
+    ea_err err = {0}, unknown;
+    if (a->tasks.spool)
+        return 1;
+    /* without a certificate yet, or with one that cannot be used: the sender reports that */
+    int is_known = ea_shipping_name(o, name, &unknown) == 0;
+    int rc = ea_shipping_open_spool(&a->tasks.spool, o, is_known ? name : NULL, 1, &a->counters, &err);
+    ea_sticky_error_set(&a->spool_error, "spool", rc, &err);
+    return !rc;
+}
+
+static void log_line(void *arg, const char *line) {
+    (void)arg;
+    ea_say(EA_SAID_NOTE, "%s", line);
+}
+
+static void start_sender(ea_agent *a) {
+    const ea_shipping_options *o = &a->snapshot->c.shipping;
+    char name[EA_CERTIFICATE_NAME_BYTES];
+    ea_err err = {0};
+    if (a->sender)
+        return;
+    a->events = (ea_sender_events){.spool = a->tasks.spool,
+                                   .each_pipeline = ea_source_tasks_each_pipeline,
+                                   .pipelines = &a->tasks,
+                                   .on_trouble = on_trouble,
+                                   .arg = a};
+    ea_sender_options so = ea_shipping_sender(o, &a->counters, &a->events);
+    so.fail_fast = 0;
+    so.give_up_ns = 0;
+    so.renew = ea_sender_events_renew;
+    ea_thrift_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
+                   &ea_thrift_of_machine, log_line, NULL);
+    so.pace = pace_now;
+    so.pace_arg = &a->thrift;
+    int rc = ea_shipping_name(o, name, &err);
+    if (!rc)
+        rc = ea_spool_own(a->tasks.spool, name, &err);
+    so.name = name;
+    if (!rc)
+        rc = ea_sender_start(&a->sender, a->tasks.spool, &so, &err);
+    ea_sticky_error_set(&a->sender_error, "shipping", rc, &err);
+}
+
+static void start_source(ea_agent *a, const ea_file_source_config *source, const ea_session_config *session) {
+    ea_err err;
+    if (!ea_source_tasks_have(&a->tasks, source ? source->name : session->name, session != NULL) &&
+        ea_source_task_start(&a->tasks, a->snapshot, source, session, &err))
+        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+}
+
+/* Starts what the configuration asks for and what does not run. */
+static void start_missing(ea_agent *a) {
+    const ea_agent_config *c = &a->snapshot->c;
+    const ea_file_source_config *sources = c->sources.items;
+    const ea_session_config *sessions = c->sessions.items;
+    int may_send = update_certificate(a); /* also where there is nothing to send yet */
+    if (!ea_config_runnable(c) || !start_spool(a))
+        return;
+    if (may_send)
+        start_sender(a);
+    for (size_t i = 0; may_send && i < c->sources.count; i++)
+        start_source(a, &sources[i], NULL);
+    for (size_t i = 0; ea_live_is_possible() && i < c->sessions.count; i++)
+        start_source(a, NULL, &sessions[i]);
+}
+
+static void stop_shipping(ea_agent *a) {
+    ea_err err;
+    ea_enroller_stop(a->enroller);
+    a->enroller = NULL;
+    ea_sender_destroy(a->sender);
+    a->sender = NULL;
+    if (a->tasks.spool && ea_spool_close(a->tasks.spool, &err))
+        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+    a->tasks.spool = NULL;
+}
+
+/* ---- another configuration ---- */
+
+static int read_checked_config(const ea_agent *a, ea_config_snapshot **ret, ea_err *err) {
+    int rc = a->o->check_config ? a->o->check_config(a->path, err) : 0;
+    return rc ? rc : ea_config_snapshot_read(ret, a->path, err);
+}
+
+/* A task goes on untouched when nothing that it reads of the configuration differs. */
+static int is_kept(const ea_source_task *t, const ea_config_changes *changes, const ea_config_snapshot *fresh) {
+    return !changes->sources && ea_config_snapshot_has_same_source(fresh, t->c, t->session);
+}
+
+static void reload(ea_agent *a) {
+    ea_config_snapshot *fresh;
+    ea_err err = {0};
+    if (read_checked_config(a, &fresh, &err)) {
+        if (err.code != EA_EFORMAT) /* its mistakes were said */
+            ea_say(EA_SAID_TROUBLE, "%s", err.message);
+        ea_say(EA_SAID_REFUSED, "the configuration that runs stays as it is");
+        a->reloads_refused++;
+        return;
+    }
+    ea_boot_sources_add(fresh);
+    ea_config_changes changes = ea_config_snapshot_compare(a->snapshot, fresh);
+    size_t kept = 0, ended = 0;
+    ea_source_task *next;
+    for (ea_source_task *t = a->tasks.first; t; t = t->next) /* all at once, then one after the other */
+        if (!is_kept(t, &changes, fresh))
+            ea_source_task_request_stop(t);
+    for (ea_source_task *t = a->tasks.first; t; t = next) {
+        next = t->next;
+        if (!is_kept(t, &changes, fresh)) {
+            ea_source_task_stop(t);
+            ended++;
+        } else {
+            if (changes.labels)
+                ea_source_task_relabel(t, fresh);
+            kept++;
+        }
+    }
+    if (changes.shipping)
+        stop_shipping(a);
+    ea_config_snapshot_release(a->snapshot);
+    a->snapshot = fresh;
+    a->tried_ns = 0;
+    a->reloads++;
+    size_t begin = ea_config_runnable(&fresh->c) - kept;
+    ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s%s", kept,
+           kept == 1 ? " goes on" : "s go on", ended, begin, begin == 1 ? "begins" : "begin",
+           changes.shipping ? "; shipping begins anew" : "",
+           changes.labels ? "; new labels go out with the next batches" : "");
+}
+
+/* ---- the status file ---- */
+
+/* Hands a status to who asked for it, and writes it where "etwagent status" looks. configured: the path that the
+ * configuration names; NULL: the usual one. */
+static void publish_status(ea_agent *a, const ea_text *t, const char *configured) {
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    if (a->o->on_status && !t->failed)
+        a->o->on_status(a->o->arg, t->data, t->len_bytes);
+    int rc = ea_agent_file_path(configured, "status.json", path, &err);
+    if (!rc && t->failed)
+        rc = ea_fail(&err, EA_ENOMEM, "write %s", path);
+    if (!rc)
+        rc = ea_path_make_parent(path, &err);
+    if (!rc)
+        rc = ea_path_write_all(path, t->data, t->len_bytes, 0, &err);
+    ea_sticky_error_set(&a->status_error, "status file", rc, &err);
+}
+
+static void write_status(ea_agent *a, const char *state) {
+    ea_text t;
+    uint64_t lost = 0;
+    ea_text_init(&t);
+    ea_status_put(a, state, &t, &lost);
+    if (lost > a->lost)
+        ea_say(EA_SAID_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
+    a->lost = lost;
+    publish_status(a, &t, a->snapshot->c.service.status);
+    ea_text_deinit(&t);
+}
+
+/* ---- the run ---- */
+
+/* What the part "service" says of the program itself. */
+static void apply_service(ea_agent *a) {
+    const ea_service_config *c = &a->snapshot->c.service;
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    int rc = 0;
+    if (c->log || a->o->log_by_default) {
+        rc = ea_agent_file_path(c->log, "log.txt", path, &err);
+        if (!rc)
+            rc = ea_path_make_parent(path, &err);
+    }
+    if (!rc)
+        rc = ea_say_file(c->log || a->o->log_by_default ? path : NULL, c->log_bytes, (unsigned)c->log_lines, &err);
+    ea_sticky_error_set(&a->log_error, "log", rc, &err);
+    ea_set_bulk_priority((enum ea_bulk_priority)c->bulk_priority);
+    if (a->o->on_config)
+        a->o->on_config(a->o->arg, &a->snapshot->c);
+}
+
+/* What waits on this machine is forced to the disk, and sent without the pause behind a failure. */
+static void flush(ea_agent *a) {
+    ea_err err;
+    if (a->tasks.spool && ea_spool_sync(a->tasks.spool, &err))
+        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+    if (a->sender)
+        ea_sender_hurry(a->sender);
+}
+
+static void tick(ea_agent *a) {
+    int64_t now = ea_monotonic_ns();
+    atomic_fetch_add(&a->asks->beats, 1);
+    if (atomic_exchange(&a->asks->reload, 0)) {
+        reload(a);
+        apply_service(a);
+    }
+    if (a->enroller)
+        (void)update_certificate(a);
+    if (!a->tried_ns || now - a->tried_ns >= RETRY_NS) {
+        a->tried_ns = now;
+        start_missing(a);
+    }
+    if (atomic_exchange(&a->asks->flush, 0))
+        flush(a);
+    (void)ea_source_tasks_end_streams(&a->tasks, 0);
+    if (atomic_exchange(&a->asks->status, 0) || !a->status_ns ||
+        now - a->status_ns >= a->snapshot->c.service.status_every_ns) {
+        a->status_ns = now;
+        ea_boot_sources_retire(&a->tasks);
+        write_status(a, "running");
+    }
+}
+
+/* Why nothing runs yet. */
+static void publish_waiting(ea_agent *a) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_status_put_waiting(a, RETRY_NS, &t);
+    publish_status(a, &t, NULL);
+    ea_text_deinit(&t);
+}
+
+/* Reads the configuration; a patient agent waits for one that can be read. EA_ECANCELED: asked to stop meanwhile. */
+static int first_config(ea_agent *a, ea_err *err) {
+    for (;;) {
+        int rc = read_checked_config(a, &a->snapshot, err);
+        if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->patient) {
+            ea_config_snapshot_release(a->snapshot);
+            a->snapshot = NULL;
+            return ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", a->path);
+        }
+        if (!rc || !a->o->patient)
+            return rc;
+        ea_sticky_error_set(&a->config_error, "configuration", rc, err);
+        publish_waiting(a);
+        int64_t until = ea_monotonic_ns() + RETRY_NS;
+        while (ea_monotonic_ns() < until && !atomic_exchange(&a->asks->reload, 0)) {
+            if (atomic_load(&a->asks->stop))
+                return ea_fail(err, EA_ECANCELED, "read %s", a->path);
+            atomic_fetch_add(&a->asks->beats, 1);
+            if (atomic_exchange(&a->asks->status, 0))
+                publish_waiting(a);
+            ea_sleep_ns(TICK_NS);
+        }
+    }
+}
+
+static void run_until_stopped(ea_agent *a) {
+    ea_sticky_error_set(&a->config_error, "configuration", 0, NULL);
+    apply_service(a);
+    ea_boot_sources_add(a->snapshot); /* what is said of them goes into the log */
+    size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
+    ea_say(EA_SAID_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources, sources == 1 ? "" : "s",
+           sessions, sessions == 1 ? "" : "s");
+    while (!atomic_load(&a->asks->stop)) {
+        tick(a);
+        ea_sleep_ns(TICK_NS);
+    }
+    for (ea_source_task *t = a->tasks.first; t; t = t->next) /* all at once, then one after the other */
+        ea_source_task_request_stop(t);
+    for (ea_source_task *t = a->tasks.first; t; t = t->next)
+        ea_source_task_join(t);
+    if (a->sender && !atomic_load(&a->asks->hurry)) { /* what waits may go now; else it goes after the next start */
+        int64_t until = ea_monotonic_ns() + LAST_WORDS_NS;
+        while (ea_source_tasks_end_streams(&a->tasks, 0) && ea_monotonic_ns() < until &&
+               !ea_sender_wait(a->sender, TICK_NS / 10))
+            ;
+        (void)ea_source_tasks_end_streams(&a->tasks, 1);
+        ea_sender_drain(a->sender);
+        int64_t left = until - ea_monotonic_ns();
+        (void)ea_sender_wait(a->sender, left > 0 ? left : 0);
+    }
+    write_status(a, "stopped");
+    while (a->tasks.first)
+        ea_source_task_stop(a->tasks.first);
+    stop_shipping(a);
+    ea_say(EA_SAID_STOPPED, "stopped");
+}
+
+int ea_agent_run(const ea_agent_options *options, ea_err *err) {
+    ea_agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return ea_fail(err, EA_ENOMEM, "run");
+    a->o = options;
+    a->asks = options->asks;
+    a->path = options->config_path;
+    a->started_utc_ns = ea_utc_ns();
+    int rc = ea_source_tasks_init(&a->tasks, RETRY_NS, err);
+    if (!rc)
+        rc = first_config(a, err);
+    if (!rc)
+        run_until_stopped(a);
+    if (rc == EA_ECANCELED)
+        rc = 0;
+    ea_config_snapshot_release(a->snapshot);
+    ea_source_tasks_deinit(&a->tasks);
+    free(a);
+    return rc;
+}

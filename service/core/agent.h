@@ -1,0 +1,47 @@
+/* The agent: everything that a configuration asks for, running until somebody asks it to stop. What cannot run now (a
+ * missing certificate, a trace that is not there yet, a full disk, no collector) is said once and tried again; nothing
+ * of it ends the agent.
+ *
+ *     main thread: starts what is missing, reads the configuration again when asked, writes the status file
+ *     a thread for each source (feed.h), its encoders, one sender
+ *
+ * Before it: "etwagent run". After it: feed.h, service/ship. */
+#ifndef EA_CORE_AGENT_H
+#define EA_CORE_AGENT_H
+
+#include "err.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* What somebody wants of a running agent; any thread or a signal handler may set them. */
+typedef struct ea_agent_asks {
+    atomic_int stop;
+    atomic_int hurry;  /* with stop: what is on disk already is not sent any more */
+    atomic_int reload; /* read the configuration again; it is set back to 0 then, as are the two below */
+    atomic_int flush;  /* force to the disk what is in the spool, and send it without a pause */
+    atomic_int status; /* write the status file now */
+    atomic_uint beats; /* counts up while the main thread goes round, for a watchdog */
+} ea_agent_asks;
+
+struct ea_agent_config;
+
+typedef struct ea_agent_options {
+    const char *config_path;
+    ea_agent_asks *asks;
+    int patient; /* a service: a configuration that cannot be read now, or that asks for nothing, is waited for */
+    int log_by_default; /* without "service.log" there is a log file in the folder for state */
+    /* Asked before the configuration is read, at the start and at each reload; its refusal is a configuration that
+     * cannot be read. May be NULL. */
+    int (*check_config)(const char *path, ea_err *err);
+    void *arg;
+    /* The main thread calls them; both may be NULL. The status is one JSON object, borrowed for the call. */
+    void (*on_status)(void *arg, const char *json, size_t len_bytes);
+    void (*on_config)(void *arg, const struct ea_agent_config *config); /* at the start and after each reload */
+} ea_agent_options;
+
+/* Runs until asks->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
+ * mistakes are printed), EA_ENOMEM, EA_EUSAGE when there is nothing that could run. The main thread. */
+EA_MUST_CHECK int ea_agent_run(const ea_agent_options *options, ea_err *err);
+
+#endif

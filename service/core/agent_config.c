@@ -1,0 +1,306 @@
+/* The rows of the agent's configuration file. See agent_config.h. */
+#include "agent_config.h"
+#include "enroll.h"
+#include "labels.h"
+#include "platform.h"
+#include "tls_store.h"
+
+#include <string.h>
+
+enum { SOURCES_MAX = 64, MEMORY_LIMIT_MIN = 64 << 20 };
+
+static const char *const PROCESS_PRIORITIES[] = {"normal", "below-normal", "idle", NULL};
+static const char *const BULK_PRIORITIES[] = {"normal", "low", "background", NULL};
+
+static const ea_option SERVICE_ROWS[] = {
+    {.name = "status",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_service_config, status),
+     .help = "file that says how the agent is, for \"etwagent status\"; default: status.json in the folder for state"},
+    {.name = "status-every",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_service_config, status_every_ns),
+     .fallback = "5s",
+     .min = 100000000,
+     .max = INT64_C(3600000000000),
+     .help = "how often it is written anew"},
+    {.name = "log",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_service_config, log),
+     .help =
+         "file for what the agent says; default: log.txt in the folder for state when Windows runs it as a service, "
+         "else none"},
+    {.name = "log-bytes",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(ea_service_config, log_bytes),
+     .fallback = "4MiB",
+     .min = 4096,
+     .max = UINT64_C(1) << 40,
+     .help = "a log file that would become larger is kept once, as .1, and begun anew"},
+    {.name = "log-lines",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_service_config, log_lines),
+     .fallback = "120",
+     .max = 1000000,
+     .help = "so many lines a minute, then they are counted only; 0: all"},
+    {.name = "watchdog",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_service_config, watchdog_ns),
+     .fallback = "5m",
+     .max = INT64_C(86400000000000),
+     .help =
+         "a service whose main thread does nothing for so long writes a minidump and ends, so that Windows starts it "
+         "again; 0: never"},
+    {.name = "memory-limit",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(ea_service_config, memory_limit_bytes),
+     .max = UINT64_C(1) << 44,
+     .help = "Windows gives the process no more memory than this, by a job object; 0: no limit"},
+    {.name = "cpu-limit",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_service_config, cpu_limit_percent),
+     .max = 100,
+     .help = "percent of all processors that Windows gives the process, by a job object; 0: no limit"},
+    {.name = "priority",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_service_config, priority),
+     .fallback = "normal",
+     .choices = PROCESS_PRIORITIES,
+     .help = "the process's priority class in Windows"},
+    {.name = "bulk-priority",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_service_config, bulk_priority),
+     .fallback = "low",
+     .choices = BULK_PRIORITIES,
+     .help = "the threads that encode and send: low: below the machine's other work; background: their disk and memory "
+             "use, too"},
+    {.name = NULL},
+};
+static int check_service(const void *table, const char **ret_key, ea_err *err) {
+    const ea_service_config *c = table;
+    *ret_key = "memory-limit";
+    if (c->memory_limit_bytes && c->memory_limit_bytes < MEMORY_LIMIT_MIN)
+        return ea_fail(err, EA_EINVAL, "expected 64MiB or more, or 0");
+    return 0;
+}
+
+static const ea_table SERVICE = {
+    .summary = "The running program.",
+    .rows = SERVICE_ROWS,
+    .size = sizeof(ea_service_config),
+    .check = check_service,
+};
+
+static int check_shipping(const void *table, const char **ret_key, ea_err *err) {
+    const ea_shipping_options *o = table;
+    *ret_key = "collector";
+    for (size_t i = 0; i < o->collectors.count; i++)
+        if (strncmp(o->collectors.items[i], "https://", 8) != 0 || !o->collectors.items[i][8])
+            return ea_fail(err, EA_EINVAL, "'%.128s': expected https://HOST[:PORT]", o->collectors.items[i]);
+    int rc = ea_tls_store_check(o->cert, o->key, o->ca, ret_key, err);
+    if (rc)
+        return rc;
+    *ret_key = "enroll";
+    if (o->enroll && (strncmp(o->enroll, "https://", 8) != 0 || !o->enroll[8]))
+        return ea_fail(err, EA_EINVAL, "'%.128s': expected https://HOST:PORT", o->enroll);
+    if (o->enroll && ea_store_is_place(o->cert))
+        return ea_fail(err, EA_EINVAL, "it needs files for cert and key, not a store");
+    *ret_key = o->token_file ? "token-file" : "enroll-name";
+    if ((o->token_file || o->enroll_name) && !o->enroll)
+        return ea_fail(err, EA_EINVAL, "it needs enroll");
+    *ret_key = "enroll-name";
+    if (o->enroll_name && !ea_enroll_name_is_good(o->enroll_name))
+        return ea_fail(err, EA_EINVAL,
+                       "'%.128s': expected 1 to 64 of letters, digits, . _ -, not beginning with . or -",
+                       o->enroll_name);
+    *ret_key = "proxy";
+    if (o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) != 0 && (strncmp(o->proxy, "http://", 7) != 0 || !o->proxy[7]))
+        return ea_fail(err, EA_EINVAL, "'%.128s': expected http://HOST:PORT or " EA_PROXY_SYSTEM, o->proxy);
+    *ret_key = "bandwidth";
+    if (o->bandwidth_bytes && (o->bandwidth_bytes < 1024 || o->bandwidth_bytes > UINT64_C(1) << 40))
+        return ea_fail(err, EA_EINVAL, "expected 1KiB to 1TiB a second, or 0");
+    return 0;
+}
+
+static const char *const PACES[] = {"normal", "slow", "hold", NULL};
+
+static const ea_option SHIPPING_ROWS[] = {
+    EA_SHIPPING_OPTIONS(0),
+    {.name = "enroll",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, enroll),
+     .example = "https://collector.example:8444",
+     .help = "https://HOST:PORT where a collector gives certificates (its --enroll): cert and key are got there with a "
+             "token, and renewed when less than a third of their life is left; default: they are somebody else's care"},
+    {.name = "token-file",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, token_file),
+     .help =
+         "file with the token for that, which is removed when it has served; default: token in the folder for state"},
+    {.name = "enroll-name",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, enroll_name),
+     .help = "the name to ask for there, if the token allows several; default: this machine's"},
+    {.name = "on-battery",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_shipping_options, on_battery),
+     .fallback = "normal",
+     .choices = PACES,
+     .help =
+         "while the machine runs on its battery: slow: 64 KiB a second at the most; hold: batches wait in the spool"},
+    {.name = "on-metered",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_shipping_options, on_metered),
+     .fallback = "normal",
+     .choices = PACES,
+     .help = "likewise while Windows calls the network metered, or roaming"},
+    EA_SPOOL_OPTIONS(0),
+    {.name = NULL},
+};
+const ea_table ea_shipping_table = {
+    .summary = "Where batches go, and where they wait. " EA_SPOOL_FOLDER_TEXT,
+    .rows = SHIPPING_ROWS,
+    .size = sizeof(ea_shipping_options),
+    .check = check_shipping,
+};
+
+static const ea_option BATCHING_ROWS[] = {EA_BATCHING_OPTIONS(0), {.name = NULL}};
+const ea_table ea_batching_table = {
+    .summary = "How events become batches.", .rows = BATCHING_ROWS, .size = sizeof(ea_batching_options)};
+
+static const ea_option SCHEMA_ROWS[] = {EA_SCHEMA_OPTIONS(0), {.name = NULL}};
+const ea_table ea_schemas_table = {
+    .summary = "What decodes events that neither this program nor the events themselves describe.",
+    .rows = SCHEMA_ROWS,
+    .size = sizeof(ea_schema_options)};
+
+static const char *const PRIORITIES[] = {"security", "bulk", NULL};
+
+uint32_t ea_priority_of(int choice) {
+    return choice == 0 ? 1 : 0;
+}
+
+static const ea_option SOURCE_ROWS[] = {
+    {.name = "name",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_file_source_config, name),
+     .required = 1,
+     .example = "boot",
+     .help = "its name in messages and in the status"},
+    {.name = "files",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(ea_file_source_config, files),
+     .required = 1,
+     .example = "boot.etl",
+     .help = ".etl files of one machine; several are merged by time"},
+    {.name = "speed",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_file_source_config, speed),
+     .fallback = "0",
+     .max = 1000000,
+     .help = "times real time; 0: as fast as it goes"},
+    {.name = "priority",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_file_source_config, priority),
+     .fallback = "bulk",
+     .choices = PRIORITIES,
+     .help = "what is sent first"},
+    {.name = NULL},
+};
+const ea_table ea_file_source_table = {
+    .summary = "Trace files that are shipped, each event once, however often the agent is started.",
+    .rows = SOURCE_ROWS,
+    .size = sizeof(ea_file_source_config)};
+
+/* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
+static int is_name_of_boot(const char *source, const ea_session_config *session) {
+    size_t n = strlen(session->name);
+    return session->boot_file && strncmp(source, session->name, n) == 0 && strncmp(source + n, "-boot", 5) == 0 &&
+           (!source[n + 5] || (source[n + 5] == '.' && strspn(source + n + 6, "0123456789") == strlen(source + n + 6)));
+}
+
+static int check_agent(const void *table, const char **ret_key, ea_err *err) {
+    const ea_agent_config *c = table;
+    const ea_file_source_config *sources = c->sources.items;
+    *ret_key = "labels";
+    int rc = ea_labels_check(&c->labels, err);
+    if (rc)
+        return rc;
+    *ret_key = "sources";
+    for (size_t i = 0; i < c->sources.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(sources[i].name, sources[k].name) == 0)
+                return ea_fail(err, EA_EINVAL, "two sources are called %s", sources[i].name);
+    const ea_session_config *sessions = c->sessions.items;
+    for (size_t i = 0; i < c->sources.count; i++)
+        for (size_t k = 0; k < c->sessions.count; k++)
+            if (is_name_of_boot(sources[i].name, &sessions[k]))
+                return ea_fail(err, EA_EINVAL, "%s is what the boot-file of session %s is called", sources[i].name,
+                               sessions[k].name);
+    *ret_key = "sessions";
+    return ea_sessions_check(&c->sessions, err);
+}
+
+static const ea_option ROWS[] = {
+    {.name = "labels",
+     .type = EA_OPT_LABELS,
+     .offset = offsetof(ea_agent_config, labels),
+     .example = "site: north, system: '${machine.os} ${machine.os-version}'",
+     .help = "what this machine is called beside its certificate's name, for questions about many: at most 32 names of "
+             "64 bytes, values of 256; a value may name environment variables, ${NAME}, and ${machine.name}, .domain, "
+             ".os, .os-version, .architecture, .cpus, .memory; $$ is a dollar; a change goes out with each source's "
+             "next batch"},
+    {.name = "service",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, service),
+     .table = &SERVICE,
+     .help = "the running program"},
+    {.name = "shipping",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, shipping),
+     .table = &ea_shipping_table,
+     .help = "where data goes, and where it waits"},
+    {.name = "batching",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, batching),
+     .table = &ea_batching_table,
+     .help = "how events become batches"},
+    {.name = "schemas",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, schemas),
+     .table = &ea_schemas_table,
+     .help = "what decodes events of other providers"},
+    {.name = "sources",
+     .type = EA_OPT_TABLES,
+     .offset = offsetof(ea_agent_config, sources),
+     .table = &ea_file_source_table,
+     .min = 1,
+     .max = SOURCES_MAX,
+     .example = "",
+     .help = "trace files that are shipped"},
+    {.name = "sessions",
+     .type = EA_OPT_TABLES,
+     .offset = offsetof(ea_agent_config, sessions),
+     .table = &ea_session_table,
+     .min = 1,
+     .max = EA_SESSIONS_MAX,
+     .example = "",
+     .help = "ETW sessions that run while the agent runs"},
+    {.name = NULL},
+};
+const ea_table ea_agent_table = {
+    .summary = "The agent's configuration.", .rows = ROWS, .size = sizeof(ea_agent_config), .check = check_agent};
+
+int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
+    size_t n = strlen(name) + 2;
+    if (given) {
+        if (strlen(given) >= EA_AGENT_PATH_BYTES)
+            return ea_fail(err, EA_EUSAGE, "%s: expected a file's path", name);
+        memcpy(out, given, strlen(given) + 1);
+        return 0;
+    }
+    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - n, err);
+    if (!rc)
+        snprintf(out + strlen(out), n, "/%s", name);
+    return rc;
+}

@@ -1,0 +1,451 @@
+/* A record's way, top-down, in the order in which it goes:
+ *
+ *     ea_pipeline_add           its class; the machine's state; stacks; the open batch
+ *     pipeline_keyframe_if_due  before it, where one is due: the state, as batches of its own
+ *     pipeline_close_batch      a full batch: its events go into the ledger
+ *     pipeline_hand_on          its number, the claim in the spool, the ledger as it is now, the ring to the encoders
+ *     worker_encode             on an encoder's thread: bytes, and into the spool
+ *
+ * Then what comes between two records, and after the last one. See pipeline.h. */
+#include "pipeline_parts.h"
+
+#include <string.h>
+
+static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 1000000000;
+static const int64_t TOLD_NS = (int64_t)15 * 1000000000;       /* a second session's longest start and end are over */
+static const int64_t FAR_BEHIND_NS = (int64_t)60 * 1000000000; /* more than events are out of order */
+enum { PROGRESS_EVENTS = 4096 };                               /* how often the count of events is made visible */
+
+static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err);
+static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err);
+static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err);
+static int pipeline_failure(ea_pipeline *p, ea_err *err);
+
+int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
+    enum ea_counter outcome;
+    const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
+    int rc = 0;
+    if (p->machine) {
+        rc = pipeline_keyframe_if_due(p, err);
+        if (!rc)
+            rc = pipeline_apply_state(p, record, c, err);
+        if (rc)
+            return rc;
+    }
+    rc = ea_stack_meter_add(p->stacks, record, c);
+    if (rc)
+        return ea_fail(err, rc, "count stacks");
+    rc = ea_builder_add(p->builder, record, c);
+    if (rc == EA_EFULL) {
+        if ((rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err)))
+            return rc;
+        rc = ea_builder_add(p->builder, record, c);
+    }
+    if (++p->delivered % PROGRESS_EVENTS == 0)
+        atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
+    if (rc >= 0) {
+        p->outcomes[outcome - EA_COUNT_decode_whole]++;
+        p->families[c->family % EA_LEDGER_FAMILIES]++;
+        p->lost_records += c->family == p->lost_family;
+    }
+    if (rc == 0)
+        return 0;
+    if (rc == EA_ELIMIT) {
+        ea_ledger_post(p->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_delivered, 1}, {EA_COUNT_events_dropped_oversize, 1}}, 2,
+                       &(ea_family_count){1, (uint8_t)(c->family % EA_LEDGER_FAMILIES)}, 1);
+        return 0;
+    }
+    if (rc < 0)
+        return ea_fail(err, rc, "add an event to a batch");
+    if (atomic_load(&p->failed))
+        return pipeline_failure(p, err);
+    return pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+}
+
+/* ---- keyframes ---- */
+
+static void count_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
+    (void)id, (void)utc_ns;
+    ++*(size_t *)arg;
+}
+
+static int keyframe_is_due(ea_pipeline *p);
+
+/* A keyframe stands between two events at a place that they alone decide, and which every run finds again. An image's
+ * id that has come without its image belongs to neither side: then it waits, for as long as events have the id's time.
+ */
+static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err) {
+    size_t waiting = 0;
+    if (!keyframe_is_due(p))
+        return 0;
+    int rc = ea_machine_settle_ids(p->machine, p->last_utc_ns);
+    if (rc)
+        return ea_fail(err, rc, "make a keyframe");
+    ea_machine_each_pending_id(p->machine, count_pending_id, &waiting);
+    if (waiting)
+        return 0;
+    rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+    return rc ? rc : ea_pipeline_write_keyframe(p, err);
+}
+
+static void pipeline_wait_for_keyframe(ea_pipeline *p, int64_t wait_ns) {
+    p->keyframe_due_ns = p->last_utc_ns + wait_ns;
+    p->keyframe_wait_ns = wait_ns;
+}
+
+/* A live session's event far behind the others begins the waiting anew: its time, not theirs, is what goes on. */
+static int keyframe_is_due_by_time(ea_pipeline *p) {
+    if (p->o.live && p->keyframe_due_ns - p->last_utc_ns > p->keyframe_wait_ns + FAR_BEHIND_NS)
+        pipeline_wait_for_keyframe(p, p->keyframe_wait_ns);
+    return p->last_utc_ns >= p->keyframe_due_ns;
+}
+
+static int keyframe_is_due(ea_pipeline *p) {
+    if (p->o.keyframe_events && p->events_since_keyframe >= p->o.keyframe_events)
+        return 1;
+    if (p->o.keyframe_ns && p->keyframe_due_ns != INT64_MAX && keyframe_is_due_by_time(p)) {
+        if (!p->o.is_numbered || ea_machine_open_count(p->machine) || ea_open_names_count(p->names))
+            return 1;
+        pipeline_wait_for_keyframe(p, p->o.keyframe_ns); /* sessions of other events state nothing */
+    }
+    /* by a clock of ours, so never in a replay, which must find the same places again */
+    return p->o.live && atomic_load_explicit(&p->keyframe_wanted, memory_order_relaxed) && p->events_since_keyframe &&
+           (!p->wanted_ns || ea_monotonic_ns() - p->wanted_ns >= WANTED_PAUSE_NS);
+}
+
+static int pipeline_add_made(void *arg, const ea_record *record);
+
+int ea_pipeline_write_keyframe(ea_pipeline *p, ea_err *err) {
+    if (atomic_exchange(&p->keyframe_wanted, 0))
+        p->wanted_ns = ea_monotonic_ns();
+    uint64_t given_up =
+        ea_counter_get(&p->state, EA_COUNT_state_evicted) + ea_counter_get(&p->state, EA_COUNT_state_texts_left_out);
+    ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_keyframe_rows_given_up, (int64_t)(given_up - p->given_up)}, 1,
+                   NULL, 0);
+    p->given_up = given_up;
+    p->err = err;
+    p->events_since_keyframe = 0;
+    if (p->o.keyframe_ns)
+        pipeline_wait_for_keyframe(p, p->o.keyframe_ns);
+    uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
+    int rc = ea_keyframe_write(p->machine, p->names, number, &p->last, pipeline_add_made, p, err);
+    if (!rc)
+        ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_keyframes_written, 1}, 1, NULL, 0);
+    return rc ? rc : pipeline_close_batch(p, EA_BATCH_KEYFRAME, err);
+}
+
+/* A record of a keyframe: into a batch of its own kind. */
+static int pipeline_add_made(void *arg, const ea_record *record) {
+    ea_pipeline *p = arg;
+    enum ea_counter outcome;
+    const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
+    int rc = ea_builder_add(p->builder, record, c);
+    if (rc == EA_EFULL) {
+        if ((rc = pipeline_close_batch(p, EA_BATCH_KEYFRAME, p->err)))
+            return rc;
+        rc = ea_builder_add(p->builder, record, c);
+    }
+    if (rc >= 0)
+        p->families[c->family % EA_LEDGER_FAMILIES]++;
+    if (rc == 1)
+        return pipeline_close_batch(p, EA_BATCH_KEYFRAME, p->err);
+    return rc ? ea_fail(p->err, rc, "add to a keyframe") : 0;
+}
+
+/* ---- the state that keyframes are made from ---- */
+
+static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err) {
+    if (record->source >= p->o.source_count)
+        return 0; /* the builder drops and counts it */
+    p->last = *record;
+    p->last.payload = NULL;
+    p->last.ext = NULL;
+    p->events_since_keyframe++;
+    p->last_utc_ns = ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw);
+    if (p->keyframe_due_ns == INT64_MAX)
+        pipeline_wait_for_keyframe(p, p->o.live && p->o.is_numbered ? TOLD_NS : SECOND_NS);
+    int rc = ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
+    return rc ? rc : ea_open_names_apply(p->names, record, c, p->last_utc_ns, err);
+}
+
+/* ---- a full batch ---- */
+
+static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err);
+
+/* Closes the open batch, if it holds anything, and hands it on. */
+static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
+    uint32_t n = ea_builder_pending(p->builder);
+    if (!n)
+        return 0;
+    ea_mutex_lock(p->turn);
+    int rc = pipeline_close_in_turn(p, kind, n, err);
+    ea_mutex_unlock(p->turn);
+    return rc;
+}
+
+static size_t pipeline_take_families(ea_pipeline *p, ea_family_count *ret);
+static void pipeline_post_stacks(ea_pipeline *p);
+static void pipeline_wait_for_encoders(ea_pipeline *p);
+static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
+                            const ea_family_count *families, size_t family_count, ea_err *err);
+
+/* With turn. */
+static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err) {
+    ea_open_batch *batch;
+    ea_family_count families[EA_LEDGER_FAMILIES];
+    size_t family_count = pipeline_take_families(p, families);
+    if (kind == EA_BATCH_KEYFRAME) { /* nobody delivered them: the claim's move from pending to batched is evened out */
+        ea_ledger_post(p->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_synthesised, n},
+                                      {EA_COUNT_events_batched, -(int64_t)n},
+                                      {EA_COUNT_events_pending, n}},
+                       3, families, family_count);
+    } else {
+        ea_posting postings[] = {{EA_COUNT_events_delivered, n},
+                                 {EA_COUNT_events_pending, n},
+                                 {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
+                                 {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
+                                 {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]},
+                                 {EA_COUNT_decode_unread, (int64_t)(ea_decoder_unread(p->decoder) - p->unread)},
+                                 {EA_COUNT_source_lost_records, (int64_t)p->lost_records}};
+        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, families, family_count);
+        memset(p->outcomes, 0, sizeof p->outcomes);
+        p->lost_records = 0;
+        p->unread = ea_decoder_unread(p->decoder);
+    }
+    pipeline_post_stacks(p);
+    while (!(batch = ea_builder_take(p->builder)))
+        pipeline_wait_for_encoders(p);
+    return pipeline_hand_on(p, batch, kind, n, families, family_count, err);
+}
+
+/* The families of the open batch's events; it starts anew. */
+static size_t pipeline_take_families(ea_pipeline *p, ea_family_count *ret) {
+    size_t n = 0;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        if (p->families[f])
+            ret[n++] = (ea_family_count){p->families[f], (uint8_t)f};
+    memset(p->families, 0, sizeof p->families);
+    return n;
+}
+
+static void pipeline_post_stacks(ea_pipeline *p) {
+    uint64_t counts[EA_STACK_OUTCOME_COUNT];
+    ea_stack_meter_take(p->stacks, counts);
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
+        if (counts[i])
+            ea_ledger_post(p->o.ledger,
+                           &(ea_posting){ea_stack_meter_counter((enum ea_stack_outcome)i), (int64_t)counts[i]}, 1, NULL,
+                           0);
+}
+
+/* With turn, for which no encoder waits. Whole seconds of it are counted. */
+static void pipeline_wait_for_encoders(ea_pipeline *p) {
+    int64_t began_ns = ea_monotonic_ns();
+    ea_builder_wait(p->builder);
+    p->held_ns += ea_monotonic_ns() - began_ns;
+    ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_source_held_seconds, p->held_ns / SECOND_NS}, 1, NULL, 0);
+    p->held_ns %= SECOND_NS;
+}
+
+/* Gives the next number to a batch, or to none, and hands it to the encoders with the ledger as it is now. With turn.
+ */
+static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
+                            const ea_family_count *families, size_t family_count, ea_err *err) {
+    uint64_t number = ++p->number;
+    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
+    if (rc) {
+        if (batch)
+            ea_open_batch_release(batch);
+        if (rc > 0) { /* an earlier run told the ledger with it */
+            atomic_fetch_add(&p->kept_batches, 1);
+            ea_ledger_snapshot(p->o.ledger, &p->told_counters, NULL);
+        }
+    } else {
+        ea_mutex_lock(p->lock);
+        while (p->count == p->ring_size) /* spare batches do not bound those without events */
+            ea_cond_wait(p->changed, p->lock);
+        ea_pipeline_job *j = &p->ring[(p->first + p->count) % p->ring_size];
+        j->batch = batch;
+        j->number = number;
+        j->kind = kind;
+        j->utc_ns = ea_utc_ns();
+        if (family_count)
+            memcpy(j->of, families, family_count * sizeof *families);
+        j->of_count = family_count;
+        ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
+        p->told_counters = j->ledger;
+        ea_pipeline_take_base(p, j);
+        ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
+        j->changed = ea_pipeline_note_changes(p, number, &j->families);
+        p->count++;
+        ea_cond_broadcast(p->changed);
+        ea_mutex_unlock(p->lock);
+    }
+    atomic_store(&p->batches, number);
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- an encoder's thread ---- */
+
+static void worker_encode(ea_pipeline *p, ea_pipeline_worker *w, const ea_pipeline_job *j);
+
+void ea_pipeline_worker_main(void *arg) {
+    ea_pipeline_worker *w = arg;
+    ea_pipeline *p = w->pipeline;
+    ea_thread_is_bulk();
+    ea_mutex_lock(p->lock);
+    for (;;) {
+        while (!p->count && !p->closing)
+            ea_cond_wait(p->changed, p->lock);
+        if (!p->count)
+            break;
+        ea_pipeline_job j = p->ring[p->first];
+        p->first = (p->first + 1) % p->ring_size;
+        p->count--;
+        p->busy++;
+        ea_mutex_unlock(p->lock);
+        if (!atomic_load(&p->failed))
+            worker_encode(p, w, &j);
+        else if (j.batch)
+            ea_open_batch_release(j.batch); /* so that nobody waits for it */
+        ea_mutex_lock(p->lock);
+        p->busy--;
+        ea_cond_broadcast(p->changed);
+    }
+    ea_mutex_unlock(p->lock);
+}
+
+static void pipeline_fail(ea_pipeline *p, const ea_err *err);
+
+static void worker_encode(ea_pipeline *p, ea_pipeline_worker *w, const ea_pipeline_job *j) {
+    const uint8_t *data;
+    size_t len_bytes;
+    uint32_t events = j->batch ? ea_open_batch_events(j->batch) : 0;
+    ea_err err;
+    ea_batch_stamp stamp = {.number = j->number,
+                            .priority = p->o.priority,
+                            .kind = j->kind,
+                            .ledger = &j->ledger,
+                            .ledger_utc_ns = j->utc_ns,
+                            .family_counts = w->counts,
+                            .family_count_count = ea_pipeline_list_families(w, j),
+                            .incarnation = p->incarnation};
+    int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
+    if (j->batch)
+        ea_open_batch_release(j->batch);
+    if (!rc)
+        rc = ea_spool_append(p->o.spool,
+                             &(ea_spool_batch){.stream = p->stream,
+                                               .number = j->number,
+                                               .priority = p->o.priority,
+                                               .event_count = events,
+                                               .data = data,
+                                               .len_bytes = len_bytes,
+                                               .families = j->of,
+                                               .family_count = j->of_count},
+                             &err);
+    if (rc) {
+        pipeline_fail(p, &err);
+        return;
+    }
+    atomic_fetch_add(&p->encoded_events, events);
+    atomic_fetch_add(&p->encoded_batches, 1);
+    atomic_fetch_add(&p->encoded_bytes, len_bytes);
+}
+
+static void pipeline_fail(ea_pipeline *p, const ea_err *err) {
+    ea_mutex_lock(p->lock);
+    if (!p->error.code)
+        p->error = *err;
+    atomic_store(&p->failed, 1);
+    ea_cond_broadcast(p->changed);
+    ea_mutex_unlock(p->lock);
+}
+
+static int pipeline_failure(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->lock);
+    ea_err first = p->error;
+    ea_mutex_unlock(p->lock);
+    if (err)
+        *err = first;
+    return first.code;
+}
+
+/* ---- between two records, and after the last one ---- */
+
+static int pipeline_ship_news(ea_pipeline *p, ea_err *err);
+static void pipeline_wait_for_all(ea_pipeline *p);
+
+int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
+    atomic_store(&p->events, p->delivered);
+    if (atomic_load(&p->failed))
+        return pipeline_failure(p, err);
+    int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+    return rc ? rc : pipeline_ship_news(p, err);
+}
+
+/* What was counted behind the last batch goes out with one that holds no events. */
+static int pipeline_ship_news(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->turn);
+    int rc = ea_pipeline_has_news(p) ? pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err) : 0;
+    ea_mutex_unlock(p->turn);
+    return rc;
+}
+
+void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause) {
+    enum ea_counter outcome;
+    uint8_t family = ea_decoder_find(p->decoder, &kind, &outcome)->family % EA_LEDGER_FAMILIES;
+    while (count) {
+        uint32_t part = count > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)count;
+        ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, part}, {cause, part}}, 2,
+                       &(ea_family_count){part, family}, 1);
+        count -= part;
+    }
+}
+
+int ea_pipeline_set_clock(ea_pipeline *p, size_t source, const ea_clock *clock, ea_err *err) {
+    int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+    if (!rc)
+        rc = ea_builder_set_clock(p->builder, source, clock, err);
+    if (rc || !p->clocks)
+        return rc;
+    int64_t moved_ns = clock->base_utc_ns - ea_clock_to_utc_ns(&p->clocks[source], clock->base_raw);
+    p->clocks[source] = *clock;
+    if (p->keyframe_due_ns != INT64_MAX) { /* a clock that was set back puts off no keyframe */
+        p->last_utc_ns += moved_ns;
+        p->keyframe_due_ns += moved_ns;
+    }
+    return 0;
+}
+
+int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
+    ea_stack_meter_end(p->stacks);
+    int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+    pipeline_post_stacks(p); /* when there was no batch to close */
+    if (!rc)
+        rc = pipeline_ship_news(p, err);
+    ea_mutex_lock(p->turn);
+    p->finished = 1;
+    ea_mutex_unlock(p->turn);
+    atomic_store(&p->events, p->delivered);
+    pipeline_wait_for_all(p);
+    return rc ? rc : pipeline_failure(p, err);
+}
+
+int ea_pipeline_end(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->turn);
+    p->ended = 1;
+    int rc = pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err);
+    ea_mutex_unlock(p->turn);
+    pipeline_wait_for_all(p);
+    return rc ? rc : pipeline_failure(p, err);
+}
+
+static void pipeline_wait_for_all(ea_pipeline *p) {
+    ea_mutex_lock(p->lock);
+    while (p->count || p->busy)
+        ea_cond_wait(p->changed, p->lock);
+    ea_mutex_unlock(p->lock);
+}

@@ -1,0 +1,99 @@
+/* Which numbers of the ledger travel. See pipeline_parts.h. */
+#include "pipeline_parts.h"
+
+#include <string.h>
+
+enum { ALL_FAMILIES_BATCHES = 64 }; /* how often all families' numbers travel, changed or not */
+
+void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j) {
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        ea_uncount(&j->ledger, (enum ea_counter)c, ea_counter_get(&p->base, (enum ea_counter)c));
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            j->families.values[f][k] -= p->family_base.values[f][k];
+}
+
+uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now) {
+    uint64_t changed = 0;
+    int all = number - p->told_number >= ALL_FAMILIES_BATCHES;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        if (all || memcmp(p->told.values[f], now->values[f], sizeof now->values[f]) != 0)
+            changed |= (uint64_t)1 << f;
+    if (all)
+        p->told_number = number;
+    p->told = *now;
+    return changed;
+}
+
+size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j) {
+    size_t n = 0;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        for (size_t k = 0; (j->changed >> f & 1) && k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            if (j->families.values[f][k])
+                w->counts[n++] = (ea_ledger_count){.counter = ea_counter_row(ea_ledger_family_counter(k))->number,
+                                                   .value = j->families.values[f][k],
+                                                   .family = ea_event_family_name((uint8_t)f)};
+    return n;
+}
+
+int ea_pipeline_has_news(ea_pipeline *p) {
+    enum {
+        DELIVERY_END = 10,
+        SOURCE_FIRST = 30,
+        DECODE_END = 70,
+        STACKS_FIRST = 110,
+        STACKS_END = 119
+    }; /* of counters' numbers */
+    ea_counters now;
+    ea_ledger_snapshot(p->o.ledger, &now, NULL);
+    for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
+        uint32_t number = ea_counter_row(c)->number;
+        int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END) ||
+                      (number >= STACKS_FIRST && number < STACKS_END);
+        is_news &= c != EA_COUNT_events_pending && c != EA_COUNT_source_held_seconds; /* a replay need not wait again */
+        if (is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
+            return 1;
+    }
+    return 0;
+}
+
+/* The base of a ledger that begins anew: what is in no batch yet, or in one that goes on, counts in the new stream;
+ * what was acknowledged, evicted, filtered ... does not. All that goes on is in the spool now. made: the counter of
+ * what goes on and was made by us, synthesised; else it was delivered and batched. */
+static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) {
+    uint64_t going_on = now[EA_COUNT_events_spooled] - going_on_made;
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        base[c] = now[c];
+    static const enum ea_counter LEVELS[] = {EA_COUNT_events_pending, EA_COUNT_events_compressing,
+                                             EA_COUNT_events_spooled, EA_COUNT_events_unanswered};
+    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++)
+        base[LEVELS[i]] = 0;
+    base[EA_COUNT_events_synthesised] -= going_on_made;
+    base[EA_COUNT_events_batched] -= going_on;
+    base[EA_COUNT_events_delivered] -= going_on + now[EA_COUNT_events_pending];
+}
+
+void ea_pipeline_rebase(ea_pipeline *p) {
+    ea_counters now;
+    ea_ledger_families families;
+    uint64_t values[EA_COUNTER_COUNT], base[EA_COUNTER_COUNT], made = 0;
+    ea_ledger_snapshot(p->o.ledger, &now, &families);
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++) {
+        memset(values, 0, sizeof values);
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            values[ea_ledger_family_counter(k)] = families.values[f][k];
+        int is_made = values[EA_COUNT_events_synthesised] != 0; /* keyframes' families have no others */
+        uint64_t going_on_made = is_made ? values[EA_COUNT_events_spooled] : 0;
+        made += going_on_made;
+        rebase(values, base, going_on_made);
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            p->family_base.values[f][k] = base[ea_ledger_family_counter(k)];
+    }
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        values[c] = ea_counter_get(&now, (enum ea_counter)c);
+    rebase(values, base, made);
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        atomic_init(&p->base.values[c], base[c]);
+    memset(&p->told, 0, sizeof p->told);
+    p->told_number = 0;
+}

@@ -1,0 +1,118 @@
+/* A pipeline's memory, and what its files call of each other. See pipeline.h.
+ *
+ *     pipeline.c          a record's way, and what follows the last one
+ *     pipeline_ledger.c   which numbers of the ledger travel with a batch
+ *     pipeline_open.c     making and freeing
+ *     pipeline_control.c  what others say while it works; renewal of its stream
+ *
+ * Called by: these files. Thread: as each field and function says. */
+#ifndef EA_CORE_PIPELINE_PARTS_H
+#define EA_CORE_PIPELINE_PARTS_H
+
+#include "decoder.h"
+#include "keyframe.h"
+#include "pipeline.h"
+#include "platform.h"
+#include "stack_meter.h"
+
+#include <stdatomic.h>
+
+/* A closed batch on its way to an encoder. */
+typedef struct ea_pipeline_job {
+    ea_open_batch *batch; /* NULL: none, only the ledger */
+    uint64_t number;
+    enum ea_batch_kind kind;
+    ea_counters ledger; /* when the batch was closed */
+    ea_ledger_families families;
+    uint64_t changed; /* which families differ from what travelled before: a bit each */
+    int64_t utc_ns;
+    ea_family_count of[EA_LEDGER_FAMILIES]; /* its events */
+    size_t of_count;
+} ea_pipeline_job;
+
+typedef struct ea_pipeline_worker {
+    ea_pipeline *pipeline;
+    ea_encoder *encoder; /* encode: the worker's thread */
+    ea_ledger_count counts[EA_LEDGER_FAMILIES * EA_LEDGER_FAMILY_COUNTERS];
+    ea_thread *thread;
+} ea_pipeline_worker;
+
+struct ea_pipeline {
+    ea_pipeline_options o;
+    uint8_t stream[EA_STREAM_ID_BYTES]; /* lock */
+    uint64_t incarnation;               /* of the ledger: the stream's beginning in this run, UTC in ns; turn */
+    ea_pipeline_worker workers[EA_PIPELINE_ENCODERS_MAX];
+    unsigned worker_count;
+    _Atomic uint64_t keyframes, events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
+    atomic_int failed;
+    atomic_int keyframe_wanted;
+
+    ea_mutex *turn;   /* who gives out numbers: the source's thread that closes a batch, or a renewal */
+    ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
+    ea_ledger_families family_base;
+    uint64_t number;         /* turn */
+    int ended;               /* turn: the batch that is handed on now is the stream's closing one */
+    int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
+    ea_ledger_families told; /* turn: what travelled last of each family */
+    ea_counters told_counters; /* turn: and of the session */
+    uint64_t told_number;      /* turn: the batch that told all of them */
+
+    /* the source's thread */
+    ea_decoder *decoder;
+    ea_stack_meter *stacks;
+    uint64_t unread;                       /* of ea_decoder_unread, what the ledger has */
+    uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
+    uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
+    uint64_t lost_records;                 /* in the open batch */
+    uint8_t lost_family;                   /* whose records say that events were lost */
+    ea_builder *builder;
+    uint64_t delivered;
+    ea_clock *clocks;    /* of the sources, when there is a machine */
+    ea_machine *machine; /* NULL: no keyframes */
+    ea_open_names *names;
+    ea_counters state; /* the machine's */
+    uint64_t given_up; /* of them, in the ledger */
+    ea_record last;    /* without its payload */
+    uint64_t events_since_keyframe;
+    int64_t held_ns;          /* waited for encoders, and not counted yet: less than a second */
+    int64_t keyframe_due_ns;  /* by the events' time; INT64_MAX: before the first event */
+    int64_t keyframe_wait_ns; /* what that was away when it was set */
+    int64_t last_utc_ns;      /* of the last event */
+    int64_t wanted_ns;        /* when a keyframe was written on request last, monotonic */
+    ea_err *err;              /* of the keyframe at hand */
+
+    ea_mutex *lock;
+    ea_cond *changed;
+    ea_pipeline_job *ring; /* lock; ring_size is the number of spare batches, so that there is always room */
+    size_t ring_size, first, count, busy;
+    int closing;
+    ea_err error; /* the first one */
+};
+
+/* ---- pipeline.c ---- */
+
+void ea_pipeline_worker_main(void *worker); /* an encoder's thread */
+/* The state as it is now, in batches of its own. The open batch must be closed. The source's thread. */
+EA_MUST_CHECK int ea_pipeline_write_keyframe(ea_pipeline *p, ea_err *err);
+
+/* ---- pipeline_ledger.c ---- */
+
+/* What the ledger says of this stream: all of this run without what went under the stream's earlier names. */
+void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j);
+/* Which families a reader must be told of, a bit each: cumulative numbers travel when they changed, and all of them now
+ * and then, since a batch may be lost. With turn. */
+uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now);
+/* The families that travel with a batch, into w->counts: those whose numbers changed. Zeros are left out. */
+size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j);
+/* 1 when the source has counted something since the last batch: what it delivered, dropped, lost or decoded. What
+ * became of batches on their way is no news, since telling it changes it. With turn. */
+int ea_pipeline_has_news(ea_pipeline *p);
+/* The ledger begins anew, under the stream's new name. With turn, and no batch in an encoder's hands. */
+void ea_pipeline_rebase(ea_pipeline *p);
+
+/* ---- pipeline_open.c ---- */
+
+/* An encoder for the stream's name of now; in place of the one that there is. No batch may be in its hands. */
+EA_MUST_CHECK int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err);
+
+#endif
