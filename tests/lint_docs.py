@@ -64,11 +64,12 @@ def anchors(text, known={}):
 
 
 def links(name, text, files, folders):
-    for match in LINK.finditer(without_code(text)):
+    plain = without_code(text)
+    for match in LINK.finditer(plain):
         target = match[1] or match[2]
         if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
             continue
-        line = text.count("\n", 0, match.start()) + 1
+        line = plain.count("\n", 0, match.start()) + 1
         path, _, anchor = target.partition("#")
         path = urllib.parse.unquote(path)
         whole = name if not path else str(pathlib.PurePosixPath(path.lstrip("/")) if path.startswith("/")
