@@ -1,7 +1,7 @@
 /* What keeps the process in bounds, and what is left of it when it crashes: ceilings by a job object, priority, a
  * watchdog, minidumps. Before it: the service. After it: Windows. Thread: the main one; the watchdog has its own. */
-#ifndef EA_WINDOWS_GUARD_H
-#define EA_WINDOWS_GUARD_H
+#ifndef EA_SCM_GUARD_H
+#define EA_SCM_GUARD_H
 
 #include "err.h"
 

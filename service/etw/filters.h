@@ -1,7 +1,7 @@
 /* What a provider's part of the configuration asks Windows to filter by, as EnableTraceEx2 takes it.
  * Before it: config/sessions.h. After it: enable.c. Thread: its owner's. */
-#ifndef EA_WINDOWS_FILTERS_H
-#define EA_WINDOWS_FILTERS_H
+#ifndef EA_ETW_FILTERS_H
+#define EA_ETW_FILTERS_H
 
 #include "session.h"
 

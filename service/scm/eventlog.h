@@ -1,7 +1,7 @@
 /* Messages of the service in Windows' event log (Application, source etwagent). Their texts are in messages.mc.
  * Before it: what the agent says (say.h). After it: the event log. Thread: any, after open. */
-#ifndef EA_WINDOWS_EVENTLOG_H
-#define EA_WINDOWS_EVENTLOG_H
+#ifndef EA_SCM_EVENTLOG_H
+#define EA_SCM_EVENTLOG_H
 
 #include "err.h"
 

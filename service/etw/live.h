@@ -5,8 +5,8 @@
  *
  * Before it: Windows, config/sessions.h. After it: service/core/feed.h. Thread: as source.h says. On other systems than
  * Windows opening fails with EA_EUNSUPPORTED. */
-#ifndef EA_WINDOWS_LIVE_H
-#define EA_WINDOWS_LIVE_H
+#ifndef EA_ETW_LIVE_H
+#define EA_ETW_LIVE_H
 
 #include "sessions.h"
 #include "source.h"

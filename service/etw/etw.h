@@ -1,7 +1,7 @@
 /* ETW as Windows has it: its headers, and what mingw-w64's lack, each declared once, with its size and its source.
- * Before it: nothing. After it: service/windows, and the tests' emulator. Thread: none. */
-#ifndef EA_WINDOWS_ETW_H
-#define EA_WINDOWS_ETW_H
+ * Before it: nothing. After it: service/etw, and the tests' emulator. Thread: none. */
+#ifndef EA_ETW_ETW_H
+#define EA_ETW_ETW_H
 
 #include <windows.h>
 

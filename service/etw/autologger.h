@@ -3,8 +3,8 @@
  * the main one. Elsewhere nothing is there and nothing is done.
  *
  * Source of the keys: "Configuring and Starting an AutoLogger Session", learn.microsoft.com. */
-#ifndef EA_WINDOWS_AUTOLOGGER_H
-#define EA_WINDOWS_AUTOLOGGER_H
+#ifndef EA_ETW_AUTOLOGGER_H
+#define EA_ETW_AUTOLOGGER_H
 
 #include "sessions.h"
 

@@ -1,6 +1,6 @@
 /* Where the files are that image events name. Before it: image events. After it: image_file.c. Thread: any. */
-#ifndef EA_WINDOWS_IMAGE_PATH_H
-#define EA_WINDOWS_IMAGE_PATH_H
+#ifndef EA_HOST_IMAGE_PATH_H
+#define EA_HOST_IMAGE_PATH_H
 
 #include "err.h"
 

@@ -1,7 +1,7 @@
 /* A command that is started suspended, so that nothing of it is missed, and let go when somebody watches.
  * Before it: "etwagent trace". After it: Windows. Thread: its owner's. Elsewhere EA_EUNSUPPORTED. */
-#ifndef EA_WINDOWS_LAUNCH_H
-#define EA_WINDOWS_LAUNCH_H
+#ifndef EA_ETW_LAUNCH_H
+#define EA_ETW_LAUNCH_H
 
 #include "err.h"
 

@@ -4,8 +4,8 @@
  * \??\C:\Windows\System32\smss.exe. Only files on this machine's own disks are opened: not over a network, no device,
  * nothing that a cloud or a tape would have to bring first. On other systems than Windows a path is one of that system.
  * Before it: service/image. After it: the operating system. Thread: any; a file is its owner's. */
-#ifndef EA_WINDOWS_IMAGE_FILE_H
-#define EA_WINDOWS_IMAGE_FILE_H
+#ifndef EA_HOST_IMAGE_FILE_H
+#define EA_HOST_IMAGE_FILE_H
 
 #include "err.h"
 

@@ -1,8 +1,8 @@
 /* The functions of ETW and TDH, taken from System32's DLLs by name into one table: nothing else of this program calls
  * them, and what a Windows lacks is a message and not a program that does not start.
  * Before it: Windows. After it: session.h, live.h. Thread: any, once it is loaded. */
-#ifndef EA_WINDOWS_ETW_API_H
-#define EA_WINDOWS_ETW_API_H
+#ifndef EA_ETW_ETW_API_H
+#define EA_ETW_ETW_API_H
 
 #include "err.h"
 #include "etw.h"

@@ -1,7 +1,7 @@
 /* One ETW session: started as its configuration says, asked, flushed, stopped.
  * Before it: config/sessions.h. After it: live.h. Thread: one at a time. */
-#ifndef EA_WINDOWS_SESSION_H
-#define EA_WINDOWS_SESSION_H
+#ifndef EA_ETW_SESSION_H
+#define EA_ETW_SESSION_H
 
 #include "counters.h"
 #include "etw_api.h"

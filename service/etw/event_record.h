@@ -1,7 +1,7 @@
 /* An event as Windows hands it to a callback, without Windows' headers, and its way into the ring: all that a callback
  * does. Before it: live.c's callback. After it: service/source/ring.h. Thread: ProcessTrace's. */
-#ifndef EA_WINDOWS_EVENT_RECORD_H
-#define EA_WINDOWS_EVENT_RECORD_H
+#ifndef EA_ETW_EVENT_RECORD_H
+#define EA_ETW_EVENT_RECORD_H
 
 #include "ring.h"
 

@@ -4,8 +4,8 @@
  * Before it: Windows, config/sessions.h. After it: service/app/cmd_session.c. Thread: any. On other systems than
  * Windows every function returns EA_EUNSUPPORTED.
  * Errors of all: EA_ENOTFOUND (no session of this name runs), EA_EREFUSED (Windows denies access). */
-#ifndef EA_WINDOWS_CONTROL_H
-#define EA_WINDOWS_CONTROL_H
+#ifndef EA_ETW_CONTROL_H
+#define EA_ETW_CONTROL_H
 
 #include "bytes.h"
 #include "live.h"

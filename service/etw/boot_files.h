@@ -7,8 +7,8 @@
  *
  * Before it: autologger.c. After it: agent.c, whose sources they are. Thread: the agent's main one.
  * Source of Windows' names: FileMax in "Configuring and Starting an AutoLogger Session", learn.microsoft.com. */
-#ifndef EA_WINDOWS_BOOT_FILES_H
-#define EA_WINDOWS_BOOT_FILES_H
+#ifndef EA_ETW_BOOT_FILES_H
+#define EA_ETW_BOOT_FILES_H
 
 #include "sessions.h"
 

@@ -9,8 +9,8 @@
  * It takes one of the eight places for system sessions, for some hundred milliseconds; what goes wrong is told, counted
  * and done without. Before it: live.c. After it: the source's thread, which takes from the ring. Thread: the keeper's,
  * but for Windows' callback, which is a thread of its own. */
-#ifndef EA_WINDOWS_RUNDOWN_H
-#define EA_WINDOWS_RUNDOWN_H
+#ifndef EA_ETW_RUNDOWN_H
+#define EA_ETW_RUNDOWN_H
 
 #include "ring.h"
 #include "session.h"
