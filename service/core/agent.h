@@ -5,7 +5,7 @@
  *     main thread: starts what is missing, reads the configuration again when asked, writes the status file
  *     a thread for each source (feed.h), its encoders, one sender
  *
- * Before it: "etwagent run". After it: feed.h, service/ship. */
+ * Before it: "etwagent run". After it: feed.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 

@@ -1,4 +1,5 @@
-/* The inside of the spool, shared by its files: spool.c (streams, appending, sending), spool_open.c (recovery, closing,
+/* The inside of the spool, shared by its files: spool.c (streams, appending, sending), spool_write.c
+ * (segments and records), spool_open.c (recovery, closing,
  * looking), spool_evict.c (what gives way when it is full), spool_owed.c (tombstones without room), spool_core.c (the
  * rest).
  *
@@ -8,8 +9,8 @@
  *   read_lock    the sender's open segment
  *   lock         everything in memory; never held during input or output
  * An append reserves its room before it takes write_lock, so that a full spool blocks only its appenders. */
-#ifndef EA_SHIP_SPOOL_CORE_H
-#define EA_SHIP_SPOOL_CORE_H
+#ifndef EA_SPOOL_CORE_H
+#define EA_SPOOL_CORE_H
 
 #include "map.h"
 #include "platform.h"
@@ -185,9 +186,16 @@ void ea_spool_write_owed(ea_spool *s, int at_the_end);
 EA_MUST_CHECK int ea_spool_recover_owed(ea_spool *s, ea_err *err);
 /* Adds what of first..last is not among known. EA_ENOMEM. */
 EA_MUST_CHECK int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_range_set *known);
-/* With write_lock: the same for a tombstone of a stream. */
+/* ---- spool_write.c; with write_lock ---- */
+
+/* Writes one record and adds its entry. EA_EFULL: the disk is full. */
+EA_MUST_CHECK int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_family_count *families,
+                                        size_t family_count, ea_err *err);
+/* Writes tombstones of a stream as a batch with this number. */
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
                                             const ea_tombstone *tombstones, size_t count, ea_err *err);
+/* Forces to the disk what was appended and is not synced yet. */
+EA_MUST_CHECK int ea_spool_sync_open(ea_spool *s, ea_err *err);
 
 /* Without any lock: the oldest segment of live streams of the lowest priority up to max_priority gives way, if it was
  * begun before before_ns (monotonic) and nothing of it is on its way. Tombstones stand for its batches. 1, 0 when there

@@ -36,8 +36,8 @@
  *   end <16 hex: checksum of all lines above>
  *
  * Before it: spool.c. After it: spool.c. Thread: any (pure functions on the caller's memory). */
-#ifndef EA_SHIP_SPOOL_FILE_H
-#define EA_SHIP_SPOOL_FILE_H
+#ifndef EA_SPOOL_FILE_H
+#define EA_SPOOL_FILE_H
 
 #include "ack.h"
 #include "err.h"

@@ -12,8 +12,8 @@
  * number that their writer never uses twice for one sealing key (u64 little-endian, four zero bytes).
  *
  * Before it: spool.c, descriptions.c. After it: OpenSSL. Thread: any; keys do not change once they are read. */
-#ifndef EA_SHIP_SPOOL_KEY_H
-#define EA_SHIP_SPOOL_KEY_H
+#ifndef EA_SPOOL_KEY_H
+#define EA_SPOOL_KEY_H
 
 #include "err.h"
 

@@ -11,8 +11,8 @@
  * encrypted by AES-256-GCM with a tag of 16 bytes behind it; its sealing key has the label "etwagent spool definition"
  * and the salt as context, its nonce is 0 (spool_key.h), and the 4 bytes before the checksum are authenticated with it.
  * One whose key is not here is not known. Before it: spool.c adds. After it: the sender asks. Thread: any. */
-#ifndef EA_SHIP_DESCRIPTIONS_H
-#define EA_SHIP_DESCRIPTIONS_H
+#ifndef EA_SPOOL_DESCRIPTIONS_H
+#define EA_SPOOL_DESCRIPTIONS_H
 
 #include "ack.h"
 #include "err.h"

@@ -8,8 +8,8 @@
  * snapshot is exact.
  * Before it: the source's thread, which posts deliveries. After it: the spool and the sender, which post the rest.
  * Thread: any. */
-#ifndef EA_SHIP_LEDGER_H
-#define EA_SHIP_LEDGER_H
+#ifndef EA_SPOOL_LEDGER_H
+#define EA_SPOOL_LEDGER_H
 
 #include "counters.h"
 #include "err.h"

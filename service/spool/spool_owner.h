@@ -13,8 +13,8 @@
  * "of-NAME.spool", each of which is a spool of its own with its own bounds.
  *
  * Before it: shipping.c, spool_open.c. After it: files. Thread: any. */
-#ifndef EA_SHIP_SPOOL_OWNER_H
-#define EA_SHIP_SPOOL_OWNER_H
+#ifndef EA_SPOOL_OWNER_H
+#define EA_SPOOL_OWNER_H
 
 #include "err.h"
 

@@ -16,8 +16,8 @@
  *
  * Before it: the encoder threads (append). After it: the sender's thread (take, read, settle).
  * Thread: each function says which; none holds a lock during input or output that another thread's event needs. */
-#ifndef EA_SHIP_SPOOL_H
-#define EA_SHIP_SPOOL_H
+#ifndef EA_SPOOL_H
+#define EA_SPOOL_H
 
 #include "descriptions.h"
 #include "ledger.h"
