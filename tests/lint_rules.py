@@ -3,7 +3,8 @@
 
 - an include names a file, never a way to it ("../"), and header names are unique among those that a file can see, so that
   a bare name says which one (service/ and collector/ never see each other; a folder inside a folder is that one's own);
-- windows.h and its kin only in proto/base's *_windows.c, service/windows/, installer/windows/ and tests/windows/,
+- windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/scm/, service/host/win/, installer/windows/ and
+  tests/windows/,
   sockets in metrics_server.c;
 - data flows one way: proto/ includes from nobody, service/ not from collector/, collector/ not from service/;
 - functions that cannot be told a size, that keep global state or that end in surprises are banned;
@@ -34,7 +35,7 @@ TESTS_MAY = {"atoi", "atol", "atoll", "atof", "sscanf", "system", "popen"}
 BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 WINDOWS_HEADERS = {"windows.h", "winsock2.h", "evntrace.h", "evntcons.h", "evntprov.h", "tdh.h", "winternl.h"}
 WINDOWS_FILES = ("proto/base/delay_windows.c", "proto/base/platform_windows.c", "proto/base/trust_windows.c")
-WINDOWS_FOLDERS = (("service", "windows"), ("installer", "windows"), ("tests", "windows"))
+WINDOWS_FOLDERS = ("service/etw/", "service/scm/", "service/host/win/", "installer/windows/", "tests/windows/")
 SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on both sides
 PARTS = ("proto", "config", "service", "collector")
 MAY_INCLUDE = {"proto": {"proto"}, "config": {"proto", "config"}, "service": {"proto", "config", "service"},
@@ -68,8 +69,8 @@ def check_c(path, text, owner, report):
         name = match.group(2)
         if ".." in name:
             report(path, number, f"include {name}: headers are named, not walked to")
-        if name.lower() in WINDOWS_HEADERS and str(path) not in WINDOWS_FILES and (str(path), name) != SOCKETS and path.parts[:2] not in WINDOWS_FOLDERS:
-            report(path, number, f"include {name}: only {', '.join(WINDOWS_FILES)} and */windows/ may")
+        if name.lower() in WINDOWS_HEADERS and str(path) not in WINDOWS_FILES and (str(path), name) != SOCKETS and not str(path).startswith(WINDOWS_FOLDERS):
+            report(path, number, f"include {name}: only {', '.join(WINDOWS_FILES + WINDOWS_FOLDERS)} may")
         found = owner.get(name, set()) & set(PARTS)
         if match.group(1) == '"' and found and part in MAY_INCLUDE and not found & MAY_INCLUDE[part]:
             report(path, number, f"include {name}: {part}/ may not include from {', '.join(sorted(found))}/")

@@ -1,6 +1,6 @@
 /* etwagent providers: the providers of this machine as Windows' TDH knows them, beside what this program knows itself.
  * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
- * service/windows/tdh_schemas.h, schema_show.h. Thread: the main one. */
+ * service/etw/tdh_schemas.h, schema_show.h. Thread: the main one. */
 #include "cache.h"
 #include "commands.h"
 #include "live.h"

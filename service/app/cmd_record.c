@@ -1,5 +1,5 @@
 /* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
- * service/windows/live.h. Thread: the main one. */
+ * service/etw/live.h. Thread: the main one. */
 #include "agent_config.h"
 #include "commands.h"
 #include "live.h"

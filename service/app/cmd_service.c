@@ -1,5 +1,5 @@
 /* The agent as a Windows service: "install", "uninstall", "start", "stop", "reload", "flush", and "service", which only
- * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/windows. Thread: the main
+ * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/scm. Thread: the main
  * one; what the SCM asks comes on another. */
 #include "agent.h"
 #include "agent_config.h"

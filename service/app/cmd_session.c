@@ -1,6 +1,6 @@
 /* etwagent session start, stop, flush, show, enable, disable: one ETW session, by its name in Windows; etwagent
  * counters: what the machine can count. No program of ours watches what is started here.
- * Before it: main.c. After it: service/windows/control.h. Thread: the main one. */
+ * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
 #include "agent_config.h"
 #include "commands.h"
 #include "control.h"

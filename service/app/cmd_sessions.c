@@ -1,5 +1,5 @@
 /* etwagent sessions: ETW sessions as Windows has them now, whoever started them.
- * Before it: main.c. After it: service/windows/control.h. Thread: the main one. */
+ * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
 #include "commands.h"
 #include "control.h"
 #include "session_text.h"

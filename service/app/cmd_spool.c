@@ -1,5 +1,5 @@
 /* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it.
- * Before it: main.c. After it: service/ship. Thread: the main one; drain: the sender's, too. */
+ * Before it: main.c. After it: service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
 #include "commands.h"
 #include "pattern.h"
 #include "platform.h"

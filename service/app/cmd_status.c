@@ -1,5 +1,6 @@
 /* etwagent status: how the agent that runs here is, as its status file says.
  * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
+#include "agent.h"
 #include "agent_config.h"
 #include "commands.h"
 #include "config.h"
@@ -551,7 +552,7 @@ const ea_command ea_cmd_status = {
         "Prometheus on this machine\n\n"
         "  etwagent status --listen 127.0.0.1:9464\n\n"
         "serves the same at /metrics, as Prometheus' text or as OpenMetrics, whichever is asked for. The agent itself "
-        "opens no port.",
+        "opens no port.\n\n" EA_AGENT_STATUS_TEXT,
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,

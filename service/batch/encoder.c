@@ -1,5 +1,6 @@
 /* Rows become a batch: layout, frames, envelope. FORMAT.md is the specification.
- * Before it: encoder_rows.c. After it: service/ship. Thread: the encoder's; only the set of known classes is shared. */
+ * Before it: encoder_rows.c. After it: service/spool. Thread: the encoder's; only the set of known classes is shared.
+ */
 #include "encoder_parts.h"
 
 #include "column.h"

@@ -5,7 +5,7 @@
  *     main thread: starts what is missing, reads the configuration again when asked, writes the status file
  *     a thread for each source (feed.h), its encoders, one sender
  *
- * Before it: "etwagent run". After it: feed.h, service/ship. */
+ * Before it: "etwagent run". After it: feed.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 
@@ -39,6 +39,23 @@ typedef struct ea_agent_options {
     void (*on_status)(void *arg, const char *json, size_t len_bytes);
     void (*on_config)(void *arg, const struct ea_agent_config *config); /* at the start and after each reload */
 } ea_agent_options;
+
+/* The keys of a status, for a person: part of the help of "etwagent status". */
+#define EA_AGENT_STATUS_TEXT                                                                                           \
+    "JSON keys: state, version, pid, configuration, started_utc_ns, written_utc_ns, every_ns, reloads, "               \
+    "reloads_refused,\nsources [name, state, stream, progress_permille, batches, ledger_balanced, trouble, and "       \
+    "counters: events_delivered,\nevents_synthesised, events_acknowledged, events_pending, events_compressing, "       \
+    "events_spooled, events_unanswered,\nevents_evicted_size, events_evicted_age, events_evicted_damage, "             \
+    "events_evicted_refused, events_dropped_oversize,\nsource_held_seconds, source_paced_seconds; of an ETW session "  \
+    "also session {name, runs, logger, buffer_bytes, min_buffers,\nmax_buffers, buffers, free_buffers, mode, "         \
+    "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \
+    "written_buffers, lost_events, lost_buffers, dropped_events, refused_counters, refused_parts,\nring_used_bytes, "  \
+    "decode_asked, decode_unanswered, images_asked, images_told, images_read, images_cached, images_absent,\n"         \
+    "images_refused, images_unreadable, images_other, images_left_full, images_left_end}], spool {batches, "           \
+    "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, trouble}, shipping {requests, failures, "    \
+    "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, trouble}, "        \
+    "enrolment {state, until_utc_ns,\ntrouble}, ledger_balanced. While it waits for its configuration: the first "     \
+    "seven, trouble and ledger_balanced."
 
 /* Runs until asks->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
  * mistakes are printed), EA_ENOMEM, EA_EUSAGE when there is nothing that could run. The main thread. */

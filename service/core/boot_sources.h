@@ -1,6 +1,6 @@
 /* What Windows logged at boot for a session with a boot-file, as sources: NAME-boot of the last boot, NAME-boot.1 and
  * so on of earlier ones, as far as they are not in the spool yet. Called by: agent.c. Calls:
- * service/windows/boot_files.h, autologger.h. Thread: the agent's main one. */
+ * service/etw/boot_files.h, autologger.h. Thread: the agent's main one. */
 #ifndef EA_CORE_BOOT_SOURCES_H
 #define EA_CORE_BOOT_SOURCES_H
 

@@ -4,7 +4,7 @@
  *
  * The source's thread numbers the batches, takes the ledger's snapshot of each, and blocks when all spare batches are
  * in the encoders' hands, which block when the spool is full: a file loses nothing. Before it: service/source. After
- * it: service/ship. Thread: as each function says. */
+ * it: service/spool. Thread: as each function says. */
 #ifndef EA_CORE_PIPELINE_H
 #define EA_CORE_PIPELINE_H
 

@@ -1,6 +1,6 @@
 /* What a running agent says: lines for a person, on standard error or in a log file of bounded size, no faster than a
  * rate, and the more important ones to a listener (the Windows event log). Before it: agent.h. After it: a terminal, a
- * file, service/windows/eventlog.h. Thread: any. */
+ * file, service/scm/eventlog.h. Thread: any. */
 #ifndef EA_CORE_SAY_H
 #define EA_CORE_SAY_H
 

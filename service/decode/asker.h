@@ -4,7 +4,7 @@
  *     source's thread: decoder ──kind of an event──▶ asker's thread: answer() ──schemas──▶ source's thread
  *
  * A kind (provider, code, version) is asked for once; when nothing is known of it, again after a while. Before it:
- * decoder.h. After it: whoever answers (service/windows/tdh_schemas.h). Thread: as each function says. */
+ * decoder.h. After it: whoever answers (service/etw/tdh_schemas.h). Thread: as each function says. */
 #ifndef EA_DECODE_ASKER_H
 #define EA_DECODE_ASKER_H
 

@@ -6,7 +6,7 @@
  * The worker is of the lowest priority that the system has (on Windows background mode, for the disk too), reads no
  * more than a rate allows, an opened file at 16 KiB the least, and stands still while its session's source has not
  * caught up: of all that the agent does it gives way first. Each module that was asked about ends in one of the
- * counters that counters.h lists. Before it: image_source.c. After it: service/windows/image_file.h. Thread: as each
+ * counters that counters.h lists. Before it: image_source.c. After it: service/host/image_file.h. Thread: as each
  * function says. */
 #ifndef EA_IMAGE_IMAGES_H
 #define EA_IMAGE_IMAGES_H

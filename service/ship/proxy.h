@@ -1,6 +1,6 @@
 /* Which proxy leads to each collector, as the operating system has it. Asking it can take minutes (a script on a server
  * that is away), so a thread of its own asks, again every ten minutes, after a failure and when the network changes;
- * who sends takes the answer that is there, and never waits for longer than it says. Before it: service/windows/host.h.
+ * who sends takes the answer that is there, and never waits for longer than it says. Before it: service/host/host.h.
  * After it: the sender. Thread: as each function says. */
 #ifndef EA_SHIP_PROXY_H
 #define EA_SHIP_PROXY_H

@@ -1,6 +1,6 @@
 /* A private key that stays where it is: TLS asks for signatures, and somebody else makes them. It is an EVP_PKEY of a
  * small OpenSSL provider, in a library context of its own, so that no other key of the process is touched. RSA signs
- * with PSS alone, EC keys with ECDSA: what TLS 1.3 wants. Before it: the sender. After it: service/windows/host.h.
+ * with PSS alone, EC keys with ECDSA: what TLS 1.3 wants. Before it: the sender. After it: service/host/host.h.
  * Thread: any; a signature at a time. */
 #ifndef EA_SHIP_TLS_KEY_H
 #define EA_SHIP_TLS_KEY_H

@@ -1,6 +1,6 @@
 /* A ring of records between two threads: the one that Windows calls puts copies in and never waits, the other takes
  * them out. What has no room is counted by its kind, so that the ledger can say what was lost.
- * Before it: service/windows. After it: the source that reads it. Thread: put() one thread, everything else but
+ * Before it: service/etw. After it: the source that reads it. Thread: put() one thread, everything else but
  * create() and destroy() another.
  *
  * All memory is made, and touched, by create(): put() copies a record into it (two cache lines and its payload),

@@ -16,7 +16,7 @@ import traces
 
 TRACE = "clr-gc-events"
 AT_A_TIME = 3
-RECORD_MAGIC = b"EASR"  # service/ship/spool_file.h
+RECORD_MAGIC = b"EASR"  # service/spool/spool_file.h
 
 
 def nobody_listens():

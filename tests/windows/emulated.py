@@ -1,6 +1,6 @@
 """The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, and a native collector.
 
-The agent takes ETW's functions by name from DLLs of System32 (service/windows/etw_api.c). A copy of the .exe in which those
+The agent takes ETW's functions by name from DLLs of System32 (service/etw/etw_api.c). A copy of the .exe in which those
 two names are others, of the same length, takes them from the emulator, and nothing else is different.
 """
 import collections

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every .exe of the Windows build imports nothing but Windows' own DLLs: whoever installs it needs nothing beside it. What is shipped
 imports KnownDLLs alone, which no file beside the program can take the place of. None imports a
-function of ETW or TDH: those are taken by name, out of System32 (service/windows/etw_api.c), and the agent logs no events of its own.
+function of ETW or TDH: those are taken by name, out of System32 (service/etw/etw_api.c), and the agent logs no events of its own.
 
 usage: tests/windows/imports.py BUILD
 """

@@ -1,4 +1,4 @@
-/* A key of CNG as a test has it: a DLL with the functions that service/windows/certstore.c takes from crypt32.dll and
+/* A key of CNG as a test has it: a DLL with the functions that service/host/win/certstore.c takes from crypt32.dll and
  * ncrypt.dll to sign. Its key is C:\keyemul.pem; it signs as the documentation says that CNG does, refuses what CNG
  * would not do for TLS 1.3, and notes each signature in C:\keyemul.log. Wine has the certificate stores, but no keys of
  * CNG. Before it: test_system.py. Thread: any. */

@@ -1,0 +1,103 @@
+/* One ETW session: started as its configuration says, asked, flushed, stopped.
+ * Before it: config/sessions.h. After it: live.h. Thread: one at a time. */
+#ifndef EA_ETW_SESSION_H
+#define EA_ETW_SESSION_H
+
+#include "counters.h"
+#include "etw_api.h"
+#include "live.h"
+
+/* What ControlTrace reads and writes: the properties with room for both names behind them. */
+typedef struct ea_properties {
+    EVENT_TRACE_PROPERTIES p;
+    WCHAR name[256];
+    WCHAR file[1024];
+} ea_properties;
+/* All zero but for its size, and where the names stand. */
+void ea_properties_clear(ea_properties *p);
+
+/* Told what could not be had and is done without: a counter that the hardware lacks, a provider nobody knows here. */
+typedef void (*ea_session_note)(void *arg, const char *text);
+
+/* What a provider's names stand for: TDH, which may take seconds, is asked once. */
+typedef struct ea_session_provider {
+    ea_guid guid;
+    uint64_t any, all;
+    int is_known, is_enabled;
+} ea_session_provider;
+
+typedef struct ea_session {
+    const ea_etw_api *api;
+    const ea_session_config *c; /* borrowed */
+    ea_session_note note;
+    void *note_arg;
+    ea_counters *counters; /* borrowed; source_*_refused are counted here. NULL: nowhere */
+    WCHAR name[EA_SESSION_NAME_MAX + 32];
+    TRACEHANDLE handle;                              /* 0: it does not run */
+    ea_properties now;                               /* as Windows said last */
+    uint32_t max_buffers;                            /* as it is asked for; grows */
+    unsigned starts;                                 /* times that it was started */
+    ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
+    /* What it had lost and written when it was found and adopted; 0 of a session that was started here. */
+    uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
+} ea_session;
+
+EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters,
+                                  ea_session_note note, void *note_arg, ea_err *err);
+/* Tells the note: a line of at most 511 bytes. */
+void ea_session_say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
+/* Starts it and enables all that it asks for; what is refused of that is told and left out. A session of its name that
+ * is there already is stopped or adopted, as configured. */
+EA_MUST_CHECK int ea_session_start(ea_session *s, ea_err *err);
+/* Reads its properties into now. EA_ENOTFOUND: it is gone. */
+EA_MUST_CHECK int ea_session_query(ea_session *s, ea_err *err);
+/* Asks Windows to deliver buffers that are not full. A session that is gone is what a query finds. */
+void ea_session_flush(const ea_session *s);
+/* Raises the number of buffers to s->max_buffers. */
+EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
+/* Stops it; now holds its last numbers. A session that is gone is no error. */
+void ea_session_stop(ea_session *s);
+
+/* Ends the session of this name that Windows started at boot, known by the file that it writes; nothing when there is
+ * none. */
+void ea_session_stop_boot(ea_session *s);
+
+/* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
+ULONG ea_provider_properties(const ea_provider_config *p);
+/* enable.c: counts what a session asked for and does not have; the latter tells it, too: "WHAT: Windows refuses it". */
+void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by);
+void ea_session_refused(const ea_session *s, const char *what, ULONG error);
+/* enable.c: event classes by name as Windows wants them; returns how many. ids: EA_CLASS_IDS_MAX. */
+enum { EA_CLASS_IDS_MAX = 256 };
+size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
+/* enable.c: 1 when a session, by its logger's number, has this provider enabled; *ret: with what. 0: it has not, or
+ * Windows does not say. */
+int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret);
+/* pmc.c: the profiler's interval, sampled counters, counters on events. */
+void ea_session_pmc(const ea_session *s);
+/* enable.c: the group masks (EA_KERNEL_MASK_WORDS) that Windows has of a session of the kernel. -1: it does not say. */
+EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
+/* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
+void ea_session_enable(ea_session *s);
+/* Asks providers with capture-every for their state again; ns: since when it is counted. */
+void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
+
+/* system.c: the kernel's events as providers of their own. flags: adds to the masks what stands for them where Windows
+ * does not have them, and takes out what pool-tags filter where it does. providers: enables them where it does. */
+void ea_session_system_flags(const ea_session *s, uint32_t *masks);
+void ea_session_system_providers(const ea_session *s);
+
+/* providers.c: the GUID of a provider by name or GUID; *Name is hashed, others are asked of Windows. EA_ENOTFOUND. */
+EA_MUST_CHECK int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_err *err);
+/* The GUID that EventSource and TraceLogging make of a name. */
+EA_MUST_CHECK int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_err *err);
+/* The mask of keywords joined by +, names as the provider's manifest has them. */
+EA_MUST_CHECK int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const char *text, uint64_t *ret,
+                                       ea_err *err);
+/* What a provider is enabled with: any and all of its part of the configuration. Without any it is every bit: of 0
+ * Windows makes that for providers with a manifest and of TraceLogging, but one of MOF or WPP logs nothing then, and
+ * beside 0 all is not looked at. Source: EnableTraceEx2, learn.microsoft.com */
+EA_MUST_CHECK int ea_provider_masks(const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *p,
+                                    uint64_t *ret_any, uint64_t *ret_all, ea_err *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* Text and paths between this program (UTF-8) and Windows (UTF-16). Before it, after it: the files of this folder.
+ * Thread: any. */
+#ifndef EA_HOST_WIDE_H
+#define EA_HOST_WIDE_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <wchar.h>
+
+/* Allocated; NULL without memory or for invalid UTF-8. */
+wchar_t *ea_wide(const char *utf8);
+/* Into out, cut where it has no room; always ended. */
+void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes);
+/* A path with its drive and all folders; nothing has to be there. */
+EA_MUST_CHECK int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err);
+/* A folder is a link to another place (a junction, a symbolic link): what is behind it is not this folder's. */
+int ea_path_is_link(const char *path);
+/* An empty folder, or a link. */
+EA_MUST_CHECK int ea_path_remove_folder(const char *path, ea_err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* What keeps the process in bounds, and what is left of it when it crashes: ceilings by a job object, priority, a
+ * watchdog, minidumps. Before it: the service. After it: Windows. Thread: the main one; the watchdog has its own. */
+#ifndef EA_SCM_GUARD_H
+#define EA_SCM_GUARD_H
+
+#include "err.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* From now on a crash writes folder\crash-N.dmp (three of them, the oldest goes) and ends the process. folder is
+ * copied. */
+EA_MUST_CHECK int ea_guard_crashes(const char *folder, ea_err *err);
+
+/* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, not taken
+ * back before the process ends. Each part that Windows refuses is told to say, and gone past. */
+typedef struct ea_guard_limits {
+    uint64_t memory_bytes;
+    unsigned cpu_percent;
+    int priority;
+} ea_guard_limits;
+void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg);
+
+/* Ends the process, with a minidump, when *beats stands still for limit_ns. The limit may be changed; 0: never. */
+typedef struct ea_watchdog ea_watchdog;
+EA_MUST_CHECK int ea_watchdog_start(ea_watchdog **ret, const atomic_uint *beats, ea_err *err);
+void ea_watchdog_set(ea_watchdog *w, int64_t limit_ns);
+void ea_watchdog_stop(ea_watchdog *w); /* NULL is allowed; frees it */
+
+#endif

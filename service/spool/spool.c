@@ -1,0 +1,683 @@
+/* The spool: streams, appending, sending. See spool.h; spool_core.h has its inside. */
+#include "array.h"
+#include "spool_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- streams ---- */
+
+int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {
+    int rc = 0;
+    ea_mutex_lock(s->lock);
+    stream *k = ea_spool_find_stream(s, id);
+    if (!k) {
+        ea_spool_stream_state state = {.resumable = resumable ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE, .target = target};
+        memcpy(state.stream, id, EA_STREAM_ID_BYTES);
+        rc = ea_spool_add_stream(s, &state, &k);
+    } else if (!resumable && !k->open) {
+        rc = EA_EEXIST; /* a live stream is one run of one agent */
+    } else if (k->state.target != target || (k->state.resumable == EA_SPOOL_REPLAY_COMPLETE && !k->live)) {
+        k->state.acknowledged.count = 0; /* somebody else has it; or it is done, and this is the next time */
+        k->state.target = target;
+    }
+    if (!rc) {
+        k->open = 1;
+        k->canceled = 0;
+        k->ledger = ledger;
+        k->state.resumable = resumable ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE;
+        s->dirty = 1;
+    }
+    ea_mutex_unlock(s->lock);
+    if (rc)
+        return ea_fail(err, rc, "open a stream in the spool %s", s->dir);
+    if (resumable)
+        return 0;
+    ea_spool_reserve_owed(s);
+    /* known to the next process however early this one ends: what is not there then is a hole, and is told of. What
+     * fails here stays to be saved, and is tried again. */
+    int ignored = ea_spool_reap(s, 1, NULL);
+    (void)ignored;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b) {
+    const entry *x = *(entry *const *)a, *y = *(entry *const *)b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The name that an entry of stream k has on disk. */
+static const uint8_t *name_on_disk(const stream *k, const entry *e) {
+    uint64_t there;
+    for (size_t i = 0; e->moved && i < k->state.moved_count; i++)
+        if (ea_spool_state_has_moved(&k->state, k->state.moved[i].stream, e->disk_number, &there) && there == e->number)
+            return k->state.moved[i].stream;
+    return k->state.stream;
+}
+
+/* The rows that say where the entries, in the order of their numbers, are on disk. EA_ENOMEM, EA_ELIMIT. */
+static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *name = name_on_disk(k, list[i]);
+        ea_spool_moved *m = fresh->moved_count ? &fresh->moved[fresh->moved_count - 1] : NULL;
+        if (!m || memcmp(m->stream, name, EA_STREAM_ID_BYTES) != 0 ||
+            list[i]->disk_number <= m->numbers.ranges[m->numbers.count - 1].last) {
+            if (fresh->moved_count == EA_SPOOL_MOVED_MAX)
+                return EA_ELIMIT;
+            ea_spool_moved *grown = realloc(fresh->moved, (fresh->moved_count + 1) * sizeof *grown);
+            if (!grown)
+                return EA_ENOMEM;
+            fresh->moved = grown;
+            m = &fresh->moved[fresh->moved_count++];
+            *m = (ea_spool_moved){.base = i + 1};
+            memcpy(m->stream, name, EA_STREAM_ID_BYTES);
+        }
+        if (ea_range_set_add(&m->numbers, list[i]->disk_number, list[i]->disk_number))
+            return EA_ENOMEM;
+    }
+    return 0;
+}
+
+/* With lock. All that may fail comes first. */
+static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) {
+    stream *k = ea_spool_find_stream(s, id), *fresh = NULL;
+    size_t count = 0, cursor = 0;
+    uint64_t number, value;
+    if (!k)
+        return EA_ENOTFOUND;
+    entry **list = calloc(k->live + 1, sizeof(entry *));
+    ea_spool_stream_state state = {
+        .resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live + k->owed_count};
+    int rc = list ? 0 : EA_ENOMEM;
+    while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
+        entry *e = (entry *)(uintptr_t)value;
+        list[count++] = e;
+        if (e->taken)
+            rc = EA_EBUSY;
+    }
+    memcpy(state.stream, fresh_id, sizeof state.stream);
+    if (!rc) {
+        qsort(list, count, sizeof(entry *), by_number);
+        rc = make_moved(&state, k, list, count);
+    }
+    for (size_t i = 0; !rc && i < count; i++) /* no hole is left behind */
+        rc = ea_range_set_add(&k->state.acknowledged, list[i]->number, list[i]->number);
+    for (size_t i = 0; !rc && i < k->owed_count; i++)
+        rc = ea_range_set_add(&k->state.acknowledged, k->owed[i].first, k->owed[i].last);
+    if (!rc)
+        rc = ea_spool_add_stream(s, &state, &fresh);
+    if (rc) {
+        ea_spool_state_deinit(&state);
+        free(list);
+        return rc;
+    }
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = ea_spool_attach(list[i]->segment, fresh);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = ea_u64_map_put(&fresh->entries, i + 1, (uint64_t)(uintptr_t)list[i]);
+    for (size_t i = 0; !rc && i < count; i++) {
+        entry *e = list[i];
+        ea_u64_map_remove(&k->entries, e->number);
+        ea_spool_dequeue(s, e);
+        e->stream = fresh;
+        e->number = i + 1;
+        e->moved = 1;
+        ea_spool_enqueue(s, e, 0);
+        k->live--;
+        fresh->live++;
+    }
+    free(list);
+    if (rc) { /* nothing has moved yet */
+        ea_u64_map_deinit(&fresh->entries);
+        ea_u64_map_init(&fresh->entries, 0);
+        return rc;
+    }
+    fresh->open = k->open;
+    fresh->canceled = k->canceled;
+    fresh->ledger = k->ledger;
+    fresh->owed = k->owed;
+    fresh->owed_count = k->owed_count;
+    fresh->owed_under = count + 1;
+    for (size_t i = 0; i < fresh->owed_count; i++) /* a number for each: their own were the old name's */
+        fresh->owed[i].first = fresh->owed[i].last = count + i + 1;
+    k->owed = NULL;
+    k->owed_count = 0;
+    k->open = 0;
+    *ret_count = state.highest;
+    s->dirty = 1;
+    ea_spool_let_go(s, k);
+    return 0;
+}
+
+int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_t *ret_count, ea_err *err) {
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    int rc = renew(s, id, fresh, ret_count), owes = s->owing != 0;
+    ea_mutex_unlock(s->lock);
+    ea_mutex_unlock(s->write_lock);
+    rc = rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
+    if (!rc && owes) {
+        ea_mutex_lock(s->write_lock);
+        ea_spool_note_owed(s);
+        ea_mutex_unlock(s->write_lock);
+    }
+    return rc;
+}
+
+void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
+    ea_mutex_lock(s->lock);
+    stream *k = ea_spool_find_stream(s, id);
+    if (k) {
+        k->open = 0;
+        if (complete && k->state.resumable == EA_SPOOL_REPLAY)
+            k->state.resumable = EA_SPOOL_REPLAY_COMPLETE; /* from here on the record lives as long as its batches */
+        ea_spool_let_go(s, k);
+        s->dirty = 1;
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+void ea_spool_detach(ea_spool *s, const ea_ledger *ledger) {
+    ea_mutex_lock(s->lock);
+    for (stream *k = s->streams; k; k = k->next) {
+        size_t cursor = 0;
+        uint64_t number, value;
+        if (k->ledger != ledger)
+            continue;
+        k->ledger = NULL;
+        while (ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
+            entry *e = (entry *)(uintptr_t)value;
+            e->counted = 0;
+            (void)ea_spool_set_families(e, NULL, 0); /* freeing does not fail */
+        }
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t event_count,
+                   const ea_family_count *families, size_t family_count, ea_err *err) {
+    int rc = 0;
+    ea_mutex_lock(s->lock);
+    stream *k = ea_spool_find_stream(s, id);
+    entry *e = k ? ea_spool_find_entry(k, number) : NULL;
+    if (!k) {
+        rc = ea_fail(err, EA_EINVAL, "claim a batch: its stream is not open");
+    } else if (e && e->event_count != event_count) {
+        rc = ea_fail(err, EA_ECONFLICT,
+                     "batch %llu is in the spool %s with %lu events and now has %lu: the files changed since it was "
+                     "made; empty the "
+                     "spool ('etwagent spool drain') or name another one",
+                     (unsigned long long)number, s->dir, (unsigned long)e->event_count, (unsigned long)event_count);
+    } else if (e && !e->counted && ea_spool_set_families(e, families, family_count)) {
+        rc = ea_fail(err, EA_ENOMEM, "claim a batch");
+    } else {
+        enum ea_counter now = EA_COUNT_events_compressing;
+        if (e) {
+            now = e->taken ? EA_COUNT_events_unanswered : EA_COUNT_events_spooled;
+            rc = EA_SPOOL_KEPT;
+        } else if (ea_range_set_has(&k->state.acknowledged, number)) {
+            now = EA_COUNT_events_acknowledged;
+            rc = EA_SPOOL_ACKNOWLEDGED;
+        }
+        if (k->ledger && !(e && e->counted))
+            ea_ledger_post(k->ledger,
+                           (ea_posting[]){{EA_COUNT_events_pending, -(int64_t)event_count},
+                                          {EA_COUNT_events_batched, event_count},
+                                          {EA_COUNT_batches_closed, 1},
+                                          {now, event_count}},
+                           4, families, family_count);
+        if (e)
+            e->counted = 1;
+        if (number > k->state.highest)
+            k->state.highest = number;
+    }
+    ea_mutex_unlock(s->lock);
+    return rc;
+}
+
+/* ---- appending ---- */
+
+/* Called with lock. Beside live streams one that can be taken up again has room only while half of the spool is free,
+ * or all of it: a batch that is larger than half goes alone. */
+static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
+    uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
+    size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
+    int half = is_resumable && s->o.live && batches;
+    return bytes <= s->o.limit_bytes >> half && batches < s->o.limit_batches >> half;
+}
+
+/* Called with lock, which it lets go meanwhile: an open segment without live batches is room, too. 1 when there was
+ * something to delete. */
+static int free_idle(ea_spool *s, ea_err *err) {
+    int idle = s->dead != NULL;
+    for (unsigned i = 0; i < LANES; i++)
+        idle |= s->active[i] && !s->active[i]->live;
+    if (!idle)
+        return 0;
+    ea_mutex_unlock(s->lock);
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    ea_file *files[LANES] = {NULL};
+    for (unsigned i = 0; i < LANES; i++) {
+        segment *g = s->active[i];
+        if (g && !g->live) {
+            files[i] = g->file;
+            s->active[i] = NULL;
+            ea_spool_bury(s, g);
+        }
+    }
+    ea_mutex_unlock(s->lock);
+    for (unsigned i = 0; i < LANES; i++)
+        ea_file_close(files[i]);
+    ea_mutex_unlock(s->write_lock);
+    int rc = ea_spool_reap(s, 0, err);
+    ea_mutex_lock(s->lock);
+    return rc ? rc : 1;
+}
+
+/* Called with lock, which it lets go while it waits or makes room. 0: there is room; EA_EFULL: there is none, and (of a
+ * live stream) nothing of no higher priority can give way, (else) nothing will ever leave. */
+static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) {
+    int is_resumable = k->state.resumable != EA_SPOOL_LIVE;
+    if (need > s->o.limit_bytes)
+        return ea_fail(err, EA_ELIMIT, "append to the spool %s: a batch of %llu bytes never fits into %llu", s->dir,
+                       (unsigned long long)need, (unsigned long long)s->o.limit_bytes);
+    for (;;) {
+        if (s->canceled || k->canceled)
+            return ea_fail(err, EA_ECANCELED, "append to the spool %s", s->dir);
+        if (has_room(s, need, is_resumable))
+            return 0;
+        int rc = free_idle(s, err);
+        if (rc < 0)
+            return rc;
+        if (rc)
+            continue;
+        if (is_resumable) {
+            if (s->locked_count && !s->waiting_count && !s->taken_count && !s->reserved_batches)
+                return ea_fail(err, EA_EFULL,
+                               "append to the spool %s: it is full of batches that none of its keys opens", s->dir);
+            ea_cond_wait(s->room, s->lock);
+            continue;
+        }
+        ea_mutex_unlock(s->lock);
+        rc = ea_spool_evict(s, priority, INT64_MAX, EA_COUNT_events_evicted_size, err);
+        ea_mutex_lock(s->lock);
+        if (rc < 0)
+            return rc;
+        if (!rc && !has_room(s, need, is_resumable))
+            return ea_fail(err, EA_EFULL, "append to the spool %s", s->dir);
+    }
+}
+
+int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
+    if (batch->len_bytes == 0 || batch->len_bytes > EA_BATCH_MAX_BYTES)
+        return ea_fail(err, EA_EINVAL, "append to the spool %s: a batch of %zu bytes", s->dir, batch->len_bytes);
+    ea_spool_record r = {
+        .number = batch->number,
+        .event_count = batch->event_count,
+        .priority = (uint16_t)(batch->priority < EA_SPOOL_PRIORITIES ? batch->priority : EA_SPOOL_PRIORITIES - 1),
+        .batch = batch->data,
+        .len_bytes = (uint32_t)batch->len_bytes};
+    memcpy(r.stream, batch->stream, sizeof r.stream);
+    uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r.len_bytes +
+                    (s->keys ? EA_SPOOL_SEAL_BYTES + EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES);
+    for (;;) {
+        ea_mutex_lock(s->lock);
+        const stream *k = ea_spool_find_stream(s, batch->stream);
+        int is_resumable = k && k->state.resumable != EA_SPOOL_LIVE;
+        r.flags = is_resumable ? EA_SPOOL_RESUMABLE : 0;
+        int rc = k ? make_room(s, k, need, r.priority, err)
+                   : ea_fail(err, EA_EINVAL, "append to the spool %s: its stream is not open", s->dir);
+        if (!rc) {
+            s->reserved_bytes += need;
+            s->reserved_batches++;
+        }
+        ea_mutex_unlock(s->lock);
+        if (rc)
+            return k && !is_resumable && (rc == EA_EFULL || rc == EA_ELIMIT)
+                       ? ea_spool_evict_record(s, &r, batch->families, batch->family_count,
+                                               EA_COUNT_events_evicted_size, err)
+                       : rc;
+        ea_mutex_lock(s->write_lock);
+        rc = ea_spool_write_record(s, &r, batch->families, batch->family_count, err);
+        if (!rc)
+            ea_spool_write_owed(s, 0);
+        ea_mutex_unlock(s->write_lock);
+        ea_mutex_lock(s->lock);
+        s->reserved_bytes -= need;
+        s->reserved_batches--;
+        size_t here = s->waiting_count + s->taken_count;
+        k = ea_spool_find_stream(s, batch->stream);
+        int canceled = s->canceled || (k && k->canceled);
+        if (rc == EA_EFULL && is_resumable && !canceled && here)
+            ea_cond_wait_for(s->room, s->lock, 1000000000);
+        else
+            ea_cond_broadcast(s->room); /* a reservation went */
+        ea_mutex_unlock(s->lock);
+        if (rc != EA_EFULL || canceled)
+            return rc;
+        /* A full disk: others may have filled it. What is here makes room when it leaves, or gives way. */
+        if (is_resumable && !here)
+            return rc; /* nothing will leave; it is made again */
+        if (!is_resumable) {
+            int gone = ea_spool_evict(s, r.priority, INT64_MAX, EA_COUNT_events_evicted_size, err);
+            if (gone < 0)
+                return gone;
+            if (!gone)
+                return ea_spool_evict_record(s, &r, batch->families, batch->family_count, EA_COUNT_events_evicted_size,
+                                             err);
+        }
+    }
+}
+
+void ea_spool_cancel(ea_spool *s, const uint8_t *id) {
+    ea_mutex_lock(s->lock);
+    stream *k = id ? ea_spool_find_stream(s, id) : NULL;
+    if (k)
+        k->canceled = 1;
+    if (!id) {
+        s->canceled = 1;
+        ea_cond_broadcast(s->work);
+    }
+    ea_cond_broadcast(s->room);
+    ea_mutex_unlock(s->lock);
+}
+
+/* ---- sending ---- */
+
+size_t ea_spool_wait(ea_spool *s, int64_t timeout_ns) {
+    int64_t until = ea_monotonic_ns() + timeout_ns;
+    ea_mutex_lock(s->lock);
+    while (!s->waiting_count && !s->canceled && !s->woken) {
+        int64_t left = until - ea_monotonic_ns();
+        if (left <= 0)
+            break;
+        ea_cond_wait_for(s->work, s->lock, left);
+    }
+    s->woken = 0;
+    size_t n = s->waiting_count;
+    ea_mutex_unlock(s->lock);
+    return n;
+}
+
+void ea_spool_wake(ea_spool *s) {
+    ea_mutex_lock(s->lock);
+    s->woken = 1;
+    ea_cond_broadcast(s->work);
+    ea_mutex_unlock(s->lock);
+}
+
+/* The stream whose turn it is: of those with the highest priority that waits, not the one that was served last, so that
+ * what an earlier run left does not starve what comes now. Called with lock. */
+static const stream *next_stream(const ea_spool *s) {
+    const queue *q = NULL;
+    for (int p = EA_SPOOL_PRIORITIES - 1; p >= 0 && !q; p--)
+        if (s->waiting[p].first)
+            q = &s->waiting[p];
+    if (!q)
+        return NULL;
+    if (s->streams_waiting > 1)
+        for (const entry *e = q->first; e; e = e->next)
+            if (e->stream != s->last_served)
+                return e->stream;
+    return q->first->stream;
+}
+
+size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity) {
+    size_t n = 0, bytes = 0;
+    uint64_t events = 0;
+    ea_mutex_lock(s->lock);
+    const stream *k = s->last_served = next_stream(s);
+    for (int p = EA_SPOOL_PRIORITIES - 1; k && p >= 0; p--) {
+        entry *next;
+        for (entry *e = s->waiting[p].first; e && n < capacity; e = next) {
+            next = e->next;
+            if (e->stream != k)
+                continue;
+            size_t need = (size_t)e->len_bytes + EA_UPLOAD_FRAME_BYTES;
+            if (n && (bytes + need > max_bytes || events + e->event_count > EA_UPLOAD_MAX_EVENTS))
+                break; /* in order within a priority */
+            bytes += need;
+            events += e->event_count;
+            ea_spool_dequeue(s, e);
+            e->taken = 1;
+            e->segment->taken++;
+            s->taken_count++;
+            ea_spool_move(e, EA_COUNT_events_spooled, EA_COUNT_events_unanswered);
+            items[n] = (ea_spool_item){.entry = e,
+                                       .number = e->number,
+                                       .event_count = e->event_count,
+                                       .len_bytes = e->len_bytes,
+                                       .priority = e->priority,
+                                       .is_resumable = k->state.resumable != EA_SPOOL_LIVE,
+                                       .is_tombstone = e->tombstone};
+            memcpy(items[n++].stream, k->state.stream, EA_STREAM_ID_BYTES);
+        }
+    }
+    ea_mutex_unlock(s->lock);
+    return n;
+}
+
+int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err) {
+    /* a taken entry and its segment stay as they are */
+    const entry *e = item->entry;
+    uint64_t sequence = e->segment->sequence;
+    size_t n = EA_SPOOL_RECORD_BYTES + (size_t)e->len_bytes + (e->sealed ? EA_SPOOL_SEAL_BYTES : 0), got = 0;
+    ea_spool_record r;
+    uint8_t *data = malloc(n), *opened = e->sealed ? malloc(e->len_bytes) : NULL;
+    int rc = data && (opened || !e->sealed) ? 0 : ea_fail(err, EA_ENOMEM, "read the spool %s", s->dir);
+    ea_mutex_lock(s->read_lock);
+    if (!rc && (!s->reader || s->reader_sequence != sequence)) {
+        char *path = ea_spool_segment_path(s->dir, sequence);
+        ea_file_close(s->reader);
+        s->reader = NULL;
+        rc = path ? ea_file_open(&s->reader, path, EA_OPEN_READ, err)
+                  : ea_fail(err, EA_ENOMEM, "read the spool %s", s->dir);
+        s->reader_sequence = sequence;
+        free(path);
+    }
+    if (!rc)
+        rc = ea_file_read_at(s->reader, e->offset, data, n, &got, err);
+    ea_mutex_unlock(s->read_lock);
+    if (!rc && (got != n || !ea_spool_get_record(data, n, sequence, &r) || r.number != e->disk_number ||
+                ea_spool_batch_bytes(&r) != e->len_bytes || !(r.flags & EA_SPOOL_SEALED) != !e->sealed))
+        rc = ea_fail(err, EA_ECORRUPT, "read batch %llu from the spool %s: it is damaged",
+                     (unsigned long long)e->number, s->dir);
+    if (!rc && e->sealed && (rc = ea_spool_unseal(&e->segment->key, &r, opened, err)) == EA_ECORRUPT)
+        rc = ea_fail(err, rc, "read batch %llu from the spool %s: it was changed after it was encrypted",
+                     (unsigned long long)e->number, s->dir);
+    if (!rc && e->moved)
+        rc = ea_batch_rename(r.batch, r.len_bytes, item->stream, item->number, out, err);
+    else if (!rc)
+        ea_text_add(out, r.batch, r.len_bytes);
+    free(data);
+    free(opened);
+    return rc;
+}
+
+/* A batch of a live stream that was taken and is gone, and the tombstone that stands for it. */
+typedef struct grave {
+    stream *stream;
+    ea_tombstone row;
+} grave;
+
+/* The tombstone of an item; its times are in the batch, if that can be read. */
+static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter cause) {
+    grave g = {.stream = item->entry->stream,
+               .row = {.first = item->number,
+                       .last = item->number,
+                       .cause = ea_counter_row(cause)->number,
+                       .event_count = item->event_count}};
+    ea_batch_head head;
+    ea_text batch;
+    ea_text_init(&batch);
+    if (cause != EA_COUNT_events_evicted_damage && ea_spool_read(s, item, &batch, NULL) == 0 &&
+        ea_batch_read_head((const uint8_t *)batch.data, batch.len_bytes, &head, NULL) == 0 && head.event_count) {
+        g.row.utc_min_ns = head.utc_min_ns;
+        g.row.utc_max_ns = head.utc_max_ns;
+    }
+    ea_text_deinit(&batch);
+    return g;
+}
+
+/* Writes the tombstones of one settling, whose streams stay until then. */
+static int mark(ea_spool *s, const grave *graves, size_t count, ea_err *err) {
+    int rc = 0;
+    ea_mutex_lock(s->write_lock);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = ea_spool_mark_one(s, graves[i].stream, &graves[i].row, err);
+    ea_mutex_unlock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    for (size_t i = 0; i < count; i++) {
+        graves[i].stream->live--;
+        ea_spool_let_go(s, graves[i].stream);
+    }
+    ea_mutex_unlock(s->lock);
+    return rc;
+}
+
+int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t n, ea_err *err) {
+    static const enum ea_counter to[] = {[EA_SPOOL_AGAIN] = EA_COUNT_events_spooled,
+                                         [EA_SPOOL_DONE] = EA_COUNT_events_acknowledged,
+                                         [EA_SPOOL_REFUSED] = EA_COUNT_events_evicted_refused,
+                                         [EA_SPOOL_DAMAGED] = EA_COUNT_events_evicted_damage};
+    grave *graves = NULL;
+    size_t grave_count = 0, capacity = 0;
+    int rc = 0;
+    /* A replay offers again what was refused or damaged. A tombstone that is refused needs nothing more. */
+    for (size_t i = 0; i < n && !rc; i++) {
+        int is_gone = outcomes[i] == EA_SPOOL_REFUSED || outcomes[i] == EA_SPOOL_DAMAGED;
+        if (!is_gone || items[i].is_resumable || items[i].is_tombstone)
+            continue;
+        if (EA_GROW(graves, capacity, grave_count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, "settle a batch of the spool %s", s->dir);
+        else
+            graves[grave_count++] = grave_of(s, &items[i], to[outcomes[i]]);
+    }
+    ea_mutex_lock(s->lock);
+    for (size_t i = 0; i < grave_count; i++)
+        graves[i].stream->live++; /* it stays until its tombstone is written */
+    for (size_t i = n; i--;) {    /* backwards, so that what goes back stands in its old order */
+        entry *e = items[i].entry;
+        s->taken_count--;
+        e->segment->taken--;
+        e->taken = 0;
+        ea_spool_move(e, EA_COUNT_events_unanswered, to[outcomes[i]]);
+        if (outcomes[i] == EA_SPOOL_AGAIN) {
+            ea_spool_enqueue(s, e, 1);
+            continue;
+        }
+        s->damaged_count += outcomes[i] == EA_SPOOL_DAMAGED;
+        /* Without memory for the range it is forgotten, sent again after a restart, and known to the collector. */
+        int settled = outcomes[i] == EA_SPOOL_DONE || (outcomes[i] == EA_SPOOL_REFUSED && e->tombstone);
+        if (settled && ea_range_set_add(&e->stream->state.acknowledged, e->number, e->number))
+            rc = ea_fail(err, EA_ENOMEM, "note an acknowledgement in the spool %s", s->dir);
+        ea_spool_remove_entry(s, e);
+    }
+    ea_cond_broadcast(s->room);
+    ea_mutex_unlock(s->lock);
+    int marked = grave_count ? mark(s, graves, grave_count, rc ? NULL : err) : 0;
+    free(graves);
+    rc = rc ? rc : marked;
+    int reaped = ea_spool_reap(s, 0, rc ? NULL : err);
+    return rc ? rc : reaped;
+}
+
+/* ---- the keeper: a sync, what is too old, and what is owed wait for nobody else's work ---- */
+
+enum { LOOK_AT_AGES_NS = 1000000000 };
+
+static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
+    int rc = 0;
+    if (s->o.sync == EA_SPOOL_SYNC_INTERVAL)
+        rc = ea_spool_sync(s, err);
+    int64_t now = ea_monotonic_ns();
+    if (!rc && s->o.limit_age_ns && now - *aged_ns >= LOOK_AT_AGES_NS) {
+        *aged_ns = now;
+        do
+            rc = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, now - s->o.limit_age_ns, EA_COUNT_events_evicted_age, err);
+        while (rc > 0);
+    }
+    if (!rc) {
+        ea_mutex_lock(s->write_lock);
+        ea_spool_write_owed(s, 0);
+        ea_mutex_unlock(s->write_lock);
+    }
+    return rc;
+}
+
+static void keeper_main(void *arg) {
+    ea_spool *s = arg;
+    int64_t aged_ns = ea_monotonic_ns() - LOOK_AT_AGES_NS;
+    int by_interval = s->o.sync == EA_SPOOL_SYNC_INTERVAL;
+    ea_mutex_lock(s->lock);
+    while (!s->closing) {
+        int64_t since = ea_monotonic_ns(), pause = by_interval ? s->o.sync_interval_ns : LOOK_AT_AGES_NS;
+        if (s->o.limit_age_ns && pause > LOOK_AT_AGES_NS)
+            pause = LOOK_AT_AGES_NS;
+        if (!s->o.limit_age_ns && !s->has_unsynced && !s->owing)
+            ea_cond_wait(s->tick, s->lock);
+        while (!s->closing && ea_monotonic_ns() - since < pause)
+            ea_cond_wait_for(s->tick, s->lock, pause - (ea_monotonic_ns() - since));
+        if (s->closing)
+            break;
+        ea_mutex_unlock(s->lock);
+        ea_err err;
+        int rc = keep(s, &aged_ns, &err);
+        ea_mutex_lock(s->lock);
+        if (rc && !s->trouble.code)
+            s->trouble = err;
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+int ea_spool_start_keeper(ea_spool *s, ea_err *err) {
+    return s->o.sync == EA_SPOOL_SYNC_INTERVAL || s->o.limit_age_ns
+               ? ea_thread_start(&s->keeper, "spool", keeper_main, s, err)
+               : 0;
+}
+
+void ea_spool_end_keeper(ea_spool *s) {
+    if (!s->keeper)
+        return;
+    ea_mutex_lock(s->lock);
+    s->closing = 1;
+    ea_cond_broadcast(s->tick);
+    ea_mutex_unlock(s->lock);
+    ea_thread_join(s->keeper);
+    s->keeper = NULL;
+}
+
+int ea_spool_sync(ea_spool *s, ea_err *err) {
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    s->has_unsynced = 0;
+    ea_mutex_unlock(s->lock);
+    int rc = s->unsynced || s->owed_unsynced ? ea_spool_sync_open(s, err) : 0;
+    ea_mutex_unlock(s->write_lock);
+    return rc;
+}
+
+int ea_spool_trouble(ea_spool *s, ea_err *err) {
+    ea_mutex_lock(s->lock);
+    int rc = s->trouble.code;
+    if (rc && err)
+        *err = s->trouble;
+    ea_mutex_unlock(s->lock);
+    return rc;
+}
+
+ea_descriptions *ea_spool_descriptions(ea_spool *s) {
+    return s->descriptions;
+}
+
+void ea_spool_get_status(ea_spool *s, ea_spool_status *ret) {
+    ea_mutex_lock(s->lock);
+    *ret = (ea_spool_status){.disk_bytes = s->disk_bytes,
+                             .waiting = s->waiting_count,
+                             .locked = s->locked_count,
+                             .taken = s->taken_count,
+                             .damaged = s->damaged_count,
+                             .streams = s->stream_count};
+    ea_mutex_unlock(s->lock);
+}
