@@ -69,7 +69,11 @@ def cycles(edges):
 
 
 def main():
-    libraries = sorted(path for path in pathlib.Path(sys.argv[1]).rglob("*.a") if LIBRARY.fullmatch(path.name))
+    build = pathlib.Path(sys.argv[1])
+    plan = build / "build.ninja"  # an archive that it does not name is of an earlier state of the tree
+    planned = plan.read_text(encoding="utf-8") if plan.exists() else None
+    libraries = sorted(path for path in build.rglob("*.a")
+                       if LIBRARY.fullmatch(path.name) and (planned is None or f"build {path.relative_to(build)}:" in planned))
     if not libraries:
         print(f"no library below {sys.argv[1]}")
         return 2
