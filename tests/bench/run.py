@@ -7,7 +7,9 @@ figure drifts. Prints a table a section (--json: one JSON array of rows instead)
 
 A section is one function in SECTIONS. It gets a Bench and returns rows made by row(); that is all that adding one takes.
 
-usage: tests/bench/run.py [--runs N] [--build DIR] [--json] [--only SECTION] [TRACE NAME...]
+With --beside, another release's build folder, the section "beside" says what ingest costs there and here.
+
+usage: tests/bench/run.py [--runs N] [--build DIR] [--beside DIR] [--json] [--only SECTION] [TRACE NAME...]
 """
 import argparse
 import json
@@ -28,13 +30,14 @@ import traces  # noqa: E402
 
 TRACES = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu"]
 NS, EVENTS_PER_S = "ns/event", "M events/s"
+TIMES_SENT = 20
 
 
 class Bench:
     """What a section gets: the build folder, how often to measure, which traces, and how to run a program."""
 
-    def __init__(self, build, runs, names):
-        self.build, self.runs, self.names = build, runs, names
+    def __init__(self, build, runs, names, beside=None):
+        self.build, self.runs, self.names, self.beside = build, runs, names, beside
 
     def program(self, *path):
         return self.build.joinpath(*path)
@@ -198,6 +201,36 @@ def whole_chain(bench):
     return rows
 
 
+def processor_s(pid):
+    """Seconds of a processor that a process has used, with its children that ended."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def ingest_beside(bench):
+    """What a collector needs of a processor to take and store a trace, beside that of another release: each with its own agent, in turns,
+    and each as often first. Not slower by more than 2 % is the goal. A trace is sent several times, so that what is measured is not the start."""
+    rows, section = [], "ingest beside another release, processor time of the collector"
+    if not bench.beside:
+        return rows
+    with harness.Environment(bench.build) as ours, harness.Environment(bench.beside) as theirs:
+        for env in (ours, theirs):
+            env.make_certificates()
+        for name in bench.names:
+            paths, events, spent = traces.paths(name, bench.build), traces.event_count(name), {ours: [], theirs: []}
+            for i in range(bench.runs):
+                for env in (ours, theirs) if i % 2 else (theirs, ours):
+                    collector = env.new_collector(f"{name}-{i}").start()
+                    begin = processor_s(collector.process.pid)
+                    for again in range(TIMES_SENT):
+                        env.replay(paths, collector, spool=env.folder / f"{name}-spool-{i}-{again}")
+                    spent[env].append((processor_s(collector.process.pid) - begin) * 1e9 / (events * TIMES_SENT))
+                    collector.stop()
+            rows.append(row(section, f"{name}: uploads until they are acknowledged", spent[ours], NS, ("the other release", spent[theirs]),
+                            ("ratio", ">=", 0.98), runs=spent[ours], other_runs=spent[theirs]))
+    return rows
+
+
 # ---- the generator ----
 
 def bare_write(path, size_bytes):
@@ -253,7 +286,8 @@ def stacks(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "generator": generator}
+SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
+            "generator": generator}
 
 
 def show(rows):
@@ -272,6 +306,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--build", help="a build folder that is ready; else the release preset is built")
+    parser.add_argument("--beside", type=pathlib.Path, help="a build folder of another release, for the section beside")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section; may be repeated")
     parser.add_argument("traces", nargs="*", default=TRACES)
@@ -281,7 +316,7 @@ def main():
         jobs = os.environ.get("JOBS") or str(os.cpu_count() or 2)
         for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "-j", jobs]):
             subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
-    bench = Bench(build, max(arguments.runs, 1), arguments.traces)
+    bench = Bench(build, max(arguments.runs, 1), arguments.traces, arguments.beside and arguments.beside.resolve())
     start, rows = time.monotonic(), []
     if not arguments.json:
         print(f"medians of {bench.runs} runs; one core unless said; a ratio says how many times as fast (or as large) as the reference")
