@@ -38,9 +38,9 @@ demo: ## a trace, an agent, a collector and the machine rebuilt, in under two mi
 	@installer/deps/packages.sh build demo
 	@tests/demo.sh
 
-bench: ## every stage, alone and together, beside references measured in the same run; BENCH_RUNS of each
+bench: ## every stage, alone and together, beside references measured in the same run; BENCH_RUNS of each; BESIDE=DIR: another release's build
 	@installer/deps/packages.sh build test
-	@python3 tests/bench/run.py --runs $(BENCH_RUNS)
+	@python3 tests/bench/run.py --runs $(BENCH_RUNS) $(if $(BESIDE),--beside $(BESIDE))
 
 fuzz: ## FUZZ_SECONDS of each fuzz target, from its corpus
 	@installer/deps/packages.sh build test

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How many lines of the code that reads batches, uploads and answers are run by its corpus, its unit tests and the batches of test_wire_differential.py.
 Builds the coverage preset (only what that takes), runs them, asks gcov, prints each file and the lines that were not run. It fails below the
-percentage.
+percentage, and when the corpus alone runs fewer lines than it should. The corpus cannot run all: the same files have the functions that write
+batches, and the answers to a lack of memory, which test_no_memory.c runs.
 
-usage: tests/coverage.py [--least 98] [--build DIR] [--jobs N]
+usage: tests/coverage.py [--least 98] [--corpus-least 87] [--build DIR] [--jobs N]
 """
 import argparse
 import json
@@ -42,6 +43,12 @@ def lines_of(build):
     return found
 
 
+def share(found):
+    """Percent of the lines that were run."""
+    counts = [count for lines in found.values() for count in lines.values()]
+    return 100 * sum(count > 0 for count in counts) / max(1, len(counts))
+
+
 def tell_lies(build):
     """The C reader gets each hand-made wrong batch that can be made out of a seed."""
     reader, told = test_wire_differential.Reader(types.SimpleNamespace(build=build)), 0
@@ -67,6 +74,7 @@ def tell_lies(build):
 def main():
     parser = argparse.ArgumentParser(description="Line coverage of proto/wire's readers.")
     parser.add_argument("--least", type=float, default=98, help="percent of all lines")
+    parser.add_argument("--corpus-least", type=float, default=87, help="percent of all lines, by the corpus alone")
     parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build" / "coverage")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 2))
     arguments = parser.parse_args()
@@ -75,24 +83,25 @@ def main():
     run("cmake", "--build", build, "-j", arguments.jobs, "--target", *TARGETS)
     for counts in build.rglob("*.gcda"):
         counts.unlink()
-    for name in ("test_wire", "test_builder", "test_store", "test_no_memory"):
-        run(build / "tests" / "unit" / name, stderr=subprocess.DEVNULL)
     for name in CORPORA:
         run(build / "tests" / "fuzz" / f"fuzz_{name}", SOURCE / "tests" / "fuzz" / "corpus" / name, stderr=subprocess.DEVNULL)
+    by_corpus = share(lines_of(build))
+    for name in ("test_wire", "test_builder", "test_store", "test_no_memory"):
+        run(build / "tests" / "unit" / name, stderr=subprocess.DEVNULL)
     tell_lies(build)
     checks = harness.Checks()
     test_wire_differential.test(types.SimpleNamespace(build=build), checks, types.SimpleNamespace(soak=False))
     if checks.failed:
         return 1
-    covered = whole = 0
-    for name, lines in lines_of(build).items():
+    found = lines_of(build)
+    for name, lines in found.items():
         hit = sum(count > 0 for count in lines.values())
-        covered, whole = covered + hit, whole + len(lines)
         missed = [line for line, count in sorted(lines.items()) if not count]
         print(f"{name:20} {100 * hit / max(1, len(lines)):6.2f} %  {len(lines):5} lines, not run: {' '.join(map(str, missed)) or '-'}")
-    percent = 100 * covered / max(1, whole)
+    percent, whole = share(found), sum(map(len, found.values()))
+    print(f"{'by the corpus alone':20} {by_corpus:6.2f} %  {whole:5} lines; at least {arguments.corpus_least} % are expected")
     print(f"{'in all':20} {percent:6.2f} %  {whole:5} lines; at least {arguments.least} % are expected")
-    return 0 if whole and percent >= arguments.least else 1
+    return 0 if whole and percent >= arguments.least and by_corpus >= arguments.corpus_least else 1
 
 
 if __name__ == "__main__":

@@ -360,8 +360,8 @@ def main():
         step(tally, "judges see planted mistakes", [sys.executable, "tests/judges/planted.py"], 7200)
         step(tally, "mutants of queries and ledgers", [sys.executable, "tests/mutate.py"], 36000)
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
-        batches = [word for name in ("batch", "ingest", "upload", "web") for word in ("--only", name)]
-        step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 10800)
+        batches = [word for name in ("batch", "ingest", "upload", "web", "front") for word in ("--only", name)]
+        step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 14400)
         step(tally, "coverage of the readers of batches", [sys.executable, "tests/coverage.py"], 3600)
     return tally.finish()
 

@@ -7,7 +7,9 @@ figure drifts. Prints a table a section (--json: one JSON array of rows instead)
 
 A section is one function in SECTIONS. It gets a Bench and returns rows made by row(); that is all that adding one takes.
 
-usage: tests/bench/run.py [--runs N] [--build DIR] [--json] [--only SECTION] [TRACE NAME...]
+With --beside, another release's build folder, the section "beside" says what ingest costs there and here.
+
+usage: tests/bench/run.py [--runs N] [--build DIR] [--beside DIR] [--json] [--only SECTION] [TRACE NAME...]
 """
 import argparse
 import json
@@ -33,8 +35,8 @@ NS, EVENTS_PER_S = "ns/event", "M events/s"
 class Bench:
     """What a section gets: the build folder, how often to measure, which traces, and how to run a program."""
 
-    def __init__(self, build, runs, names):
-        self.build, self.runs, self.names = build, runs, names
+    def __init__(self, build, runs, names, beside=None):
+        self.build, self.runs, self.names, self.beside = build, runs, names, beside
 
     def program(self, *path):
         return self.build.joinpath(*path)
@@ -198,6 +200,41 @@ def whole_chain(bench):
     return rows
 
 
+def ingest_s(pid):
+    """Seconds of a processor that a collector's threads have used, without the one that folds what is stored into state: it may be behind."""
+    used = 0
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        name, fields = path.read_text(encoding="utf-8").split("(", 1)[1].rsplit(")", 1)
+        used += sum(map(int, fields.split()[11:13])) if name != "history" else 0
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def ingest_beside(bench):
+    """What a collector needs of a processor to take and store a large trace, beside that of another release: each with its own agent, in turns,
+    and each as often first. Not slower by more than 2 % is the goal."""
+    rows, section = [], "ingest beside another release, processor time of the collector"
+    if not bench.beside:
+        return rows
+    with harness.Environment(bench.build) as ours, harness.Environment(bench.beside) as theirs:
+        trace, spent = ours.folder / "firehose.etl", {ours: [], theirs: []}
+        made = ours.run([bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "firehose", "--duration-ms", "1000", "--out", trace])
+        events = int(re.search(r": (\d+) events", made.stdout).group(1))
+        for env in (ours, theirs):
+            env.make_certificates()
+        for i in range(bench.runs):
+            for env in (ours, theirs) if i % 2 else (theirs, ours):
+                collector = env.new_collector(f"beside-{i}").start()
+                begin = ingest_s(collector.process.pid)
+                env.replay([trace], collector, spool=env.folder / f"spool-{i}")
+                spent[env].append((ingest_s(collector.process.pid) - begin) * 1e9 / events)
+                collector.kill()
+                for folder in (collector.store, env.folder / f"spool-{i}"):
+                    shutil.rmtree(folder, ignore_errors=True)
+        rows.append(row(section, f"firehose: {events} events, uploads until they are acknowledged", spent[ours], NS, ("the other release", spent[theirs]),
+                        ("ratio", ">=", 0.98), runs=spent[ours], other_runs=spent[theirs]))
+    return rows
+
+
 # ---- the generator ----
 
 def bare_write(path, size_bytes):
@@ -253,7 +290,8 @@ def stacks(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "generator": generator}
+SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
+            "generator": generator}
 
 
 def show(rows):
@@ -272,6 +310,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--build", help="a build folder that is ready; else the release preset is built")
+    parser.add_argument("--beside", type=pathlib.Path, help="a build folder of another release, for the section beside")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section; may be repeated")
     parser.add_argument("traces", nargs="*", default=TRACES)
@@ -281,7 +320,7 @@ def main():
         jobs = os.environ.get("JOBS") or str(os.cpu_count() or 2)
         for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "-j", jobs]):
             subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
-    bench = Bench(build, max(arguments.runs, 1), arguments.traces)
+    bench = Bench(build, max(arguments.runs, 1), arguments.traces, arguments.beside and arguments.beside.resolve())
     start, rows = time.monotonic(), []
     if not arguments.json:
         print(f"medians of {bench.runs} runs; one core unless said; a ratio says how many times as fast (or as large) as the reference")
