@@ -109,6 +109,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
+    if (!rc && o->host && !l.count)
+        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_store_close(store);

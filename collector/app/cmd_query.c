@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "platform.h"
+#include "store.h"
 #include "tables.h"
 
 #include <inttypes.h>
@@ -371,6 +372,25 @@ static int tell(const options *o, const ec_outcome *outcome) {
     return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
+static int on_stream(const ec_stream_row *row, void *arg) {
+    (void)row;
+    *(int *)arg = 1;
+    return 1;
+}
+
+/* A misspelt --host must not be answered with no rows. EA_ENOTFOUND. */
+static int check_host(const options *o, ea_err *err) {
+    ec_store *store = NULL;
+    int is_known = 0;
+    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_store_each_stream(store, o->host, on_stream, &is_known, err);
+    if (!rc && !is_known)
+        rc = ea_fail(err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
+    ec_store_close(store);
+    return rc;
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -381,6 +401,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&p.cell);
     ea_text_init(&p.held);
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
+    if (!rc && o->host)
+        rc = check_host(o, &err);
     if (!rc) {
         ea_on_stop(on_stop);
         ec_question question = {.store = o->store,
@@ -483,9 +505,8 @@ const ea_command ec_cmd_query = {
         "'10.0.0.0/8'),\n"
         "ntstatus(n). Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). All of it, with\n"
         "examples: SQL.md in collector/query.\n\n"
-        "Exit codes: 0 answered, 1 failed or stopped, 2 usage or wrong SQL, 3 something stored is damaged and was "
-        "left\n"
-        "out, 4 ended at a limit (what had come by then is printed).",
+        "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
+        "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed).",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

@@ -208,6 +208,16 @@ def check_firehose(checks, build, folder, milliseconds):
     checks.that(sum(whole) >= 17400 * len(whole) * 0.999 and min(whole) >= 17400 * 0.97, f"firehose: events in each millisecond: {whole}")
 
 
+def check_cycles(checks, build, folder):
+    """A clock of cycles runs as fast as the trace's header says, whatever the processor's speed is."""
+    path = folder / "odd.yaml"
+    path.write_text("base: office\nduration_ms: 1000\nmachine: {clock: cpu-cycles, mhz: 2593}\n", encoding="utf-8")
+    _, truth = generate(build, folder, "odd", "--preset", path)
+    machine = next(row for row in rows(truth) if row["type"] == "machine")
+    lasted = machine["end_utc_ns"] - machine["start_utc_ns"]
+    checks.that(machine["frequency"] == 2593000000 and 1000000000 <= lasted < 1002000000, f"2593 MHz: a second lasts {lasted} ns at {machine['frequency']} Hz")
+
+
 def check_errors(checks, build, folder):
     """What is wrong with a scenario is said with its place."""
     tracegen = build / "tests" / "tracegen" / "tracegen"
@@ -276,6 +286,7 @@ def main():
         _, longer = generate(build, folder, "longer", "--preset", "office", "--duration-ms", "6000")
         check_reuse(checks, rows(longer))
         check_firehose(checks, build, folder, 1000 if arguments.soak else 30)
+        check_cycles(checks, build, folder)
         check_errors(checks, build, folder)
     sys.exit(checks.finish())
 

@@ -188,11 +188,16 @@ void tg_spend(tg_machine *m, tg_cpu *cpu, int64_t low, int64_t high) {
     cpu->clock += tg_between(&m->dice, low, high);
 }
 
+uint64_t tg_cycles(const tg_machine *m, uint64_t ticks) {
+    uint32_t mhz = m->scenario->mhz;
+    return ticks / 10 * mhz + ticks % 10 * mhz / 10; /* ticks * mhz need not fit in 64 bits */
+}
+
 int64_t tg_raw(const tg_machine *m, int64_t ticks) {
     if (m->scenario->clock == EA_CLOCK_SYSTEM_TIME)
         return m->start_filetime + (ticks - m->start);
     if (m->scenario->clock == EA_CLOCK_CPU_CYCLES)
-        return ticks * (m->scenario->mhz / 10);
+        return (int64_t)tg_cycles(m, (uint64_t)ticks);
     return ticks;
 }
 

@@ -41,7 +41,7 @@ void tg_count_cycles(tg_machine *m, tg_cpu *cpu, int64_t to) {
     if (to <= cpu->counted_to)
         return;
     tg_thread *t = cpu->running;
-    uint64_t ticks = (uint64_t)(to - cpu->counted_to), cycles = ticks * (m->scenario->mhz / 10);
+    uint64_t ticks = (uint64_t)(to - cpu->counted_to), cycles = tg_cycles(m, ticks);
     uint64_t kind = (uint64_t)(t->process->program - m->scenario->programs);
     if (t->is_idle)
         cycles /= 64; /* it is halted most of the time */

@@ -268,6 +268,8 @@ void tg_give_address_back(tg_machine *m, tg_addresses *a, uint64_t address);
 int64_t tg_stamp(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_stamp_state(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_raw(const tg_machine *m, int64_t ticks); /* the trace's clock */
+/* Cycles of a processor in so many ticks of 100 ns. */
+uint64_t tg_cycles(const tg_machine *m, uint64_t ticks);
 /* Time passes on a processor: low to high ticks. */
 void tg_spend(tg_machine *m, tg_cpu *cpu, int64_t low, int64_t high);
 /* Who logs: a thread (its process, its times), or with t NULL nobody. time: ticks. */
