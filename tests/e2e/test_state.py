@@ -16,6 +16,7 @@ import subprocess
 import time
 
 import harness
+import naive_accounts
 import naive_state
 import traces
 
@@ -122,14 +123,14 @@ def naive_processes(machine, moment):
     """What ps must say of each process alive then, by pid."""
     return sorted((
         i.values["pid"], i.get("ppid"), i.get("session"), i.get("name", ""), i.get("command_line", ""), i.get("sid") or None,
-        i.get("package") or None, i.get("application") or None, i.get("unique_key"),
+        naive_accounts.name_of(i.get("sid")), i.get("package") or None, i.get("application") or None, i.get("unique_key"),
         naive_state.format_time(i.begin) if i.known_by == "start" else None, naive_state.format_time(i.begin),
         naive_state.format_time(i.seen), i.known_by, None if i.end == naive_state.FOREVER else naive_state.format_time(i.end),
         i.ended_by) for i in machine.alive("process", moment))
 
 
 def answered_processes(answer):
-    return sorted((p["pid"], p["ppid"], p["session"], p["name"], p["command_line"], p["sid"], p["package"], p["application"],
+    return sorted((p["pid"], p["ppid"], p["session"], p["name"], p["command_line"], p["sid"], p["account"], p["package"], p["application"],
                    int(p["unique_key"], 16), p["begin"], p["not_before"], p["not_after"], p["known_by"], p["end"],
                    p["ended_by"]) for p in answer["processes"])
 
@@ -176,6 +177,9 @@ def check_moments(env, checks, name, collector, machine, count):
         tree = collector.ask("ps", "--host", host_of(name), "--at", naive_state.format_time(moment), "--tree").splitlines()
         checks.equal(sorted(int(line.split()[0]) for line in tree[1:]), [p[0] for p in naive_processes(machine, moment)],
                      f"{name}: pids of the tree")
+        user, after = tree[0].index("USER"), tree[0].index("NAME")
+        checks.equal(sorted((int(line.split()[0]), line[user:after].strip()) for line in tree[1:]),
+                     sorted((p[0], p[6] or p[5] or "-") for p in naive_processes(machine, moment)), f"{name}: users of the tree")
     for word, moment in (("start", machine.first_time), ("end", machine.last_time)):
         answer = collector.ask_json("ps", "--host", host_of(name), "--at", word)
         checks.equal(answered_processes(answer), naive_processes(machine, moment), f"{name}: ps --at {word}")

@@ -168,6 +168,8 @@ def host_page(world, page, host, at):
 def process_page(world, page, host, stream, i):
     row = judge_state.process_row(i)
     want = {"Process id": str(row["pid"]), "Command line": row["command_line"], "Began": moment(row["begin"]) + ("" if row["begin_cause"] == "start" else " or before")}
+    if row["sid"]:
+        want["User"] = f"{row['account']} ({row['sid']})" if row["account"] else row["sid"]
     if i.owner:
         want["Parent"] = f"{i.owner.get('name', '')} {i.owner.key}"
     world.same("panel Process: facts", host.name, {name: page["facts"].get(name) for name in want if want[name]}, {name: text for name, text in want.items() if text})
