@@ -195,19 +195,12 @@ int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, s
 /* ---- the table ---- */
 
 static int prepare(ec_blindness *b, enum statement which, sqlite3_stmt **ret, ea_err *err) {
-    sqlite3_stmt **s = &b->prepared[which];
-    if (!*s && sqlite3_prepare_v3(b->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, b->db, SQL[which]);
-    sqlite3_reset(*s);
-    sqlite3_bind_int64(*s, 1, b->fold_id);
-    *ret = *s;
+    int rc = ec_sqlite_prepare(b->db, &b->prepared[which], SQL[which], NULL, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(b->prepared[which], 1, b->fold_id);
+    *ret = b->prepared[which];
     return 0;
-}
-
-static int finish(ec_blindness *b, sqlite3_stmt *s, ea_err *err) {
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, b->db, "keep what is not known");
-    sqlite3_reset(s);
-    return rc;
 }
 
 typedef struct row {
@@ -241,7 +234,7 @@ static int put(ec_blindness *b, const row *r, ea_err *err) {
     sqlite3_bind_int64(s, 10, bounded(r->records));
     sqlite3_bind_int64(s, 11, r->begin_utc_ns);
     sqlite3_bind_int64(s, 12, r->end_utc_ns);
-    return finish(b, s, err);
+    return ec_sqlite_run(s, "keep what is not known", err);
 }
 
 static void add(span *to, const span *of) {
@@ -273,7 +266,7 @@ static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
     sqlite3_bind_int64(s, 4, now.begin_utc_ns);
     sqlite3_bind_int64(s, 5, now.end_utc_ns);
     sqlite3_bind_int64(s, 6, bounded(now.records));
-    return finish(b, s, err);
+    return ec_sqlite_run(s, "keep what is not known", err);
 }
 
 /* The records of a kind in batches above first up to last. */
@@ -401,7 +394,7 @@ int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row 
     sqlite3_bind_int64(s, 4, INT64_MIN);
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
-    return finish(b, s, err);
+    return ec_sqlite_run(s, "keep what is not known", err);
 }
 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events

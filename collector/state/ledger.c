@@ -111,19 +111,12 @@ void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t 
 /* ---- the tables ---- */
 
 static int prepare(ec_ledger *l, enum statement which, sqlite3_stmt **ret, ea_err *err) {
-    sqlite3_stmt **s = &l->prepared[which];
-    if (!*s && sqlite3_prepare_v3(l->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, l->db, SQL[which]);
-    sqlite3_reset(*s);
-    sqlite3_bind_int64(*s, 1, l->fold_id);
-    *ret = *s;
+    int rc = ec_sqlite_prepare(l->db, &l->prepared[which], SQL[which], NULL, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(l->prepared[which], 1, l->fold_id);
+    *ret = l->prepared[which];
     return 0;
-}
-
-static int finish(ec_ledger *l, sqlite3_stmt *s, ea_err *err) {
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, l->db, "keep a ledger");
-    sqlite3_reset(s);
-    return rc;
 }
 
 /* The entry of a counter, made with 0 when it is new; NULL: no room (*ret_rc 0) or no memory. */
@@ -262,7 +255,7 @@ int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_a
     sqlite3_bind_int64(s, 6, (int64_t)left);
     sqlite3_bind_int64(s, 7, (int64_t)right);
     sqlite3_bind_text(s, 8, text, -1, SQLITE_STATIC);
-    return finish(l, s, err);
+    return ec_sqlite_run(s, "keep a ledger", err);
 }
 
 static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind, uint64_t left, uint64_t right,
@@ -315,7 +308,7 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     sqlite3_bind_int64(s, 3, n->counter);
     sqlite3_bind_int64(s, 4, (int64_t)l->row->number);
     sqlite3_bind_int64(s, 5, (int64_t)n->value);
-    return finish(l, s, l->err);
+    return ec_sqlite_run(s, "keep a ledger", l->err);
 }
 
 /* Counters that are 0 do not travel: a level that was not named has fallen to 0, and so has all of a new incarnation. A
@@ -430,7 +423,7 @@ static int put_batch(ec_ledger *l) {
         sqlite3_bind_null(s, 6);
     }
     sqlite3_bind_int64(s, 7, (int64_t)l->fold->event_count);
-    return finish(l, s, l->err);
+    return ec_sqlite_run(s, "keep a ledger", l->err);
 }
 
 /* How many events a hole held: what went into batches since the last ledger, without what came. */

@@ -63,29 +63,12 @@ struct ec_naming {
 
 /* The statement with the stream bound. */
 static int prepare(ec_naming *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
-    sqlite3_stmt **s = &n->prepared[which];
-    if (!*s && sqlite3_prepare_v3(n->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, n->db, SQL[which]);
-    sqlite3_reset(*s);
-    sqlite3_bind_int64(*s, 1, n->fold_id);
-    *ret = *s;
+    int rc = ec_sqlite_prepare(n->db, &n->prepared[which], SQL[which], NULL, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(n->prepared[which], 1, n->fold_id);
+    *ret = n->prepared[which];
     return 0;
-}
-
-static int finish(ec_naming *n, sqlite3_stmt *s, ea_err *err) {
-    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, n->db, "keep a name");
-    sqlite3_reset(s);
-    return rc;
-}
-
-/* 1 with a row, 0 without, negative. The row stays until the statement is used again. */
-static int step(ec_naming *n, sqlite3_stmt *s, ea_err *err) {
-    int code = sqlite3_step(s);
-    if (code == SQLITE_ROW)
-        return 1;
-    int rc = code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, n->db, "look a name up");
-    sqlite3_reset(s);
-    return rc;
 }
 
 static const char *column_text(sqlite3_stmt *s, int at) {
@@ -117,14 +100,14 @@ static void read_operation(sqlite3_stmt *s, ea_operation_row *ret) {
 static int count_rows(ec_naming *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_COUNT_NAMES, &s, err);
-    if (rc || (rc = step(n, s, err)) < 0)
+    if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
         return rc;
     n->name_count = (uint64_t)sqlite3_column_int64(s, 0);
     n->name_bytes = (uint64_t)sqlite3_column_int64(s, 1);
     n->last_name = (uint64_t)sqlite3_column_int64(s, 2);
     sqlite3_reset(s);
     rc = prepare(n, S_COUNT_OPERATIONS, &s, err);
-    if (rc || (rc = step(n, s, err)) < 0)
+    if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
         return rc;
     n->first_operation = (uint64_t)sqlite3_column_int64(s, 0);
     n->last_operation = (uint64_t)sqlite3_column_int64(s, 1);
@@ -189,7 +172,7 @@ static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret
         return rc;
     sqlite3_bind_int(s, 2, kind);
     sqlite3_bind_int64(s, 3, ec_u64_to_sql(address));
-    rc = step(n, s, err);
+    rc = ec_sqlite_step(s, "look a name up", err);
     if (rc == 1)
         read_name(s, kind, ret);
     return rc;
@@ -205,7 +188,7 @@ static int drop_names(ec_naming *n, ea_err *err) {
     int rc = prepare(n, S_LEAVING_NAMES, &s, err);
     if (!rc) {
         sqlite3_bind_int64(s, 2, (int64_t)most);
-        while ((rc = step(n, s, err)) == 1 && gone < most) {
+        while ((rc = ec_sqlite_step(s, "look a name up", err)) == 1 && gone < most) {
             numbers[gone++] = (uint64_t)sqlite3_column_int64(s, 0);
             n->name_bytes -= (uint64_t)sqlite3_column_int64(s, 1);
         }
@@ -216,7 +199,7 @@ static int drop_names(ec_naming *n, ea_err *err) {
         rc = prepare(n, S_DROP_NAME, &s, err);
         if (!rc) {
             sqlite3_bind_int64(s, 2, (int64_t)numbers[i]);
-            rc = finish(n, s, err);
+            rc = ec_sqlite_run(s, "keep a name", err);
         }
     }
     free(numbers);
@@ -235,7 +218,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
             return rc;
         sqlite3_bind_int64(s, 2, (int64_t)row->number);
         sqlite3_bind_int64(s, 3, row->end_utc_ns);
-        return finish(n, s, err);
+        return ec_sqlite_run(s, "keep a name", err);
     }
     size_t len = strlen(row->name);
     while (n->name_count &&
@@ -253,7 +236,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
     sqlite3_bind_int64(s, 5, row->begin_utc_ns);
     sqlite3_bind_int64(s, 6, row->end_utc_ns);
     sqlite3_bind_text(s, 7, row->name, (int)len, SQLITE_STATIC);
-    rc = finish(n, s, err);
+    rc = ec_sqlite_run(s, "keep a name", err);
     if (rc)
         return rc;
     n->last_name++;
@@ -269,7 +252,7 @@ static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
-    rc = step(n, s, err);
+    rc = ec_sqlite_step(s, "look a name up", err);
     if (rc == 1)
         read_operation(s, ret);
     return rc;
@@ -282,7 +265,7 @@ static int drop_operations(ec_naming *n, ea_err *err) {
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)(n->first_operation + count - 1));
-    rc = finish(n, s, err);
+    rc = ec_sqlite_run(s, "keep a name", err);
     if (rc)
         return rc;
     n->first_operation += count;
@@ -302,7 +285,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
         sqlite3_bind_int64(s, 3, row->end_utc_ns);
         sqlite3_bind_int64(s, 4, row->status);
         sqlite3_bind_int64(s, 5, ec_u64_to_sql(row->information));
-        return finish(n, s, err);
+        return ec_sqlite_run(s, "keep a name", err);
     }
     rc = n->last_operation + 1 - n->first_operation >= n->options.limit_operations ? drop_operations(n, err) : 0;
     if (!rc)
@@ -316,7 +299,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
     sqlite3_bind_int64(s, 6, row->status);
     sqlite3_bind_int64(s, 7, ec_u64_to_sql(row->information));
     sqlite3_bind_text(s, 8, row->name, -1, SQLITE_STATIC);
-    rc = finish(n, s, err);
+    rc = ec_sqlite_run(s, "keep a name", err);
     if (!rc)
         n->last_operation++;
     return rc;
@@ -331,7 +314,7 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     sqlite3_bind_text(s, 2, nt, -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 3, dos, -1, SQLITE_STATIC);
     sqlite3_bind_int(s, 4, EA_VOLUMES_MAX);
-    return finish(n, s, err);
+    return ec_sqlite_run(s, "keep a name", err);
 }
 
 int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
@@ -353,7 +336,7 @@ int ec_naming_find(ec_naming *n, enum ea_name_kind kind, uint64_t address, int64
     sqlite3_bind_int(s, 2, kind);
     sqlite3_bind_int64(s, 3, ec_u64_to_sql(address));
     sqlite3_bind_int64(s, 4, utc_ns);
-    for (int first = 1; !found && (rc = step(n, s, err)) == 1; first = 0) {
+    for (int first = 1; !found && (rc = ec_sqlite_step(s, "look a name up", err)) == 1; first = 0) {
         ea_name_row row;
         read_name(s, (uint8_t)kind, &row);
         if (!first && row.begin_utc_ns != begin) /* an older one, that this one replaced */
@@ -374,7 +357,7 @@ static int read_volumes(ec_naming *n, ea_err *err) {
     if (rc)
         return rc;
     sqlite3_bind_int(s, 2, EA_VOLUMES_MAX);
-    while ((rc = step(n, s, err)) == 1 && n->volume_count < EA_VOLUMES_MAX) {
+    while ((rc = ec_sqlite_step(s, "look a name up", err)) == 1 && n->volume_count < EA_VOLUMES_MAX) {
         char *nt = strdup(column_text(s, 0)), *dos = strdup(column_text(s, 1));
         if (!nt || !dos) {
             free(nt);
@@ -436,7 +419,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
         return answer(n, rc, &err);
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
     sqlite3_bind_int64(s, 3, utc_ns);
-    while (go_on && !found && (rc = step(n, s, &err)) == 1) {
+    while (go_on && !found && (rc = ec_sqlite_step(s, "look a name up", &err)) == 1) {
         ea_operation_row row;
         read_operation(s, &row);
         found = ea_names_matches(&row, c, is_end, utc_ns, ret, &go_on);

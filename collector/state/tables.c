@@ -187,18 +187,8 @@ struct ec_tables {
     sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
-int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
-    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
-    const char *text = db ? sqlite3_errmsg(db) : "out of memory";
-    int ours = code == SQLITE_NOMEM   ? EA_ENOMEM
-               : code == SQLITE_FULL  ? EA_EFULL
-               : code == SQLITE_IOERR ? EA_EIO
-                                      : EA_EDATABASE;
-    return ea_fail(err, ours, "%s: %s", doing, text);
-}
-
 static int run_sql(ec_tables *t, const char *sql, const char *doing, ea_err *err) {
-    return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, t->db, doing);
+    return ec_sqlite_exec(t->db, sql, doing, err);
 }
 
 /* ---- opening ---- */
@@ -336,25 +326,15 @@ sqlite3 *ec_tables_database(ec_tables *t) {
 
 /* The statement, reset and ready to be bound. */
 static int prepare(ec_tables *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
-    sqlite3_stmt **s = &t->prepared[which];
-    if (!*s && sqlite3_prepare_v3(t->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, t->db, SQL[which]);
-    sqlite3_reset(*s);
-    *ret = *s;
-    return 0;
-}
-
-static int finish(ec_tables *t, sqlite3_stmt *s, const char *doing, ea_err *err) {
-    int code = sqlite3_step(s);
-    int rc = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : ec_fail_sqlite(err, t->db, doing);
-    sqlite3_reset(s);
+    int rc = ec_sqlite_prepare(t->db, &t->prepared[which], SQL[which], NULL, err);
+    *ret = t->prepared[which];
     return rc;
 }
 
 static int run(ec_tables *t, enum statement which, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, which, &s, err);
-    return rc ? rc : finish(t, s, SQL[which], err);
+    return rc ? rc : ec_sqlite_run(s, SQL[which], err);
 }
 
 static void bind_u32(sqlite3_stmt *s, int at, uint32_t v) {
@@ -464,7 +444,7 @@ int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec
     bind_text(s, 1, host);
     sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
     sqlite3_bind_int64(s, 3, INT64_MIN);
-    rc = finish(t, s, "begin a fold", err);
+    rc = ec_sqlite_run(s, "begin a fold", err);
     if (rc)
         return rc;
     found = ec_tables_find_fold(t, host, stream, ret, err);
@@ -485,7 +465,7 @@ int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
     sqlite3_bind_int64(s, 7, (int64_t)fold->last_instance);
     sqlite3_bind_int64(s, 8, fold->begin_utc_ns);
     sqlite3_bind_int64(s, 9, fold->end_utc_ns);
-    return finish(t, s, "keep the position of a fold", err);
+    return ec_sqlite_run(s, "keep the position of a fold", err);
 }
 
 int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg), void *arg,
@@ -517,7 +497,7 @@ int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);
-        rc = finish(t, s, "begin a fold again", err);
+        rc = ec_sqlite_run(s, "begin a fold again", err);
         if (rc)
             return rc;
     }
@@ -535,7 +515,7 @@ int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold->fold_id);
-    return finish(t, s, "forget a stream", err);
+    return ec_sqlite_run(s, "forget a stream", err);
 }
 
 int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uint64_t first_number, ea_err *err) {
@@ -553,7 +533,7 @@ int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uin
             sqlite3_bind_int64(s, 2, begin_utc_ns);
         else
             sqlite3_bind_int64(s, 3, first_number > INT64_MAX ? INT64_MAX : (int64_t)first_number);
-        rc = finish(t, s, "delete what is too old", err);
+        rc = ec_sqlite_run(s, "delete what is too old", err);
         if (rc)
             return rc;
     }
@@ -581,7 +561,7 @@ int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea
     bind_text(s, 18, p->sid);
     bind_text(s, 19, p->package);
     bind_text(s, 20, p->application);
-    return finish(t, s, "keep a process", err);
+    return ec_sqlite_run(s, "keep a process", err);
 }
 
 void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
@@ -616,7 +596,7 @@ int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row
     bind_address(s, 14, row->win32_start_address);
     bind_address(s, 15, row->teb);
     bind_text(s, 16, row->name);
-    return finish(t, s, "keep a thread", err);
+    return ec_sqlite_run(s, "keep a thread", err);
 }
 
 void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
@@ -655,7 +635,7 @@ int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea
     bind_text(s, 22, mod->file_version);
     bind_text(s, 23, mod->company);
     bind_text(s, 24, mod->product);
-    return finish(t, s, "keep a module", err);
+    return ec_sqlite_run(s, "keep a module", err);
 }
 
 void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
@@ -701,7 +681,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     bind_u32(s, 8, id->pdb_age);
     bind_text(s, 9, id->pdb_path);
     bind_text(s, 10, id->original_name);
-    w->rc = finish(w->tables, s, "keep an image id", w->err);
+    w->rc = ec_sqlite_run(s, "keep an image id", w->err);
 }
 
 int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
@@ -710,7 +690,7 @@ int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *m
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold_id);
-    rc = finish(t, s, "forget image ids", err);
+    rc = ec_sqlite_run(s, "forget image ids", err);
     if (rc)
         return rc;
     pending_writer w = {t, fold_id, err, 0};

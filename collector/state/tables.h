@@ -9,7 +9,7 @@
 #include "machine.h"
 #include "wire.h"
 
-#include <sqlite3.h>
+#include "sqlite.h"
 
 /* SQLite's integers are signed, addresses are not: 0xFFFFF80000000000 would sort below 0x7FF700000000. All addresses
  * and kernel keys are stored with their highest bit turned over, which keeps their order. */
@@ -87,8 +87,5 @@ EA_MUST_CHECK int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machin
 void ec_read_process(sqlite3_stmt *s, ea_process *ret);
 void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret);
 void ec_read_module(sqlite3_stmt *s, ea_module *ret);
-
-/* Fills err from the database's last error. Returns EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. */
-int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing);
 
 #endif

@@ -158,19 +158,10 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
 
 /* ---- statements ---- */
 
-static int prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) {
-    sqlite3 *db = ec_tables_database(q->tables);
-    if (!*s && sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "ask the history");
-    sqlite3_reset(*s);
-    return 0;
-}
+static const char DOING[] = "ask the history";
 
-static int finish(ec_query *q, sqlite3_stmt *s, int code, int rc, ea_err *err) {
-    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
-        rc = ec_fail_sqlite(err, ec_tables_database(q->tables), "ask the history");
-    sqlite3_reset(s);
-    return rc;
+static int prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) {
+    return ec_sqlite_prepare(ec_tables_database(q->tables), s, sql, DOING, err);
 }
 
 /* The stream that tells of processes, or modules, at a time: of all sessions of a stream's run the one that began last
@@ -191,7 +182,7 @@ static int teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_
     sqlite3_bind_int(s, 3, EA_STREAM_RUN_BYTES);
     int code = sqlite3_step(s);
     int64_t found = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : fold_id;
-    rc = finish(q, s, code, 0, err);
+    rc = ec_sqlite_end(s, code, 0, DOING, err);
     if (!rc)
         *ret = found;
     return rc;
@@ -242,7 +233,7 @@ int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_p
         ec_read_process(*s, &p);
         rc = keep_process(&list, &capacity, &p, err);
     }
-    rc = finish(q, *s, code, rc, err);
+    rc = ec_sqlite_end(*s, code, rc, DOING, err);
     if (rc) {
         ec_processes_deinit(&list);
         return rc;
@@ -357,7 +348,7 @@ int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
         ec_read_module(q->modules, &m);
         rc = fn(&m, arg);
     }
-    return finish(q, q->modules, code, rc, err);
+    return ec_sqlite_end(q->modules, code, rc, DOING, err);
 }
 
 /* The highest module at or below the address that reaches it: 1, 0. */
@@ -381,7 +372,7 @@ static int covering_module(ec_query *q, int64_t fold_id, uint32_t pid, int64_t u
         if (found)
             fn(&m, arg);
     }
-    rc = finish(q, q->covering, code, 0, err);
+    rc = ec_sqlite_end(q->covering, code, 0, DOING, err);
     return rc ? rc : found;
 }
 

@@ -1,0 +1,39 @@
+/* See sqlite.h. */
+#include "sqlite.h"
+
+int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
+    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+    const char *text = db ? sqlite3_errmsg(db) : "out of memory";
+    int ours = code == SQLITE_NOMEM   ? EA_ENOMEM
+               : code == SQLITE_FULL  ? EA_EFULL
+               : code == SQLITE_IOERR ? EA_EIO
+                                      : EA_EDATABASE;
+    return ea_fail(err, ours, "%s: %s", doing, text);
+}
+
+int ec_sqlite_exec(sqlite3 *db, const char *sql, const char *doing, ea_err *err) {
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, db, doing);
+}
+
+int ec_sqlite_prepare(sqlite3 *db, sqlite3_stmt **s, const char *sql, const char *doing, ea_err *err) {
+    if (!*s && sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, doing ? doing : sql);
+    sqlite3_reset(*s);
+    return 0;
+}
+
+int ec_sqlite_end(sqlite3_stmt *s, int code, int rc, const char *doing, ea_err *err) {
+    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
+        rc = ec_fail_sqlite(err, sqlite3_db_handle(s), doing);
+    sqlite3_reset(s);
+    return rc;
+}
+
+int ec_sqlite_step(sqlite3_stmt *s, const char *doing, ea_err *err) {
+    int code = sqlite3_step(s);
+    return code == SQLITE_ROW ? 1 : ec_sqlite_end(s, code, 0, doing, err);
+}
+
+int ec_sqlite_run(sqlite3_stmt *s, const char *doing, ea_err *err) {
+    return ec_sqlite_end(s, sqlite3_step(s), 0, doing, err);
+}
