@@ -416,7 +416,8 @@ static void a_renewed_stream_begins_with_1(void **state) {
     ea_err err;
     rig_open(&g, 1, 3);
     add(&g, 10 * BATCH_EVENTS);
-    flush(&g);
+    while (waiting(g.spool) < 10) /* its encoders are at work */
+        ea_sleep_ns(1000000);
     take_batches(&g, &old, 3);
     assert_memory_equal(old.stream, STREAM, sizeof STREAM);
     must(ea_pipeline_renew(g.pipeline, &err), &err);
