@@ -47,7 +47,7 @@ def from_metrics():
     names = set(re.findall(r'"(etwcollector_[a-z_]+)"', text))
     names |= {f"etwagent_family_{name}_events_total" for name in re.findall(r'^        \{"([a-z]+)", "events of the family', text, re.M)}
     collector = False
-    for name in re.findall(r"^    [XG]\((\w+),", counters, re.M):
+    for name in re.findall(r"^    [XGS]\((\w+),", counters, re.M):
         collector |= name == "ingest_requests"
         names.add(f"etwcollector_{name}_total" if collector else f"etwagent_{name}")
     return {f"metric {name}" for name in names}
