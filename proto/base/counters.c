@@ -2,11 +2,13 @@
 #include "counters.h"
 
 static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
-#define X(name, number, severity, text) {#name, number, severity, EA_COUNTER, text},
-#define G(name, number, severity, text) {#name, number, severity, EA_GAUGE, text},
-    EA_COUNTERS(X, G)
+#define X(name, number, severity, text) {#name, number, severity, EA_COUNTER, 0, text},
+#define G(name, number, severity, text) {#name, number, severity, EA_GAUGE, 0, text},
+#define S(name, number, severity, text) {#name, number, severity, EA_COUNTER, 1, text},
+    EA_COUNTERS(X, G, S)
 #undef X
 #undef G
+#undef S
 };
 
 const ea_counter_info *ea_counter_row(enum ea_counter which) {

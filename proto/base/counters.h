@@ -19,18 +19,20 @@ enum ea_severity {
 
 /* name, wire number (never reused), severity, sentence. Add new ones at the end of their block.
  * X: a counter, which only grows. Of several streams its last values are added.
+ * S: such a counter of an agent's source: what it handed over, dropped or lost, and how that was decoded. When one has
+ *    changed since the last batch, its value is news, which travels even if no event does.
  * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
-#define EA_COUNTERS(X, G)                                                                                              \
+#define EA_COUNTERS(X, G, S)                                                                                           \
     /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending. This       \
      * agent has no stages that filter, sample or aggregate, and drops nothing for want of memory: those stay 0 */     \
-    X(events_delivered, 1, EA_INFO, "events that the source handed over")                                              \
-    X(events_batched, 2, EA_INFO, "events written into batches")                                                       \
-    X(events_filtered, 3, EA_INFO, "events left out by a filter stage")                                                \
-    X(events_sampled_out, 4, EA_INFO, "events left out by a sampling stage")                                           \
-    X(events_aggregated, 5, EA_INFO, "events folded into an aggregate")                                                \
-    X(events_dropped_full, 6, EA_LOSS, "events dropped because the pipeline was full")                                 \
-    X(events_dropped_oversize, 7, EA_LOSS, "events dropped because they exceed the format's limits")                   \
-    X(events_dropped_memory, 8, EA_LOSS, "events dropped because memory ran out")                                      \
+    S(events_delivered, 1, EA_INFO, "events that the source handed over")                                              \
+    S(events_batched, 2, EA_INFO, "events written into batches")                                                       \
+    S(events_filtered, 3, EA_INFO, "events left out by a filter stage")                                                \
+    S(events_sampled_out, 4, EA_INFO, "events left out by a sampling stage")                                           \
+    S(events_aggregated, 5, EA_INFO, "events folded into an aggregate")                                                \
+    S(events_dropped_full, 6, EA_LOSS, "events dropped because the pipeline was full")                                 \
+    S(events_dropped_oversize, 7, EA_LOSS, "events dropped because they exceed the format's limits")                   \
+    S(events_dropped_memory, 8, EA_LOSS, "events dropped because memory ran out")                                      \
     G(events_pending, 9, EA_INFO, "events parked or in the open batch")                                                \
     X(events_synthesised, 10, EA_INFO, "events made by the agent itself: keyframes, aggregates")                       \
     /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \
@@ -56,58 +58,58 @@ enum ea_severity {
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     G(stream_ended, 120, EA_INFO, "1 in the last numbers of a stream that came to its end in order")                   \
     /* what the source admits to */                                                                                    \
-    X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
-    X(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \
-    X(source_lost_records, 32, EA_NOTICE, "lost-event records found in the stream")                                    \
-    X(source_bad_records, 33, EA_LOSS, "records in a file that could not be read")                                     \
-    X(source_bad_buffers, 34, EA_UNKNOWN, "buffers in a file that could not be read")                                  \
-    X(source_bad_bytes, 35, EA_UNKNOWN, "bytes of a file that were skipped")                                           \
-    X(source_disordered_buffers, 36, EA_NOTICE, "buffers disordered inside, and sorted")                               \
-    X(source_late_records, 37, EA_NOTICE, "records found too late to stand in canonical order")                        \
-    X(source_session_ends, 38, EA_UNKNOWN, "times that somebody else ended a session, which was started again")        \
-    X(source_clock_steps, 39, EA_NOTICE, "times that the system's clock was set while a session ran")                  \
-    X(source_paced_seconds, 40, EA_NOTICE, "seconds that a file was left alone to keep to cpu-percent")                \
-    X(source_rundowns, 41, EA_INFO, "second sessions that told what was there before a session")                       \
-    X(source_rundown_records, 42, EA_INFO, "records of what was there before a session")                               \
-    X(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
-    X(source_counters_refused, 44, EA_NOTICE,                                                                          \
+    S(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
+    S(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \
+    S(source_lost_records, 32, EA_NOTICE, "lost-event records found in the stream")                                    \
+    S(source_bad_records, 33, EA_LOSS, "records in a file that could not be read")                                     \
+    S(source_bad_buffers, 34, EA_UNKNOWN, "buffers in a file that could not be read")                                  \
+    S(source_bad_bytes, 35, EA_UNKNOWN, "bytes of a file that were skipped")                                           \
+    S(source_disordered_buffers, 36, EA_NOTICE, "buffers disordered inside, and sorted")                               \
+    S(source_late_records, 37, EA_NOTICE, "records found too late to stand in canonical order")                        \
+    S(source_session_ends, 38, EA_UNKNOWN, "times that somebody else ended a session, which was started again")        \
+    S(source_clock_steps, 39, EA_NOTICE, "times that the system's clock was set while a session ran")                  \
+    S(source_paced_seconds, 40, EA_NOTICE, "seconds that a file was left alone to keep to cpu-percent")                \
+    S(source_rundowns, 41, EA_INFO, "second sessions that told what was there before a session")                       \
+    S(source_rundown_records, 42, EA_INFO, "records of what was there before a session")                               \
+    S(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
+    S(source_counters_refused, 44, EA_NOTICE,                                                                          \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
-    X(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
-    X(source_boot_files_lost, 46, EA_UNKNOWN,                                                                          \
+    S(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
+    S(source_boot_files_lost, 46, EA_UNKNOWN,                                                                          \
       "files of boot sessions that gave way unread, or that Windows may have replaced")                                \
-    X(source_starts_refused, 47, EA_UNKNOWN, "times that Windows refused to start a session, which was tried again")   \
-    X(source_stale_sessions, 48, EA_NOTICE, "sessions of that name that were there at a start, stopped or adopted")    \
+    S(source_starts_refused, 47, EA_UNKNOWN, "times that Windows refused to start a session, which was tried again")   \
+    S(source_stale_sessions, 48, EA_NOTICE, "sessions of that name that were there at a start, stopped or adopted")    \
     /* decoding */                                                                                                     \
-    X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
-    X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \
-    X(decode_unknown, 52, EA_NOTICE, "events of no known class, kept whole and raw")                                   \
-    X(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
-    X(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
-    X(decode_unread, 55, EA_NOTICE, "events of no known class whose plug-in could not read them")                      \
+    S(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
+    S(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \
+    S(decode_unknown, 52, EA_NOTICE, "events of no known class, kept whole and raw")                                   \
+    S(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
+    S(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
+    S(decode_unread, 55, EA_NOTICE, "events of no known class whose plug-in could not read them")                      \
     /* call stacks: halves, the kernel's and the user's; joined + ambiguous + the rest are all */                      \
-    X(stacks_joined, 110, EA_INFO, "halves of call stacks that found their event")                                     \
-    X(stacks_ambiguous, 111, EA_NOTICE, "halves of call stacks that fit several events equally well")                  \
-    X(stacks_no_event, 112, EA_NOTICE, "halves of call stacks whose event was lost, or is not recorded")               \
-    X(stacks_too_late, 113, EA_NOTICE, "halves of call stacks that came so late that their event was not looked for")  \
-    X(stacks_other_thread, 114, EA_NOTICE, "halves of call stacks of whose time there are events of other threads")    \
-    X(stacks_taken, 115, EA_NOTICE, "halves of call stacks whose event had such a half already")                       \
-    X(stacks_no_match_id, 116, EA_NOTICE, "late halves of call stacks that no event that is known waits for")          \
-    X(stacks_no_clr_event, 117, EA_NOTICE, "call stacks of a .NET runtime without an event on their thread")           \
-    X(stacks_too_short, 118, EA_NOTICE, "records of call stacks that hold no whole one")                               \
+    S(stacks_joined, 110, EA_INFO, "halves of call stacks that found their event")                                     \
+    S(stacks_ambiguous, 111, EA_NOTICE, "halves of call stacks that fit several events equally well")                  \
+    S(stacks_no_event, 112, EA_NOTICE, "halves of call stacks whose event was lost, or is not recorded")               \
+    S(stacks_too_late, 113, EA_NOTICE, "halves of call stacks that came so late that their event was not looked for")  \
+    S(stacks_other_thread, 114, EA_NOTICE, "halves of call stacks of whose time there are events of other threads")    \
+    S(stacks_taken, 115, EA_NOTICE, "halves of call stacks whose event had such a half already")                       \
+    S(stacks_no_match_id, 116, EA_NOTICE, "late halves of call stacks that no event that is known waits for")          \
+    S(stacks_no_clr_event, 117, EA_NOTICE, "call stacks of a .NET runtime without an event on their thread")           \
+    S(stacks_too_short, 118, EA_NOTICE, "records of call stacks that hold no whole one")                               \
     /* images' files: asked = told + absent + refused + unreadable + other + left_* + those that wait */               \
-    X(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
-    X(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \
-    X(images_read, 58, EA_INFO, "image files that were read")                                                          \
-    X(images_cached, 59, EA_INFO, "image files that were as they had been when they were read")                        \
-    X(images_forgotten, 60, EA_NOTICE, "image files forgotten since others took their place")                          \
-    X(images_unhashed, 61, EA_NOTICE, "image files told without a hash since they are too large")                      \
-    X(images_damaged, 62, EA_NOTICE, "image files that are no PE image, or a damaged one")                             \
-    X(images_absent, 63, EA_NOTICE, "modules whose image file is not there")                                           \
-    X(images_refused, 64, EA_NOTICE, "modules whose image file may not be opened, or is on no disk of the machine")    \
-    X(images_unreadable, 65, EA_NOTICE, "modules whose image file could not be read, or changed meanwhile")            \
-    X(images_other, 66, EA_NOTICE, "modules whose image file is another one than was loaded")                          \
-    X(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")               \
-    X(images_left_end, 68, EA_NOTICE, "modules not looked at, or not told of, when their session ended")               \
+    S(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
+    S(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \
+    S(images_read, 58, EA_INFO, "image files that were read")                                                          \
+    S(images_cached, 59, EA_INFO, "image files that were as they had been when they were read")                        \
+    S(images_forgotten, 60, EA_NOTICE, "image files forgotten since others took their place")                          \
+    S(images_unhashed, 61, EA_NOTICE, "image files told without a hash since they are too large")                      \
+    S(images_damaged, 62, EA_NOTICE, "image files that are no PE image, or a damaged one")                             \
+    S(images_absent, 63, EA_NOTICE, "modules whose image file is not there")                                           \
+    S(images_refused, 64, EA_NOTICE, "modules whose image file may not be opened, or is on no disk of the machine")    \
+    S(images_unreadable, 65, EA_NOTICE, "modules whose image file could not be read, or changed meanwhile")            \
+    S(images_other, 66, EA_NOTICE, "modules whose image file is another one than was loaded")                          \
+    S(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")               \
+    S(images_left_end, 68, EA_NOTICE, "modules not looked at, or not told of, when their session ended")               \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
     X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \
@@ -195,7 +197,7 @@ enum ea_severity {
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,
-    EA_COUNTERS(X, X)
+    EA_COUNTERS(X, X, X)
 #undef X
         EA_COUNTER_COUNT
 };
@@ -209,6 +211,7 @@ typedef struct ea_counter_info {
     uint32_t number; /* on the wire */
     enum ea_severity severity;
     enum ea_metric_type type;
+    int is_news; /* a change of it travels even if no event does */
     const char *text;
 } ea_counter_info;
 

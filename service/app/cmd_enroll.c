@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "enroll.h"
 #include "platform.h"
+#include "stop_flag.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -12,11 +13,6 @@ typedef struct options {
     const char *collector, *ca, *token, *token_file, *cert, *key, *name, *proxy;
     int renew;
 } options;
-
-static atomic_int stop;
-static void on_stop(void) {
-    atomic_store(&stop, 1);
-}
 
 static int enroll(const options *o, ea_err *err) {
     char token[EA_ENROLL_TOKEN_MAX] = "", name[EA_CERTIFICATE_NAME_BYTES];
@@ -45,7 +41,7 @@ static int enroll(const options *o, ea_err *err) {
                                                 .key = o->key,
                                                 .token = o->renew ? NULL : token,
                                                 .name = name,
-                                                .stop = &stop},
+                                                .stop = ea_stop_flag()},
                            err);
     if (!rc)
         rc = ea_enroll_install(o->cert, o->key, &installed, err);
@@ -60,7 +56,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    ea_on_stop(on_stop);
+    (void)ea_stop_flag();
     int rc = enroll(arg, &err);
     if (rc)
         ea_err_print(stderr, "etwagent", &err);

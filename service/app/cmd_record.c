@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "live.h"
 #include "platform.h"
+#include "stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -28,11 +29,6 @@ typedef struct recording {
     ea_counters counters;
     ea_live_status status; /* at its end */
 } recording;
-
-static atomic_int asked_to_stop; /* a signal handler's */
-static void ask_to_stop(void) {
-    atomic_store(&asked_to_stop, 1);
-}
 
 static void say(void *arg, const char *text) {
     const recording *r = arg;
@@ -66,7 +62,7 @@ static void wait_for_end(const options *o, recording *all, size_t count) {
     int64_t begun_ns = ea_monotonic_ns();
     int goes_on = 1;
     while (goes_on) {
-        int is_over = atomic_load(&asked_to_stop) || (o->duration_ns && ea_monotonic_ns() - begun_ns >= o->duration_ns);
+        int is_over = atomic_load(ea_stop_flag()) || (o->duration_ns && ea_monotonic_ns() - begun_ns >= o->duration_ns);
         goes_on = 0;
         for (size_t i = 0; i < count; i++) {
             const ea_record *record;
@@ -160,11 +156,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, say_problem, NULL, &err);
     if (!rc && !(all = calloc(c.sessions.count + 1, sizeof *all)))
         rc = ea_fail(&err, EA_ENOMEM, "record %s", operands[0]);
-    ea_on_stop(ask_to_stop);
+    (void)ea_stop_flag();
     if (!rc)
         rc = start(o, operands[0], &c.sessions, all, &count, &err);
     if (rc)
-        atomic_store(&asked_to_stop, 1);
+        atomic_store(ea_stop_flag(), 1);
     wait_for_end(o, all, count);
     for (size_t i = 0; i < count; i++)
         if (all[i].source) {

@@ -8,6 +8,7 @@
 #include "say.h"
 #include "schema_options.h"
 #include "shipping.h"
+#include "stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -40,11 +41,6 @@ typedef struct replay {
 } replay;
 
 static const int64_t END_LOOK_NS = 2000000; /* how often it is looked whether all is acknowledged */
-
-static atomic_int stop_asked; /* any thread's signal handler sets it */
-static void ask_to_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
 
 /* "max" or "Nx". */
 static int parse_speed(const char *text, double *ret, ea_err *err) {
@@ -97,7 +93,7 @@ static void watch(void *arg) {
     while (atomic_load(&r->watching)) {
         /* the sender ended for a reason that waiting does not mend, or somebody pressed Ctrl-C */
         int ended = ea_sender_wait(r->sender, 50000000), over = ended && !atomic_load(&r->draining);
-        if (!canceled && (over || stop_asked)) {
+        if (!canceled && (over || atomic_load(ea_stop_flag()))) {
             canceled = 1;
             ea_feed_stop(r->feed);
             ea_spool_cancel(r->spool, NULL);
@@ -156,7 +152,8 @@ static int transfer(replay *r, ea_err *err) {
             ;
         if (!rc)
             rc = ea_sender_result(r->sender, err);
-    } else if (rc == EA_ECANCELED && !stop_asked && ea_sender_wait(r->sender, (int64_t)10 * 1000000000)) {
+    } else if (rc == EA_ECANCELED && !atomic_load(ea_stop_flag()) &&
+               ea_sender_wait(r->sender, (int64_t)10 * 1000000000)) {
         ea_err why; /* it was not asked to stop: the sender ended, and this is the reason */
         int ended = ea_sender_result(r->sender, &why);
         if (ended && ended != EA_ECANCELED) {
@@ -307,7 +304,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     r->o = opts;
     r->shows_progress = ea_is_terminal(stderr);
     r->begin_ns = ea_monotonic_ns();
-    ea_on_stop(ask_to_stop);
+    (void)ea_stop_flag();
     int rc = open_all(r, operands, operand_count, &err);
     if (!rc) {
         rc = transfer(r, &err);

@@ -3,6 +3,7 @@
 #include "agent.h"
 #include "commands.h"
 #include "platform.h"
+#include "stop_flag.h"
 
 #include <stddef.h>
 
@@ -11,9 +12,6 @@ typedef struct options {
 } options;
 
 static ea_agent_asks asks; /* any thread's signal handler sets them */
-static void ask_to_stop(void) {
-    atomic_store(&asks.stop, 1);
-}
 static void ask_to_reload(void) {
     atomic_store(&asks.reload, 1);
 }
@@ -23,7 +21,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    ea_on_stop(ask_to_stop);
+    ea_stop_flag_use(&asks.stop);
     ea_on_reload(ask_to_reload);
     int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .asks = &asks}, &err);
     if (rc && rc != EA_EFORMAT) /* mistakes were said, each with its place */

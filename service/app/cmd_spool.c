@@ -4,10 +4,10 @@
 #include "pattern.h"
 #include "platform.h"
 #include "shipping.h"
+#include "stop_flag.h"
 #include "text.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,11 +318,6 @@ typedef struct drain_options {
     const char *from;
 } drain_options;
 
-static atomic_int stop_asked; /* any thread's signal handler sets it */
-static void ask_to_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
-
 typedef struct others {
     const char *dir; /* the spool that is drained */
     size_t waiting;  /* in the one at hand */
@@ -390,7 +385,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     ea_err err = {0}, later;
     char root[EA_SPOOL_PATH_BYTES], name[EA_CERTIFICATE_NAME_BYTES], sent_as[EA_CERTIFICATE_NAME_BYTES];
     (void)operand_count, (void)operands;
-    ea_on_stop(ask_to_stop);
+    (void)ea_stop_flag();
     int rc = find_drained(o, root, name, &err);
     if (!rc)
         rc = ea_shipping_name(&o->shipping, sent_as, &err);
@@ -408,7 +403,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     }
     if (!rc) {
         while (!ea_sender_wait(sender, 100000000))
-            if (stop_asked)
+            if (atomic_load(ea_stop_flag()))
                 ea_sender_stop(sender);
         rc = ea_sender_result(sender, &err);
         ea_spool_get_status(spool, &after);

@@ -11,6 +11,7 @@
 #endif
 #include "platform.h"
 #include "spool.h"
+#include "stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -21,11 +22,6 @@
 enum { STATUS_MAX = EA_CONFIG_MAX_BYTES };
 
 enum { STOP_POLL_NS = 50 * 1000 * 1000 };
-
-static atomic_int stop_asked; /* any thread's signal handler sets it */
-static void on_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
 
 typedef struct options {
     const char *file, *output, *listen;
@@ -499,10 +495,10 @@ static int serve(const options *o, ea_err *err) {
     int rc = ea_metrics_server_open(&server, o->listen, err);
     if (rc)
         return rc;
-    ea_on_stop(on_stop);
+    const atomic_int *stop = ea_stop_flag();
     printf("metrics at %s\n", ea_metrics_server_url(server));
     fflush(stdout);
-    while (!stop_asked)
+    while (!atomic_load(stop))
         ea_metrics_server_serve(server, STOP_POLL_NS, put_scrape, &copy);
     ea_metrics_server_close(server);
     return 0;
@@ -523,10 +519,10 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (o->every && !o->output)
         rc = ea_fail(&err, EA_EUSAGE, "--every: needs --output");
     if (o->every)
-        ea_on_stop(on_stop);
+        (void)ea_stop_flag();
     if (!rc)
         rc = say(o, &runs, &err);
-    for (int64_t next = ea_monotonic_ns() + o->every; !rc && o->every && !stop_asked;) {
+    for (int64_t next = ea_monotonic_ns() + o->every; !rc && o->every && !atomic_load(ea_stop_flag());) {
         ea_sleep_ns(STOP_POLL_NS);
         if (ea_monotonic_ns() < next)
             continue;

@@ -14,9 +14,9 @@
 #include "lineage.h"
 #include "live.h"
 #include "platform.h"
+#include "stop_flag.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,11 +50,6 @@ typedef struct plan {
     ea_provider_config *providers;
     char pid[16]; /* the command's, for filters */
 } plan;
-
-static atomic_int asked_to_stop; /* a signal handler's */
-static void ask_to_stop(void) {
-    atomic_store(&asked_to_stop, 1);
-}
 
 static void say(void *arg, const char *text) {
     const part *p = arg;
@@ -226,7 +221,7 @@ static void close_all(plan *p) {
 static void watch(ea_launch *command) {
     int64_t until_ns = 0;
     while (!ea_launch_wait(command, TICK_NS)) {
-        if (atomic_load(&asked_to_stop) && !until_ns)
+        if (atomic_load(ea_stop_flag()) && !until_ns)
             until_ns = ea_monotonic_ns() + FAREWELL_NS;
         if (until_ns && ea_monotonic_ns() >= until_ns)
             return;
@@ -368,7 +363,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     uint32_t pid = 0, exit_code = EXIT_INTERRUPTED;
     ea_err err = {0};
     (void)operand_count, (void)operands;
-    ea_on_stop(ask_to_stop);
+    (void)ea_stop_flag();
     int rc = make_plan(&p, o, &err);
     if (!rc)
         rc = ea_launch_suspended(&command, o->command, &pid, &err);

@@ -2,16 +2,11 @@
 #include "input.h"
 
 #include "platform.h"
+#include "stop_flag.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 static const int64_t PATIENCE_NS = 1000000000, WAIT_NS = 50000000;
-
-static atomic_int stop_asked; /* any thread's signal handler sets it */
-static void ask_to_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
 
 int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict) {
     ea_err err = {0};
@@ -22,7 +17,7 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
                               .follow = follow,
                               .patience_ns = PATIENCE_NS};
     if (follow)
-        ea_on_stop(ask_to_stop);
+        (void)ea_stop_flag();
     int rc = ea_etl_open(&in->set, (const char *const *)paths, (size_t)path_count, &options, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
@@ -33,7 +28,7 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
 }
 
 int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {
-    if (in->follow && stop_asked)
+    if (in->follow && atomic_load(ea_stop_flag()))
         return 0;
     int rc = ea_etl_next(in->set, ret_record, err);
     if (in->strict && in->damage.first.code && rc >= 0) {

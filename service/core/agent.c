@@ -101,7 +101,8 @@ static void start_sender(ea_agent *a) {
 
 static void start_source(ea_agent *a, const ea_file_source_config *source, const ea_session_config *session) {
     ea_err err;
-    if (!ea_source_tasks_have(&a->tasks, source ? source->name : session->name, session != NULL) &&
+    const char *name = source ? source->name : session ? session->name : "";
+    if (!ea_source_tasks_have(&a->tasks, name, session != NULL) &&
         ea_source_task_start(&a->tasks, a->snapshot, source, session, &err))
         ea_say(EA_SAID_TROUBLE, "%s", err.message);
 }

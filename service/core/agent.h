@@ -3,7 +3,13 @@
  * of it ends the agent.
  *
  *     main thread: starts what is missing, reads the configuration again when asked, writes the status file
- *     a thread for each source (feed.h), its encoders, one sender
+ *     a thread for each source (source_task.h), its encoders, one sender
+ *
+ *                 a configuration                    request to stop
+ *     "waiting" ──────────────────▶ "running" ◀──┐ ────────────────▶ sources end, what waits is sent ──▶ "stopped"
+ *       ▲    │                           └───────┘                   (for three seconds)
+ *       └────┘ none can be read, and         reload: what differs begins anew; or it is refused,
+ *              the agent is patient          and nothing changes
  *
  * Before it: "etwagent run". After it: feed.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H

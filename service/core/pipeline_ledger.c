@@ -37,23 +37,11 @@ size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j
 }
 
 int ea_pipeline_has_news(ea_pipeline *p) {
-    enum {
-        DELIVERY_END = 10,
-        SOURCE_FIRST = 30,
-        DECODE_END = 70,
-        STACKS_FIRST = 110,
-        STACKS_END = 119
-    }; /* of counters' numbers */
     ea_counters now;
     ea_ledger_snapshot(p->o.ledger, &now, NULL);
-    for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
-        uint32_t number = ea_counter_row(c)->number;
-        int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END) ||
-                      (number >= STACKS_FIRST && number < STACKS_END);
-        is_news &= c != EA_COUNT_events_pending && c != EA_COUNT_source_held_seconds; /* a replay need not wait again */
-        if (is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
+    for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++)
+        if (ea_counter_row(c)->is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
             return 1;
-    }
     return 0;
 }
 

@@ -20,8 +20,10 @@ int ea_source_tasks_init(ea_source_tasks *tasks, int64_t retry_ns, ea_err *err) 
 }
 
 void ea_source_tasks_deinit(ea_source_tasks *tasks) {
-    while (tasks->first)
-        ea_source_task_stop(tasks->first);
+    for (ea_source_task *t = tasks->first, *next; t; t = next) {
+        next = t->next;
+        ea_source_task_stop(t);
+    }
     ea_cond_destroy(tasks->wake);
     ea_mutex_destroy(tasks->lock);
 }

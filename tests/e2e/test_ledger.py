@@ -243,7 +243,7 @@ def check_metrics(checks, collector, total):
     checks.that(len(samples) > 50, f"only {len(samples)} samples")
 
 
-NUMBERS = re.compile(r"^    [XG]\((\w+), (\d+), ", re.M)
+NUMBERS = re.compile(r"^    [XGS]\((\w+), (\d+), ", re.M)
 
 
 def last_ledger(batches):

@@ -74,7 +74,7 @@ def from_metrics():
     names = {name for path in below("collector", "*.c") for name in re.findall(r'"(etwcollector_[a-z0-9_]+)[ {"]', text_of(path))}
     names |= {f"etwagent_family_{name}_events_total" for name in re.findall(r'^        \{"([a-z]+)", "events of the family', text, re.M)}
     collector = False
-    for name in re.findall(r"^    [XG]\((\w+),", counters, re.M):
+    for name in re.findall(r"^    [XGS]\((\w+),", counters, re.M):
         collector |= name == "ingest_requests"
         names.add(f"etwcollector_{name}_total" if collector else f"etwagent_{name}")
     return {f"metric {name}" for name in names}

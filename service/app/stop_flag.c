@@ -1,0 +1,24 @@
+/* The flag of a request to stop. See stop_flag.h. */
+#include "stop_flag.h"
+
+#include "platform.h"
+
+#include <stddef.h>
+
+static atomic_int own_flag;
+static _Atomic(atomic_int *) used_flag; /* a signal handler reads it */
+
+static void on_stop(void) {
+    atomic_store(atomic_load(&used_flag), 1);
+}
+
+void ea_stop_flag_use(atomic_int *flag) {
+    if (atomic_exchange(&used_flag, flag) == NULL)
+        ea_on_stop(on_stop);
+}
+
+atomic_int *ea_stop_flag(void) {
+    if (atomic_load(&used_flag) == NULL)
+        ea_stop_flag_use(&own_flag);
+    return &own_flag;
+}
