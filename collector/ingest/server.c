@@ -6,10 +6,12 @@
  *
  * evhttp reads a whole body before it calls us. So each connection's input buffer is watched from below: its bytes are
  * counted against one bound for all and against its agent's quota; a connection that wants more than a little
- * while a bound is reached is not read from until there is room. So that uploads end at all then, one connection of an
- * agent and GOING_MAX of a base may exceed the bounds. Connections and deadlines are the guard's (guard.h). (Pausing is
- * bufferevent_disable, not a read watermark: above its watermark, a TLS bufferevent calls its reader in a busy loop and
- * leaves decrypted bytes in OpenSSL, where no event announces them.) */
+ * while a bound is reached is not read from until there is room. What comes of an agent counts of its quota as it is
+ * read, whatever it is: above it nothing more is read, and its requests are refused. So that
+ * uploads end at all then, one connection of an agent and GOING_MAX of a base may exceed the bounds. Connections and
+ * deadlines are the guard's (guard.h). (Pausing is bufferevent_disable, not a read watermark: above its watermark, a
+ * TLS bufferevent calls its reader in a busy loop and leaves decrypted bytes in OpenSSL, where no event announces
+ * them.) */
 #include "ingest.h"
 
 #include "guard.h"
@@ -41,8 +43,12 @@
 #include <unistd.h>
 
 enum {
-    FREE_BYTES = 16 << 10, /* a connection may always buffer so much (and one TLS record) */
-    GOING_MAX = 4,         /* connections of a base that go on when there is no room */
+    READ_BYTES = 4 << 10,       /* that a read counts of an agent's quota, at least */
+    REQUEST_BYTES = 64 << 10,   /* that a request counts, beside its bytes */
+    CHARGED_BYTES = 256 << 10,  /* are charged to the quota at a time */
+    PIPELINED_BYTES = 64 << 10, /* of further requests of a connection, before one is answered */
+    FREE_BYTES = 16 << 10,      /* a connection may always buffer so much (and one TLS record) */
+    GOING_MAX = 4,              /* connections of a base that go on when there is no room */
     MAX_HEADER_BYTES = 8 << 10,
     BACKLOG = 4096,
     AGENT_BUCKETS = 4096,
@@ -59,6 +65,7 @@ typedef struct agent {
     uint32_t connections, requests;
     uint32_t admitted; /* of the connections: those that may buffer more than a little */
     int has_going;     /* one of its connections goes on without room */
+    uint64_t received; /* bytes that count of its quota and are not charged yet */
     char name[EC_AGENT_NAME_BYTES + 1];
 } agent;
 
@@ -138,9 +145,24 @@ static agent *agent_get(base *b, const char *name) {
     return *at;
 }
 
+/* Counts what came of an agent, also where nothing of it is stored. is_whole: all that is not charged yet. */
+static void charge(const base *b, agent *a, uint64_t bytes, int is_whole) {
+    a->received += bytes;
+    if (a->received < CHARGED_BYTES && !is_whole)
+        return;
+    ec_quota_charge(b->in->options.quota, EC_QUOTA_received, a->name, a->received, ea_monotonic_ns());
+    a->received = 0;
+}
+
+/* Whether nothing more of an agent may be read now. is_counted: as a refusal. */
+static int has_sent_too_much(const base *b, const agent *a, int is_counted) {
+    return !ec_quota_has_room(b->in->options.quota, EC_QUOTA_received, a->name, is_counted, ea_monotonic_ns());
+}
+
 static void agent_release(base *b, agent *a) {
     if (!a || a->connections || a->requests)
         return;
+    charge(b, a, 0, 1);
     *agent_slot(b, a->name) = a->next;
     free(a);
 }
@@ -166,6 +188,9 @@ static int has_room(const base *b, const agent *a, int is_counted) {
 
 /* Whether an agent's connection may buffer more. */
 static int may_grow(base *b, conn *c) {
+    /* more than one request is pipelined: it can wait in the kernel */
+    if (c->buffered_bytes > b->in->options.max_body_bytes + FREE_BYTES || has_sent_too_much(b, c->agent, 0))
+        return 0;
     if (c->is_going)
         return 1;
     if (!c->is_admitted && c->agent->admitted >= b->in->options.max_agent_requests)
@@ -287,6 +312,8 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     c->buffered_bytes -= deleted;
     if (c->is_admitted)
         hold(b, c->agent, (int64_t)added - (int64_t)deleted);
+    if (added && c->agent)
+        charge(b, c->agent, added > READ_BYTES ? added : READ_BYTES, 0);
     if (!added || guest->is_doomed || c->wait_link || c->buffered_bytes < FREE_BYTES)
         return;
     if (!c->agent) {
@@ -298,7 +325,8 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
         return;
     }
     ea_count(b->in->options.counters, EA_COUNT_ingest_upload_waits, 1);
-    (void)has_room(b, c->agent, 1);
+    if (!has_sent_too_much(b, c->agent, 1))
+        (void)has_room(b, c->agent, 1);
     c->wait_next = NULL;
     c->wait_link = b->paused_last;
     *b->paused_last = c;
@@ -526,6 +554,29 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     }
 }
 
+/* A request of an agent that may be served. */
+static void serve(base *b, conn *c, struct evhttp_request *http) {
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
+    enum evhttp_cmd_type method = evhttp_request_get_command(http);
+    if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
+        if (method == EVHTTP_REQ_POST)
+            take_upload(b, c, http);
+        else
+            reply_text(b, c, http, 405, 0, "expected POST");
+    } else if (path && strcmp(path, "/healthz") == 0) {
+        if (method != EVHTTP_REQ_GET)
+            reply_text(b, c, http, 405, 0, "expected GET");
+        else if (atomic_load(&b->in->stopping))
+            reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
+        else if (ec_writer_is_failing(b->in->writer))
+            reply_text(b, c, http, 503, RETRY_BUSY_S, "the last commit failed");
+        else
+            reply_text(b, c, http, 200, 0, "ok");
+    } else {
+        reply_text(b, c, http, 404, 0, "not found");
+    }
+}
+
 /* A whole request. */
 static void on_request(struct evhttp_request *http, void *arg) {
     base *b = arg;
@@ -549,25 +600,16 @@ static void on_request(struct evhttp_request *http, void *arg) {
         reply_text(b, c, http, 403, 0, err.message);
         return;
     }
-    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
-    enum evhttp_cmd_type method = evhttp_request_get_command(http);
-    if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
-        if (method == EVHTTP_REQ_POST)
-            take_upload(b, c, http);
-        else
-            reply_text(b, c, http, 405, 0, "expected POST");
-    } else if (path && strcmp(path, "/healthz") == 0) {
-        if (method != EVHTTP_REQ_GET)
-            reply_text(b, c, http, 405, 0, "expected GET");
-        else if (atomic_load(&b->in->stopping))
-            reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
-        else if (ec_writer_is_failing(b->in->writer))
-            reply_text(b, c, http, 503, RETRY_BUSY_S, "the last commit failed");
-        else
-            reply_text(b, c, http, 200, 0, "ok");
-    } else {
-        reply_text(b, c, http, 404, 0, "not found");
+    charge(b, c->agent, REQUEST_BYTES, 1);
+    int is_piped = evbuffer_get_length(bufferevent_get_input(bev)) > PIPELINED_BYTES; /* each answer lets in more */
+    if (is_piped || has_sent_too_much(b, c->agent, 1)) {
+        evhttp_add_header(evhttp_request_get_output_headers(http), "Connection", "close");
+        reply_text(b, c, http, 429, RETRY_BUSY_S,
+                   is_piped ? "further requests came before the answer: an agent has one under way at a time"
+                            : "the agent sends more than its quota of received bytes (--quota-received)");
+        return;
     }
+    serve(b, c, http);
 }
 
 /* ---- bases ---- */

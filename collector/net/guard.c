@@ -29,6 +29,7 @@
 
 enum {
     BUCKETS = 4096,
+    HEAD_LOOK = 4 << 10,
     ACCEPTS_A_ROUND = 64, /* then what waits of the other connections has its turn */
 };
 static const int64_t SECOND_NS = INT64_C(1000000000), MS_NS = INT64_C(1000000);
@@ -37,6 +38,7 @@ typedef struct ec_guard_address {
     struct ec_guard_address *next;
     uint32_t connections, handshakes;
     uint32_t fresh; /* without a finished request */
+    uint64_t input_bytes;
     uint8_t bytes[EC_GUARD_ADDRESS_BYTES];
 } address;
 
@@ -61,6 +63,7 @@ struct ec_guard {
     struct evconnlistener *listener;
     struct event *second, *retry, *round, *thread;
     uint32_t accepted; /* in this round */
+    uint64_t input_bytes;
     int is_listening, is_paused, is_closed;
 };
 
@@ -178,8 +181,16 @@ static void finish_handshake(ec_guest *c) {
     c->step_ns = ea_monotonic_ns();
 }
 
+static void count_input(ec_guest *c, int64_t bytes) {
+    c->input_bytes += (uint64_t)bytes;
+    c->guard->input_bytes += (uint64_t)bytes;
+    if (c->address)
+        c->address->input_bytes += (uint64_t)bytes;
+}
+
 static void end_guest(ec_guest *c) {
     ec_guard *g = c->guard;
+    count_input(c, -(int64_t)c->input_bytes);
     if (g->o.on_end)
         g->o.on_end(c);
     finish_handshake(c);
@@ -350,6 +361,7 @@ static const char *judge(ec_guest *c, enum ea_counter *ret_cause) {
     }
     address *a = c->address = *at;
     a->connections++;
+    a->input_bytes += c->input_bytes;
     count_stage(c, 1);
     if (a->connections > l->address_connections)
         return "its address has too many connections";
@@ -412,6 +424,14 @@ static void on_message(int is_written, int version, int type, const void *bytes,
         ec_guest_doom(c, EA_COUNT_net_refused_messages, "too many TLS messages without a request");
 }
 
+/* One byte of the head: whether it says that the body is chunked. */
+static void look_for_chunks(ec_guest *c, uint8_t byte) {
+    static const char NAME[] = "transfer-encoding:";
+    uint8_t lower = byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte;
+    if (c->matched == c->line_bytes && c->matched < sizeof NAME - 1 && lower == (uint8_t)NAME[c->matched])
+        c->is_chunked |= ++c->matched == sizeof NAME - 1;
+}
+
 /* Looks for the end of the head: an empty line. Returns how many of the bytes belong to what follows it. */
 static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n) {
     struct evbuffer_ptr from;
@@ -420,7 +440,8 @@ static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n
     if (evbuffer_ptr_set(input, &from, at, EVBUFFER_PTR_SET))
         return 0;
     while (left) {
-        int count = evbuffer_peek(input, (ev_ssize_t)left, &from, pieces, 8);
+        /* as far as a head goes: what follows it may be many pipelined requests, and peek walks all that it is given */
+        int count = evbuffer_peek(input, (ev_ssize_t)(left < HEAD_LOOK ? left : HEAD_LOOK), &from, pieces, 8);
         if (count <= 0)
             break;
         size_t seen = 0;
@@ -432,8 +453,9 @@ static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n
                 if (bytes[k] == '\n') {
                     if (!c->line_bytes)
                         return c->step = EC_GUEST_BODY, left;
-                    c->line_bytes = 0;
+                    c->line_bytes = c->matched = 0;
                 } else if (bytes[k] != '\r') {
+                    look_for_chunks(c, bytes[k]);
                     c->line_bytes++;
                 }
             }
@@ -448,7 +470,8 @@ static size_t scan_head(ec_guest *c, struct evbuffer *input, size_t at, size_t n
 static void begin_head(ec_guest *c, int64_t now_ns) {
     c->step = EC_GUEST_HEAD;
     c->step_ns = now_ns;
-    c->line_bytes = 0;
+    c->line_bytes = c->matched = 0;
+    c->is_chunked = 0;
 }
 
 /* The last n bytes of the input are new. */
@@ -470,10 +493,20 @@ static void take_input(ec_guest *c, struct evbuffer *input, size_t n) {
 
 static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg) {
     ec_guest *c = arg;
+    const ec_guard_options *o = &c->guard->o;
+    size_t deleted = info->n_deleted;
+    if (c->is_chunked && c->step == EC_GUEST_BODY) {
+        c->kept_bytes += deleted;
+        deleted = 0;
+    }
+    count_input(c, (int64_t)info->n_added - (int64_t)deleted);
     if (info->n_added && !c->is_doomed)
         take_input(c, input, info->n_added);
-    if (c->guard->o.on_input)
-        c->guard->o.on_input(c, info->n_added, info->n_deleted);
+    if (info->n_added && o->input_bytes && c->input_bytes > EC_GUARD_FREE_BYTES &&
+        (c->guard->input_bytes > o->input_bytes || (c->address && c->address->input_bytes > o->address_input_bytes)))
+        ec_guest_doom(c, EA_COUNT_net_refused_bodies, "bodies of requests take too much memory");
+    if (o->on_input)
+        o->on_input(c, info->n_added, deleted);
 }
 
 /* Its bufferevent, with the guest in the SSL object; NULL without memory. */
@@ -550,8 +583,13 @@ void *ec_guard_arg(const ec_guard *g) {
 void ec_guest_requested(ec_guest *c) {
     if (!c)
         return;
+    size_t kept = (size_t)c->kept_bytes;
     c->step = EC_GUEST_ANSWER;
     c->messages = 0;
+    c->kept_bytes = 0;
+    count_input(c, -(int64_t)kept);
+    if (kept && c->guard->o.on_input)
+        c->guard->o.on_input(c, 0, kept);
     c->is_paused = 0; /* its body was whole when it was paused */
     c->step_ns = ea_monotonic_ns();
 }

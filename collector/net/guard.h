@@ -31,7 +31,8 @@ enum {
     EC_GUARD_BURST_S = 10,
     EC_GUARD_RATES = 4096, /* places for addresses' rates; those of one place share it */
     EC_GUARD_RATE_SLOTS = 6,
-    EC_GUARD_MESSAGES = 16, /* of TLS after the handshake, without a finished request in between */
+    EC_GUARD_FREE_BYTES = 16 << 10, /* of input that a connection may have, whatever the others have */
+    EC_GUARD_MESSAGES = 16,         /* of TLS after the handshake, without a finished request in between */
 };
 
 typedef struct ec_guard ec_guard;
@@ -78,8 +79,12 @@ typedef struct ec_guest {
     int64_t slot_ns; /* when the current slot of the body's rate began */
     uint32_t slots[EC_GUARD_RATE_SLOTS];
     uint32_t slot, slot_count;
-    uint32_t line_bytes; /* of the head's last line, without its end */
-    uint32_t messages;   /* of TLS (KeyUpdate) since the last request */
+    uint32_t line_bytes;  /* of the head's last line, without its end */
+    uint32_t messages;    /* of TLS (KeyUpdate) since the last request */
+    uint64_t input_bytes; /* of a request that is not whole: in the input buffer, and chunks that evhttp took from it */
+    uint64_t kept_bytes;  /* of these: chunks that evhttp took */
+    int is_chunked;       /* the body's length is unknown: evhttp takes it in pieces */
+    uint32_t matched;     /* bytes of the head's line that are those of the header that says so */
     enum ec_guest_stage stage;
     enum ec_guest_step step;
     int is_judged, is_stranger; /* stranger: set by the owner; it may be idle for head_ns only */
@@ -95,15 +100,19 @@ typedef struct ec_guard_options {
     struct ec_tls *tls; /* NULL: plain */
     ec_guard_limits limits;
     int evicts_idle;
+    /* Most bytes of requests that are not whole, of all connections and of one address: a connection that goes beyond
+     * that, and has more than EC_GUARD_FREE_BYTES, is closed. 0: the owner counts. */
+    uint64_t input_bytes, address_input_bytes;
     ea_counters *counters; /* borrowed */
     struct ec_log *log;    /* borrowed; may be NULL */
     /* The owner's part; all may be 0. guest_bytes: of its struct, whose first member is an ec_guest; zeroed. */
     size_t guest_bytes;
-    void (*on_handshake)(ec_guest *guest);                           /* the handshake is finished */
-    void (*on_input)(ec_guest *guest, size_t added, size_t deleted); /* after the guard's own look */
-    void (*on_end)(ec_guest *guest);                                 /* before it is freed */
-    const char *(*name_of)(const ec_guest *guest);                   /* for the log; NULL: a stranger */
-    void (*on_second)(void *arg);                                    /* after the deadlines */
+    void (*on_handshake)(ec_guest *guest); /* the handshake is finished */
+    /* after the guard's own look; chunks that evhttp took are deleted when the request is whole */
+    void (*on_input)(ec_guest *guest, size_t added, size_t deleted);
+    void (*on_end)(ec_guest *guest);               /* before it is freed */
+    const char *(*name_of)(const ec_guest *guest); /* for the log; NULL: a stranger */
+    void (*on_second)(void *arg);                  /* after the deadlines */
     void *arg;
 } ec_guard_options;
 

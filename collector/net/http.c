@@ -6,6 +6,8 @@
 #include <event2/event.h>
 #include <event2/http.h>
 
+enum { INPUT_BYTES = 64 << 20, ADDRESS_INPUT_BYTES = 8 << 20 }; /* of requests that are not whole */
+
 int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
     ec_http *h = ret;
     *h = (ec_http){.events = NULL};
@@ -28,6 +30,8 @@ int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
                               .tls = o->tls,
                               .limits = o->limits,
                               .evicts_idle = 1,
+                              .input_bytes = INPUT_BYTES,
+                              .address_input_bytes = ADDRESS_INPUT_BYTES,
                               .counters = o->counters,
                               .log = o->log};
     guard.limits.idle_ns = (int64_t)o->timeout_s * INT64_C(1000000000);

@@ -302,7 +302,7 @@ int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *nam
         return 1;
     ea_mutex_lock(q->mutex);
     entry *e = entry_of(q, ROWS[which].who, name, now_ns);
-    if (e && e->buckets[which].used >= q->limits.of[which]) {
+    if (e && (ROWS[which].is_held ? e->buckets[which].used >= q->limits.of[which] : e->buckets[which].left < 0)) {
         if (is_counted)
             note_refusal(q, e, which, now_ns);
         has = 0;

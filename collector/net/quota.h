@@ -22,6 +22,9 @@
  * several times what a busy machine sends; a reader's is what a person with a dashboard cannot reach. */
 #define EC_QUOTAS(X)                                                                                                   \
     X(bytes, AGENT, RATE, SIZE, "SIZE", "128MiB", 1, 16, "bytes", "bytes of an agent's uploads in a second")           \
+    X(received, AGENT, RATE, SIZE, "SIZE", "256MiB", 1, 8, "bytes",                                                    \
+      "bytes that come from an agent in a second, whatever they are; a read counts 4 KiB at least, a request 64 KiB "  \
+      "more")                                                                                                          \
     X(batches, AGENT, RATE, U64, "N", "20000", 1, 16, "batches", "batches of an agent in a second")                    \
     X(events, AGENT, RATE, U64, "N", "50000000", 1, 16, "events", "events of an agent in a second")                    \
     X(processor, AGENT, RATE, DURATION, "TIME", "500ms", 1, 60, "ns",                                                  \
@@ -98,7 +101,8 @@ int ec_quota_check(ec_quota *q, enum ec_quota_who who, const char *name, int64_t
 /* Charges what was used; never refuses. */
 void ec_quota_charge(ec_quota *q, enum ec_quota_resource which, const char *name, uint64_t amount, int64_t now_ns);
 
-/* Held resources: 1 while less than the limit is held, else 0. is_counted: as a refusal. */
+/* 1 while less than the limit is held (of a rate: while the bucket is not in debt), else 0. is_counted: as a refusal.
+ */
 int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int is_counted, int64_t now_ns);
 /* Adds to what is held; negative: returns it. Never refuses. */
 void ec_quota_hold(ec_quota *q, enum ec_quota_resource which, const char *name, int64_t amount, int64_t now_ns);

@@ -154,6 +154,7 @@ enum ea_severity {
     X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")                                  \
     X(log_suppressed, 140, EA_NOTICE, "lines of the log that were suppressed since too many of their kind came")       \
     X(quota_refused_bytes, 160, EA_NOTICE, "uploads refused since their agent was above its quota of bytes")           \
+    X(quota_refused_received, 187, EA_NOTICE, "reads and requests that waited: their agent sent more than its quota")  \
     X(quota_refused_batches, 161, EA_NOTICE, "uploads refused since their agent was above its quota of batches")       \
     X(quota_refused_events, 162, EA_NOTICE, "uploads refused since their agent was above its quota of events")         \
     X(quota_refused_processor, 163, EA_NOTICE,                                                                         \
@@ -193,6 +194,7 @@ enum ea_severity {
     X(net_accept_pauses, 149, EA_NOTICE, "times that a connection waited since a listener was full")                   \
     X(net_accept_errors, 150, EA_NOTICE, "times that the operating system gave no descriptor for a connection")        \
     X(net_refused_messages, 186, EA_NOTICE, "connections closed: they sent too many TLS messages without a request")   \
+    X(net_refused_bodies, 188, EA_NOTICE, "connections closed: bodies of requests took too much memory")               \
     X(ingest_upload_waits, 151, EA_NOTICE, "times that an upload waited for memory, its agent's share or that of all")
 
 enum ea_counter {
