@@ -1,7 +1,7 @@
 /* Configuration files by libyaml. See config.h. */
-#include "config.h"
-#include "arena.h"
-#include "platform.h"
+#include "config/config.h"
+#include "proto/base/arena.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #ifndef EA_CONFIG_H
 #define EA_CONFIG_H
 
-#include "cli.h"
+#include "proto/base/cli.h"
 
 enum {
     EA_CONFIG_MAX_BYTES = 1 << 20,

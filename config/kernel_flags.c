@@ -1,7 +1,7 @@
 /* The tables of kernel_flags.h. */
-#include "kernel_flags.h"
-#include "cli.h"
-#include "text.h"
+#include "config/kernel_flags.h"
+#include "proto/base/cli.h"
+#include "proto/base/text.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* Sessions and providers in a configuration. See sessions.h. */
-#include "sessions.h"
-#include "clock.h"
-#include "event.h"
-#include "kernel_flags.h"
-#include "system_providers.h"
+#include "config/sessions.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
+#include "config/kernel_flags.h"
+#include "config/system_providers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef EA_SESSIONS_H
 #define EA_SESSIONS_H
 
-#include "cli.h"
+#include "proto/base/cli.h"
 
 enum ea_session_kind { EA_SESSION_USER = 0, EA_SESSION_SYSTEM, EA_SESSION_KERNEL_LOGGER };
 enum ea_session_output { EA_OUTPUT_REALTIME = 0, EA_OUTPUT_FILE, EA_OUTPUT_BOTH };

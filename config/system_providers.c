@@ -1,8 +1,8 @@
 /* The table of system_providers.h. */
-#include "system_providers.h"
+#include "config/system_providers.h"
 
-#include "kernel_flags.h"
-#include "text.h"
+#include "config/kernel_flags.h"
+#include "proto/base/text.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #ifndef EA_SYSTEM_PROVIDERS_H
 #define EA_SYSTEM_PROVIDERS_H
 
-#include "err.h"
-#include "record.h"
+#include "proto/base/err.h"
+#include "proto/base/record.h"
 
 typedef struct ea_system_keyword {
     const char *name; /* behind the provider's prefix; NULL ends the list */

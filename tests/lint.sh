@@ -53,6 +53,8 @@ for path in sys.argv[1:]:
 
 check "form (make format mends it)" formatted
 check "house rules" python3 tests/lint_rules.py
+check "includes are of libraries that are named (tests/lint_includes.py)" python3 tests/lint_includes.py
+check "planted faults of structure are found" python3 tests/lint_selftest.py
 check "promises name tests that exist" python3 tests/promises.py
 check "every answer has a judge" python3 tests/judges/complete.py
 check "documents: links, README's size, widths of tables" python3 tests/lint_docs.py
@@ -61,5 +63,6 @@ check "a planted answer without a judge is found" python3 tests/judges/planted_a
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
+check "no link cycle inside a library" python3 tests/lint_links.py build/dev
 check "reference pages are current (tests/generate_reference.py writes them)" python3 tests/generate_reference.py --check
 exit $failed

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The house rules that no compiler knows. Prints FILE:LINE: sentence, exits 1 when there is any.
 
-- an include names a file, never a way to it ("../"), and header names are unique among those that a file can see, so that
-  a bare name says which one (service/ and collector/ never see each other; a folder inside a folder is that one's own);
+- an include is a path from the repository's root without "../" (lint_includes.py has the rules of libraries);
 - windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/scm/, service/host/win/, installer/windows/ and
   tests/windows/,
   sockets in metrics_server.c;
@@ -56,7 +55,7 @@ def bare_code(text):
     return token.sub(lambda m: "\n" * m.group().count("\n") if m.group()[0] == "/" else '""', text)
 
 
-def check_c(path, text, owner, report):
+def check_c(path, text, report):
     if not text.startswith("/*"):
         report(path, 1, "the file does not open with a comment that says what it is for")
     if "\t" in text:
@@ -71,9 +70,9 @@ def check_c(path, text, owner, report):
             report(path, number, f"include {name}: headers are named, not walked to")
         if name.lower() in WINDOWS_HEADERS and str(path) not in WINDOWS_FILES and (str(path), name) != SOCKETS and not str(path).startswith(WINDOWS_FOLDERS):
             report(path, number, f"include {name}: only {', '.join(WINDOWS_FILES + WINDOWS_FOLDERS)} may")
-        found = owner.get(name, set()) & set(PARTS)
-        if match.group(1) == '"' and found and part in MAY_INCLUDE and not found & MAY_INCLUDE[part]:
-            report(path, number, f"include {name}: {part}/ may not include from {', '.join(sorted(found))}/")
+        their = name.split("/")[0]
+        if match.group(1) == '"' and their in PARTS and part in MAY_INCLUDE and their not in MAY_INCLUDE[part]:
+            report(path, number, f"include {name}: {part}/ may not include from {their}/")
     for number, line in enumerate(bare_code(text).splitlines(), 1):
         for match in BANNED_CALL.finditer(line):
             if part == "tests" and match.group(1) in TESTS_MAY:
@@ -88,18 +87,6 @@ def main():
         problems.append(f"{path}:{line}: {sentence}")
 
     files = tracked()
-    owner, where = {}, {}
-    for path in files:
-        if path.suffix != ".h":
-            continue
-        part = path.parts[0]
-        owner.setdefault(path.name, set()).add(part)
-        if len(path.parts) > 3:
-            continue
-        for other in where.get(path.name, ()):
-            if {part, other.parts[0]} != {"service", "collector"}:
-                report(path, 1, f"the header's name is taken by {other}")
-        where.setdefault(path.name, []).append(path)
     checked = 0
     for path in files:
         try:
@@ -110,7 +97,7 @@ def main():
         if "corpus" in path.parts or path.name == "LICENSE":
             continue
         if path.suffix in (".c", ".h"):
-            check_c(path, text, owner, report)
+            check_c(path, text, report)
         if path.parts[:2] == (".github", "workflows"):
             for number, line in enumerate(text.split("\n"), 1):
                 action = re.match(r"\s*-?\s*uses:\s*(\S+)", line)

@@ -1,9 +1,9 @@
 /* Who may ask. See access.h. */
-#include "access.h"
+#include "collector/access/access.h"
 
-#include "clock.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

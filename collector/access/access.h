@@ -8,8 +8,8 @@
 #ifndef EC_ACCESS_ACCESS_H
 #define EC_ACCESS_ACCESS_H
 
-#include "rates.h"
-#include "tokens.h"
+#include "collector/access/rates.h"
+#include "collector/access/tokens.h"
 
 typedef struct ec_access ec_access;
 

@@ -1,8 +1,8 @@
 /* The audit log: what a line says, and how many there are of refusals. See audit.h. */
-#include "audit.h"
+#include "collector/access/audit.h"
 
-#include "audit_chain.h"
-#include "platform.h"
+#include "collector/access/audit_chain.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>

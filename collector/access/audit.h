@@ -19,9 +19,9 @@
 #ifndef EC_ACCESS_AUDIT_H
 #define EC_ACCESS_AUDIT_H
 
-#include "counters.h"
-#include "err.h"
-#include "text.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* Lines that name the hash of the line before. See audit_chain.h. */
-#include "audit_chain.h"
+#include "collector/access/audit_chain.h"
 
-#include "clock.h"
-#include "platform.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>

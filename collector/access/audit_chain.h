@@ -3,8 +3,8 @@
 #ifndef EC_ACCESS_AUDIT_CHAIN_H
 #define EC_ACCESS_AUDIT_CHAIN_H
 
-#include "err.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

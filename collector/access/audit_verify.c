@@ -1,10 +1,10 @@
 /* Whether the audit log is as it was written. See audit.h. Each line names the hash of the line before it, so a fault
  * is found between two lines. When only the step from a line to the next one is wrong, the first of the two was
  * changed; when the steps to a line and from it are wrong, that line was. */
-#include "audit.h"
+#include "collector/access/audit.h"
 
-#include "audit_chain.h"
-#include "platform.h"
+#include "collector/access/audit_chain.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Buckets of requests. See rates.h. */
-#include "rates.h"
+#include "collector/access/rates.h"
 
-#include "bytes.h"
-#include "platform.h"
+#include "proto/base/bytes.h"
+#include "proto/base/platform.h"
 
 #include <arpa/inet.h>
 #include <openssl/evp.h>

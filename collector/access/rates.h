@@ -4,7 +4,7 @@
 #ifndef EC_ACCESS_RATES_H
 #define EC_ACCESS_RATES_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

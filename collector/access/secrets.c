@@ -1,5 +1,5 @@
 /* Tokens' texts and hashes. See secrets.h. */
-#include "secrets.h"
+#include "collector/access/secrets.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

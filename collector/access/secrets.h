@@ -7,9 +7,9 @@
 #ifndef EC_ACCESS_SECRETS_H
 #define EC_ACCESS_SECRETS_H
 
-#include "err.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

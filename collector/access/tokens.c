@@ -1,7 +1,7 @@
 /* Tokens. See tokens.h. */
-#include "tokens.h"
+#include "collector/access/tokens.h"
 
-#include "pattern.h"
+#include "proto/base/pattern.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #ifndef EC_ACCESS_TOKENS_H
 #define EC_ACCESS_TOKENS_H
 
-#include "secrets.h"
+#include "collector/access/secrets.h"
 
 #include <stddef.h>
 #include <stdint.h>

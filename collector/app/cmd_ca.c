@@ -1,10 +1,10 @@
 /* etwcollector ca init, sign, import, issue, revoke, list: the certificates of an installation.
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
-#include "ca.h"
-#include "clock.h"
-#include "commands.h"
-#include "platform.h"
-#include "text.h"
+#include "collector/ca/ca.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>

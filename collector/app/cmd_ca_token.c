@@ -1,9 +1,9 @@
 /* etwcollector ca token, tokens, revoke-token: who may enroll (run --enroll).
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
-#include "clock.h"
-#include "commands.h"
-#include "grants.h"
-#include "text.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "collector/ca/grants.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
  * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
-#include "alarms.h"
-#include "backup.h"
-#include "clock.h"
-#include "commands.h"
-#include "ledger.h"
-#include "platform.h"
-#include "retain.h"
-#include "sandbox.h"
-#include "tables.h"
+#include "collector/state/alarms.h"
+#include "collector/store/backup.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "collector/state/ledger.h"
+#include "proto/base/platform.h"
+#include "collector/store/retain.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <openssl/pem.h>

@@ -1,9 +1,9 @@
 /* etwcollector hosts: which machines have sent what.
  * Before it: main.c. After it: collector/store. Thread: the main one. */
-#include "clock.h"
-#include "commands.h"
-#include "question.h"
-#include "store.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "collector/app/question.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* etwcollector ledger: what became of every event of a stream, in the agent's own numbers and the collector's check.
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
-#include "clock.h"
-#include "commands.h"
-#include "history.h"
-#include "ledger.h"
-#include "question.h"
-#include "store.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "collector/state/history.h"
+#include "collector/state/ledger.h"
+#include "collector/app/question.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query/sql (ask.h). Thread: the main one. */
-#include "array.h"
-#include "ask.h"
-#include "cell.h"
-#include "clock.h"
-#include "commands.h"
-#include "platform.h"
-#include "store.h"
-#include "tables.h"
+#include "proto/base/array.h"
+#include "collector/query/sql/ask.h"
+#include "collector/query/scan/cell.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "proto/base/platform.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

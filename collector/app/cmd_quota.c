@@ -1,13 +1,13 @@
 /* etwcollector quota: what agents and readers use, what they may use, and what was refused.
  * Before it: main.c. After it: collector/state (alarms.db, which the collector's watch writes), collector/store.
  * Thread: the main one. */
-#include "alarms.h"
-#include "clock.h"
-#include "commands.h"
-#include "platform.h"
-#include "question.h"
-#include "store.h"
-#include "tables.h"
+#include "collector/state/alarms.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "proto/base/platform.h"
+#include "collector/app/question.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* etwcollector token add, list, revoke: who may read over the network (run --web-tokens).
  * Before it: main.c. After it: collector/access. Thread: the main one. */
-#include "audit.h"
-#include "clock.h"
-#include "commands.h"
-#include "text.h"
-#include "tokens.h"
+#include "collector/access/audit.h"
+#include "proto/base/clock.h"
+#include "collector/app/commands.h"
+#include "proto/base/text.h"
+#include "collector/access/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

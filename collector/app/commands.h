@@ -3,7 +3,7 @@
 #ifndef EC_APP_COMMANDS_H
 #define EC_APP_COMMANDS_H
 
-#include "cli.h"
+#include "proto/base/cli.h"
 
 /* Row of an option table: member of the struct is the store's folder. */
 #define EC_STORE_OPTION(options, member)                                                                               \

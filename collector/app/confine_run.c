@@ -1,11 +1,11 @@
 /* See confine_run.h. */
-#include "confine_run.h"
+#include "collector/app/confine_run.h"
 
-#include "array.h"
-#include "platform.h"
-#include "sandbox.h"
-#include "symbol_confine.h"
-#include "text.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/symbols/symbol_confine.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #ifndef EC_APP_CONFINE_RUN_H
 #define EC_APP_CONFINE_RUN_H
 
-#include "log.h"
-#include "symbols.h"
+#include "collector/net/log.h"
+#include "collector/symbols/symbols.h"
 
 typedef struct ec_run_confinement {
     const char *store;                 /* the folder of the store, which stays whole: read, written, made, removed */

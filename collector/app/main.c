@@ -1,12 +1,12 @@
 /* etwcollector: its command table. See commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
-#include "ask.h"
-#include "broker.h"
-#include "clerk.h"
-#include "commands.h"
-#include "platform.h"
-#include "profile_worker.h"
-#include "signer.h"
+#include "collector/query/sql/ask.h"
+#include "collector/sandbox/broker.h"
+#include "collector/web/clerk.h"
+#include "collector/app/commands.h"
+#include "proto/base/platform.h"
+#include "collector/web/profile_worker.h"
+#include "collector/enroll/signer.h"
 
 #include <string.h>
 #include <sys/stat.h>

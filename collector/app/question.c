@@ -1,7 +1,7 @@
 /* See question.h. */
-#include "question.h"
+#include "collector/app/question.h"
 
-#include "clock.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* What commands that name addresses share. See symbol_options.h. */
-#include "symbol_options.h"
+#include "collector/app/symbol_options.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

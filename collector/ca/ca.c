@@ -1,9 +1,9 @@
 /* The certificate authority: its folder, what its commands do. See ca.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
-#include "array.h"
-#include "crypto_error.h"
-#include "pattern.h"
+#include "proto/base/array.h"
+#include "proto/base/crypto_error.h"
+#include "proto/base/pattern.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

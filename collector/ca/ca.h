@@ -19,8 +19,8 @@
 #ifndef EC_CA_CA_H
 #define EC_CA_CA_H
 
-#include "cli.h"
-#include "secrets.h"
+#include "proto/base/cli.h"
+#include "collector/access/secrets.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* How a CA begins: as a root, alone or above others, or below a root that is kept elsewhere. See ca.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
-#include "clock.h"
-#include "crypto_error.h"
-#include "text.h"
+#include "proto/base/clock.h"
+#include "proto/base/crypto_error.h"
+#include "proto/base/text.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

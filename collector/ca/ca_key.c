@@ -2,10 +2,10 @@
  *
  * DIR/ca.uri, readable by its owner only: the URI, and on a second line the provider's name, when it is not the default
  * one. See ca_parts.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
-#include "crypto_error.h"
-#include "text.h"
+#include "proto/base/crypto_error.h"
+#include "proto/base/text.h"
 
 #include <openssl/pem.h>
 #include <openssl/provider.h>

@@ -1,6 +1,6 @@
 /* What a CA's files, names, serial numbers and roles look like: everything else of the CA stands on it. See ca.h,
  * ca_parts.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

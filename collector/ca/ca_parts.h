@@ -4,9 +4,9 @@
 #ifndef EC_CA_CA_PARTS_H
 #define EC_CA_CA_PARTS_H
 
-#include "ca.h"
-#include "issuance.h"
-#include "platform.h"
+#include "collector/ca/ca.h"
+#include "collector/ca/issuance.h"
+#include "proto/base/platform.h"
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>

@@ -1,8 +1,8 @@
 /* Certificates and revocation lists, as RFC 5280 has them. See ca_parts.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
-#include "clock.h"
-#include "crypto_error.h"
+#include "proto/base/clock.h"
+#include "proto/base/crypto_error.h"
 
 #include <inttypes.h>
 #include <openssl/pem.h>

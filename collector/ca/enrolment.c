@@ -1,10 +1,10 @@
 /* Certificates for who has a token or a certificate. See ca.h. */
-#include "ca_parts.h"
+#include "collector/ca/ca_parts.h"
 
-#include "crypto_error.h"
-#include "grants.h"
-#include "pattern.h"
-#include "text.h"
+#include "proto/base/crypto_error.h"
+#include "collector/ca/grants.h"
+#include "proto/base/pattern.h"
+#include "proto/base/text.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

@@ -1,5 +1,5 @@
 /* Enrolment tokens. See grants.h. */
-#include "grants.h"
+#include "collector/ca/grants.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef EC_CA_GRANTS_H
 #define EC_CA_GRANTS_H
 
-#include "secrets.h"
+#include "collector/access/secrets.h"
 
 #include <stddef.h>
 

@@ -1,12 +1,12 @@
 /* The issuance log. See issuance.h. */
-#include "issuance.h"
+#include "collector/ca/issuance.h"
 
-#include "array.h"
-#include "clock.h"
-#include "map.h"
-#include "pattern.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/map.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

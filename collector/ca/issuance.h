@@ -13,7 +13,7 @@
 #ifndef EC_CA_ISSUANCE_H
 #define EC_CA_ISSUANCE_H
 
-#include "ca.h"
+#include "collector/ca/ca.h"
 
 enum { EC_ISSUANCE_KEPT_S = 3600, EC_ISSUANCE_SLACK = 1024 /* lines beyond twice the certificates that are kept */ };
 

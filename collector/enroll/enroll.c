@@ -1,14 +1,14 @@
 /* The listener of enrolments. See enroll.h. */
-#include "enroll.h"
+#include "collector/enroll/enroll.h"
 
-#include "ca.h"
-#include "http.h"
-#include "listen.h"
-#include "platform.h"
-#include "rates.h"
-#include "secrets.h"
-#include "text.h"
-#include "tls.h"
+#include "collector/ca/ca.h"
+#include "collector/net/http.h"
+#include "collector/net/listen.h"
+#include "proto/base/platform.h"
+#include "collector/access/rates.h"
+#include "collector/access/secrets.h"
+#include "proto/base/text.h"
+#include "collector/net/tls.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent_ssl.h>

@@ -13,12 +13,12 @@
 #ifndef EC_ENROLL_ENROLL_H
 #define EC_ENROLL_ENROLL_H
 
-#include "audit.h"
-#include "counters.h"
-#include "guard.h"
-#include "log.h"
-#include "quota.h"
-#include "signer.h"
+#include "collector/access/audit.h"
+#include "proto/base/counters.h"
+#include "collector/net/guard.h"
+#include "collector/net/log.h"
+#include "collector/net/quota.h"
+#include "collector/enroll/signer.h"
 
 typedef struct ec_enroll ec_enroll;
 

@@ -1,10 +1,10 @@
 /* The signer, seen from both sides. See signer.h. */
-#include "signer.h"
+#include "collector/enroll/signer.h"
 
-#include "child.h"
-#include "platform.h"
-#include "sandbox.h"
-#include "signer_message.h"
+#include "collector/sandbox/child.h"
+#include "proto/base/platform.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/enroll/signer_message.h"
 
 #include <errno.h>
 #include <inttypes.h>

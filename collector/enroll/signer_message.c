@@ -1,8 +1,8 @@
 /* Frames between the collector and its signer. See signer_message.h. */
-#include "signer_message.h"
+#include "collector/enroll/signer_message.h"
 
-#include "bytes.h"
-#include "ca.h"
+#include "proto/base/bytes.h"
+#include "collector/ca/ca.h"
 
 #include <string.h>
 

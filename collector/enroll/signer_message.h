@@ -8,7 +8,7 @@
 #ifndef EC_ENROLL_SIGNER_MESSAGE_H
 #define EC_ENROLL_SIGNER_MESSAGE_H
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Identities in use. See identities.h. */
-#include "identities.h"
+#include "collector/ingest/identities.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef EC_INGEST_IDENTITIES_H
 #define EC_INGEST_IDENTITIES_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

@@ -5,11 +5,11 @@
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
-#include "guard.h"
-#include "quota.h"
-#include "retain.h"
-#include "store.h"
-#include "tls.h"
+#include "collector/net/guard.h"
+#include "collector/net/quota.h"
+#include "collector/store/retain.h"
+#include "collector/store/store.h"
+#include "collector/net/tls.h"
 
 typedef struct ec_ingest ec_ingest;
 

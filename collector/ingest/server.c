@@ -12,17 +12,17 @@
  * deadlines are the guard's (guard.h). (Pausing is bufferevent_disable, not a read watermark: above its watermark, a
  * TLS bufferevent calls its reader in a busy loop and leaves decrypted bytes in OpenSSL, where no event announces
  * them.) */
-#include "ingest.h"
+#include "collector/ingest/ingest.h"
 
-#include "guard.h"
-#include "identities.h"
-#include "log.h"
-#include "map.h"
-#include "platform.h"
-#include "tls.h"
-#include "verifier.h"
-#include "wake.h"
-#include "writer.h"
+#include "collector/net/guard.h"
+#include "collector/ingest/identities.h"
+#include "collector/net/log.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/net/tls.h"
+#include "collector/ingest/verifier.h"
+#include "collector/net/wake.h"
+#include "collector/ingest/writer.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

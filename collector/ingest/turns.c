@@ -1,5 +1,5 @@
 /* The order in which uploads are served. See turns.h. */
-#include "turns.h"
+#include "collector/ingest/turns.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef EC_INGEST_TURNS_H
 #define EC_INGEST_TURNS_H
 
-#include "upload.h"
+#include "collector/ingest/upload.h"
 
 typedef struct ec_turns {
     ec_upload *first; /* in the order of turns, then of arrival */

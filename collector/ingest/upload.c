@@ -1,5 +1,5 @@
 /* Uploads. See upload.h. */
-#include "upload.h"
+#include "collector/ingest/upload.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Lanes of threads that look at uploads. See verifier.h. */
-#include "verifier.h"
+#include "collector/ingest/verifier.h"
 
-#include "log.h"
-#include "map.h"
-#include "pace.h"
-#include "platform.h"
+#include "collector/net/log.h"
+#include "proto/base/map.h"
+#include "proto/base/pace.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

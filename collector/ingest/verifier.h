@@ -13,8 +13,8 @@
 #ifndef EC_INGEST_VERIFIER_H
 #define EC_INGEST_VERIFIER_H
 
-#include "quota.h"
-#include "turns.h"
+#include "collector/net/quota.h"
+#include "collector/ingest/turns.h"
 
 enum {
     EC_QUICK_THREADS = 2,

@@ -1,12 +1,12 @@
 /* Group commit. See writer.h. */
-#include "writer.h"
+#include "collector/ingest/writer.h"
 
-#include "array.h"
-#include "identities.h"
-#include "log.h"
-#include "map.h"
-#include "pace.h"
-#include "platform.h"
+#include "proto/base/array.h"
+#include "collector/ingest/identities.h"
+#include "collector/net/log.h"
+#include "proto/base/map.h"
+#include "proto/base/pace.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -1,13 +1,13 @@
 /* Metrics. See metrics.h. */
-#include "metrics.h"
+#include "collector/metrics/metrics.h"
 
-#include "exposition.h"
-#include "ledger.h"
-#include "platform.h"
-#include "retain.h"
-#include "sandbox.h"
-#include "store.h"
-#include "tables.h"
+#include "proto/base/exposition.h"
+#include "collector/state/ledger.h"
+#include "proto/base/platform.h"
+#include "collector/store/retain.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

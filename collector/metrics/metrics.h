@@ -9,8 +9,8 @@
 #ifndef EC_METRICS_METRICS_H
 #define EC_METRICS_METRICS_H
 
-#include "counters.h"
-#include "text.h"
+#include "proto/base/counters.h"
+#include "proto/base/text.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Descriptors and libevent's messages. See descriptors.h. */
-#include "descriptors.h"
+#include "collector/net/descriptors.h"
 
 #include <event2/event.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #ifndef EC_NET_DESCRIPTORS_H
 #define EC_NET_DESCRIPTORS_H
 
-#include "guard.h"
-#include "log.h"
+#include "collector/net/guard.h"
+#include "collector/net/log.h"
 
 /* Raises the soft limit of open descriptors to the hard one. Returns how many the listeners may use in all: the rest is
  * reserved for the store and child processes (half of the limit, at most EC_DESCRIPTORS_RESERVED). */

@@ -7,13 +7,13 @@
  *
  * evconnlistener passes evhttp's own argument to its error callback, so the guard of a thread's loop is found by a
  * thread-local pointer. */
-#include "guard.h"
+#include "collector/net/guard.h"
 
-#include "clock.h"
-#include "log.h"
-#include "map.h"
-#include "platform.h"
-#include "tls.h"
+#include "proto/base/clock.h"
+#include "collector/net/log.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/net/tls.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

@@ -18,8 +18,8 @@
 #ifndef EC_NET_GUARD_H
 #define EC_NET_GUARD_H
 
-#include "counters.h"
-#include "err.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

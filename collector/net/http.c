@@ -1,7 +1,7 @@
 /* HTTP listeners. See http.h. */
-#include "http.h"
+#include "collector/net/http.h"
 
-#include "listen.h"
+#include "collector/net/listen.h"
 
 #include <event2/event.h>
 #include <event2/http.h>

@@ -1,5 +1,5 @@
 /* Addresses. See listen.h. */
-#include "listen.h"
+#include "collector/net/listen.h"
 
 #include <arpa/inet.h>
 #include <event2/http.h>

@@ -3,7 +3,7 @@
 #ifndef EC_NET_LISTEN_H
 #define EC_NET_LISTEN_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <event2/util.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* The daemon's log. See log.h. */
-#include "log.h"
+#include "collector/net/log.h"
 
-#include "clock.h"
-#include "platform.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
 #ifndef EC_NET_LOG_H
 #define EC_NET_LOG_H
 
-#include "counters.h"
-#include "err.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
 
 typedef struct ec_log ec_log;
 

@@ -1,8 +1,8 @@
 /* Quotas. See quota.h. */
-#include "quota.h"
+#include "collector/net/quota.h"
 
-#include "map.h"
-#include "platform.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* The TLS side of ingest. See tls.h. */
-#include "tls.h"
+#include "collector/net/tls.h"
 
-#include "broker.h"
-#include "bytes.h"
-#include "log.h"
-#include "map.h"
-#include "pattern.h"
-#include "platform.h"
+#include "collector/sandbox/broker.h"
+#include "proto/base/bytes.h"
+#include "collector/net/log.h"
+#include "proto/base/map.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
 
 #include <openssl/core_names.h>
 #include <openssl/err.h>

@@ -4,8 +4,8 @@
 #ifndef EC_NET_TLS_H
 #define EC_NET_TLS_H
 
-#include "err.h"
-#include "pattern.h"
+#include "proto/base/err.h"
+#include "proto/base/pattern.h"
 
 #include <openssl/ssl.h>
 

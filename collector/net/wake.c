@@ -1,5 +1,5 @@
 /* An eventfd in a libevent loop. See wake.h. */
-#include "wake.h"
+#include "collector/net/wake.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -3,7 +3,7 @@
 #ifndef EC_NET_WAKE_H
 #define EC_NET_WAKE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 struct event;
 struct event_base;

@@ -3,12 +3,12 @@
  * Its setup comes on standard input, once: how many strings, then each as its length (u32) and its bytes: the daemon's
  * process id, what is written, the child, its greeting, then the paths. Requests and replies are packets on one socket,
  * with descriptors beside a reply. */
-#include "broker.h"
+#include "collector/sandbox/broker.h"
 
-#include "bytes.h"
-#include "child.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/bytes.h"
+#include "collector/sandbox/child.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

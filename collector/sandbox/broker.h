@@ -9,7 +9,7 @@
 #ifndef EC_SANDBOX_BROKER_H
 #define EC_SANDBOX_BROKER_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

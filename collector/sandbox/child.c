@@ -1,8 +1,8 @@
 /* See child.h. */
-#include "child.h"
+#include "collector/sandbox/child.h"
 
-#include "platform.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #ifndef EC_SANDBOX_CHILD_H
 #define EC_SANDBOX_CHILD_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -1,8 +1,8 @@
 /* See sandbox.h. Sources: the kernel's Documentation/userspace-api/landlock.rst, seccomp_filter.rst, no_new_privs.rst;
  * capabilities(7). */
-#include "sandbox.h"
+#include "collector/sandbox/sandbox.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>

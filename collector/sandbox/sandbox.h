@@ -9,7 +9,7 @@
 #ifndef EC_SANDBOX_SANDBOX_H
 #define EC_SANDBOX_SANDBOX_H
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 

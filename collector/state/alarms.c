@@ -1,8 +1,8 @@
 /* See alarms.h. */
-#include "alarms.h"
+#include "collector/state/alarms.h"
 
-#include "platform.h"
-#include "tables.h"
+#include "proto/base/platform.h"
+#include "collector/state/tables.h"
 
 #include <stdlib.h>
 #include <string.h>

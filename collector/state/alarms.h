@@ -5,8 +5,8 @@
 #ifndef EC_STATE_ALARMS_H
 #define EC_STATE_ALARMS_H
 
-#include "err.h"
-#include "quota.h"
+#include "proto/base/err.h"
+#include "collector/net/quota.h"
 
 #include <sqlite3.h>
 #include <stdint.h>

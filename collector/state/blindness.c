@@ -1,5 +1,5 @@
 /* What is not known of a stream. See blindness.h. */
-#include "blindness.h"
+#include "collector/state/blindness.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

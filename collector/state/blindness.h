@@ -15,10 +15,10 @@
 #ifndef EC_STATE_BLINDNESS_H
 #define EC_STATE_BLINDNESS_H
 
-#include "counters.h"
-#include "store.h"
-#include "tables.h"
-#include "wire.h"
+#include "proto/base/counters.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
+#include "proto/wire/wire.h"
 
 /* Numbers are the `cause` column of blindness; never reused. Below 1000: a counter's number on the wire. */
 enum {

@@ -1,11 +1,11 @@
 /* See forget.h. */
-#include "forget.h"
+#include "collector/state/forget.h"
 
-#include "alarms.h"
-#include "platform.h"
-#include "retain.h"
-#include "segment.h"
-#include "tables.h"
+#include "collector/state/alarms.h"
+#include "proto/base/platform.h"
+#include "collector/store/retain.h"
+#include "collector/store/segment.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

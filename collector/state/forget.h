@@ -6,7 +6,7 @@
 #ifndef EC_STATE_FORGET_H
 #define EC_STATE_FORGET_H
 
-#include "store.h"
+#include "collector/store/store.h"
 
 typedef struct ec_forgotten {
     uint64_t streams, batches, events, incidents; /* in the index when it began, but for batches: records erased */

@@ -1,16 +1,16 @@
 /* The fold over the store. See history.h. */
-#include "history.h"
+#include "collector/state/history.h"
 
-#include "array.h"
-#include "ledger.h"
-#include "machine.h"
-#include "map.h"
-#include "naming.h"
-#include "pace.h"
-#include "platform.h"
-#include "retain.h"
-#include "store.h"
-#include "tables.h"
+#include "proto/base/array.h"
+#include "collector/state/ledger.h"
+#include "proto/state/machine.h"
+#include "proto/base/map.h"
+#include "collector/state/naming.h"
+#include "proto/base/pace.h"
+#include "proto/base/platform.h"
+#include "collector/store/retain.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <errno.h>
 #include <inttypes.h>

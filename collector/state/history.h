@@ -10,8 +10,8 @@
 #ifndef EC_STATE_HISTORY_H
 #define EC_STATE_HISTORY_H
 
-#include "counters.h"
-#include "err.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

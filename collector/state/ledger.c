@@ -1,6 +1,6 @@
 /* The ledgers' time series and their check. See ledger.h. */
-#include "ledger.h"
-#include "array.h"
+#include "collector/state/ledger.h"
+#include "proto/base/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

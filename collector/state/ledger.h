@@ -12,9 +12,9 @@
 #ifndef EC_STATE_LEDGER_H
 #define EC_STATE_LEDGER_H
 
-#include "blindness.h"
-#include "store.h"
-#include "tables.h"
+#include "collector/state/blindness.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 /* Numbers are the `kind` column of alerts; never reused. */
 enum ec_alert_kind {

@@ -1,5 +1,5 @@
 /* Names of kernel addresses in the state tables. See naming.h. */
-#include "naming.h"
+#include "collector/state/naming.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,9 +9,9 @@
 #ifndef EC_STATE_NAMING_H
 #define EC_STATE_NAMING_H
 
-#include "counters.h"
-#include "names.h"
-#include "tables.h"
+#include "proto/base/counters.h"
+#include "proto/state/names.h"
+#include "collector/state/tables.h"
 
 typedef struct ec_naming ec_naming;
 

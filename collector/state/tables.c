@@ -1,10 +1,10 @@
 /* The tables of the history: schema, writing, reading back. See tables.h. */
-#include "tables.h"
+#include "collector/state/tables.h"
 
-#include "blindness.h"
+#include "collector/state/blindness.h"
 
-#include "platform.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

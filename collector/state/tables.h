@@ -6,10 +6,10 @@
 #ifndef EC_STATE_TABLES_H
 #define EC_STATE_TABLES_H
 
-#include "machine.h"
-#include "wire.h"
+#include "proto/state/machine.h"
+#include "proto/wire/wire.h"
 
-#include "sqlite.h"
+#include "collector/store/sqlite.h"
 
 /* SQLite's integers are signed, addresses are not: 0xFFFFF80000000000 would sort below 0x7FF700000000. All addresses
  * and kernel keys are stored with their highest bit turned over, which keeps their order. */

@@ -1,12 +1,12 @@
 /* See watch.h. */
-#include "watch.h"
+#include "collector/state/watch.h"
 
-#include "alarms.h"
-#include "clock.h"
-#include "ledger.h"
-#include "platform.h"
-#include "store.h"
-#include "tables.h"
+#include "collector/state/alarms.h"
+#include "proto/base/clock.h"
+#include "collector/state/ledger.h"
+#include "proto/base/platform.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #ifndef EC_STATE_WATCH_H
 #define EC_STATE_WATCH_H
 
-#include "counters.h"
-#include "err.h"
-#include "quota.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
+#include "collector/net/quota.h"
 
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
  * of ages allows. The last time that a process was seen is kept for that.
  *
  * Before it: append.c and retain.c, which look at the clock before each group and each step. Thread: its store's. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 enum {
     STEP_S = 5,   /* a difference of the two clocks above this is a step; slewing is less, and adds up */

@@ -1,10 +1,10 @@
 /* Backup and restore. See backup.h. */
-#include "backup.h"
+#include "collector/store/backup.h"
 
-#include "clock.h"
-#include "platform.h"
-#include "private.h"
-#include "segment.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
+#include "collector/store/private.h"
+#include "collector/store/segment.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #ifndef EC_STORE_BACKUP_H
 #define EC_STORE_BACKUP_H
 
-#include "store.h"
+#include "collector/store/store.h"
 
 typedef struct ec_backup {
     uint64_t segment_count, linked_count; /* linked: share their bytes with the store */

@@ -1,5 +1,5 @@
 /* The store's index in SQLite: its tables, its statements, and how it is opened. See store_parts.h. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 #include <stdarg.h>
 #include <string.h>

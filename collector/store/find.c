@@ -1,5 +1,5 @@
 /* SELECTs over the index of batches. See find.h; database.c has the tables. */
-#include "find.h"
+#include "collector/store/find.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

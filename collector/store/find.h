@@ -3,7 +3,7 @@
 #ifndef EC_STORE_FIND_H
 #define EC_STORE_FIND_H
 
-#include "store.h"
+#include "collector/store/store.h"
 
 typedef struct ec_find ec_find;
 

@@ -1,5 +1,5 @@
 /* What happened that is worth telling an administrator. See store.h. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 enum { INCIDENTS_MAX = 10000 }; /* rows; the oldest go */
 

@@ -1,7 +1,7 @@
 /* What batches name by hash, looked up among what streams defined. Before it: append.c and store_read.c, which give
  * batches that stand for themselves further. See store_parts.h. */
-#include "array.h"
-#include "store_parts.h"
+#include "proto/base/array.h"
+#include "collector/store/store_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Modes. See private.h. */
-#include "private.h"
+#include "collector/store/private.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <string.h>

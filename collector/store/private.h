@@ -3,7 +3,7 @@
 #ifndef EC_STORE_PRIVATE_H
 #define EC_STORE_PRIVATE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 /* Takes away the rights of group and others. *ret_mode: the mode before; 0: nothing was changed, or nothing is there.
  */

@@ -1,7 +1,7 @@
 /* Retention. See retain.h. */
-#include "retain.h"
+#include "collector/store/retain.h"
 
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -19,7 +19,7 @@
 #ifndef EC_STORE_RETAIN_H
 #define EC_STORE_RETAIN_H
 
-#include "store.h"
+#include "collector/store/store.h"
 
 typedef struct ec_retention {
     /* since a batch was received; 0: any. What the clock was set by does not count (ages.c); what passed between two

@@ -1,11 +1,11 @@
 /* Segment files. See segment.h. */
-#include "segment.h"
+#include "collector/store/segment.h"
 
-#include "array.h"
-#include "bytes.h"
-#include "map.h"
-#include "platform.h"
-#include "wire.h"
+#include "proto/base/array.h"
+#include "proto/base/bytes.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/wire/wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

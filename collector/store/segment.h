@@ -12,7 +12,7 @@
 #ifndef EC_STORE_SEGMENT_H
 #define EC_STORE_SEGMENT_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Which segment a store writes to. See store_parts.h; segment.c is one of them. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 static int last_segment(uint64_t number, void *arg) {
     uint64_t *last = arg;

@@ -1,5 +1,5 @@
 /* See sqlite.h. */
-#include "sqlite.h"
+#include "collector/store/sqlite.h"
 
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;

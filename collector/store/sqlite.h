@@ -4,7 +4,7 @@
 #ifndef EC_STORE_SQLITE_H
 #define EC_STORE_SQLITE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <sqlite3.h>
 

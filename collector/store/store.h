@@ -5,11 +5,11 @@
 #ifndef EC_STORE_STORE_H
 #define EC_STORE_STORE_H
 
-#include "ack.h"
-#include "counters.h"
-#include "err.h"
-#include "event.h"
-#include "wire.h"
+#include "proto/wire/ack.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
+#include "proto/event/event.h"
+#include "proto/wire/wire.h"
 
 typedef struct ec_store ec_store;
 

@@ -1,7 +1,7 @@
 /* The embedded store: opening and closing it. See store.h. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
-#include "retain.h"
+#include "collector/store/retain.h"
 
 #include <stdlib.h>
 #include <string.h>

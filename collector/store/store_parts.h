@@ -3,10 +3,10 @@
 #ifndef EC_STORE_STORE_PARTS_H
 #define EC_STORE_STORE_PARTS_H
 
-#include "map.h"
-#include "platform.h"
-#include "segment.h"
-#include "store.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/store/segment.h"
+#include "collector/store/store.h"
 
 #include <sqlite3.h>
 

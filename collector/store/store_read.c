@@ -1,5 +1,5 @@
 /* The embedded store: reading it. See store.h. */
-#include "store_parts.h"
+#include "collector/store/store_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

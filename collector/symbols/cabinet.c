@@ -1,7 +1,7 @@
 /* Cabinets. See cabinet.h. */
-#include "cabinet.h"
-#include "bytes.h"
-#include "platform.h"
+#include "collector/symbols/cabinet.h"
+#include "proto/base/bytes.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef EC_SYMBOLS_CABINET_H
 #define EC_SYMBOLS_CABINET_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* The PDB reader. See pdb.h. */
-#include "pdb.h"
-#include "array.h"
-#include "platform.h"
+#include "collector/symbols/pdb.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #ifndef EC_SYMBOLS_PDB_H
 #define EC_SYMBOLS_PDB_H
 
-#include "bytes.h"
-#include "err.h"
+#include "proto/base/bytes.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Images. See pe_image.h. */
-#include "pe_image.h"
-#include "platform.h"
+#include "collector/symbols/pe_image.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <string.h>

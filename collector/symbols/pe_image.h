@@ -5,9 +5,9 @@
 #ifndef EC_SYMBOLS_PE_IMAGE_H
 #define EC_SYMBOLS_PE_IMAGE_H
 
-#include "pdb.h"
-#include "pe.h"
-#include "text.h"
+#include "collector/symbols/pdb.h"
+#include "proto/image/pe.h"
+#include "proto/base/text.h"
 
 enum { EC_PDB_NAME_MAX = EA_PE_PDB_PATH_MAX };
 

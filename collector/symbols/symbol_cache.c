@@ -1,9 +1,9 @@
 /* The cache of symbol files. See symbol_cache.h. */
-#include "symbol_cache.h"
-#include "array.h"
-#include "cabinet.h"
-#include "map.h"
-#include "platform.h"
+#include "collector/symbols/symbol_cache.h"
+#include "proto/base/array.h"
+#include "collector/symbols/cabinet.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 #ifndef EC_SYMBOLS_SYMBOL_CACHE_H
 #define EC_SYMBOLS_SYMBOL_CACHE_H
 
-#include "symbol_path.h"
-#include "symbol_server.h"
-#include "text.h"
+#include "collector/symbols/symbol_path.h"
+#include "collector/symbols/symbol_server.h"
+#include "proto/base/text.h"
 
 enum { EC_SYMBOL_NAME_MAX = 200, EC_SYMBOL_KEY_MAX = 48 };
 

@@ -1,8 +1,8 @@
 /* See symbol_confine.h. */
-#include "symbol_confine.h"
+#include "collector/symbols/symbol_confine.h"
 
-#include "platform.h"
-#include "symbol_path.h"
+#include "proto/base/platform.h"
+#include "collector/symbols/symbol_path.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef EC_SYMBOLS_SYMBOL_CONFINE_H
 #define EC_SYMBOLS_SYMBOL_CONFINE_H
 
-#include "sandbox.h"
-#include "symbols.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/symbols/symbols.h"
 
 enum { EC_PROGRAM_PATH_MAX = 4096, EC_SYMBOLIZER_PATHS = 13 };
 

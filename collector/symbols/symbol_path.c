@@ -1,5 +1,5 @@
 /* Symbol paths. See symbol_path.h. */
-#include "symbol_path.h"
+#include "collector/symbols/symbol_path.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #ifndef EC_SYMBOLS_SYMBOL_PATH_H
 #define EC_SYMBOLS_SYMBOL_PATH_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

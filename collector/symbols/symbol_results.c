@@ -1,9 +1,9 @@
 /* Kept answers. See symbol_results.h. */
-#include "symbol_results.h"
-#include "bytes.h"
-#include "platform.h"
-#include "symbol_cache.h"
-#include "text.h"
+#include "collector/symbols/symbol_results.h"
+#include "proto/base/bytes.h"
+#include "proto/base/platform.h"
+#include "collector/symbols/symbol_cache.h"
+#include "proto/base/text.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef EC_SYMBOLS_SYMBOL_RESULTS_H
 #define EC_SYMBOLS_SYMBOL_RESULTS_H
 
-#include "symbolizer_answer.h"
+#include "collector/symbols/symbolizer_answer.h"
 
 typedef struct ec_symbol_results ec_symbol_results;
 

@@ -1,8 +1,8 @@
 /* Symbol servers. See symbol_server.h. */
-#include "symbol_server.h"
+#include "collector/symbols/symbol_server.h"
 
-#include "platform.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <curl/curl.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #ifndef EC_SYMBOLS_SYMBOL_SERVER_H
 #define EC_SYMBOLS_SYMBOL_SERVER_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

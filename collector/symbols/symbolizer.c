@@ -1,9 +1,9 @@
 /* The symbolizer's parent. See symbolizer.h. */
-#include "symbolizer.h"
-#include "array.h"
-#include "pe_image.h"
-#include "platform.h"
-#include "symbol_confine.h"
+#include "collector/symbols/symbolizer.h"
+#include "proto/base/array.h"
+#include "collector/symbols/pe_image.h"
+#include "proto/base/platform.h"
+#include "collector/symbols/symbol_confine.h"
 
 #include <errno.h>
 #include <fcntl.h>

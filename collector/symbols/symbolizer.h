@@ -9,8 +9,8 @@
 #ifndef EC_SYMBOLS_SYMBOLIZER_H
 #define EC_SYMBOLS_SYMBOLIZER_H
 
-#include "pdb.h"
-#include "symbolizer_answer.h"
+#include "collector/symbols/pdb.h"
+#include "collector/symbols/symbolizer_answer.h"
 
 typedef struct ec_symbolizer_options {
     const char *program;  /* borrowed; looked up in PATH when it has no slash */

@@ -1,6 +1,6 @@
 /* Frames and answers. See symbolizer_answer.h. */
-#include "symbolizer_answer.h"
-#include "text.h"
+#include "collector/symbols/symbolizer_answer.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

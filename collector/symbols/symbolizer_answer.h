@@ -5,7 +5,7 @@
 #ifndef EC_SYMBOLS_SYMBOLIZER_ANSWER_H
 #define EC_SYMBOLS_SYMBOLIZER_ANSWER_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Symbols of modules. See symbols.h. */
-#include "symbols.h"
-#include "pe_image.h"
-#include "platform.h"
-#include "symbol_results.h"
+#include "collector/symbols/symbols.h"
+#include "collector/symbols/pe_image.h"
+#include "proto/base/platform.h"
+#include "collector/symbols/symbol_results.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

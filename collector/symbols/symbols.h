@@ -8,8 +8,8 @@
 #ifndef EC_SYMBOLS_SYMBOLS_H
 #define EC_SYMBOLS_SYMBOLS_H
 
-#include "symbol_cache.h"
-#include "symbolizer.h"
+#include "collector/symbols/symbol_cache.h"
+#include "collector/symbols/symbolizer.h"
 
 typedef struct ec_symbols_options {
     const char *path;   /* symbol path; NULL: none */

@@ -1,15 +1,15 @@
 /* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
-#include "api.h"
+#include "collector/web/api.h"
 
-#include "assets.h"
-#include "body.h"
-#include "events.h"
-#include "exposition.h"
-#include "flame.h"
-#include "metrics.h"
-#include "questions.h"
-#include "rows.h"
-#include "server.h"
+#include "collector/web/assets.h"
+#include "collector/web/body.h"
+#include "collector/web/events.h"
+#include "proto/base/exposition.h"
+#include "collector/web/flame.h"
+#include "collector/metrics/metrics.h"
+#include "collector/web/questions.h"
+#include "collector/web/rows.h"
+#include "collector/web/server.h"
 
 #include <stdlib.h>
 #include <string.h>

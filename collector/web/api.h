@@ -2,7 +2,7 @@
 #ifndef EC_WEB_API_H
 #define EC_WEB_API_H
 
-#include "call.h"
+#include "collector/web/call.h"
 
 extern const ec_route EC_ROUTES[]; /* ends with a NULL path */
 

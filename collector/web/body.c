@@ -1,5 +1,5 @@
 /* Bodies of requests. See body.h. */
-#include "body.h"
+#include "collector/web/body.h"
 
 #include <limits.h>
 #include <sqlite3.h>

@@ -3,7 +3,7 @@
 #ifndef EC_WEB_BODY_H
 #define EC_WEB_BODY_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 enum { EC_BODY_MAX = 8 };
 

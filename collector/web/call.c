@@ -1,6 +1,6 @@
 /* What handlers do with a call: read its parameters, ask on its behalf, send what there is of its answer. See call.h.
  */
-#include "server_parts.h"
+#include "collector/web/server_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #ifndef EC_WEB_CALL_H
 #define EC_WEB_CALL_H
 
-#include "access.h"
-#include "ask.h"
-#include "text.h"
-#include "web.h"
+#include "collector/access/access.h"
+#include "collector/query/sql/ask.h"
+#include "proto/base/text.h"
+#include "collector/web/web.h"
 
 #include <stdatomic.h>
 

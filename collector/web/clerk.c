@@ -1,10 +1,10 @@
 /* See clerk.h. */
-#include "clerk.h"
+#include "collector/web/clerk.h"
 
-#include "child.h"
-#include "message.h"
-#include "platform.h"
-#include "symbol_confine.h"
+#include "collector/sandbox/child.h"
+#include "collector/web/message.h"
+#include "proto/base/platform.h"
+#include "collector/symbols/symbol_confine.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #ifndef EC_WEB_CLERK_H
 #define EC_WEB_CLERK_H
 
-#include "broker.h"
-#include "symbols.h"
+#include "collector/sandbox/broker.h"
+#include "collector/symbols/symbols.h"
 
 #include <sys/types.h>
 

@@ -1,11 +1,11 @@
 /* Events. See events.h. */
-#include "events.h"
+#include "collector/web/events.h"
 
-#include "clock.h"
-#include "platform.h"
-#include "questions.h"
-#include "rows.h"
-#include "sql.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
+#include "collector/web/questions.h"
+#include "collector/web/rows.h"
+#include "collector/query/sql/sql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

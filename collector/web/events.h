@@ -9,7 +9,7 @@
 #ifndef EC_WEB_EVENTS_H
 #define EC_WEB_EVENTS_H
 
-#include "call.h"
+#include "collector/web/call.h"
 
 /* GET /api/v1/events */
 EA_MUST_CHECK int ec_events_search(ec_call *c, ea_err *err);

@@ -1,9 +1,9 @@
 /* Profiles. See flame.h. */
-#include "flame.h"
+#include "collector/web/flame.h"
 
-#include "profile_worker.h"
-#include "profile_write.h"
-#include "questions.h"
+#include "collector/web/profile_worker.h"
+#include "collector/query/export/profile_write.h"
+#include "collector/web/questions.h"
 
 #include <string.h>
 

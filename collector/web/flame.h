@@ -4,7 +4,7 @@
 #ifndef EC_WEB_FLAME_H
 #define EC_WEB_FLAME_H
 
-#include "call.h"
+#include "collector/web/call.h"
 
 EA_MUST_CHECK int ec_flame(ec_call *c, ea_err *err);
 

@@ -1,9 +1,9 @@
 /* See message.h. */
-#include "message.h"
+#include "collector/web/message.h"
 
-#include "array.h"
-#include "bytes.h"
-#include "platform.h"
+#include "proto/base/array.h"
+#include "proto/base/bytes.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <poll.h>

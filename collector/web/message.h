@@ -3,7 +3,7 @@
 #ifndef EC_WEB_MESSAGE_H
 #define EC_WEB_MESSAGE_H
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

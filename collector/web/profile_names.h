@@ -3,8 +3,8 @@
 #ifndef EC_WEB_PROFILE_NAMES_H
 #define EC_WEB_PROFILE_NAMES_H
 
-#include "profile.h"
-#include "symbols.h"
+#include "collector/query/analysis/profile.h"
+#include "collector/symbols/symbols.h"
 
 /* As ec_symbols_resolve, of source. */
 typedef int (*ec_resolve_fn)(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count,

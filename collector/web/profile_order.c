@@ -1,5 +1,5 @@
 /* See profile_order.h. */
-#include "profile_order.h"
+#include "collector/web/profile_order.h"
 
 enum {
 #define X(id, name) +1

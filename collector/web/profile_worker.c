@@ -1,13 +1,13 @@
 /* See profile_worker.h. */
-#include "profile_worker.h"
+#include "collector/web/profile_worker.h"
 
-#include "child.h"
-#include "clerk.h"
-#include "confine.h"
-#include "message.h"
-#include "platform.h"
-#include "profile_names.h"
-#include "profile_order.h"
+#include "collector/sandbox/child.h"
+#include "collector/web/clerk.h"
+#include "collector/query/sql/confine.h"
+#include "collector/web/message.h"
+#include "proto/base/platform.h"
+#include "collector/web/profile_names.h"
+#include "collector/web/profile_order.h"
 
 #include <errno.h>
 #include <inttypes.h>

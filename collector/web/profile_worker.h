@@ -7,9 +7,9 @@
 #ifndef EC_WEB_PROFILE_WORKER_H
 #define EC_WEB_PROFILE_WORKER_H
 
-#include "broker.h"
-#include "profile_write.h"
-#include "symbols.h"
+#include "collector/sandbox/broker.h"
+#include "collector/query/export/profile_write.h"
+#include "collector/symbols/symbols.h"
 
 #include <stdatomic.h>
 

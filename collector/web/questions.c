@@ -1,7 +1,7 @@
 /* Lists and named queries. See questions.h; SQL.md in collector/query says what their tables are. */
-#include "questions.h"
+#include "collector/web/questions.h"
 
-#include "clock.h"
+#include "proto/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

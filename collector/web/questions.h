@@ -3,7 +3,7 @@
 #ifndef EC_WEB_QUESTIONS_H
 #define EC_WEB_QUESTIONS_H
 
-#include "rows.h"
+#include "collector/web/rows.h"
 
 /* The handler of lists: the row whose path is the route's. limit, cursor, sort, descending and format are every list's.
  */

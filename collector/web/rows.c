@@ -1,7 +1,7 @@
 /* Rows as JSON and CSV. See rows.h. */
-#include "rows.h"
+#include "collector/web/rows.h"
 
-#include "cell.h"
+#include "collector/query/scan/cell.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

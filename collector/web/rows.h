@@ -3,8 +3,8 @@
 #ifndef EC_WEB_ROWS_H
 #define EC_WEB_ROWS_H
 
-#include "ask.h"
-#include "call.h"
+#include "collector/query/sql/ask.h"
+#include "collector/web/call.h"
 
 enum ec_form {
     EC_FORM_ITEMS, /* {"items": [{...}], "next": cursor, "ending": "whole", "damaged": 0} */

@@ -8,9 +8,9 @@
  * What a browser is kept from: pages of other sites (the Host header must be an address or a name of ours, against DNS
  * rebinding; no CORS; a POST must be JSON of our own origin), and scripts in what is shown (Content-Security-Policy).
  */
-#include "server.h"
+#include "collector/web/server.h"
 
-#include "server_parts.h"
+#include "collector/web/server_parts.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>

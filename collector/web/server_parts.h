@@ -3,10 +3,10 @@
 #ifndef EC_WEB_SERVER_PARTS_H
 #define EC_WEB_SERVER_PARTS_H
 
-#include "call.h"
-#include "http.h"
-#include "listen.h"
-#include "platform.h"
+#include "collector/web/call.h"
+#include "collector/net/http.h"
+#include "collector/net/listen.h"
+#include "proto/base/platform.h"
 
 enum { EC_LISTEN_THREADS = 16 };
 

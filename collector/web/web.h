@@ -7,13 +7,13 @@
 #ifndef EC_WEB_WEB_H
 #define EC_WEB_WEB_H
 
-#include "access.h"
-#include "audit.h"
-#include "broker.h"
-#include "counters.h"
-#include "guard.h"
-#include "log.h"
-#include "quota.h"
+#include "collector/access/access.h"
+#include "collector/access/audit.h"
+#include "collector/sandbox/broker.h"
+#include "proto/base/counters.h"
+#include "collector/net/guard.h"
+#include "collector/net/log.h"
+#include "collector/net/quota.h"
 
 typedef struct ec_web ec_web;
 

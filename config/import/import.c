@@ -1,5 +1,5 @@
 /* A command line is read by the reader of the tool that it names. See import.h, importer.h. */
-#include "importer.h"
+#include "config/import/importer.h"
 
 static int read_command(ea_import *im, const char *const *words, size_t count, ea_err *err) {
     if (!count)

@@ -1,5 +1,5 @@
 /* What all imports share. See import.h, importer.h. */
-#include "importer.h"
+#include "config/import/importer.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

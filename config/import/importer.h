@@ -2,8 +2,8 @@
 #ifndef EA_IMPORTER_H
 #define EA_IMPORTER_H
 
-#include "import.h"
-#include "kernel_flags.h"
+#include "config/import/import.h"
+#include "config/kernel_flags.h"
 
 EA_MUST_CHECK int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_err *err);
 EA_MUST_CHECK int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_err *err);

@@ -5,7 +5,7 @@
  * FLAGS: a number, or (name,name). The session "NT Kernel Logger" and the provider "Windows Kernel Trace" mean the
  * kernel; their flags have names of logman's own. Sizes: -bs in KiB, -max in MB, -ft as hh:mm:ss or seconds. Source:
  * logman create trace /?, as published. */
-#include "importer.h"
+#include "config/import/importer.h"
 
 #include <inttypes.h>
 #include <string.h>

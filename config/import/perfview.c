@@ -6,7 +6,7 @@
  * PerfView records the kernel and .NET by default; /OnlyProviders leaves both out. It walks the stacks of all kernel
  * events that it has on. Source: microsoft/perfview CommandLineArgs.cs, ProviderParser in CommandProcessor.cs,
  * KernelTraceEventParser.Keywords, ClrTraceEventParser.Keywords, TraceEventSession.SetStackTraceIds. */
-#include "importer.h"
+#include "config/import/importer.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  * them together: a profile's Collectors name a collector and, inside, the providers that it records. Definitions and
  * profiles may build on another one (Base), to which they add (Operation "Add"), or whose lists they replace ("Set").
  * Source: the WPRControlProfiles schema and "Authoring recording profiles", as published by Microsoft. */
-#include "importer.h"
+#include "config/import/importer.h"
 
-#include "xml.h"
+#include "proto/event/schema/xml.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * A provider is NAME|GUID[:KEYWORDS[:LEVEL[:'stack|ID,ID...']]]. Options without an effect on what is recorded (-d,
  * -stop, -merge ...) are passed over. Sizes: -BufferSize in KiB, -MaxFile in MB, -FlushTimer in seconds, -SetProfInt in
  * 100 ns. Source: xperf -help start, -help providers, -help stackwalk, as published. */
-#include "importer.h"
+#include "config/import/importer.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -99,11 +99,13 @@ if(EA_SANITIZE)
   add_link_options(-fsanitize=${EA_SANITIZE})
 endif()
 
-# ea_library(name SOURCES a.c ... [NEEDS lib ...]): a folder's library. A file can include the headers of its own folder
-# and of the libraries that it needs, by bare name; everything else fails to build.
+# Includes are paths from the repository's root; a generated header stands at the same place below the build folder.
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+
+# ea_library(name SOURCES a.c ... [EXPORTS lib ...] [NEEDS lib ...]): a folder's library. EXPORTS: libraries whose headers its
+# own headers include; NEEDS: those that only its C files use. tests/lint_includes.py refuses an include of any other library.
 function(ea_library name)
-  cmake_parse_arguments(L "" "" "SOURCES;NEEDS" ${ARGN})
+  cmake_parse_arguments(L "" "" "SOURCES;EXPORTS;NEEDS" ${ARGN})
   add_library(${name} STATIC ${L_SOURCES})
-  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${name} PUBLIC ${L_NEEDS})
+  target_link_libraries(${name} PUBLIC ${L_EXPORTS} PRIVATE ${L_NEEDS})
 endfunction()

@@ -1,7 +1,7 @@
 /* Arenas. See arena.h. */
-#include "arena.h"
+#include "proto/base/arena.h"
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 #include <stdlib.h>

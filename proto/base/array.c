@@ -1,5 +1,5 @@
 /* See array.h. */
-#include "array.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>

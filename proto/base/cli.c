@@ -1,8 +1,8 @@
 /* Command lines. See cli.h. */
-#include "cli.h"
-#include "clock.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/cli.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

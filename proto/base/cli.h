@@ -4,8 +4,8 @@
 #ifndef EA_BASE_CLI_H
 #define EA_BASE_CLI_H
 
-#include "err.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

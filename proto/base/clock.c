@@ -1,5 +1,5 @@
 /* Clocks. See clock.h. */
-#include "clock.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #ifndef EA_BASE_CLOCK_H
 #define EA_BASE_CLOCK_H
 
-#include "err.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* Counters: the table of names. See counters.h. */
-#include "counters.h"
+#include "proto/base/counters.h"
 
 static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
 #define X(name, number, severity, text) {#name, number, severity, EA_COUNTER, 0, text},

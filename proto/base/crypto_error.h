@@ -3,7 +3,7 @@
 #ifndef EA_BASE_CRYPTO_ERROR_H
 #define EA_BASE_CRYPTO_ERROR_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <openssl/err.h>
 

@@ -1,5 +1,5 @@
 /* Errors: names and sentences, and assertions that failed; err_print.c prints errors. See err.h. */
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

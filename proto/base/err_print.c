@@ -1,8 +1,8 @@
 /* Printing an error. See err.h. */
-#include "err.h"
+#include "proto/base/err.h"
 
-#include "platform.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

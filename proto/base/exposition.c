@@ -1,5 +1,5 @@
 /* Metrics as text. See exposition.h. */
-#include "exposition.h"
+#include "proto/base/exposition.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #ifndef EA_BASE_EXPOSITION_H
 #define EA_BASE_EXPOSITION_H
 
-#include "counters.h"
-#include "text.h"
+#include "proto/base/counters.h"
+#include "proto/base/text.h"
 
 #define EA_EXPOSITION_PROMETHEUS   "text/plain; version=0.0.4; charset=utf-8"
 #define EA_EXPOSITION_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -1,5 +1,5 @@
 /* Hash maps. See map.h. */
-#include "map.h"
+#include "proto/base/map.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

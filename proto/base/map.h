@@ -3,7 +3,7 @@
 #ifndef EA_BASE_MAP_H
 #define EA_BASE_MAP_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

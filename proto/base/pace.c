@@ -1,6 +1,6 @@
 /* See pace.h. */
-#include "pace.h"
-#include "platform.h"
+#include "proto/base/pace.h"
+#include "proto/base/platform.h"
 
 enum { WAIT_MOST_MS = 100 };
 #define MS_NS     INT64_C(1000000)

@@ -4,7 +4,7 @@
 #ifndef EA_BASE_PACE_H
 #define EA_BASE_PACE_H
 
-#include "counters.h"
+#include "proto/base/counters.h"
 
 typedef struct ea_pace {
     uint64_t percent;               /* of one processor; 0: no bound */

@@ -1,5 +1,5 @@
 /* Patterns of names. See pattern.h. */
-#include "pattern.h"
+#include "proto/base/pattern.h"
 
 #include <string.h>
 

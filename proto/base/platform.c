@@ -1,5 +1,5 @@
 /* What platform.h promises and both operating systems can share. */
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef EA_BASE_PLATFORM_H
 #define EA_BASE_PLATFORM_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

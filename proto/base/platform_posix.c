@@ -1,7 +1,7 @@
 /* The POSIX half of platform.h. */
 #if !defined(_WIN32)
-#include "array.h"
-#include "platform.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

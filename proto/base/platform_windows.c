@@ -2,11 +2,11 @@
  * limit gets the \\?\ form. Thread: any, as platform.h says. */
 #if defined(_WIN32)
 #define COBJMACROS /* COM by functions */
-#include "array.h"
-#include "platform.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 
-#include "clock.h"
-#include "platform_windows.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform_windows.h"
 
 #include <windows.h>
 

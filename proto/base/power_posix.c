@@ -1,6 +1,6 @@
 /* Power supply and network cost, the POSIX half. See platform.h. */
 #if !defined(_WIN32)
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdio.h>
 #include <stdlib.h>

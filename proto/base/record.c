@@ -1,5 +1,5 @@
 /* Records: comparison and look-up. See record.h. */
-#include "record.h"
+#include "proto/base/record.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #ifndef EA_BASE_RECORD_H
 #define EA_BASE_RECORD_H
 
-#include "bytes.h"
+#include "proto/base/bytes.h"
 
 #include <stddef.h>
 

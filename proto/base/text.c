@@ -1,6 +1,6 @@
 /* Text. See text.h. */
-#include "text.h"
-#include "array.h"
+#include "proto/base/text.h"
+#include "proto/base/array.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

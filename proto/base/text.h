@@ -3,8 +3,8 @@
 #ifndef EA_BASE_TEXT_H
 #define EA_BASE_TEXT_H
 
-#include "bytes.h"
-#include "err.h"
+#include "proto/base/bytes.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

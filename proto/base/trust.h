@@ -6,7 +6,7 @@
 #ifndef EA_BASE_TRUST_H
 #define EA_BASE_TRUST_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 /* A file that nobody else may change, held open. */
 typedef struct ea_trusted_file ea_trusted_file;

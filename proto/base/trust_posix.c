@@ -1,8 +1,8 @@
 /* The POSIX half of trust.h: owners and modes, walked from the root without following a link. Thread: any. */
 #if !defined(_WIN32)
-#include "trust.h"
+#include "proto/base/trust.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* The Windows half of trust.h: owners and access lists. Sources: the win32 pages "File Security and Access Rights"
  * (what each right allows), "ACE_HEADER", "Well-known SIDs". Thread: any. */
 #if defined(_WIN32)
-#include "trust.h"
+#include "proto/base/trust.h"
 
-#include "platform.h"
-#include "platform_windows.h"
+#include "proto/base/platform.h"
+#include "proto/base/platform_windows.h"
 
 #include <windows.h>
 

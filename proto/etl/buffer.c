@@ -1,6 +1,6 @@
 /* Buffer headers of an .etl file.
  * Before it: index.c and merge.c, which read buffers; writer.c. Thread: any (pure functions). */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* One buffer: read, decompressed, its records found.
  * Before it: index.c says where buffers are. After it: merge.c. Thread: the source's. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

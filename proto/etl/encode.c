@@ -1,8 +1,8 @@
 /* Record headers, written: the inverse of record.c.
  * Before it: records of a model or of another trace. After it: writer.c. Thread: any (pure functions).
  * Source: as record.c says. */
-#include "etl_writer.h"
-#include "layout.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 
 #include <string.h>
 

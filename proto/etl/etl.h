@@ -9,10 +9,10 @@
 #ifndef EA_ETL_ETL_H
 #define EA_ETL_ETL_H
 
-#include "clock.h"
-#include "counters.h"
-#include "err.h"
-#include "record.h"
+#include "proto/base/clock.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
+#include "proto/base/record.h"
 
 /* What the trace header event (group 0, opcode 0, TRACE_LOGFILE_HEADER) of one file says. */
 typedef struct ea_etl_info {

@@ -4,7 +4,7 @@
 #ifndef EA_ETL_ETL_WRITER_H
 #define EA_ETL_ETL_WRITER_H
 
-#include "etl.h"
+#include "proto/etl/etl.h"
 
 /* ---- one record ---- */
 

@@ -2,7 +2,7 @@
  * Before it: record.c. After it: proto/event, which names classes by GUID. Thread: any (constant data).
  * Source: groups EVENT_TRACE_GROUP_* and GUIDs in winsiderss/systeminformer phnt/include/ntwmi.h; those of Process,
  * Thread, TcpIp and UdpIp in Windows' own MOF (wmicore.mof), where each class names its GUID. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 const ea_guid ea_etl_groups[EA_ETL_GROUPS] = {
     [0x00] = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), /* EventTrace */

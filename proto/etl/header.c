@@ -3,7 +3,7 @@
  * is before it. Thread: the source's, the writer's.
  * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves what is
  * behind them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Buffers stand one behind the other. In an ordinary file all have the same size, so that a damaged header costs
  * nothing but what it says; in a compressed one sizes differ, and behind a damaged header the next one is searched.
  * A file that is still being written is indexed piece by piece, by an indexer that stays (ea_etl_tail). */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #ifndef EA_ETL_LAYOUT_H
 #define EA_ETL_LAYOUT_H
 
-#include "etl.h"
-#include "platform.h"
+#include "proto/etl/etl.h"
+#include "proto/base/platform.h"
 
 /* ---- buffers ---- */
 

@@ -3,7 +3,7 @@
  * Source: [MS-XCA] 2.5 (format), 2.6 (processing): chunks of up to 4096 bytes of output, each with a 16-bit header
  * (size - 1 in 12 bits, signature 3, top bit: compressed). In a chunk, flag bytes, low bit first: 0 a literal, 1 a
  * 16-bit word whose split into distance and length depends on how much of the chunk has come out. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <string.h>
 

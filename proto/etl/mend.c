@@ -3,8 +3,8 @@
  * stop making sense are tried, value by value, and the one that leads furthest is taken.
  * Before it: decode.c, when a decompressed buffer does not read as records. After it: decode.c, which decompresses
  * again. Thread: the source's. What is mended is a guess, and reported as damage. */
-#include "array.h"
-#include "layout.h"
+#include "proto/base/array.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,8 @@
  *
  * Files that are still being written have no index to sort: their buffers come in file order, a window of them at a
  * time. */
-#include "array.h"
-#include "layout.h"
+#include "proto/base/array.h"
+#include "proto/etl/layout.h"
 
 #include <stddef.h>
 #include <stdlib.h>

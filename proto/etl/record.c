@@ -3,7 +3,7 @@
  * Source: winsiderss/systeminformer phnt/include/ntwmi.h (SYSTEM_TRACE_HEADER, PERFINFO_TRACE_HEADER,
  * EVENT_INSTANCE_GUID_HEADER, MESSAGE_TRACE_HEADER, TRACE_HEADER_* marks), evntcons.h (EVENT_HEADER and extended
  * items), evntrace.h (EVENT_TRACE_HEADER, TRACE_MESSAGE_*). */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <stddef.h>
 #include <stdlib.h>

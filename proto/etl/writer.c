@@ -7,9 +7,9 @@
  * - The header buffer of a session repeats its valid length in SavedOffset and CurrentOffset; Windows 7 leaves the
  *   former 0. In merged files SavedOffset is where the header event ends, and CurrentOffset is 0.
  * - Merged files have the time of a flush as FILETIME. */
-#include "etl_writer.h"
-#include "layout.h"
-#include "text.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

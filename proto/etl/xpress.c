@@ -4,7 +4,7 @@
  * Source: [MS-XCA] 2.3 (format), 2.4 (processing). A stream is a run of 32-bit flag words, top bit first: 0 a literal
  * byte, 1 a match of 13 bits of distance and 3 of length; longer lengths go into a half byte that two matches share,
  * then a byte, then 16 and 32 bits. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Each block is walked twice: to count its symbols, then to write them.
  * Before it: writer.c. After it: compressed buffers. Thread: any (pure functions). Source: [MS-XCA] 2.1 and 2.2, as
  * xpress_huff.c says. */
-#include "etl_writer.h"
+#include "proto/etl/etl_writer.h"
 
 #include <stdlib.h>
 #include <string.h>

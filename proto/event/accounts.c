@@ -1,5 +1,5 @@
 /* See accounts.h. Source: Microsoft, "Security identifiers" (Windows Server documentation), [MS-DTYP] 2.4.2.4. */
-#include "accounts.h"
+#include "proto/event/accounts.h"
 
 #include <stdio.h>
 #include <string.h>

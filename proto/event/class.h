@@ -5,8 +5,8 @@
 #ifndef EA_EVENT_CLASS_H
 #define EA_EVENT_CLASS_H
 
-#include "arena.h"
-#include "event.h"
+#include "proto/base/arena.h"
+#include "proto/event/event.h"
 
 /* Bounds of a description beside EA_DESCRIPTION_MAX_BYTES and EA_FIELDS_MAX; DESCRIPTIONS.md states them. */
 enum {

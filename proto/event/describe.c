@@ -1,5 +1,5 @@
 /* Descriptions: a class as bytes, and back. DESCRIPTIONS.md is the specification. See class.h. */
-#include "class.h"
+#include "proto/event/class.h"
 
 #include <openssl/evp.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Field values and payloads. See encode.h. */
-#include "encode.h"
-#include "value.h"
+#include "proto/event/encode.h"
+#include "proto/event/value.h"
 
 #include <string.h>
 

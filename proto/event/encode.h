@@ -4,8 +4,8 @@
 #ifndef EA_EVENT_ENCODE_H
 #define EA_EVENT_ENCODE_H
 
-#include "arena.h"
-#include "event.h"
+#include "proto/base/arena.h"
+#include "proto/event/event.h"
 
 enum ea_value_kind {
     EA_VALUE_NUMBER, /* integers, sign-extended when they have a sign; addresses; ports in the host's order; FILETIME;

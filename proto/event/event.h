@@ -8,9 +8,9 @@
 #ifndef EA_EVENT_EVENT_H
 #define EA_EVENT_EVENT_H
 
-#include "err.h"
-#include "record.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/record.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Compact context switches. See expand.h. */
-#include "expand.h"
+#include "proto/event/expand.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,8 +18,8 @@
 #ifndef EA_EVENT_EXPAND_H
 #define EA_EVENT_EXPAND_H
 
-#include "clock.h"
-#include "event.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
 
 typedef struct ea_expander ea_expander;
 /* One switch; borrowed until it returns. clock: what came with the record that held it. Not 0: ends the call, which

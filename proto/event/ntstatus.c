@@ -1,6 +1,6 @@
 /* Names of NTSTATUS values of facility 0, without "STATUS_". See ntstatus.h.
  * Source: [MS-ERREF] 2.3.1. */
-#include "ntstatus.h"
+#include "proto/event/ntstatus.h"
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
 /* Printing events. See print.h. */
-#include "print.h"
+#include "proto/event/print.h"
 
-#include "expand.h"
-#include "map.h"
-#include "render.h"
-#include "rows.h"
+#include "proto/event/expand.h"
+#include "proto/base/map.h"
+#include "proto/event/render.h"
+#include "proto/event/rows/rows.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

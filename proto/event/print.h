@@ -4,10 +4,10 @@
 #ifndef EA_EVENT_PRINT_H
 #define EA_EVENT_PRINT_H
 
-#include "cli.h"
-#include "clock.h"
-#include "event.h"
-#include "render.h"
+#include "proto/base/cli.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
+#include "proto/event/render.h"
 
 enum ea_print_format { EA_PRINT_TEXT, EA_PRINT_JSONL, EA_PRINT_CSV, EA_PRINT_RAW };
 extern const char *const EA_PRINT_FORMATS[];

@@ -1,8 +1,8 @@
 /* Properties into fields. See properties.h. */
-#include "properties.h"
+#include "proto/event/properties.h"
 
-#include "class.h"
-#include "tdh_types.h"
+#include "proto/event/class.h"
+#include "proto/event/tdh_types.h"
 
 typedef struct builder {
     const ea_property *properties;

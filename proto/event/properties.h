@@ -4,7 +4,7 @@
 #ifndef EA_EVENT_PROPERTIES_H
 #define EA_EVENT_PROPERTIES_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 typedef struct ea_property {
     const char *name;

@@ -1,6 +1,6 @@
 /* Well-known providers. Sources: the providers' own manifests and registrations as public tools list them
  * (microsoft/perfview, `logman query providers`); each is a name only, its events have no rows here. */
-#include "providers.h"
+#include "proto/event/providers.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #ifndef EA_EVENT_PROVIDERS_H
 #define EA_EVENT_PROVIDERS_H
 
-#include "bytes.h"
+#include "proto/base/bytes.h"
 
 /* "" when the GUID is not in the table. */
 const char *ea_well_known_provider(const ea_guid *provider);

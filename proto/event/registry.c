@@ -1,11 +1,11 @@
 /* The registry: which class a record is of. See event.h.
  * Before it: rows, descriptions, records. After it: service/decode, proto/wire, rendering. Thread: its owner's. */
-#include "class.h"
-#include "map.h"
-#include "providers.h"
-#include "rows.h"
-#include "schemas.h"
-#include "tracelogging.h"
+#include "proto/event/class.h"
+#include "proto/base/map.h"
+#include "proto/event/providers.h"
+#include "proto/event/rows/rows.h"
+#include "proto/event/schemas.h"
+#include "proto/event/tracelogging.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Rendering. See render.h. One writer for all three forms: a style says how strings are quoted and things are joined.
  * Everything that came from an event passes an escaping function on its way out. */
-#include "render.h"
+#include "proto/event/render.h"
 
-#include "render_values.h"
-#include "tracelogging.h"
-#include "value.h"
+#include "proto/event/render_values.h"
+#include "proto/event/tracelogging.h"
+#include "proto/event/value.h"
 
 const char *ea_header_type_name(uint8_t header_type) {
     switch (header_type) {

@@ -4,8 +4,8 @@
 #ifndef EA_EVENT_RENDER_H
 #define EA_EVENT_RENDER_H
 
-#include "clock.h"
-#include "event.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
 
 /* How an operation ended: one of a file, or a collection of garbage. */
 typedef struct ea_completion {

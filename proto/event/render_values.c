@@ -1,8 +1,8 @@
 /* Values of fields. See render_values.h. */
-#include "render_values.h"
+#include "proto/event/render_values.h"
 
-#include "ntstatus.h"
-#include "value.h"
+#include "proto/event/ntstatus.h"
+#include "proto/event/value.h"
 
 /* Text that is ASCII and needs no escape in any style. */
 static void put_symbol(ea_text *out, const ea_render_style *how, const char *s) {

@@ -3,7 +3,7 @@
 #ifndef EA_EVENT_RENDER_VALUES_H
 #define EA_EVENT_RENDER_VALUES_H
 
-#include "render.h"
+#include "proto/event/render.h"
 
 enum ea_style_form {
     EA_FORM_JSON,

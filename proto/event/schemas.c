@@ -1,9 +1,9 @@
 /* Schemas from outside. See schemas.h. */
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
-#include "array.h"
-#include "class.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/event/class.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

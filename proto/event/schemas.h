@@ -5,7 +5,7 @@
 #ifndef EA_EVENT_SCHEMAS_H
 #define EA_EVENT_SCHEMAS_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 /* Where a schema is from, in the order in which they are asked. */
 enum ea_schema_layer {

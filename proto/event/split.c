@@ -1,6 +1,6 @@
 /* The bounded walk: a payload into fields. Never reads outside the payload. See event.h.
  * Thread: any (pure functions on constant classes). */
-#include "event.h"
+#include "proto/event/event.h"
 
 /* One walk over one payload or struct. counts[i] is the value of field i where another field's length depends on it; it
  * is written before it is read, because a count is a sibling that stands earlier. Those of the leading fixed fields are

@@ -1,5 +1,5 @@
 /* In and out types. See tdh_types.h. */
-#include "tdh_types.h"
+#include "proto/event/tdh_types.h"
 
 typedef struct name {
     const char *name;

@@ -4,7 +4,7 @@
 #ifndef EA_EVENT_TDH_TYPES_H
 #define EA_EVENT_TDH_TYPES_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 /* TDH_INTYPE_*. Source: tdh.h, _TDH_IN_TYPE. */
 enum ea_in_type {

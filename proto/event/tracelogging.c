@@ -1,8 +1,8 @@
 /* TraceLogging metadata. See tracelogging.h. */
-#include "tracelogging.h"
+#include "proto/event/tracelogging.h"
 
-#include "class.h"
-#include "tdh_types.h"
+#include "proto/event/class.h"
+#include "proto/event/tdh_types.h"
 
 enum {
     IN_TYPE = 0x1F,

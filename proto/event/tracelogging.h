@@ -5,8 +5,8 @@
 #ifndef EA_EVENT_TRACELOGGING_H
 #define EA_EVENT_TRACELOGGING_H
 
-#include "arena.h"
-#include "event.h"
+#include "proto/base/arena.h"
+#include "proto/event/event.h"
 
 typedef struct ea_tracelogging {
     const char *name; /* of the event */

@@ -1,5 +1,5 @@
 /* Single values out of payloads. See event.h and value.h. */
-#include "value.h"
+#include "proto/event/value.h"
 
 int ea_field_slice(const ea_class *c, size_t field, const uint8_t *payload, size_t payload_bytes, ea_slice *ret) {
     const ea_field *f = &c->fields[field];

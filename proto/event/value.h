@@ -2,7 +2,7 @@
 #ifndef EA_EVENT_VALUE_H
 #define EA_EVENT_VALUE_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 /* The slice of a top-level field (index into fields[]) of a payload: 1, or 0 when it is not whole there. */
 int ea_field_slice(const ea_class *c, size_t field, const uint8_t *payload, size_t payload_bytes, ea_slice *ret);

@@ -1,7 +1,7 @@
 /* The reader of PE images. See pe.h. */
-#include "pe.h"
+#include "proto/image/pe.h"
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

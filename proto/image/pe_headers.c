@@ -1,5 +1,5 @@
 /* Headers of PE images. See pe_headers.h. */
-#include "pe_headers.h"
+#include "proto/image/pe_headers.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef EA_IMAGE_PE_HEADERS_H
 #define EA_IMAGE_PE_HEADERS_H
 
-#include "bytes.h"
-#include "err.h"
+#include "proto/base/bytes.h"
+#include "proto/base/err.h"
 
 enum {
     EA_PE_SECTION_BYTES = 40,

@@ -1,5 +1,5 @@
 /* Resources of PE files. See pe_resources.h. Every offset of the file is checked where it is used. */
-#include "pe_resources.h"
+#include "proto/image/pe_resources.h"
 
 #include <string.h>
 

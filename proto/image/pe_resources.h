@@ -4,9 +4,9 @@
 #ifndef EA_IMAGE_PE_RESOURCES_H
 #define EA_IMAGE_PE_RESOURCES_H
 
-#include "map.h"
-#include "pe_headers.h"
-#include "text.h"
+#include "proto/base/map.h"
+#include "proto/image/pe_headers.h"
+#include "proto/base/text.h"
 
 typedef struct ea_pe {
     const uint8_t *data; /* borrowed */

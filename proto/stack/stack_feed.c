@@ -1,8 +1,8 @@
 /* See stack_feed.h. */
-#include "stack_feed.h"
+#include "proto/stack/stack_feed.h"
 
-#include "array.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

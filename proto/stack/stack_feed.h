@@ -4,8 +4,8 @@
 #ifndef EA_STACK_STACK_FEED_H
 #define EA_STACK_STACK_FEED_H
 
-#include "event.h"
-#include "stack_join.h"
+#include "proto/event/event.h"
+#include "proto/stack/stack_join.h"
 
 enum ea_stack_role {
     EA_STACK_IS_EVENT,      /* a stack may belong to it */

@@ -1,8 +1,8 @@
 /* See stack_join.h. */
-#include "stack_join.h"
+#include "proto/stack/stack_join.h"
 
-#include "map.h"
-#include "platform.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
 #ifndef EA_STACK_STACK_JOIN_H
 #define EA_STACK_STACK_JOIN_H
 
-#include "stacks.h"
+#include "proto/stack/stacks.h"
 
 /* What became of walks: name, a sentence. A half is joined, or counted under one cause. */
 #define EA_STACK_OUTCOMES(X)                                                                                           \

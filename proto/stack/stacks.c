@@ -1,9 +1,9 @@
 /* See stacks.h. */
-#include "stacks.h"
+#include "proto/stack/stacks.h"
 
-#include "bytes.h"
-#include "map.h"
-#include "platform.h"
+#include "proto/base/bytes.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

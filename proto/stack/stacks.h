@@ -9,7 +9,7 @@
 #ifndef EA_STACK_STACKS_H
 #define EA_STACK_STACKS_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
 /* Class rows as the state sees them. See fields.h.
  * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/rows have the
  * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
-#include "fields.h"
+#include "proto/state/fields.h"
 
-#include "array.h"
-#include "image_facts.h"
-#include "keyframe.h"
-#include "machine.h"
-#include "value.h"
+#include "proto/base/array.h"
+#include "proto/state/image_facts.h"
+#include "proto/state/keyframe.h"
+#include "proto/state/machine.h"
+#include "proto/event/value.h"
 
 #include <stdlib.h>
 #include <string.h>

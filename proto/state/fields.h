@@ -3,8 +3,8 @@
 #ifndef EA_STATE_FIELDS_H
 #define EA_STATE_FIELDS_H
 
-#include "event.h"
-#include "map.h"
+#include "proto/event/event.h"
+#include "proto/base/map.h"
 
 enum subject {
     SUBJECT_NONE,

@@ -1,5 +1,5 @@
 /* Writing what is known of an image's file. See image_facts.h; the layout is in proto/event/rows/image_file.c. */
-#include "image_facts.h"
+#include "proto/state/image_facts.h"
 
 #include <string.h>
 

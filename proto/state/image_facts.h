@@ -5,8 +5,8 @@
 #ifndef EA_STATE_IMAGE_FACTS_H
 #define EA_STATE_IMAGE_FACTS_H
 
-#include "record.h"
-#include "text.h"
+#include "proto/base/record.h"
+#include "proto/base/text.h"
 
 enum { EA_IMAGE_FACTS_OPCODE = 1 };
 extern const ea_guid ea_image_facts_provider;

@@ -1,7 +1,7 @@
 /* Writing a keyframe. See keyframe.h; the layouts are in proto/event/rows/keyframe.c. */
-#include "keyframe.h"
+#include "proto/state/keyframe.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #ifndef EA_STATE_KEYFRAME_H
 #define EA_STATE_KEYFRAME_H
 
-#include "machine.h"
-#include "open_names.h"
+#include "proto/state/machine.h"
+#include "proto/state/open_names.h"
 
 /* Opcodes of the provider. */
 enum ea_keyframe_code {

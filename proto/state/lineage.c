@@ -1,7 +1,7 @@
 /* Which records belong to a process and its descendants. See lineage.h. */
-#include "lineage.h"
+#include "proto/state/lineage.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

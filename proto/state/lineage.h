@@ -3,7 +3,7 @@
 #ifndef EA_STATE_LINEAGE_H
 #define EA_STATE_LINEAGE_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 typedef struct ea_lineage ea_lineage;
 

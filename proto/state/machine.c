@@ -1,6 +1,6 @@
 /* The fold: records change three tables. The rules are in machine.h; this file has a function for each subject. Before
  * it: machine_rows.c, which opens, completes and closes. */
-#include "machine_parts.h"
+#include "proto/state/machine_parts.h"
 
 /* ---- rundowns ---- */
 

@@ -48,8 +48,8 @@
 #ifndef EA_STATE_MACHINE_H
 #define EA_STATE_MACHINE_H
 
-#include "counters.h"
-#include "event.h"
+#include "proto/base/counters.h"
+#include "proto/event/event.h"
 
 enum ea_begin { EA_BEGIN_EVENT = 0, EA_BEGIN_RUNDOWN_START = 1, EA_BEGIN_RUNDOWN_END = 2, EA_BEGIN_END_ONLY = 3 };
 enum ea_finish {

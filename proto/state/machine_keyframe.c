@@ -1,6 +1,6 @@
 /* The fold of keyframes: what the machine that wrote one knows is compared with what is known here. See
  * machine_parts.h. */
-#include "machine_parts.h"
+#include "proto/state/machine_parts.h"
 
 enum { DIFFERENCES_MAX_BYTES = 600 };
 

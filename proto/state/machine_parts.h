@@ -3,11 +3,11 @@
 #ifndef EA_STATE_MACHINE_PARTS_H
 #define EA_STATE_MACHINE_PARTS_H
 
-#include "fields.h"
-#include "keyframe.h"
-#include "machine.h"
-#include "table.h"
-#include "texts.h"
+#include "proto/state/fields.h"
+#include "proto/state/keyframe.h"
+#include "proto/state/machine.h"
+#include "proto/state/table.h"
+#include "proto/state/texts.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* A machine's tables: making them, rows that open, are completed and close, restart, and looking. See machine_parts.h.
  */
-#include "machine_parts.h"
+#include "proto/state/machine_parts.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

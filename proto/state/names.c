@@ -1,11 +1,11 @@
 /* Names of kernel addresses over time. See names.h.
  * First the rules, then the backing in memory: while records come in, a map leads from an address to its last entry;
  * sealing sorts the entries by address and time, and a question is a binary search. */
-#include "names.h"
+#include "proto/state/names.h"
 
-#include "array.h"
-#include "keyframe.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/state/keyframe.h"
+#include "proto/base/map.h"
 
 #include <inttypes.h>
 #include <stdio.h>

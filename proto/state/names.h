@@ -22,10 +22,10 @@
 #ifndef EA_STATE_NAMES_H
 #define EA_STATE_NAMES_H
 
-#include "counters.h"
-#include "event.h"
-#include "render.h"
-#include "texts.h"
+#include "proto/base/counters.h"
+#include "proto/event/event.h"
+#include "proto/event/render.h"
+#include "proto/state/texts.h"
 
 enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
 

@@ -1,9 +1,9 @@
 /* The names that hold now. See open_names.h. Rows lie in an array and are linked in the order in which they were told;
  * a map leads from an address to its row. */
-#include "open_names.h"
+#include "proto/state/open_names.h"
 
-#include "array.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

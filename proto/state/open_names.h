@@ -4,7 +4,7 @@
 #ifndef EA_STATE_OPEN_NAMES_H
 #define EA_STATE_OPEN_NAMES_H
 
-#include "names.h"
+#include "proto/state/names.h"
 
 typedef struct ea_open_names ea_open_names;
 

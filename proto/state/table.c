@@ -1,7 +1,7 @@
 /* Rows by key in an array, chained hash buckets of indexes. See table.h. */
-#include "table.h"
+#include "proto/state/table.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

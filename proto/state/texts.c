@@ -1,7 +1,7 @@
 /* Interned strings with reference counts: a chained hash table. See texts.h. */
-#include "texts.h"
+#include "proto/state/texts.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

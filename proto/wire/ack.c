@@ -1,7 +1,7 @@
 /* Uploads and their answers as bytes. See ack.h. */
-#include "ack.h"
-#include "column.h"
-#include "definitions.h"
+#include "proto/wire/ack.h"
+#include "proto/wire/column.h"
+#include "proto/wire/definitions.h"
 
 #include <string.h>
 

@@ -5,9 +5,9 @@
 #ifndef EA_WIRE_ACK_H
 #define EA_WIRE_ACK_H
 
-#include "arena.h"
-#include "text.h"
-#include "wire.h"
+#include "proto/base/arena.h"
+#include "proto/base/text.h"
+#include "proto/wire/wire.h"
 
 #define EA_UPLOAD_PATH       "/v1/batches"
 #define EA_UPLOAD_TYPE       "application/x-etwagent-batches"

@@ -1,7 +1,7 @@
 /* The canonical checksum of records. FORMAT.md, "Checksum", is the specification.
  * Before it: service/batch (when a batch is encoded), a view (when one is verified). Thread: any. */
-#include "checksum.h"
-#include "wire.h"
+#include "proto/wire/checksum.h"
+#include "proto/wire/wire.h"
 
 /* Inlined, because the blocks' sizes are known here: half of the time is in them. */
 #define XXH_INLINE_ALL

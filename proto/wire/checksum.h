@@ -3,7 +3,7 @@
 #ifndef EA_WIRE_CHECKSUM_H
 #define EA_WIRE_CHECKSUM_H
 
-#include "record.h"
+#include "proto/base/record.h"
 
 /* Hash of what the events of a group have in common; only the header constants of record are read. */
 uint64_t ea_checksum_constants(const ea_record *record);

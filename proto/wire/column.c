@@ -1,6 +1,6 @@
 /* The arithmetic of columns. See column.h. */
-#include "column.h"
-#include "bytes.h"
+#include "proto/wire/column.h"
+#include "proto/base/bytes.h"
 
 void ea_planes_put(uint8_t *out, const uint64_t *values, size_t count, unsigned planes) {
     for (unsigned p = 0; p < planes; p++, out += count) {

@@ -3,7 +3,7 @@
 #ifndef EA_WIRE_COLUMN_H
 #define EA_WIRE_COLUMN_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Definitions. See definitions.h, and the part of wire.h that has this name. */
-#include "definitions.h"
-#include "column.h"
-#include "short_directory.h"
+#include "proto/wire/definitions.h"
+#include "proto/wire/column.h"
+#include "proto/wire/short_directory.h"
 
 #include <inttypes.h>
 #include <openssl/evp.h>

@@ -4,7 +4,7 @@
 #ifndef EA_WIRE_DEFINITIONS_H
 #define EA_WIRE_DEFINITIONS_H
 
-#include "envelope.h"
+#include "proto/wire/envelope.h"
 
 /* A definition that a batch holds; data is borrowed from it. */
 typedef struct ea_own_definition {

@@ -1,7 +1,7 @@
 /* The envelope of a batch. See envelope.h and the first part of wire.h. */
-#include "envelope.h"
-#include "column.h"
-#include "short_directory.h"
+#include "proto/wire/envelope.h"
+#include "proto/wire/column.h"
+#include "proto/wire/short_directory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #ifndef EA_WIRE_ENVELOPE_H
 #define EA_WIRE_ENVELOPE_H
 
-#include "arena.h"
-#include "batch.pb-c.h"
-#include "wire.h"
+#include "proto/base/arena.h"
+#include "proto/wire/batch.pb-c.h"
+#include "proto/wire/wire.h"
 
 /* Field numbers of Batch that are walked by hand. */
 enum ea_batch_field {

@@ -1,7 +1,7 @@
 /* A batch under another name. See wire.h.
  * Before it: the spool, when a stream goes on under a new name. After it: an upload. Thread: any. */
-#include "envelope.h"
-#include "wire.h"
+#include "proto/wire/envelope.h"
+#include "proto/wire/wire.h"
 
 enum { FIELD_STREAM = 2, FIELD_NUMBER = 3 };
 

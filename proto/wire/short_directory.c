@@ -1,7 +1,7 @@
 /* The short form of a directory. See short_directory.h and FORMAT.md, "Short directories". */
-#include "short_directory.h"
-#include "column.h"
-#include "wire.h"
+#include "proto/wire/short_directory.h"
+#include "proto/wire/column.h"
+#include "proto/wire/wire.h"
 
 #include <string.h>
 

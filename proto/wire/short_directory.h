@@ -4,9 +4,9 @@
 #ifndef EA_WIRE_SHORT_DIRECTORY_H
 #define EA_WIRE_SHORT_DIRECTORY_H
 
-#include "arena.h"
-#include "batch.pb-c.h"
-#include "err.h"
+#include "proto/base/arena.h"
+#include "proto/wire/batch.pb-c.h"
+#include "proto/base/err.h"
 
 /* What the first byte of Batch.directory says; a message begins with neither. */
 enum ea_short_directory {

@@ -1,6 +1,6 @@
 /* Columns, read. See unpack.h and FORMAT.md, "Columns". */
-#include "unpack.h"
-#include "column.h"
+#include "proto/wire/unpack.h"
+#include "proto/wire/column.h"
 
 #include <inttypes.h>
 

@@ -3,9 +3,9 @@
 #ifndef EA_WIRE_UNPACK_H
 #define EA_WIRE_UNPACK_H
 
-#include "arena.h"
-#include "batch.pb-c.h"
-#include "wire.h"
+#include "proto/base/arena.h"
+#include "proto/wire/batch.pb-c.h"
+#include "proto/wire/wire.h"
 
 #include <zstd.h>
 

@@ -1,10 +1,10 @@
 /* A whole batch, opened: frames, directory, sources, groups. See wire.h; FORMAT.md is the specification.
  * Before it: envelope.c, unpack.c. After it: view_rows.c. Thread: a view belongs to one. */
-#include "view_parts.h"
+#include "proto/wire/view_parts.h"
 
-#include "checksum.h"
-#include "definitions.h"
-#include "short_directory.h"
+#include "proto/wire/checksum.h"
+#include "proto/wire/definitions.h"
+#include "proto/wire/short_directory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

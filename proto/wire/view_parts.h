@@ -3,8 +3,8 @@
 #ifndef EA_WIRE_VIEW_PARTS_H
 #define EA_WIRE_VIEW_PARTS_H
 
-#include "envelope.h"
-#include "unpack.h"
+#include "proto/wire/envelope.h"
+#include "proto/wire/unpack.h"
 
 typedef struct ea_view_item {
     ea_rows data;

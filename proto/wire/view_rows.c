@@ -1,8 +1,8 @@
 /* A batch that is open, read: its events, columns, payloads and records. See wire.h; FORMAT.md is the specification.
  * Before it: view.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
-#include "view_parts.h"
+#include "proto/wire/view_parts.h"
 
-#include "checksum.h"
+#include "proto/wire/checksum.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

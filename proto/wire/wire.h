@@ -5,9 +5,9 @@
 #ifndef EA_WIRE_WIRE_H
 #define EA_WIRE_WIRE_H
 
-#include "clock.h"
-#include "event.h"
-#include "text.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
+#include "proto/base/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* etwagent check: reads a configuration file, says what is wrong with it or what it would do, and starts nothing.
  * Before it: main.c. After it: config/. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "host.h"
-#include "labels.h"
-#include "platform.h"
-#include "tls_store.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "service/host/host.h"
+#include "service/core/labels.h"
+#include "proto/base/platform.h"
+#include "service/ship/tls_store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
  * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "enroll.h"
-#include "platform.h"
-#include "trust.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "service/ship/enroll.h"
+#include "proto/base/platform.h"
+#include "proto/base/trust.h"
 
 #include <openssl/crypto.h>
 #include <stddef.h>

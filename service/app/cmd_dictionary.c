@@ -1,13 +1,13 @@
 /* etwagent dictionary train: makes a zstd dictionary for small batches from traces of machines like those that will use
  * it. Before it: main.c. After it: service/batch (what the batches look like), dictionary.h. Thread: the main one.
  */
-#include "array.h"
-#include "builder.h"
-#include "commands.h"
-#include "decoder.h"
-#include "dictionary.h"
-#include "platform.h"
-#include "source.h"
+#include "proto/base/array.h"
+#include "service/batch/builder.h"
+#include "service/app/commands.h"
+#include "service/decode/decoder.h"
+#include "service/batch/dictionary.h"
+#include "proto/base/platform.h"
+#include "service/source/source.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
  * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
  * Thread: the main one. */
-#include "commands.h"
-#include "input.h"
-#include "intrace.h"
-#include "names.h"
-#include "print.h"
-#include "render.h"
-#include "schema_options.h"
-#include "unfold.h"
+#include "service/app/commands.h"
+#include "service/app/input.h"
+#include "proto/event/schema/intrace.h"
+#include "proto/state/names.h"
+#include "proto/event/print.h"
+#include "proto/event/render.h"
+#include "service/core/schema_options.h"
+#include "service/decode/unfold.h"
 
 typedef struct options {
     ea_print_options print;

@@ -1,10 +1,10 @@
 /* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
  * service/ship/enroll.h. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "enroll.h"
-#include "platform.h"
-#include "stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "service/ship/enroll.h"
+#include "proto/base/platform.h"
+#include "service/app/stop_flag.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* etwagent import: other tools' command lines and recording profiles as sessions of our configuration.
  * Before it: main.c. After it: config/import. Thread: the main one. */
-#include "commands.h"
-#include "import.h"
-#include "platform.h"
+#include "service/app/commands.h"
+#include "config/import/import.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* etwagent providers: the providers of this machine as Windows' TDH knows them, beside what this program knows itself.
  * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
  * service/etw/tdh_schemas.h, schema_show.h. Thread: the main one. */
-#include "cache.h"
-#include "commands.h"
-#include "live.h"
-#include "platform.h"
-#include "schema_options.h"
-#include "schema_show.h"
-#include "tdh_schemas.h"
+#include "proto/event/schema/cache.h"
+#include "service/app/commands.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
+#include "service/core/schema_options.h"
+#include "service/app/schema_show.h"
+#include "service/etw/tdh_schemas.h"
 
 #include <stdlib.h>
 #include <string.h>

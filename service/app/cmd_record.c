@@ -1,10 +1,10 @@
 /* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
  * service/etw/live.h. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "live.h"
-#include "platform.h"
-#include "stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
+#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -1,14 +1,14 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
-#include "commands.h"
-#include "damage_log.h"
-#include "feed.h"
-#include "platform.h"
-#include "say.h"
-#include "schema_options.h"
-#include "shipping.h"
-#include "stop_flag.h"
+#include "service/app/commands.h"
+#include "service/core/damage_log.h"
+#include "service/core/feed.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
+#include "service/core/schema_options.h"
+#include "service/core/shipping.h"
+#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

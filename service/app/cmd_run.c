@@ -1,9 +1,9 @@
 /* etwagent run: what a configuration asks for, until somebody asks it to stop.
  * Before it: main.c. After it: agent.h. Thread: the main one. */
-#include "agent.h"
-#include "commands.h"
-#include "platform.h"
-#include "stop_flag.h"
+#include "service/core/agent.h"
+#include "service/app/commands.h"
+#include "proto/base/platform.h"
+#include "service/app/stop_flag.h"
 
 #include <stddef.h>
 

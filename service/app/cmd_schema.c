@@ -1,8 +1,8 @@
 /* etwagent schema: the event classes that this program knows by itself, with their fields.
  * Before it: main.c. After it: proto/event. Thread: the main one. */
-#include "commands.h"
-#include "print.h"
-#include "schema_print.h"
+#include "service/app/commands.h"
+#include "proto/event/print.h"
+#include "service/app/schema_print.h"
 
 #include <inttypes.h>
 

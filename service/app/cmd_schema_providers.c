@@ -1,8 +1,8 @@
 /* etwagent schema list, schema show: which providers are known, from where, and what is known of one.
  * Before it: main.c. After it: proto/event/schema, schema_show.h. Thread: the main one. */
-#include "commands.h"
-#include "schema_options.h"
-#include "schema_show.h"
+#include "service/app/commands.h"
+#include "service/core/schema_options.h"
+#include "service/app/schema_show.h"
 
 #include <stddef.h>
 

@@ -1,18 +1,18 @@
 /* The agent as a Windows service: "install", "uninstall", "start", "stop", "reload", "flush", and "service", which only
  * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/scm. Thread: the main
  * one; what the SCM asks comes on another. */
-#include "agent.h"
-#include "agent_config.h"
-#include "autologger.h"
-#include "commands.h"
-#include "eventlog.h"
-#include "guard.h"
-#include "pipe.h"
-#include "platform.h"
-#include "say.h"
-#include "scm.h"
-#include "trust.h"
-#include "wide.h"
+#include "service/core/agent.h"
+#include "service/core/agent_config.h"
+#include "service/etw/autologger.h"
+#include "service/app/commands.h"
+#include "service/scm/eventlog.h"
+#include "service/scm/guard.h"
+#include "service/scm/pipe.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
+#include "service/scm/scm.h"
+#include "proto/base/trust.h"
+#include "service/host/win/wide.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* etwagent session start, stop, flush, show, enable, disable: one ETW session, by its name in Windows; etwagent
  * counters: what the machine can count. No program of ours watches what is started here.
  * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "control.h"
-#include "session_text.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "service/etw/control.h"
+#include "service/app/session_text.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,17 +1,17 @@
 /* etwagent status: how the agent that runs here is, as its status file says.
  * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
-#include "agent.h"
-#include "agent_config.h"
-#include "commands.h"
-#include "config.h"
-#include "exposition.h"
-#include "metrics_server.h"
+#include "service/core/agent.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "config/config.h"
+#include "proto/base/exposition.h"
+#include "service/app/metrics_server.h"
 #if defined(_WIN32)
-#include "pipe.h"
+#include "service/scm/pipe.h"
 #endif
-#include "platform.h"
-#include "spool.h"
-#include "stop_flag.h"
+#include "proto/base/platform.h"
+#include "service/spool/spool.h"
+#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

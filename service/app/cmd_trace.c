@@ -6,15 +6,15 @@
  * Whose events they are is decided when all files are complete, in the order of time over all sessions: a child's
  * events in one session may come before another session tells of its start. Before it: main.c. After it:
  * service/etw (live.h, launch.h), lineage.h, etl_writer.h. Thread: the main one. */
-#include "agent_config.h"
-#include "commands.h"
-#include "etl_writer.h"
-#include "intrace.h"
-#include "launch.h"
-#include "lineage.h"
-#include "live.h"
-#include "platform.h"
-#include "stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/app/commands.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/event/schema/intrace.h"
+#include "service/etw/launch.h"
+#include "proto/state/lineage.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
+#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef EA_APP_COMMANDS_H
 #define EA_APP_COMMANDS_H
 
-#include "cli.h"
+#include "proto/base/cli.h"
 
 extern const ea_command ea_cmd_check;
 extern const ea_command ea_cmd_configure;

@@ -1,8 +1,8 @@
 /* Opening traces for a command. See input.h. */
-#include "input.h"
+#include "service/app/input.h"
 
-#include "platform.h"
-#include "stop_flag.h"
+#include "proto/base/platform.h"
+#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* etwagent: its command table. See commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
-#include "commands.h"
-#include "platform.h"
+#include "service/app/commands.h"
+#include "proto/base/platform.h"
 
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {

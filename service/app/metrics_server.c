@@ -1,9 +1,9 @@
 /* See metrics_server.h. */
-#include "metrics_server.h"
+#include "service/app/metrics_server.h"
 
-#include "clock.h"
-#include "exposition.h"
-#include "platform.h"
+#include "proto/base/clock.h"
+#include "proto/base/exposition.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef EA_APP_METRICS_SERVER_H
 #define EA_APP_METRICS_SERVER_H
 
-#include "err.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #include <stdint.h>
 

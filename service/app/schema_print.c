@@ -1,5 +1,5 @@
 /* Printing classes. See schema_print.h. */
-#include "schema_print.h"
+#include "service/app/schema_print.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef EA_APP_SCHEMA_PRINT_H
 #define EA_APP_SCHEMA_PRINT_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 /* One JSON object, without a newline. source: where its layout is from. */
 void ea_schema_print_json(ea_text *t, const ea_class *c, const char *source);

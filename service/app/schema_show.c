@@ -1,8 +1,8 @@
 /* Printing schemas. See schema_show.h. */
-#include "schema_show.h"
+#include "service/app/schema_show.h"
 
-#include "catalogue.h"
-#include "schema_print.h"
+#include "proto/event/schema/catalogue.h"
+#include "service/app/schema_print.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef EA_APP_SCHEMA_SHOW_H
 #define EA_APP_SCHEMA_SHOW_H
 
-#include "schema_options.h"
+#include "service/core/schema_options.h"
 
 /* Adds what somebody else knows: of all providers, and of the one that is wanted (NULL: none). */
 typedef int (*ea_schema_more)(const void *arg, const char *wanted, ea_schemas *into, ea_err *err);

@@ -1,7 +1,7 @@
 /* See session_text.h. */
-#include "session_text.h"
+#include "service/app/session_text.h"
 
-#include "kernel_flags.h"
+#include "config/kernel_flags.h"
 
 #include <inttypes.h>
 #include <string.h>

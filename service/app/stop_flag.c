@@ -1,7 +1,7 @@
 /* The flag of a request to stop. See stop_flag.h. */
-#include "stop_flag.h"
+#include "service/app/stop_flag.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stddef.h>
 

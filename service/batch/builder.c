@@ -1,7 +1,7 @@
 /* The open batch. See builder.h and open_batch.h. Thread: the source's, but for release. */
-#include "map.h"
-#include "open_batch.h"
-#include "platform.h"
+#include "proto/base/map.h"
+#include "service/batch/open_batch.h"
+#include "proto/base/platform.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
 #ifndef EA_BATCH_BUILDER_H
 #define EA_BATCH_BUILDER_H
 
-#include "counters.h"
-#include "wire.h"
+#include "proto/base/counters.h"
+#include "proto/wire/wire.h"
 
 typedef struct ea_builder ea_builder;
 typedef struct ea_open_batch ea_open_batch; /* rows of one closed, not yet encoded batch */

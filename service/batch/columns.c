@@ -1,9 +1,9 @@
 /* Rows become columns. See columns.h. */
-#include "columns.h"
-#include "array.h"
-#include "column.h"
-#include "envelope.h"
-#include "map.h"
+#include "service/batch/columns.h"
+#include "proto/base/array.h"
+#include "proto/wire/column.h"
+#include "proto/wire/envelope.h"
+#include "proto/base/map.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #ifndef EA_BATCH_COLUMNS_H
 #define EA_BATCH_COLUMNS_H
 
-#include "arena.h"
-#include "batch.pb-c.h"
-#include "open_batch.h"
+#include "proto/base/arena.h"
+#include "proto/wire/batch.pb-c.h"
+#include "service/batch/open_batch.h"
 
 enum { EA_OWN_FRAME_BYTES = 1024 }; /* a column of so many bytes gets a frame of its own */
 

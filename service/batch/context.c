@@ -1,6 +1,6 @@
 /* Contexts. See context.h. */
-#include "context.h"
-#include "column.h"
+#include "service/batch/context.h"
+#include "proto/wire/column.h"
 
 #include <stdlib.h>
 

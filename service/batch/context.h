@@ -4,11 +4,11 @@
 #ifndef EA_BATCH_CONTEXT_H
 #define EA_BATCH_CONTEXT_H
 
-#include "arena.h"
-#include "batch.pb-c.h"
-#include "known.h"
-#include "map.h"
-#include "open_batch.h"
+#include "proto/base/arena.h"
+#include "proto/wire/batch.pb-c.h"
+#include "service/batch/known.h"
+#include "proto/base/map.h"
+#include "service/batch/open_batch.h"
 
 enum { EA_CONTEXT_SOURCES = 64 }; /* a batch of more sources has no context */
 

@@ -1,5 +1,5 @@
 /* See dictionary.h. */
-#include "dictionary.h"
+#include "service/batch/dictionary.h"
 
 #include <stdlib.h>
 #include <string.h>

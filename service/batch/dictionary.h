@@ -3,7 +3,7 @@
 #ifndef EA_BATCH_DICTIONARY_H
 #define EA_BATCH_DICTIONARY_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

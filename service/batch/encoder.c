@@ -1,11 +1,11 @@
 /* Rows become a batch: layout, frames, envelope. FORMAT.md is the specification.
  * Before it: encoder_rows.c. After it: service/spool. Thread: the encoder's; only the set of known classes is shared.
  */
-#include "encoder_parts.h"
+#include "service/batch/encoder_parts.h"
 
-#include "column.h"
-#include "ledger_message.h"
-#include "short_directory.h"
+#include "proto/wire/column.h"
+#include "service/batch/ledger_message.h"
+#include "proto/wire/short_directory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

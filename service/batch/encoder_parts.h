@@ -3,9 +3,9 @@
 #ifndef EA_BATCH_ENCODER_PARTS_H
 #define EA_BATCH_ENCODER_PARTS_H
 
-#include "columns.h"
-#include "context.h"
-#include "known.h"
+#include "service/batch/columns.h"
+#include "service/batch/context.h"
+#include "service/batch/known.h"
 
 #include <zstd.h>
 

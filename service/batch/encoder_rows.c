@@ -1,8 +1,8 @@
 /* Rows become columns: which go where, a group's columns, the batch's. FORMAT.md is the specification.
  * Before it: a taken batch. After it: encoder.c. Thread: the encoder's. */
-#include "encoder_parts.h"
+#include "service/batch/encoder_parts.h"
 
-#include "checksum.h"
+#include "proto/wire/checksum.h"
 
 #include <stdlib.h>
 

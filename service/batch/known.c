@@ -1,5 +1,5 @@
 /* Which definitions the collector has. See known.h. */
-#include "known.h"
+#include "service/batch/known.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #ifndef EA_BATCH_KNOWN_H
 #define EA_BATCH_KNOWN_H
 
-#include "map.h"
-#include "platform.h"
-#include "wire.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/wire/wire.h"
 
 enum { EA_KNOWN_MAX = 65536 };
 

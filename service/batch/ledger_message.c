@@ -1,5 +1,5 @@
 /* See ledger_message.h. */
-#include "ledger_message.h"
+#include "service/batch/ledger_message.h"
 
 #include <string.h>
 

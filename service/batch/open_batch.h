@@ -3,7 +3,7 @@
 #ifndef EA_BATCH_OPEN_BATCH_H
 #define EA_BATCH_OPEN_BATCH_H
 
-#include "builder.h"
+#include "service/batch/builder.h"
 
 #include <stddef.h>
 

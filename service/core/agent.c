@@ -1,12 +1,12 @@
 /* The agent. See agent.h. */
-#include "agent.h"
+#include "service/core/agent.h"
 
-#include "agent_parts.h"
-#include "boot_sources.h"
-#include "live.h"
-#include "platform.h"
-#include "say.h"
-#include "status_json.h"
+#include "service/core/agent_parts.h"
+#include "service/core/boot_sources.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
+#include "service/core/status_json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

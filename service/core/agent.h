@@ -15,7 +15,7 @@
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
-#include "agent_config.h"
-#include "enroll.h"
-#include "labels.h"
-#include "platform.h"
-#include "tls_store.h"
+#include "service/core/agent_config.h"
+#include "service/ship/enroll.h"
+#include "service/core/labels.h"
+#include "proto/base/platform.h"
+#include "service/ship/tls_store.h"
 
 #include <string.h>
 

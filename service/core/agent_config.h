@@ -3,11 +3,11 @@
 #ifndef EA_CORE_AGENT_CONFIG_H
 #define EA_CORE_AGENT_CONFIG_H
 
-#include "batching.h"
-#include "config.h"
-#include "schema_options.h"
-#include "sessions.h"
-#include "shipping.h"
+#include "service/core/batching.h"
+#include "config/config.h"
+#include "service/core/schema_options.h"
+#include "config/sessions.h"
+#include "service/core/shipping.h"
 
 /* .etl files that are shipped as one stream. */
 typedef struct ea_file_source_config {

@@ -3,10 +3,10 @@
 #ifndef EA_CORE_AGENT_PARTS_H
 #define EA_CORE_AGENT_PARTS_H
 
-#include "agent.h"
-#include "enroller.h"
-#include "source_task.h"
-#include "thrift.h"
+#include "service/core/agent.h"
+#include "service/core/enroller.h"
+#include "service/core/source_task.h"
+#include "service/ship/thrift.h"
 
 typedef struct ea_agent {
     const ea_agent_options *o;

@@ -1,6 +1,6 @@
 /* What the batching options name. See batching.h. */
-#include "batching.h"
-#include "platform.h"
+#include "service/core/batching.h"
+#include "proto/base/platform.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 #ifndef EA_CORE_BATCHING_H
 #define EA_CORE_BATCHING_H
 
-#include "cli.h"
-#include "pipeline.h"
-#include "wire.h"
+#include "proto/base/cli.h"
+#include "service/core/pipeline.h"
+#include "proto/wire/wire.h"
 
 typedef struct ea_batching_options {
     uint64_t batch_events, keyframe_events, level, threads;

@@ -4,8 +4,8 @@
 #ifndef EA_CORE_BOOT_SOURCES_H
 #define EA_CORE_BOOT_SOURCES_H
 
-#include "config_snapshot.h"
-#include "source_task.h"
+#include "service/core/config_snapshot.h"
+#include "service/core/source_task.h"
 
 /* Ends boot sessions and adds their files to the snapshot's sources; errors are logged. */
 void ea_boot_sources_add(ea_config_snapshot *s);

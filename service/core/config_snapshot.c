@@ -1,9 +1,9 @@
 /* A configuration that was read. See config_snapshot.h. */
-#include "config_snapshot.h"
+#include "service/core/config_snapshot.h"
 
-#include "labels.h"
-#include "live.h"
-#include "say.h"
+#include "service/core/labels.h"
+#include "service/etw/live.h"
+#include "service/core/say.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef EA_CORE_CONFIG_SNAPSHOT_H
 #define EA_CORE_CONFIG_SNAPSHOT_H
 
-#include "agent_config.h"
-#include "arena.h"
+#include "service/core/agent_config.h"
+#include "proto/base/arena.h"
 
 typedef struct ea_config_snapshot {
     ea_config *memory;

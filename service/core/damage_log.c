@@ -1,7 +1,7 @@
 /* Damage in a map and in the log. See damage_log.h. */
-#include "damage_log.h"
+#include "service/core/damage_log.h"
 
-#include "say.h"
+#include "service/core/say.h"
 
 #include <inttypes.h>
 #include <string.h>

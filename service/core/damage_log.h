@@ -3,7 +3,7 @@
 #ifndef EA_CORE_DAMAGE_LOG_H
 #define EA_CORE_DAMAGE_LOG_H
 
-#include "damage_map.h"
+#include "service/core/damage_map.h"
 
 enum { EA_DAMAGE_LINES = 10 }; /* this many places are logged */
 

@@ -1,6 +1,6 @@
 /* The damage map. See damage_map.h. */
-#include "damage_map.h"
-#include "array.h"
+#include "service/core/damage_map.h"
+#include "proto/base/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

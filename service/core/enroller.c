@@ -1,11 +1,11 @@
 /* The agent's certificate. See enroller.h. */
-#include "enroller.h"
+#include "service/core/enroller.h"
 
-#include "agent_config.h"
-#include "enroll.h"
-#include "platform.h"
-#include "proxy.h"
-#include "say.h"
+#include "service/core/agent_config.h"
+#include "service/ship/enroll.h"
+#include "proto/base/platform.h"
+#include "service/ship/proxy.h"
+#include "service/core/say.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>

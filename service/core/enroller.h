@@ -7,7 +7,7 @@
 #ifndef EA_CORE_ENROLLER_H
 #define EA_CORE_ENROLLER_H
 
-#include "shipping.h"
+#include "service/core/shipping.h"
 
 typedef struct ea_enroller ea_enroller;
 

@@ -1,10 +1,10 @@
 /* Feeds. See feed.h. */
-#include "feed.h"
+#include "service/core/feed.h"
 
-#include "pace.h"
-#include "platform.h"
-#include "replay_stream.h"
-#include "schema_options.h"
+#include "proto/base/pace.h"
+#include "proto/base/platform.h"
+#include "service/core/replay_stream.h"
+#include "service/core/schema_options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 #ifndef EA_CORE_FEED_H
 #define EA_CORE_FEED_H
 
-#include "batching.h"
-#include "etl.h"
-#include "pipeline.h"
-#include "source.h"
+#include "service/core/batching.h"
+#include "proto/etl/etl.h"
+#include "service/core/pipeline.h"
+#include "service/source/source.h"
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* Labels. See labels.h. */
-#include "labels.h"
+#include "service/core/labels.h"
 
-#include "platform.h"
-#include "wire.h"
+#include "proto/base/platform.h"
+#include "proto/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #ifndef EA_CORE_LABELS_H
 #define EA_CORE_LABELS_H
 
-#include "arena.h"
-#include "text.h"
+#include "proto/base/arena.h"
+#include "proto/base/text.h"
 
 /* EA_EINVAL: too many of them, a name or a value too long, a name with other than letters, digits, ".", "-" and "_", a
  * ${ without its }, a fact that is not known. */

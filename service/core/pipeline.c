@@ -7,7 +7,7 @@
  *     worker_encode             on an encoder's thread: bytes, and into the spool
  *
  * Then what comes between two records, and after the last one. See pipeline.h. */
-#include "pipeline_parts.h"
+#include "service/core/pipeline_parts.h"
 
 #include <string.h>
 

@@ -8,11 +8,11 @@
 #ifndef EA_CORE_PIPELINE_H
 #define EA_CORE_PIPELINE_H
 
-#include "asker.h"
-#include "builder.h"
-#include "record.h"
-#include "schemas.h"
-#include "spool.h"
+#include "service/decode/asker.h"
+#include "service/batch/builder.h"
+#include "proto/base/record.h"
+#include "proto/event/schemas.h"
+#include "service/spool/spool.h"
 
 typedef struct ea_pipeline ea_pipeline;
 

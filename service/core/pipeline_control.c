@@ -1,5 +1,5 @@
 /* What others say to a pipeline while it works. See pipeline.h. */
-#include "pipeline_parts.h"
+#include "service/core/pipeline_parts.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Which numbers of the ledger travel. See pipeline_parts.h. */
-#include "pipeline_parts.h"
+#include "service/core/pipeline_parts.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Making and freeing a pipeline. See pipeline.h. */
-#include "pipeline_parts.h"
+#include "service/core/pipeline_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

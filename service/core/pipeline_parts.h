@@ -9,11 +9,11 @@
 #ifndef EA_CORE_PIPELINE_PARTS_H
 #define EA_CORE_PIPELINE_PARTS_H
 
-#include "decoder.h"
-#include "keyframe.h"
-#include "pipeline.h"
-#include "platform.h"
-#include "stack_meter.h"
+#include "service/decode/decoder.h"
+#include "proto/state/keyframe.h"
+#include "service/core/pipeline.h"
+#include "proto/base/platform.h"
+#include "service/decode/stack_meter.h"
 
 #include <stdatomic.h>
 

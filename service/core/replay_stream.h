@@ -18,8 +18,8 @@
 #ifndef EA_CORE_REPLAY_STREAM_H
 #define EA_CORE_REPLAY_STREAM_H
 
-#include "err.h"
-#include "wire.h"
+#include "proto/base/err.h"
+#include "proto/wire/wire.h"
 
 /* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. schemas: see
  * ea_schema_options_hash. *ret_total_bytes: of all files, as they are now. */

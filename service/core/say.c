@@ -1,9 +1,9 @@
 /* Lines for a person. See say.h. */
-#include "say.h"
+#include "service/core/say.h"
 
-#include "clock.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

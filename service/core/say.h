@@ -4,7 +4,7 @@
 #ifndef EA_CORE_SAY_H
 #define EA_CORE_SAY_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

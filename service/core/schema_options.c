@@ -1,13 +1,13 @@
 /* Schemas for a command. See schema_options.h. */
-#include "schema_options.h"
+#include "service/core/schema_options.h"
 
-#include "catalogue.h"
-#include "load.h"
-#include "map.h"
-#include "platform.h"
-#include "plugin.h"
-#include "say.h"
-#include "tmf.h"
+#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/load.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "service/decode/plugin.h"
+#include "service/core/say.h"
+#include "proto/event/schema/tmf.h"
 
 #include <ctype.h>
 #include <string.h>

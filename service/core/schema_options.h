@@ -3,8 +3,8 @@
 #ifndef EA_CORE_SCHEMA_OPTIONS_H
 #define EA_CORE_SCHEMA_OPTIONS_H
 
-#include "cli.h"
-#include "schemas.h"
+#include "proto/base/cli.h"
+#include "proto/event/schemas.h"
 
 /* A command's options struct has one of these; EA_SCHEMA_OPTIONS makes its rows. */
 typedef struct ea_schema_options {

@@ -1,9 +1,9 @@
 /* A sender's callbacks. See sender_events.h. */
-#include "sender_events.h"
+#include "service/core/sender_events.h"
 
-#include "platform.h"
-#include "say.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <string.h>

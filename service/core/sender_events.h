@@ -4,8 +4,8 @@
 #ifndef EA_CORE_SENDER_EVENTS_H
 #define EA_CORE_SENDER_EVENTS_H
 
-#include "pipeline.h"
-#include "sender.h"
+#include "service/core/pipeline.h"
+#include "service/ship/sender.h"
 
 /* Returns 1 when no other pipeline has to be visited. name: whose pipeline it is, for the log; "": there is only one.
  */

@@ -1,11 +1,11 @@
 /* What the commands that ship share. See shipping.h. */
-#include "shipping.h"
-#include "host.h"
-#include "map.h"
-#include "pattern.h"
-#include "platform.h"
-#include "say.h"
-#include "tls_store.h"
+#include "service/core/shipping.h"
+#include "service/host/host.h"
+#include "proto/base/map.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
+#include "service/ship/tls_store.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #ifndef EA_CORE_SHIPPING_H
 #define EA_CORE_SHIPPING_H
 
-#include "cli.h"
-#include "enroll.h"
-#include "sender_events.h"
+#include "proto/base/cli.h"
+#include "service/ship/enroll.h"
+#include "service/core/sender_events.h"
 
 typedef struct ea_shipping_options {
     ea_strings collectors;

@@ -1,10 +1,10 @@
 /* Sources and sessions at work. See source_task.h. */
-#include "source_task.h"
+#include "service/core/source_task.h"
 
-#include "image_source.h"
-#include "live.h"
-#include "platform.h"
-#include "say.h"
+#include "service/image/image_source.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
+#include "service/core/say.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,13 +12,13 @@
 #ifndef EA_CORE_SOURCE_TASK_H
 #define EA_CORE_SOURCE_TASK_H
 
-#include "config_snapshot.h"
-#include "damage_log.h"
-#include "feed.h"
-#include "platform.h"
-#include "sender_events.h"
-#include "sticky_error.h"
-#include "tdh_schemas.h"
+#include "service/core/config_snapshot.h"
+#include "service/core/damage_log.h"
+#include "service/core/feed.h"
+#include "proto/base/platform.h"
+#include "service/core/sender_events.h"
+#include "service/core/sticky_error.h"
+#include "service/etw/tdh_schemas.h"
 
 enum ea_source_state { EA_SOURCE_WAITING, EA_SOURCE_READING, EA_SOURCE_READ };
 

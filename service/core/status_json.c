@@ -1,8 +1,8 @@
 /* The status as JSON. See status_json.h. */
-#include "status_json.h"
+#include "service/core/status_json.h"
 
-#include "live.h"
-#include "platform.h"
+#include "service/etw/live.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 

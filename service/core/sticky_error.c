@@ -1,7 +1,7 @@
 /* What is wrong now. See sticky_error.h. */
-#include "sticky_error.h"
+#include "service/core/sticky_error.h"
 
-#include "say.h"
+#include "service/core/say.h"
 
 #include <string.h>
 

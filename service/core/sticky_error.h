@@ -3,7 +3,7 @@
 #ifndef EA_CORE_STICKY_ERROR_H
 #define EA_CORE_STICKY_ERROR_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 typedef struct ea_sticky_error {
     char text[sizeof((ea_err){0}).message]; /* "": nothing */

@@ -1,8 +1,8 @@
 /* Asking for schemas. See asker.h. */
-#include "asker.h"
+#include "service/decode/asker.h"
 
-#include "map.h"
-#include "platform.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

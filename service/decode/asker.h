@@ -8,8 +8,8 @@
 #ifndef EA_DECODE_ASKER_H
 #define EA_DECODE_ASKER_H
 
-#include "counters.h"
-#include "schemas.h"
+#include "proto/base/counters.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_asker ea_asker;
 

@@ -1,7 +1,7 @@
 /* The decoding step. See decoder.h. */
-#include "decoder.h"
-#include "intrace.h"
-#include "unfold.h"
+#include "service/decode/decoder.h"
+#include "proto/event/schema/intrace.h"
+#include "service/decode/unfold.h"
 
 #include <stdlib.h>
 

@@ -3,10 +3,10 @@
 #ifndef EA_DECODE_DECODER_H
 #define EA_DECODE_DECODER_H
 
-#include "asker.h"
-#include "counters.h"
-#include "event.h"
-#include "schemas.h"
+#include "service/decode/asker.h"
+#include "proto/base/counters.h"
+#include "proto/event/event.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_decoder ea_decoder;
 

@@ -1,10 +1,10 @@
 /* Plug-ins. See plugin.h. */
-#include "plugin.h"
+#include "service/decode/plugin.h"
 
-#include "cache.h"
-#include "platform.h"
-#include "plugin_ask.h"
-#include "trust.h"
+#include "proto/event/schema/cache.h"
+#include "proto/base/platform.h"
+#include "service/decode/plugin_ask.h"
+#include "proto/base/trust.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef EA_DECODE_PLUGIN_H
 #define EA_DECODE_PLUGIN_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 /* A line for a person about a plug-in that is left out, no newline. */
 typedef void (*ea_plugin_say)(void *arg, const char *line);

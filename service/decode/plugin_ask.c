@@ -1,6 +1,6 @@
 /* Asking a plug-in. See plugin_ask.h. Thread: any. */
-#include "plugin_ask.h"
-#include "text.h"
+#include "service/decode/plugin_ask.h"
+#include "proto/base/text.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
 #ifndef EA_DECODE_PLUGIN_ASK_H
 #define EA_DECODE_PLUGIN_ASK_H
 
-#include "err.h"
-#include "etwagent_plugin.h"
-#include "platform.h"
-#include "schemas.h"
-#include "trust.h"
+#include "proto/base/err.h"
+#include "service/decode/etwagent_plugin.h"
+#include "proto/base/platform.h"
+#include "proto/event/schemas.h"
+#include "proto/base/trust.h"
 
 typedef int (*ea_plugin_add)(void *context, const etwagent_class *c);
 

@@ -1,6 +1,6 @@
 /* Decode functions of plug-ins, in the agent. See plugin_ask.h, schemas.h (ea_unfolder). */
-#include "map.h"
-#include "plugin_ask.h"
+#include "proto/base/map.h"
+#include "service/decode/plugin_ask.h"
 
 #include <stdlib.h>
 #include <string.h>

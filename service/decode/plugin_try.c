@@ -1,6 +1,6 @@
 /* Trying a decode function on made-up payloads. See plugin_ask.h. Thread: the probe's. */
-#include "class.h"
-#include "plugin_ask.h"
+#include "proto/event/class.h"
+#include "service/decode/plugin_ask.h"
 
 #include <stdlib.h>
 #include <string.h>

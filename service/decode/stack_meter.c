@@ -1,7 +1,7 @@
 /* See stack_meter.h. */
-#include "stack_meter.h"
+#include "service/decode/stack_meter.h"
 
-#include "stack_feed.h"
+#include "proto/stack/stack_feed.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
 #ifndef EA_DECODE_STACK_METER_H
 #define EA_DECODE_STACK_METER_H
 
-#include "counters.h"
-#include "event.h"
-#include "stack_join.h"
+#include "proto/base/counters.h"
+#include "proto/event/event.h"
+#include "proto/stack/stack_join.h"
 
 typedef struct ea_stack_meter ea_stack_meter;
 

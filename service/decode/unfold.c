@@ -1,8 +1,8 @@
 /* Unfolding. See unfold.h. */
-#include "unfold.h"
+#include "service/decode/unfold.h"
 
-#include "class.h"
-#include "map.h"
+#include "proto/event/class.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef EA_DECODE_UNFOLD_H
 #define EA_DECODE_UNFOLD_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_unfolding ea_unfolding;
 

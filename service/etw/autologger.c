@@ -1,10 +1,10 @@
 /* Sessions of boot time, in the registry. See autologger.h. */
-#include "autologger.h"
+#include "service/etw/autologger.h"
 
-#include "boot_files.h"
-#include "platform.h"
-#include "session.h"
-#include "text.h"
+#include "service/etw/boot_files.h"
+#include "proto/base/platform.h"
+#include "service/etw/session.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

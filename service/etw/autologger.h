@@ -6,7 +6,7 @@
 #ifndef EA_ETW_AUTOLOGGER_H
 #define EA_ETW_AUTOLOGGER_H
 
-#include "sessions.h"
+#include "config/sessions.h"
 
 /* Told what could not be had, a line for a person. */
 typedef void (*ea_autologger_note)(void *arg, const char *text);

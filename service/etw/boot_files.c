@@ -1,7 +1,7 @@
 /* Boot sessions' files. See boot_files.h. */
-#include "boot_files.h"
+#include "service/etw/boot_files.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef EA_ETW_BOOT_FILES_H
 #define EA_ETW_BOOT_FILES_H
 
-#include "sessions.h"
+#include "config/sessions.h"
 
 enum { EA_BOOT_FILES_MAX = 16, EA_BOOT_PATH_BYTES = 1040 }; /* FileMax; a boot-file has 1,000 bytes at the most */
 

@@ -7,8 +7,8 @@
 #ifndef EA_ETW_CONTROL_H
 #define EA_ETW_CONTROL_H
 
-#include "bytes.h"
-#include "live.h"
+#include "proto/base/bytes.h"
+#include "service/etw/live.h"
 
 /* A line of at most 511 bytes for a person: what Windows refused, or applied otherwise. */
 typedef void (*ea_control_note)(void *arg, const char *text);

@@ -3,14 +3,14 @@
  * The order is Windows': the profile's interval and sources, counters and stacks before the kernel's flags, whose
  * rundown comes when they are set; providers last. What is refused is told and left out: a session without stacks is
  * better than none. */
-#include "session.h"
+#include "service/etw/session.h"
 
-#include "event.h"
-#include "filters.h"
-#include "kernel_flags.h"
-#include "platform.h"
-#include "system_providers.h"
-#include "text.h"
+#include "proto/event/event.h"
+#include "service/etw/filters.h"
+#include "config/kernel_flags.h"
+#include "proto/base/platform.h"
+#include "config/system_providers.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

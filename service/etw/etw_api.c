@@ -1,5 +1,5 @@
 /* The table of ETW's functions. See etw_api.h. */
-#include "etw_api.h"
+#include "service/etw/etw_api.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

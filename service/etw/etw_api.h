@@ -4,8 +4,8 @@
 #ifndef EA_ETW_ETW_API_H
 #define EA_ETW_ETW_API_H
 
-#include "err.h"
-#include "etw.h"
+#include "proto/base/err.h"
+#include "service/etw/etw.h"
 
 /* DLL, name, result, parameters, and whether nothing works without it. */
 #define EA_ETW_FUNCTIONS(X)                                                                                            \

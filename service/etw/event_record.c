@@ -1,5 +1,5 @@
 /* From EVENT_RECORD into the ring. See event_record.h. */
-#include "event_record.h"
+#include "service/etw/event_record.h"
 
 int ea_event_put(ea_ring *r, const ea_event_record *e) {
     ea_ext ext[EA_EXT_MAX];

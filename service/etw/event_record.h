@@ -3,7 +3,7 @@
 #ifndef EA_ETW_EVENT_RECORD_H
 #define EA_ETW_EVENT_RECORD_H
 
-#include "ring.h"
+#include "service/source/ring.h"
 
 /* EVENT_RECORD and what it points to, of 64-bit Windows (evntcons.h). etw.h checks that they are the same. */
 typedef struct ea_event_ext {

@@ -1,7 +1,7 @@
 /* Filters of a provider. See filters.h. */
-#include "filters.h"
+#include "service/etw/filters.h"
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef EA_ETW_FILTERS_H
 #define EA_ETW_FILTERS_H
 
-#include "session.h"
+#include "service/etw/session.h"
 
 typedef struct ea_filters {
     EVENT_FILTER_DESCRIPTOR items[EA_FILTERS_MAX];

@@ -3,7 +3,7 @@
 #ifndef EA_ETW_LAUNCH_H
 #define EA_ETW_LAUNCH_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

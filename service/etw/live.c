@@ -1,10 +1,10 @@
 /* A session of ours, kept alive, as a source. See live.h. */
-#include "live.h"
+#include "service/etw/live.h"
 
-#include "event_record.h"
-#include "platform.h"
-#include "rundown.h"
-#include "session.h"
+#include "service/etw/event_record.h"
+#include "proto/base/platform.h"
+#include "service/etw/rundown.h"
+#include "service/etw/session.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
 #ifndef EA_ETW_LIVE_H
 #define EA_ETW_LIVE_H
 
-#include "sessions.h"
-#include "source.h"
+#include "config/sessions.h"
+#include "service/source/source.h"
 
 typedef struct ea_live_options {
     const ea_session_config *session; /* borrowed until it is closed */

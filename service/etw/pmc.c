@@ -3,11 +3,11 @@
  * Windows gives counters to whoever asks first, and does not multiplex: another profiler, the hypervisor or
  * virtualisation-based security may hold some or all. What cannot be had is told, with its holder where Windows knows
  * it, counted (source_counters_refused), and left out. */
-#include "control.h"
-#include "session.h"
+#include "service/etw/control.h"
+#include "service/etw/session.h"
 
-#include "platform.h"
-#include "text.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

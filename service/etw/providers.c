@@ -1,7 +1,7 @@
 /* Providers by name: their GUIDs and keywords. See session.h. */
-#include "session.h"
+#include "service/etw/session.h"
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

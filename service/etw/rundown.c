@@ -1,8 +1,8 @@
 /* The second session. See rundown.h. */
-#include "rundown.h"
+#include "service/etw/rundown.h"
 
-#include "event_record.h"
-#include "platform.h"
+#include "service/etw/event_record.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Starting, asking and stopping a session. See session.h. */
-#include "session.h"
+#include "service/etw/session.h"
 
-#include "text.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
 #ifndef EA_ETW_SESSION_H
 #define EA_ETW_SESSION_H
 
-#include "counters.h"
-#include "etw_api.h"
-#include "live.h"
+#include "proto/base/counters.h"
+#include "service/etw/etw_api.h"
+#include "service/etw/live.h"
 
 /* What ControlTrace reads and writes: the properties with room for both names behind them. */
 typedef struct ea_properties {

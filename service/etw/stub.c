@@ -1,9 +1,9 @@
 /* What autologger.h, control.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
-#include "autologger.h"
-#include "control.h"
-#include "launch.h"
-#include "live.h"
-#include "tdh_schemas.h"
+#include "service/etw/autologger.h"
+#include "service/etw/control.h"
+#include "service/etw/launch.h"
+#include "service/etw/live.h"
+#include "service/etw/tdh_schemas.h"
 
 int ea_live_is_possible(void) {
     return 0;

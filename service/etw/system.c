@@ -1,10 +1,10 @@
 /* The kernel's events as providers of their own, and pool tags, which only these filter. See session.h. */
-#include "session.h"
+#include "service/etw/session.h"
 
-#include "kernel_flags.h"
-#include "platform.h"
-#include "system_providers.h"
-#include "text.h"
+#include "config/kernel_flags.h"
+#include "proto/base/platform.h"
+#include "config/system_providers.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* TDH. See tdh_schemas.h. */
-#include "tdh_schemas.h"
+#include "service/etw/tdh_schemas.h"
 
-#include "arena.h"
-#include "etw_api.h"
-#include "event_info.h"
-#include "map.h"
-#include "text.h"
+#include "proto/base/arena.h"
+#include "service/etw/etw_api.h"
+#include "proto/event/schema/event_info.h"
+#include "proto/base/map.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef EA_ETW_TDH_SCHEMAS_H
 #define EA_ETW_TDH_SCHEMAS_H
 
-#include "record.h"
-#include "schemas.h"
+#include "proto/base/record.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_tdh ea_tdh;
 

@@ -4,7 +4,7 @@
 #ifndef EA_HOST_HOST_H
 #define EA_HOST_HOST_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

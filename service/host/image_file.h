@@ -7,7 +7,7 @@
 #ifndef EA_HOST_IMAGE_FILE_H
 #define EA_HOST_IMAGE_FILE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

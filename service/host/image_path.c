@@ -1,6 +1,6 @@
 /* Paths of image events. See image_path.h.
  * Source of their forms: traces of Windows 7 to 11; "Naming Files, Paths, and Namespaces" (Win32). */
-#include "image_path.h"
+#include "service/host/image_path.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef EA_HOST_IMAGE_PATH_H
 #define EA_HOST_IMAGE_PATH_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

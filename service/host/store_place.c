@@ -1,5 +1,5 @@
 /* How a configuration names a certificate store. See host.h. */
-#include "host.h"
+#include "service/host/host.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Images' facts among a session's records. See image_source.h. */
-#include "image_source.h"
+#include "service/image/image_source.h"
 
-#include "fields.h"
-#include "image_facts.h"
+#include "proto/state/fields.h"
+#include "proto/state/image_facts.h"
 
 #include <stdlib.h>
 

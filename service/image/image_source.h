@@ -7,8 +7,8 @@
 #ifndef EA_IMAGE_IMAGE_SOURCE_H
 #define EA_IMAGE_IMAGE_SOURCE_H
 
-#include "images.h"
-#include "source.h"
+#include "service/image/images.h"
+#include "service/source/source.h"
 
 /* Takes the inner source, also when it fails, and closes it with itself. */
 EA_MUST_CHECK int ea_image_source_open(ea_source **ret, ea_source *inner, const ea_images_options *options,

@@ -3,13 +3,13 @@
  * A row is a path: what is known of its file, and the modules that wait for a look at it. Rows that wait to be looked
  * at stand in a queue, the others in a list, the one of use longest ago first. What was found is shared by all modules
  * that have yet to be told of it, so that a later look changes nothing of theirs. */
-#include "images.h"
+#include "service/image/images.h"
 
-#include "image_facts.h"
-#include "image_file.h"
-#include "map.h"
-#include "pe.h"
-#include "platform.h"
+#include "proto/state/image_facts.h"
+#include "service/host/image_file.h"
+#include "proto/base/map.h"
+#include "proto/image/pe.h"
+#include "proto/base/platform.h"
 
 #include <openssl/evp.h>
 #include <stdatomic.h>

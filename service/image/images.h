@@ -11,8 +11,8 @@
 #ifndef EA_IMAGE_IMAGES_H
 #define EA_IMAGE_IMAGES_H
 
-#include "counters.h"
-#include "text.h"
+#include "proto/base/counters.h"
+#include "proto/base/text.h"
 
 typedef struct ea_images ea_images;
 

@@ -1,8 +1,8 @@
 /* The event log. See eventlog.h. */
-#include "eventlog.h"
+#include "service/scm/eventlog.h"
 
-#include "scm.h"
-#include "wide.h"
+#include "service/scm/scm.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

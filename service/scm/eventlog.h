@@ -3,7 +3,7 @@
 #ifndef EA_SCM_EVENTLOG_H
 #define EA_SCM_EVENTLOG_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 enum ea_eventlog_kind {
     EA_EVENTLOG_STARTED,

@@ -1,9 +1,9 @@
 /* Ceilings, watchdog, minidumps. See guard.h. */
-#include "guard.h"
+#include "service/scm/guard.h"
 
-#include "eventlog.h"
-#include "platform.h"
-#include "wide.h"
+#include "service/scm/eventlog.h"
+#include "proto/base/platform.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

@@ -3,7 +3,7 @@
 #ifndef EA_SCM_GUARD_H
 #define EA_SCM_GUARD_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

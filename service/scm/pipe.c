@@ -1,9 +1,9 @@
 /* Named pipes. See pipe.h. */
-#include "pipe.h"
+#include "service/scm/pipe.h"
 
-#include "platform.h"
-#include "scm.h"
-#include "wide.h"
+#include "proto/base/platform.h"
+#include "service/scm/scm.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

@@ -4,8 +4,8 @@
 #ifndef EA_SCM_PIPE_H
 #define EA_SCM_PIPE_H
 
-#include "err.h"
-#include "text.h"
+#include "proto/base/err.h"
+#include "proto/base/text.h"
 
 #define EA_STATUS_PIPE "\\\\.\\pipe\\etwagent"
 enum { EA_PIPE_MAX_BYTES = 1 << 20 };

@@ -1,9 +1,9 @@
 /* The service control manager. See scm.h. */
-#include "scm.h"
+#include "service/scm/scm.h"
 
-#include "eventlog.h"
-#include "platform.h"
-#include "wide.h"
+#include "service/scm/eventlog.h"
+#include "proto/base/platform.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

@@ -4,7 +4,7 @@
 #ifndef EA_SCM_SCM_H
 #define EA_SCM_SCM_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #define EA_SERVICE_NAME         "etwagent"
 #define EA_SERVICE_DISPLAY_NAME "etwagent event tracing"

@@ -1,11 +1,11 @@
 /* Enrolment. See enroll.h. */
-#include "enroll.h"
+#include "service/ship/enroll.h"
 
-#include "crypto_error.h"
-#include "host.h"
-#include "platform.h"
-#include "text.h"
-#include "tls_store.h"
+#include "proto/base/crypto_error.h"
+#include "service/host/host.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
+#include "service/ship/tls_store.h"
 
 #include <curl/curl.h>
 #include <openssl/crypto.h>

@@ -8,7 +8,7 @@
 #ifndef EA_SHIP_ENROLL_H
 #define EA_SHIP_ENROLL_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Proxies of the operating system. See proxy.h. */
-#include "proxy.h"
-#include "platform.h"
+#include "service/ship/proxy.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef EA_SHIP_PROXY_H
 #define EA_SHIP_PROXY_H
 
-#include "host.h"
+#include "service/host/host.h"
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 /* The sender. See sender.h. */
-#include "sender.h"
-#include "enroll.h"
-#include "host.h"
-#include "pattern.h"
-#include "platform.h"
-#include "tls_store.h"
+#include "service/ship/sender.h"
+#include "service/ship/enroll.h"
+#include "service/host/host.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
+#include "service/ship/tls_store.h"
 
 #include <curl/curl.h>
 #include <openssl/ssl.h>

@@ -13,8 +13,8 @@
 #ifndef EA_SHIP_SENDER_H
 #define EA_SHIP_SENDER_H
 
-#include "proxy.h"
-#include "spool.h"
+#include "service/ship/proxy.h"
+#include "service/spool/spool.h"
 
 typedef struct ea_sender ea_sender;
 

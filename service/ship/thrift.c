@@ -1,7 +1,7 @@
 /* Thrift. See thrift.h. */
-#include "thrift.h"
+#include "service/ship/thrift.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdio.h>
 

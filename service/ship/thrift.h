@@ -5,7 +5,7 @@
 #ifndef EA_SHIP_THRIFT_H
 #define EA_SHIP_THRIFT_H
 
-#include "sender.h"
+#include "service/ship/sender.h"
 
 /* Where the answers come from: 1, 0, or -1 when nobody knows. */
 typedef struct ea_thrift_facts {

@@ -1,5 +1,5 @@
 /* Keys that others hold, as an OpenSSL provider. See tls_key.h. */
-#include "tls_key.h"
+#include "service/ship/tls_key.h"
 
 #include <openssl/core_dispatch.h>
 #include <openssl/core_names.h>

@@ -5,7 +5,7 @@
 #ifndef EA_SHIP_TLS_KEY_H
 #define EA_SHIP_TLS_KEY_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <openssl/evp.h>
 #include <stddef.h>

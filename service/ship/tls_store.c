@@ -1,6 +1,6 @@
 /* TLS out of certificate stores. See tls_store.h. */
-#include "tls_store.h"
-#include "host.h"
+#include "service/ship/tls_store.h"
+#include "service/host/host.h"
 
 #include <openssl/err.h>
 #include <openssl/x509.h>

@@ -3,7 +3,7 @@
 #ifndef EA_SHIP_TLS_STORE_H
 #define EA_SHIP_TLS_STORE_H
 
-#include "tls_key.h"
+#include "service/ship/tls_key.h"
 
 #include <openssl/ssl.h>
 

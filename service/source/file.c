@@ -1,8 +1,8 @@
 /* The file source: .etl files, as fast as they can be read or at a multiple of the speed at which they were written.
  * Before it: proto/etl. After it: service/decode. Thread: the source's; ea_source_stop may come from any. */
-#include "source.h"
+#include "service/source/source.h"
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <math.h>
 #include <stdatomic.h>

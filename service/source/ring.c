@@ -3,7 +3,7 @@
  * An entry is a length, an ea_record, its extended items, their data and the payload, each 8-aligned, and never torn by
  * the ring's end: what would be is put behind a filler at the start. head and tail count bytes for ever; each side
  * keeps a copy of the other's and looks at it again only when the copy says that there is nothing to do. */
-#include "ring.h"
+#include "service/source/ring.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

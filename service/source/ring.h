@@ -8,7 +8,7 @@
 #ifndef EA_SOURCE_RING_H
 #define EA_SOURCE_RING_H
 
-#include "source.h"
+#include "service/source/source.h"
 
 typedef struct ea_ring ea_ring;
 

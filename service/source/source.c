@@ -1,5 +1,5 @@
 /* Sources of any kind. See source.h. */
-#include "source.h"
+#include "service/source/source.h"
 
 int ea_source_next(ea_source *s, const ea_record **ret, ea_err *err) {
     return s->ops->next(s, ret, err);

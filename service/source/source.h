@@ -3,10 +3,10 @@
 #ifndef EA_SOURCE_SOURCE_H
 #define EA_SOURCE_SOURCE_H
 
-#include "counters.h"
-#include "etl.h"
-#include "record.h"
-#include "wire.h"
+#include "proto/base/counters.h"
+#include "proto/etl/etl.h"
+#include "proto/base/record.h"
+#include "proto/wire/wire.h"
 
 typedef struct ea_source ea_source;
 

@@ -1,7 +1,7 @@
 /* Class descriptions beside the spool. See descriptions.h. */
-#include "descriptions.h"
-#include "map.h"
-#include "platform.h"
+#include "service/spool/descriptions.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The ledger. See ledger.h. */
-#include "ledger.h"
-#include "platform.h"
+#include "service/spool/ledger.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,8 +11,8 @@
 #ifndef EA_SPOOL_LEDGER_H
 #define EA_SPOOL_LEDGER_H
 
-#include "counters.h"
-#include "err.h"
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

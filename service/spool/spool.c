@@ -1,6 +1,6 @@
 /* The spool: streams, appending, sending. See spool.h; spool_core.h has its inside. */
-#include "array.h"
-#include "spool_core.h"
+#include "proto/base/array.h"
+#include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,10 +19,10 @@
 #ifndef EA_SPOOL_H
 #define EA_SPOOL_H
 
-#include "descriptions.h"
-#include "ledger.h"
-#include "spool_file.h"
-#include "spool_owner.h"
+#include "service/spool/descriptions.h"
+#include "service/spool/ledger.h"
+#include "service/spool/spool_file.h"
+#include "service/spool/spool_owner.h"
 
 typedef struct ea_spool ea_spool;
 

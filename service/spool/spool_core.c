@@ -1,5 +1,5 @@
 /* The spool's common parts: its index in memory, the state file, deleting segments. See spool_core.h. */
-#include "spool_core.h"
+#include "service/spool/spool_core.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>

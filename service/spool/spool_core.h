@@ -12,9 +12,9 @@
 #ifndef EA_SPOOL_CORE_H
 #define EA_SPOOL_CORE_H
 
-#include "map.h"
-#include "platform.h"
-#include "spool.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "service/spool/spool.h"
 
 typedef struct ea_spool_entry entry;
 typedef struct ea_spool_segment segment;

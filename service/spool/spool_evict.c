@@ -4,8 +4,8 @@
  * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the tombstones are
  * sent, and those batches that the state does not call settled yet, which a collector takes in their place. See
  * spool_core.h. Thread: an encoder's (full), the sender's (age). */
-#include "array.h"
-#include "spool_core.h"
+#include "proto/base/array.h"
+#include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The spool's formats on disk. See spool_file.h. */
-#include "spool_file.h"
-#include "array.h"
-#include "map.h"
+#include "service/spool/spool_file.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -39,11 +39,11 @@
 #ifndef EA_SPOOL_FILE_H
 #define EA_SPOOL_FILE_H
 
-#include "ack.h"
-#include "err.h"
-#include "spool_key.h"
-#include "text.h"
-#include "wire.h"
+#include "proto/wire/ack.h"
+#include "proto/base/err.h"
+#include "service/spool/spool_key.h"
+#include "proto/base/text.h"
+#include "proto/wire/wire.h"
 
 #include <stddef.h>
 #include <stdint.h>

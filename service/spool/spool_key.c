@@ -1,8 +1,8 @@
 /* The spool's key file and the sealing of records. See spool_key.h. */
-#include "spool_key.h"
-#include "map.h"
-#include "platform.h"
-#include "text.h"
+#include "service/spool/spool_key.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <limits.h>
 #include <openssl/crypto.h>

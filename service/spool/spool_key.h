@@ -15,7 +15,7 @@
 #ifndef EA_SPOOL_KEY_H
 #define EA_SPOOL_KEY_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

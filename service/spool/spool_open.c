@@ -1,6 +1,6 @@
 /* The spool: opening what an earlier process left, closing, and looking from outside. See spool.h and spool_core.h. */
-#include "pattern.h"
-#include "spool_core.h"
+#include "proto/base/pattern.h"
+#include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,8 +16,8 @@
  *
  * Before it: spool_evict.c, spool_open.c. After it: ea_spool_write_tombstones. Thread: the caller's, with write_lock.
  */
-#include "bytes.h"
-#include "spool_core.h"
+#include "proto/base/bytes.h"
+#include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Whose a spool is. See spool_owner.h. */
-#include "spool_owner.h"
-#include "map.h"
-#include "pattern.h"
-#include "platform.h"
-#include "text.h"
+#include "service/spool/spool_owner.h"
+#include "proto/base/map.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

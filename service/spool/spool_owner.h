@@ -16,7 +16,7 @@
 #ifndef EA_SPOOL_OWNER_H
 #define EA_SPOOL_OWNER_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* Writing to the spool: the open segments and their records. See spool_core.h.
  * Called by: spool.c, spool_evict.c, spool_owed.c. Calls: spool_core.c, spool_file.h. Thread: one at a time, with
  * write_lock. */
-#include "spool_core.h"
+#include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>

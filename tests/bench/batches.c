@@ -8,13 +8,13 @@
  * machine's state), verify (with checksum). --check compares every record with the source's. --out keeps the batches.
  * --agent: only what an agent does, to be looked at with a profiler.
  * Thread: one. */
-#include "builder.h"
-#include "cpu_time.h"
-#include "etl.h"
-#include "keeper.h"
-#include "layout.h"
-#include "machine.h"
-#include "platform.h"
+#include "service/batch/builder.h"
+#include "tests/bench/cpu_time.h"
+#include "proto/etl/etl.h"
+#include "tests/unit/keeper.h"
+#include "proto/etl/layout.h"
+#include "proto/state/machine.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

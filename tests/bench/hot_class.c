@@ -9,11 +9,11 @@
  * another thread's work), and copy each record's header fields and payload to a buffer (copy). Prints the medians in ns
  * an event as one JSON object a class. "miss" asks once for each of 1,024 schemas that nobody asked for before and
  * prints the median of N rounds; and what it costs to load a schema cache file of so many events. Thread: one. */
-#include "builder.h"
-#include "cache.h"
-#include "cli.h"
-#include "cpu_time.h"
-#include "manifest.h"
+#include "service/batch/builder.h"
+#include "proto/event/schema/cache.h"
+#include "proto/base/cli.h"
+#include "tests/bench/cpu_time.h"
+#include "proto/event/schema/manifest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,12 +6,12 @@
  * order, no records made), copy (the decompressed bytes once more from memory to memory) and zstd (each buffer read,
  * decompressed, and compressed again as it is into one zstd -1 stream), with the bytes an event takes then. raw_bytes:
  * what an event takes decompressed; unpacked_bytes: those that were compressed. Thread: one. */
-#include "bytes.h"
-#include "cli.h"
-#include "cpu_time.h"
-#include "etl.h"
-#include "platform.h"
-#include "text.h"
+#include "proto/base/bytes.h"
+#include "proto/base/cli.h"
+#include "tests/bench/cpu_time.h"
+#include "proto/etl/etl.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

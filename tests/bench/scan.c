@@ -5,13 +5,13 @@
  * Makes a store of 2,097,152 disk reads of 64 processes in the folder DIR, which must not be there yet, and does N
  * times: sum one field of one process's events inside nine tenths of the time, and of each process's. Prints the
  * medians in ns for each event in that time, as one JSON object. Thread: one. */
-#include "aggregate.h"
-#include "builder.h"
-#include "cli.h"
-#include "cpu_time.h"
-#include "platform.h"
-#include "sql.h"
-#include "store.h"
+#include "collector/query/analysis/aggregate.h"
+#include "service/batch/builder.h"
+#include "proto/base/cli.h"
+#include "tests/bench/cpu_time.h"
+#include "proto/base/platform.h"
+#include "collector/query/sql/sql.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,17 +7,17 @@
  *        stacks flame [--samples N] DIR   makes a store of N samples, each with a stack, in the folder DIR, unless it
  * is there already, and times a profile as JSON: seconds of processor time, and the most memory that the program had
  * Each prints JSON objects, one a line. Thread: one. */
-#include "activity.h"
-#include "archive.h"
-#include "arena.h"
-#include "builder.h"
-#include "cli.h"
-#include "cpu_time.h"
-#include "etl.h"
-#include "platform.h"
-#include "profile_write.h"
-#include "stack_feed.h"
-#include "store.h"
+#include "collector/query/analysis/activity.h"
+#include "collector/query/scan/archive.h"
+#include "proto/base/arena.h"
+#include "service/batch/builder.h"
+#include "proto/base/cli.h"
+#include "tests/bench/cpu_time.h"
+#include "proto/etl/etl.h"
+#include "proto/base/platform.h"
+#include "collector/query/export/profile_write.h"
+#include "proto/stack/stack_feed.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

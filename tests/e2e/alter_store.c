@@ -11,11 +11,11 @@
  * for each: field, checksum, store, stream, batch, event (its number in the stream, from 0).
  *
  * Before it: tests/e2e/test_altered_store.py. After it: `etwcollector export`. Thread: one. */
-#include "builder.h"
-#include "cli.h"
-#include "envelope.h"
-#include "platform.h"
-#include "store.h"
+#include "service/batch/builder.h"
+#include "proto/base/cli.h"
+#include "proto/wire/envelope.h"
+#include "proto/base/platform.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,9 +8,9 @@
  *            as a request may have. Code 0.
  * A record is 72 bytes (its numbers), its payload, and for each extended item 8 bytes and its data: see put_record.
  * Then come the events' numbers of arrival and the groups' weights. It ends with its input. */
-#include "batch_mutator.h"
-#include "checksum.h"
-#include "wire.h"
+#include "tests/fuzz/batch_mutator.h"
+#include "proto/wire/checksum.h"
+#include "proto/wire/wire.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  * other side It ends when its input does.
  *
  * Before it: tests/e2e/test_connections.py. After it: the collector. Thread: one, around an epoll. */
-#include "ack.h"
-#include "platform.h"
+#include "proto/wire/ack.h"
+#include "proto/base/platform.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -7,9 +7,9 @@
  * the order in which it came, the peak that of the whole process
  *
  * Before it: the tests. After it: proto/etl. Thread: one. */
-#include "cli.h"
-#include "etl_writer.h"
-#include "platform.h"
+#include "proto/base/cli.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* See batch_columns.h. It has its own idea of how large data is (FORMAT.md, "Columns"), and takes what is there when a
  * frame is too short. */
-#include "batch_columns.h"
+#include "tests/fuzz/batch_columns.h"
 
-#include "column.h"
-#include "definitions.h"
-#include "short_directory.h"
-#include "unpack.h"
+#include "proto/wire/column.h"
+#include "proto/wire/definitions.h"
+#include "proto/wire/short_directory.h"
+#include "proto/wire/unpack.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

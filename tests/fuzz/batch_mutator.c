@@ -1,9 +1,9 @@
 /* See batch_mutator.h. */
-#include "batch_mutator.h"
-#include "batch_columns.h"
+#include "tests/fuzz/batch_mutator.h"
+#include "tests/fuzz/batch_columns.h"
 
-#include "checksum.h"
-#include "envelope.h"
+#include "proto/wire/checksum.h"
+#include "proto/wire/envelope.h"
 
 #include <stdlib.h>
 #include <string.h>

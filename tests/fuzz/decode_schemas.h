@@ -2,8 +2,8 @@
 #ifndef EA_FUZZ_DECODE_SCHEMAS_H
 #define EA_FUZZ_DECODE_SCHEMAS_H
 
-#include "render.h"
-#include "schemas.h"
+#include "proto/event/render.h"
+#include "proto/event/schemas.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Fuzz target: a whole batch from outside, read in every way that the reader offers.
  * Input: the bytes of a batch. Seeds: seed_batch.c. */
-#include "wire.h"
+#include "proto/wire/wire.h"
 
 #include <stdlib.h>
 #include <string.h>

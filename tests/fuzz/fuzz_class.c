@@ -1,9 +1,9 @@
 /* Fuzz target: a class description from outside, and payloads split and rendered by it; or, when the input begins with
  * 0xFF, an event of one of our own classes with a payload from outside.
  * Input: u16 length of the description, the description, the payload. Or 0xFF, u16 which class, the payload. */
-#include "class.h"
-#include "expand.h"
-#include "render.h"
+#include "proto/event/class.h"
+#include "proto/event/expand.h"
+#include "proto/event/render.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Configuration files: YAML from outside against the rows of sessions. What could be read is described, written as it
  * would stand in a file, and read again as the same. */
-#include "sessions_file.h"
+#include "tests/fuzz/sessions_file.h"
 
 #include <stdlib.h>
 #include <string.h>

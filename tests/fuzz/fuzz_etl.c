@@ -1,7 +1,7 @@
 /* The .etl reader on any file: every record it gives can be read to its last byte and written again, and scarce memory
  * changes nothing about what comes out. The last byte chooses: 1 mending, 2 a second file merged with the first. */
-#include "etl.h"
-#include "etl_writer.h"
+#include "proto/etl/etl.h"
+#include "proto/etl/etl_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

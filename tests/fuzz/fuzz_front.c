@@ -2,10 +2,10 @@
  * that was let in (else it is what a stranger sends in place of a handshake); bit 1: it comes in two pieces. Whatever
  * it is, the server answers in HTTP or closes the connection, within its deadlines; and others are served all the same.
  */
-#include "ca.h"
-#include "folder.h"
-#include "ingest.h"
-#include "platform.h"
+#include "collector/ca/ca.h"
+#include "tests/fuzz/folder.h"
+#include "collector/ingest/ingest.h"
+#include "proto/base/platform.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

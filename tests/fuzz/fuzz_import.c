@@ -1,7 +1,7 @@
 /* Command lines of other tools, from outside (an even first byte), PerfView's provider strings (an odd one), and
  * recording profiles (one that begins with <). What an import writes is a configuration that can be read. */
-#include "import.h"
-#include "sessions_file.h"
+#include "config/import/import.h"
+#include "tests/fuzz/sessions_file.h"
 
 #include <stdlib.h>
 #include <string.h>

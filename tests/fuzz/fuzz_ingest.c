@@ -1,10 +1,10 @@
 /* The body of an upload, from framing to the store and back in the answer, without sockets: what server.c does with it
  * once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body comes
  * again; and the store can be opened afterwards. The store is made anew after some inputs. */
-#include "ack.h"
-#include "folder.h"
-#include "platform.h"
-#include "writer.h"
+#include "proto/wire/ack.h"
+#include "tests/fuzz/folder.h"
+#include "proto/base/platform.h"
+#include "collector/ingest/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  * kept, and what is kept can be asked for: an error would hold up the history of all machines behind this one.
  * Input: so many times: u8 what (bit 7: a u64 with the distance to the next number follows, else bits 0 to 3 are that;
  * bit 6: the ledger is read back before), u8 events, u8 length of the batch, the batch. */
-#include "bytes.h"
-#include "folder.h"
-#include "ledger.h"
-#include "platform.h"
+#include "proto/base/bytes.h"
+#include "tests/fuzz/folder.h"
+#include "collector/state/ledger.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

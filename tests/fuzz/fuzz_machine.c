@@ -1,7 +1,7 @@
 /* The state machine with hostile records: process, thread, image and image id records of any version and payload, small
  * bounds, restarts in between. Whatever comes, intervals do not end before they begin, tables stay within their bounds,
  * and a restarted machine knows as many open instances as the one before it. */
-#include "machine.h"
+#include "proto/state/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Fuzz target: the name tables. Records of the classes that tell names, with payloads from outside, are folded; then
  * each of them is rendered with what the tables say. Input: so many times: u8 which class, u8 version and pointer size,
  * u8 time, u8 length, the payload. */
-#include "names.h"
+#include "proto/state/names.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* Fuzz target: what symbols read from outside. First byte: 0 a PDB, with the image that stands for its own; 1 a
  * cabinet; 2 an answer of a symbolizer; 3 a symbol path; any other is taken modulo 4. The rest is the input. */
-#include "cabinet.h"
-#include "pe_image.h"
-#include "symbol_path.h"
-#include "symbolizer_answer.h"
+#include "collector/symbols/cabinet.h"
+#include "collector/symbols/pe_image.h"
+#include "collector/symbols/symbol_path.h"
+#include "collector/symbols/symbolizer_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Fuzz target: the reader of PE images. The input is the file. */
-#include "pe.h"
-#include "pe_samples.h"
+#include "proto/image/pe.h"
+#include "tests/unit/pe_samples.h"
 
 #include <stdlib.h>
 

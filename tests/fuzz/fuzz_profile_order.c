@@ -1,6 +1,6 @@
 /* The message that a profile worker gets, without its head. What is read is within the bounds, and what is written of
  * it is read as the same again. */
-#include "profile_order.h"
+#include "collector/web/profile_order.h"
 
 #include <stdlib.h>
 #include <string.h>

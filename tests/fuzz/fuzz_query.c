@@ -2,13 +2,13 @@
  * asked twice, once with conditions handed down (xBestIndex, the index, columns, dictionaries) and once left to SQLite
  * alone, and both have to find the same rows. A first byte of 1 modulo 4 asks a native aggregate and GROUP BY instead;
  * 3 modulo 16 takes the rest as SQL as it stands, which may do whatever it likes but write or crash. */
-#include "builder.h"
-#include "history.h"
-#include "machine_records.h"
-#include "map.h"
-#include "platform.h"
-#include "sql.h"
-#include "store.h"
+#include "service/batch/builder.h"
+#include "collector/state/history.h"
+#include "tests/unit/machine_records.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/query/sql/sql.h"
+#include "collector/store/store.h"
 
 #include <stdlib.h>
 #include <string.h>

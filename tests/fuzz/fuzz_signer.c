@@ -1,6 +1,6 @@
 /* A message of the collector to its signer: the first byte is the kind, the rest the body. What is read is printed
  * again to the same bytes. */
-#include "signer_message.h"
+#include "collector/enroll/signer_message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * The first byte chooses: 0 the state file; 1 a segment whose head is good; 2 the same with its records' checksums made
  * good where their lengths allow it, so that what is behind them is reached, too; 3 and 4 the same two of a segment
  * with sealed records. */
-#include "map.h"
-#include "spool_file.h"
+#include "proto/base/map.h"
+#include "service/spool/spool_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,12 +3,12 @@
  * behind them is reached. Whatever stands there, the spool opens, what waits in it can be read, and it closes. Input:
  * u16 length of the state, u16 length of the descriptions, these (empty: as the spool wrote them), and a slot of
  * "owed". */
-#include "bytes.h"
-#include "folder.h"
-#include "map.h"
-#include "platform.h"
-#include "spool.h"
-#include "spool_file.h"
+#include "proto/base/bytes.h"
+#include "tests/fuzz/folder.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "service/spool/spool.h"
+#include "service/spool/spool_file.h"
 
 #include <stdlib.h>
 #include <string.h>

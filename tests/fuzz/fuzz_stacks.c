@@ -1,7 +1,7 @@
 /* Fuzz target: the stack join. Records of the classes that have to do with stacks, with payloads and extended items
  * from outside, go through a window of the smallest size. Input: so many times: u8 which class, u8 version, pointer
  * size and item, u8 time, u8 thread, u8 length, the payload, which is the item's data as well. */
-#include "stack_feed.h"
+#include "proto/stack/stack_feed.h"
 
 #include <stdlib.h>
 

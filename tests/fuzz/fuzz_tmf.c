@@ -1,7 +1,7 @@
 /* Fuzz target: a trace message format file from outside, and a payload decoded by every message that it describes.
  * Input: u16 length of the payload, the payload, the file. */
-#include "render.h"
-#include "tmf.h"
+#include "proto/event/render.h"
+#include "proto/event/schema/tmf.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* What comes from the other end: an answer (an even first byte) and an upload's body (an odd one). */
-#include "ack.h"
+#include "proto/wire/ack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,15 +5,15 @@
  * First byte, & 3: 0 web, 1 web with tokens, 2 and 3 enrolment; & 4: the rest is sent as it is. Else the rest is
  * "METHOD TARGET\nHEADER\nHEADER\n\nBODY" and is sent as HTTP/1.1 with the body's length. Second byte, & 7: how the
  * stand-in ends; & 8: the request comes in two pieces. */
-#include "access.h"
-#include "audit.h"
-#include "call.h"
-#include "enroll.h"
-#include "folder.h"
-#include "listen.h"
-#include "platform.h"
-#include "profile_worker.h"
-#include "web_words.h"
+#include "collector/access/access.h"
+#include "collector/access/audit.h"
+#include "collector/web/call.h"
+#include "collector/enroll/enroll.h"
+#include "tests/fuzz/folder.h"
+#include "collector/net/listen.h"
+#include "proto/base/platform.h"
+#include "collector/web/profile_worker.h"
+#include "tests/fuzz/web_words.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

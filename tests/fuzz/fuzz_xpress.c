@@ -1,6 +1,6 @@
 /* The three decompressors on any input. The first byte chooses one and how much room there is; memory is just as large
  * as said, so that a sanitizer sees a byte too far. Plain LZ77 is also taken up again after every stop. */
-#include "layout.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * compression, whole and damaged, and compressed streams. Not run by the tests; its output is kept in corpus/.
  *
  *     make_etl_seeds CORPUS_FOLDER */
-#include "etl_pack.h"
-#include "etl_writer.h"
-#include "platform.h"
+#include "tests/unit/etl_pack.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/base/platform.h"
 
 #include <stdio.h>
 #include <stdlib.h>

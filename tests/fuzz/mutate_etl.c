@@ -2,8 +2,8 @@
  * repeated, left out, given another header form, size or time, or has its payload changed; a field of a buffer's header
  * takes a value near or at a limit; buffers change places. What was compressed is taken apart before and packed again
  * after the change, so that most inputs reach the records. Some inputs are changed byte by byte all the same. */
-#include "etl_writer.h"
-#include "layout.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

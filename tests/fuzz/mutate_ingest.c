@@ -1,6 +1,6 @@
 /* fuzz_ingest: one batch of the body is changed (batch_mutator.h), and its length made right. */
-#include "ack.h"
-#include "batch_mutator.h"
+#include "proto/wire/ack.h"
+#include "tests/fuzz/batch_mutator.h"
 
 #include <stdlib.h>
 #include <string.h>

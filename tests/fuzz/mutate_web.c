@@ -1,7 +1,7 @@
 /* fuzz_web: inputs are changed by what a request is made of: methods, paths of the route table, parameters and their
  * values, percent-encoding, headers, JSON. Every fourth change is one of bytes. */
-#include "api.h"
-#include "web_words.h"
+#include "collector/web/api.h"
+#include "tests/fuzz/web_words.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Runs a fuzz target's entry point on every file of the folders that are given: the corpus as a plain test.
  * With --measure, what each file that is given takes: a line with its bytes, the processor time in nanoseconds (the
  * least of several runs, of all threads) and the most bytes of memory at one time (test_bounds.py). */
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -2,8 +2,8 @@
 #ifndef EA_FUZZ_SESSIONS_FILE_H
 #define EA_FUZZ_SESSIONS_FILE_H
 
-#include "config.h"
-#include "sessions.h"
+#include "config/config.h"
+#include "config/sessions.h"
 
 typedef struct sessions_file {
     ea_tables sessions; /* ea_session_config */

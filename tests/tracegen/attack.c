@@ -1,5 +1,5 @@
 /* The scenario's script: at set times, processes do set things. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

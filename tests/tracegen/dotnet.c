@@ -2,7 +2,7 @@
  * collection. At the end the rundown provider says what is compiled. See subsystems.h.
  * Layouts: Microsoft's ClrEtwAll.man (templates MethodJittingStarted_V1, MethodLoadUnloadVerbose_V1, GCStart_V2,
  * GCEnd_V1, GCHeapStats_V1, GCSuspendEE_V1, GCNoUserData and those of the rundown provider). */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *
  * Who names what, as Windows logs it: Create names the object; FileCreate a key that is made while the trace runs;
  * FileDelete one that goes; all others are named only by the rundown at the end. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -3,13 +3,13 @@
  * Threads: the main one makes certificates while the players make traces, tells the players when to begin, and sums up.
  * A player prepares its machines, plays them, and waits until their senders are done; a machine is its player's alone,
  * but for what its encoder and sender threads do inside the libraries. */
-#include "fleet.h"
-#include "ca.h"
-#include "make.h"
-#include "pipeline.h"
-#include "platform.h"
-#include "sender.h"
-#include "source.h"
+#include "tests/tracegen/fleet.h"
+#include "collector/ca/ca.h"
+#include "tests/tracegen/make.h"
+#include "service/core/pipeline.h"
+#include "proto/base/platform.h"
+#include "service/ship/sender.h"
+#include "service/source/source.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -9,7 +9,7 @@
 #ifndef EA_TRACEGEN_FLEET_H
 #define EA_TRACEGEN_FLEET_H
 
-#include "cli.h"
+#include "proto/base/cli.h"
 
 extern const ea_command tg_fleet_command;
 

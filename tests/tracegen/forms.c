@@ -1,5 +1,5 @@
 /* The kernel events that the model logs. See forms.h. */
-#include "forms.h"
+#include "tests/tracegen/forms.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Images: drivers, DLLs and programs, and where they lie: each at one address in all processes, as Windows places them
  * once a boot; plugins all at the same one. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What interrupts processors, and what threads ask of the kernel without anything else happening: device interrupts and
  * their DPCs, the clock, the profiler and its counters, system calls, handles; and the system calls and DPCs that bring
  * a scenario to its number of events. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The machine: its queue of actions, its ids and addresses, a run from begin to end. See subsystems.h. */
-#include "map.h"
-#include "subsystems.h"
+#include "proto/base/map.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* tracegen: traces of machines that never were, with the truth beside them.
  * Before it: the command line. After it: make.c, fleet.c. Thread: the main one. */
-#include "cli.h"
-#include "make.h"
-#include "platform.h"
-#include "scenario.h"
+#include "proto/base/cli.h"
+#include "tests/tracegen/make.h"
+#include "proto/base/platform.h"
+#include "tests/tracegen/scenario.h"
 
 #ifdef TG_FLEET
-#include "fleet.h"
+#include "tests/tracegen/fleet.h"
 #endif
 
 #include <inttypes.h>

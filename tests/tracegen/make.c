@@ -1,6 +1,6 @@
 /* One generated trace with its truth. See make.h. */
-#include "make.h"
-#include "truth.h"
+#include "tests/tracegen/make.h"
+#include "tests/tracegen/truth.h"
 
 int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
     tg_machine *machine = NULL;

@@ -4,8 +4,8 @@
 #ifndef EA_TRACEGEN_MAKE_H
 #define EA_TRACEGEN_MAKE_H
 
-#include "err.h"
-#include "scenario.h"
+#include "proto/base/err.h"
+#include "tests/tracegen/scenario.h"
 
 #include <stddef.h>
 #include <stdint.h>

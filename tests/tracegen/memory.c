@@ -1,5 +1,5 @@
 /* Page faults and virtual memory. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 enum { MEM_COMMIT_RESERVE = 0x3000, MEM_RELEASE = 0x8000, PAGE = 4096, HARD_FAULT_PERCENT = 2 };
 

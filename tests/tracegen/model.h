@@ -5,8 +5,8 @@
 #ifndef EA_TRACEGEN_MODEL_H
 #define EA_TRACEGEN_MODEL_H
 
-#include "scenario.h"
-#include "trace_out.h"
+#include "tests/tracegen/scenario.h"
+#include "tests/tracegen/trace_out.h"
 
 typedef struct tg_machine tg_machine;
 typedef struct tg_truth tg_truth;

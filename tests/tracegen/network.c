@@ -1,6 +1,6 @@
 /* Flows: TCP connections of programs and to programs that listen, and questions by UDP. What comes in is received in a
  * DPC on whatever processor the adapter interrupts. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Payloads from field values. See payload.h. */
-#include "payload.h"
+#include "tests/tracegen/payload.h"
 
 #include <string.h>
 

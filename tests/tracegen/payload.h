@@ -6,7 +6,7 @@
 #ifndef EA_TRACEGEN_PAYLOAD_H
 #define EA_TRACEGEN_PAYLOAD_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 enum { TG_VALUES_MAX = 20, TG_OPERATIONS_MAX = 48 };
 

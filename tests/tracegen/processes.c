@@ -1,5 +1,5 @@
 /* Processes, threads and modules: what is logged of them, how they begin and end. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

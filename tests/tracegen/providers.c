@@ -2,8 +2,8 @@
  * everything: the payload's plan, TraceLogging metadata, the manifest that an EventSource logs of itself. See
  * subsystems.h. Sources of the formats: microsoft/go-winio pkg/etw/eventmetadata.go (TraceLogging), microsoft/perfview
  * DynamicTraceEventParser.cs (manifest chunks). */
-#include "class.h"
-#include "subsystems.h"
+#include "proto/event/class.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

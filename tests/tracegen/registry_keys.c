@@ -1,6 +1,6 @@
 /* The registry: keys, their control blocks (KCBs), whose addresses come again, and what programs do with values. See
  * subsystems.h. A KCB is named when it is made, by the rundowns at both ends, and when it goes. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What a session says at its beginning and its end: all that is there, the machine's configuration, names, keys of
  * stacks; and the times when it loses events. See subsystems.h. Nothing begins or ends meanwhile. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

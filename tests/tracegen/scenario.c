@@ -1,8 +1,8 @@
 /* Scenarios out of YAML, by the table of scenario_options.c. See scenario.h. */
-#include "scenario.h"
-#include "platform.h"
-#include "scenario_options.h"
-#include "text.h"
+#include "tests/tracegen/scenario.h"
+#include "proto/base/platform.h"
+#include "tests/tracegen/scenario_options.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

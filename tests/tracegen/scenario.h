@@ -4,8 +4,8 @@
 #ifndef EA_TRACEGEN_SCENARIO_H
 #define EA_TRACEGEN_SCENARIO_H
 
-#include "arena.h"
-#include "err.h"
+#include "proto/base/arena.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

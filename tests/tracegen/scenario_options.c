@@ -1,6 +1,6 @@
 /* The options of a scenario. See scenario_options.h. */
-#include "scenario_options.h"
-#include "forms.h"
+#include "tests/tracegen/scenario_options.h"
+#include "tests/tracegen/forms.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef EA_TRACEGEN_SCENARIO_OPTIONS_H
 #define EA_TRACEGEN_SCENARIO_OPTIONS_H
 
-#include "scenario.h"
+#include "tests/tracegen/scenario.h"
 
 enum tg_option_type {
     TG_OPT_TEXT,    /* const char * */

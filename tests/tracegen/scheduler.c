@@ -1,7 +1,7 @@
 /* Processors: who runs, who is ready, who waits and is woken; what each thread used. Strict priorities with a quantum,
  * a ready queue a processor, idle processors take what others have waiting. See subsystems.h. */
-#include "map.h"
-#include "subsystems.h"
+#include "proto/base/map.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Who is there and who comes: the processes of the beginning, a boot, services, people who log on, and what programs
  * start while they run. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -7,8 +7,8 @@
  * means one stack of the kernel and another one of user mode. Stacks inside events may be by key as well: a kernel half
  * whose user half comes later has key and match id in one item (evntcons.h EVENT_EXTENDED_ITEM_STACK_KEY64); that the
  * event with the user half says its key in the same way is inferred from that. */
-#include "map.h"
-#include "subsystems.h"
+#include "proto/base/map.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

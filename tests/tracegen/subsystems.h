@@ -17,11 +17,11 @@
 #ifndef EA_TRACEGEN_SUBSYSTEMS_H
 #define EA_TRACEGEN_SUBSYSTEMS_H
 
-#include "arena.h"
-#include "dice.h"
-#include "map.h"
-#include "model.h"
-#include "truth.h"
+#include "proto/base/arena.h"
+#include "tests/tracegen/dice.h"
+#include "proto/base/map.h"
+#include "tests/tracegen/model.h"
+#include "tests/tracegen/truth.h"
 
 enum {
     TG_TICKS_PER_MS = 10000, /* of the model's own time: 100 ns; raw time is made of it at the edge */

@@ -1,5 +1,5 @@
 /* The trace being generated. See trace_out.h. */
-#include "trace_out.h"
+#include "tests/tracegen/trace_out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #ifndef EA_TRACEGEN_TRACE_OUT_H
 #define EA_TRACEGEN_TRACE_OUT_H
 
-#include "etl_writer.h"
-#include "forms.h"
-#include "payload.h"
+#include "proto/etl/etl_writer.h"
+#include "tests/tracegen/forms.h"
+#include "tests/tracegen/payload.h"
 
 typedef struct tg_trace tg_trace;
 

@@ -1,6 +1,6 @@
 /* The truth beside a generated trace. See truth.h. */
-#include "platform.h"
-#include "subsystems.h"
+#include "proto/base/platform.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef EA_TRACEGEN_TRUTH_H
 #define EA_TRACEGEN_TRUTH_H
 
-#include "model.h"
+#include "tests/tracegen/model.h"
 
 typedef struct tg_truth_head {
     const char *preset;

@@ -1,5 +1,5 @@
 /* What a running thread does next: its program's weights decide. See subsystems.h. */
-#include "subsystems.h"
+#include "tests/tracegen/subsystems.h"
 
 /* A weight's index by chance. */
 static enum tg_work choose(tg_machine *m, const tg_program *program) {

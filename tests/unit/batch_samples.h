@@ -3,7 +3,7 @@
 #ifndef TEST_BATCH_SAMPLES_H
 #define TEST_BATCH_SAMPLES_H
 
-#include "record.h"
+#include "proto/base/record.h"
 
 #include <string.h>
 

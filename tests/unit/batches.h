@@ -3,9 +3,9 @@
 #ifndef TEST_BATCHES_H
 #define TEST_BATCHES_H
 
-#include "batch.pb-c.h"
-#include "text.h"
-#include "wire.h"
+#include "proto/wire/batch.pb-c.h"
+#include "proto/base/text.h"
+#include "proto/wire/wire.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * SCRATCH is a file that it makes (a copy of TRACE, damaged and mended in turn). Prints one line; fails when, over all
  * runs, fewer than MIN_PERMILLE of the records came out bit-identical, or more than 1 in 1000 stands where no record
  * was. */
-#include "etl.h"
-#include "platform.h"
+#include "proto/etl/etl.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #ifndef EA_TESTS_ETL_FILES_H
 #define EA_TESTS_ETL_FILES_H
 
-#include "etl_writer.h"
-#include "layout.h"
-#include "platform.h"
-#include "scratch.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
 #ifndef EA_TESTS_ETL_PACK_H
 #define EA_TESTS_ETL_PACK_H
 
-#include "etl_writer.h"
-#include "layout.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 
 #include <string.h>
 

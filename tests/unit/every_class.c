@@ -4,11 +4,11 @@
  * usage: every_class write --pointer-size 4|8 [--seed N] [--rounds N] TRACE
  * Prints how many records and values agreed as one JSON object, with the number of records a provider, opcode (or id)
  * and version, for tests/e2e/test_every_class.py. Exit code 1 at the first difference, which it names. Thread: one. */
-#include "cli.h"
-#include "encode.h"
-#include "etl_writer.h"
-#include "random_payload.h"
-#include "text.h"
+#include "proto/base/cli.h"
+#include "proto/event/encode.h"
+#include "proto/etl/etl_writer.h"
+#include "tests/unit/random_payload.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

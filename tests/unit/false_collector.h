@@ -3,10 +3,10 @@
 #ifndef EA_TESTS_FALSE_COLLECTOR_H
 #define EA_TESTS_FALSE_COLLECTOR_H
 
-#include "ack.h"
-#include "ca.h"
-#include "envelope.h"
-#include "scratch.h"
+#include "proto/wire/ack.h"
+#include "collector/ca/ca.h"
+#include "proto/wire/envelope.h"
+#include "tests/unit/scratch.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

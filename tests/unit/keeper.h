@@ -3,7 +3,7 @@
 #ifndef TEST_KEEPER_H
 #define TEST_KEEPER_H
 
-#include "wire.h"
+#include "proto/wire/wire.h"
 
 #include <stdlib.h>
 

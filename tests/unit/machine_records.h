@@ -3,7 +3,7 @@
 #ifndef TESTS_MACHINE_RECORDS_H
 #define TESTS_MACHINE_RECORDS_H
 
-#include "record.h"
+#include "proto/base/record.h"
 
 #include <stdio.h>
 #include <string.h>

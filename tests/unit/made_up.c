@@ -4,7 +4,7 @@
  * usage: made_up FOLDER
  * Prints a JSON line a file: its name and how many records of each header form, buffers, extended items of each type
  * and so on were written. Thread: one. */
-#include "etl_samples.h"
+#include "tests/unit/etl_samples.h"
 
 #include <inttypes.h>
 #include <stdio.h>

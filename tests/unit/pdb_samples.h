@@ -3,8 +3,8 @@
 #ifndef EA_TESTS_PDB_SAMPLES_H
 #define EA_TESTS_PDB_SAMPLES_H
 
-#include "pdb.h"
-#include "text.h"
+#include "collector/symbols/pdb.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef EA_TESTS_PE_SAMPLES_H
 #define EA_TESTS_PE_SAMPLES_H
 
-#include "bytes.h"
+#include "proto/base/bytes.h"
 
 #include <string.h>
 

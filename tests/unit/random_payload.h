@@ -3,7 +3,7 @@
 #ifndef EA_TEST_RANDOM_PAYLOAD_H
 #define EA_TEST_RANDOM_PAYLOAD_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 #include <string.h>
 

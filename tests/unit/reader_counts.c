@@ -1,6 +1,6 @@
 /* Counts what the reader finds in each file it is given, as JSON lines: for test_reader_counts.py, which compares them
  * with what an independent parser counted. Checks on the way that the order is canonical. */
-#include "etl.h"
+#include "proto/etl/etl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef EA_TESTS_SCRATCH_H
 #define EA_TESTS_SCRATCH_H
 
-#include "platform.h"
+#include "proto/base/platform.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #ifndef EA_TESTS_SPOOL_KIT_H
 #define EA_TESTS_SPOOL_KIT_H
 
-#include "map.h"
-#include "scratch.h"
-#include "spool.h"
+#include "proto/base/map.h"
+#include "tests/unit/scratch.h"
+#include "service/spool/spool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* Tokens and how often they may be used: what is kept of them, who is let in, who has to wait. */
-#include "access.h"
-#include "audit.h"
+#include "collector/access/access.h"
+#include "collector/access/audit.h"
 
-#include "scratch.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

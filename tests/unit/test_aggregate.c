@@ -1,10 +1,10 @@
 /* Native aggregates through their own interface: limits, cancelling, ties, sums beyond 64 bits, and what is refused.
  * That their answers are right is what tests/e2e/test_aggregates.py and the fuzz target of queries compare with plain
  * SQL. */
-#include "aggregate.h"
-#include "batches.h"
-#include "scratch.h"
-#include "store.h"
+#include "collector/query/analysis/aggregate.h"
+#include "tests/unit/batches.h"
+#include "tests/unit/scratch.h"
+#include "collector/store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* What somebody else knows of events: TRACE_EVENT_INFO and EVENT_MAP_INFO as TDH lays them out, and asking for them
  * while events go on. */
-#include "decoder.h"
-#include "etl.h"
-#include "event_info.h"
-#include "platform.h"
-#include "schemas.h"
+#include "service/decode/decoder.h"
+#include "proto/etl/etl.h"
+#include "proto/event/schema/event_info.h"
+#include "proto/base/platform.h"
+#include "proto/event/schemas.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "real_traces.h"
+#include "tests/unit/real_traces.h"
 
 static const ea_guid EXAMPLE = EA_GUID(0x11111111, 0x2222, 0x3333, 0x44, 0x44, 0x55, 0x55, 0x55, 0x55, 0x55, 0x66);
 enum { IN_U32 = 8, IN_UTF16 = 1, INFO_BYTES = 512, MAP_AT = 112 + 2 * 24 };

@@ -1,13 +1,13 @@
 /* proto/base: errors, text, clocks, maps, arenas, counters, records. */
-#include "arena.h"
-#include "array.h"
-#include "bytes.h"
-#include "clock.h"
-#include "counters.h"
-#include "map.h"
-#include "platform.h"
-#include "record.h"
-#include "text.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/bytes.h"
+#include "proto/base/clock.h"
+#include "proto/base/counters.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/base/record.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stddef.h>

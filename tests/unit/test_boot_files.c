@@ -1,7 +1,7 @@
 /* Boot sessions' files: what Windows wrote waits under names by age until it is read; who gives way, and that
  * nothing is lost but what is counted, also where files cannot be moved. */
-#include "boot_files.h"
-#include "scratch.h"
+#include "service/etw/boot_files.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* The broker: what it opens, writes and starts is what it was settled for, and nothing else. The program is the broker,
  * and its child, when it is started with their names. */
-#include "broker.h"
-#include "child.h"
-#include "platform.h"
-#include "scratch.h"
+#include "collector/sandbox/broker.h"
+#include "collector/sandbox/child.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /* Batches there and back: what the builder and the encoder write, the reader gives back bit for bit; when batches
  * close; what travels beside the events. */
-#include "batch_samples.h"
-#include "builder.h"
-#include "definitions.h"
-#include "envelope.h"
-#include "keeper.h"
-#include "platform.h"
-#include "ring.h"
+#include "tests/unit/batch_samples.h"
+#include "service/batch/builder.h"
+#include "proto/wire/definitions.h"
+#include "proto/wire/envelope.h"
+#include "tests/unit/keeper.h"
+#include "proto/base/platform.h"
+#include "service/source/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

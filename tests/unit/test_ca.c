@@ -1,11 +1,11 @@
 /* The certificate authority: what it issues is good for what it says and nothing else, checked by OpenSSL's verifier.
  */
-#include "ca.h"
-#include "clock.h"
-#include "grants.h"
-#include "issuance.h"
-#include "platform.h"
-#include "scratch.h"
+#include "collector/ca/ca.h"
+#include "proto/base/clock.h"
+#include "collector/ca/grants.h"
+#include "collector/ca/issuance.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

@@ -1,6 +1,6 @@
 /* proto/base's command lines: values, mistakes, help. */
-#include "cli.h"
-#include "platform.h"
+#include "proto/base/cli.h"
+#include "proto/base/platform.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* Configuration files: values, mistakes with line and column, the reference page, the example, and differences. */
-#include "config.h"
-#include "event.h"
-#include "kernel_flags.h"
-#include "sessions.h"
+#include "config/config.h"
+#include "proto/event/event.h"
+#include "config/kernel_flags.h"
+#include "config/sessions.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

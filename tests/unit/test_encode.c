@@ -1,7 +1,7 @@
 /* proto/event, payloads from field values: events made up by hand, what is refused, payloads cut at every length. That
  * every class goes there and back is tests/unit/every_class.c's matter. */
-#include "encode.h"
-#include "random_payload.h"
+#include "proto/event/encode.h"
+#include "tests/unit/random_payload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

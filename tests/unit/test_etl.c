@@ -1,12 +1,12 @@
 /* proto/etl, reading: header forms byte by byte, canonical order, clocks, compressions, damage of every kind, prefixes.
  * Files are made with the project's writer and then bent by hand; what the writer cannot do (LZNT1, XPRESS_HUFF) is
  * compressed here. Byte strings of single headers: single-records-kernel.json beside the real traces. */
-#include "etl_files.h"
-#include "etl_pack.h"
-#include "etl_writer.h"
-#include "layout.h"
-#include "platform.h"
-#include "scratch.h"
+#include "tests/unit/etl_files.h"
+#include "tests/unit/etl_pack.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "real_traces.h"
+#include "tests/unit/real_traces.h"
 
 /* ---- header forms ---- */
 

@@ -2,7 +2,7 @@
  * that never ended, private loggers, merged sessions, CPU numbers of one byte; and how the order of what is followed is
  * a function of the files alone. (64 files of 1,000 CPUs in one merge: test_etl.c; their memory:
  * tests/e2e/test_scale.py.) */
-#include "etl_files.h"
+#include "tests/unit/etl_files.h"
 
 enum { MODE_CIRCULAR = 2, MODE_PREALLOCATE = 0x20, MODE_PRIVATE = 0x800, MODE_PRIVATE_IN_PROC = 0x20000 };
 

@@ -1,6 +1,6 @@
 /* proto/etl, writing: what is written reads back equal, for made-up records of every form and for every real trace. */
-#include "etl_samples.h"
-#include "platform.h"
+#include "tests/unit/etl_samples.h"
+#include "proto/base/platform.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "real_traces.h"
+#include "tests/unit/real_traces.h"
 
 static void records_round_trip(void **state) {
     (void)state;

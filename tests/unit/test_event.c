@@ -1,6 +1,6 @@
 /* Classes, descriptions, the split, the registry and rendering, on records made by hand. */
-#include "class.h"
-#include "render.h"
+#include "proto/event/class.h"
+#include "proto/event/render.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

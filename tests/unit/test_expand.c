@@ -1,7 +1,7 @@
 /* Compact context switches: packets made here by the layout's own words, expanded, compared with what they were made
  * of; cut at every length; and printed. */
-#include "expand.h"
-#include "print.h"
+#include "proto/event/expand.h"
+#include "proto/event/print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

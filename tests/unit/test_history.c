@@ -1,12 +1,12 @@
 /* The history: the same tables come out whatever the order of arrival, the number of streams in memory and the moments
  * of crashes; and questions to it. */
-#include "batches.h"
-#include "builder.h"
-#include "history.h"
-#include "machine_records.h"
-#include "platform.h"
-#include "query.h"
-#include "store.h"
+#include "tests/unit/batches.h"
+#include "service/batch/builder.h"
+#include "collector/state/history.h"
+#include "tests/unit/machine_records.h"
+#include "proto/base/platform.h"
+#include "collector/query/analysis/query.h"
+#include "collector/store/store.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

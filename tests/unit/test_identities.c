@@ -1,7 +1,7 @@
 /* Identities in use twice, and the incidents that the store keeps. */
-#include "identities.h"
-#include "scratch.h"
-#include "store.h"
+#include "collector/ingest/identities.h"
+#include "tests/unit/scratch.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* A record's identity: whatever single bit of it changes, the comparison, the checksum and the raw JSON line all see
  * it. tests/e2e/test_identity.py compares raw lines, so this is what makes that comparison mean something. */
-#include "render.h"
-#include "wire.h"
+#include "proto/event/render.h"
+#include "proto/wire/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

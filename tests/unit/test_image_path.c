@@ -1,5 +1,5 @@
 /* Paths of image events: what Windows opens for them, and what is refused. */
-#include "image_path.h"
+#include "service/host/image_path.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* The worker that looks at image files: what it tells of whole, damaged, missing and large files, what it keeps, what
  * it leaves out when there is no room, and that every module ends in one counter; and its records among a source's. */
-#include "image_facts.h"
-#include "image_source.h"
-#include "images.h"
-#include "pe_samples.h"
-#include "platform.h"
+#include "proto/state/image_facts.h"
+#include "service/image/image_source.h"
+#include "service/image/images.h"
+#include "tests/unit/pe_samples.h"
+#include "proto/base/platform.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* Ingest over real TLS on loopback: who is let in, what is answered, and what a bad client can do to others. */
-#include "ack.h"
-#include "batches.h"
-#include "ingest.h"
-#include "platform.h"
+#include "proto/wire/ack.h"
+#include "tests/unit/batches.h"
+#include "collector/ingest/ingest.h"
+#include "proto/base/platform.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
  * families, holes, tombstones, the bounds, and the same result whether or not it was closed in between. */
-#include "batch.pb-c.h"
-#include "ledger.h"
-#include "metrics.h"
-#include "scratch.h"
+#include "proto/wire/batch.pb-c.h"
+#include "collector/state/ledger.h"
+#include "collector/metrics/metrics.h"
+#include "tests/unit/scratch.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

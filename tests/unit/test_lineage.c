@@ -1,7 +1,7 @@
 /* Which records belong to a process and those that it starts: by their header, by their fields, by what they describe;
  * ids that begin anew elsewhere; records that are cut; the bound. */
-#include "lineage.h"
-#include "machine_records.h"
+#include "proto/state/lineage.h"
+#include "tests/unit/machine_records.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

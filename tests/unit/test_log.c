@@ -1,9 +1,9 @@
 /* The daemon's log: so many lines a minute, the rest counted, whatever is in them. The minute is the test's own: the
  * program is linked so that ea_monotonic_ns is __wrap_ea_monotonic_ns (CMakeLists.txt). */
-#include "clock.h"
-#include "descriptors.h"
-#include "log.h"
-#include "scratch.h"
+#include "proto/base/clock.h"
+#include "collector/net/descriptors.h"
+#include "collector/net/log.h"
+#include "tests/unit/scratch.h"
 
 #include <event2/event.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* The state's rules, one test each; then random records against a model that searches a plain list, with restarts. */
-#include "image_facts.h"
-#include "keyframe.h"
-#include "machine.h"
-#include "machine_records.h"
+#include "proto/state/image_facts.h"
+#include "proto/state/keyframe.h"
+#include "proto/state/machine.h"
+#include "tests/unit/machine_records.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

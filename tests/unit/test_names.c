@@ -1,5 +1,5 @@
 /* Names of files, registry keys and volumes over time, in keyframes too, and the ends of file operations. */
-#include "keyframe.h"
+#include "proto/state/keyframe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

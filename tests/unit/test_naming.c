@@ -1,6 +1,6 @@
 /* Names in the state tables: the same answers as the ones in memory, whatever happens in between; bounds. */
-#include "naming.h"
-#include "scratch.h"
+#include "collector/state/naming.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* The readers of batches and answers, when memory is short: each allocation of theirs fails once, in every batch of the
  * fuzz corpus. What fails says so, is no damage of the batch, and leaves nothing behind (the sanitizers' presets). */
-#include "ack.h"
-#include "arena.h"
-#include "definitions.h"
-#include "platform.h"
-#include "scratch.h"
-#include "store.h"
-#include "wire.h"
+#include "proto/wire/ack.h"
+#include "proto/base/arena.h"
+#include "proto/wire/definitions.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
+#include "collector/store/store.h"
+#include "proto/wire/wire.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>

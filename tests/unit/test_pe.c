@@ -1,7 +1,7 @@
 /* The reader of PE images: an image of 32 and of 64 bits made by hand, what it is without each of its parts, cut at
  * every byte, and damaged so that its offsets lead nowhere or round in a circle. */
-#include "pe.h"
-#include "pe_samples.h"
+#include "proto/image/pe.h"
+#include "tests/unit/pe_samples.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* The pipeline: records go in, and the spool gets batches whose numbers have no hole; what was claimed by an earlier
  * run is not made again; nothing is lost when the spool is full or an encoder fails, and the ledger balances at each
  * step; a renewed stream begins with number 1 and goes on. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
-#include "batch_samples.h"
-#include "pipeline.h"
-#include "wire.h"
+#include "tests/unit/batch_samples.h"
+#include "service/core/pipeline.h"
+#include "proto/wire/wire.h"
 
 enum { BATCH_EVENTS = 100, EVENTS = 1050, NUMBERS_MAX = 2000 };
 

@@ -1,6 +1,6 @@
 /* Proxies of the operating system: lists as settings write them, and the thread that asks for them. */
-#include "platform.h"
-#include "proxy.h"
+#include "proto/base/platform.h"
+#include "service/ship/proxy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Quotas: buckets, debts, what is held, who is above its quota, and the bound on names. */
-#include "platform.h"
-#include "quota.h"
+#include "proto/base/platform.h"
+#include "collector/net/quota.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The ring between a callback and its source: what comes out is what went in, in order; what had no room is counted by
  * its kind, and the sum is right while two threads are at it. */
-#include "platform.h"
-#include "ring.h"
+#include "proto/base/platform.h"
+#include "service/source/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

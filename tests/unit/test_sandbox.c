@@ -1,8 +1,8 @@
 /* What a process can still do in its sandbox: for each set of rights a child tries what must not work and what must,
  * and tells the errno of each try. */
-#include "child.h"
-#include "sandbox.h"
-#include "scratch.h"
+#include "collector/sandbox/child.h"
+#include "collector/sandbox/sandbox.h"
+#include "tests/unit/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Schemas from outside: what a manifest becomes, what is said of mistakes, messages, and the store of schemas. */
-#include "class.h"
-#include "intrace.h"
-#include "manifest.h"
-#include "render.h"
+#include "proto/event/class.h"
+#include "proto/event/schema/intrace.h"
+#include "proto/event/schema/manifest.h"
+#include "proto/event/render.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

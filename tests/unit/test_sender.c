@@ -1,9 +1,9 @@
 /* The sender against a small collector in this program (false_collector.h) that answers as each test's script says:
  * honestly, late, wrong, or not at all. Whatever it does, a batch leaves the spool once, for a reason, and the ledger
  * balances. */
-#include "false_collector.h"
-#include "sender.h"
-#include "thrift.h"
+#include "tests/unit/false_collector.h"
+#include "service/ship/sender.h"
+#include "service/ship/thrift.h"
 
 /* ---- the agent's side ---- */
 

@@ -2,10 +2,10 @@
  * names, compared with zstd -3 over nothing but the pooled payloads of the same events: no batch is more than 250 bytes
  * beyond it. And with a dictionary that was made of the other half of the trace's batches. Sizes that grow fail. (The
  * ledger that an agent's batches carry besides is not in these figures.) */
-#include "builder.h"
-#include "dictionary.h"
-#include "etl.h"
-#include "platform.h"
+#include "service/batch/builder.h"
+#include "service/batch/dictionary.h"
+#include "proto/etl/etl.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include <cmocka.h>
 #include <zstd.h>
 
-#include "real_traces.h"
+#include "tests/unit/real_traces.h"
 
 enum { EVENTS = 20, POOL_BYTES = 4 << 20 };
 

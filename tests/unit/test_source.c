@@ -1,9 +1,9 @@
 /* service/source: what the file source says of its files, its pace, and that it stops at once when it is told to. */
-#include "source.h"
+#include "service/source/source.h"
 
-#include "etl_writer.h"
-#include "platform.h"
-#include "scratch.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Source tasks: a source is read to its end, one that fails is tried again after a pause, a request to stop ends a
  * pause and a reading at once, and a new configuration leaves what it does not change as it is. */
-#include "agent_kit.h"
+#include "tests/unit/agent_kit.h"
 
-#include "config_snapshot.h"
-#include "source_task.h"
+#include "service/core/config_snapshot.h"
+#include "service/core/source_task.h"
 
 typedef struct rig {
     ea_source_tasks tasks;

@@ -1,5 +1,5 @@
 /* The spool: what goes in comes out once, whatever happens in between; and the ledger, which balances all the time. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
 /* A session ends and the next one reads the same source: each ledger counts its own, and balances. */
 static void ledger_of_the_next_session(void **state) {

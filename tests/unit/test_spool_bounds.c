@@ -1,5 +1,5 @@
 /* The spool at its bounds: who waits, what gives way, and the tombstones that say so. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
 /* ---- bounds ---- */
 

@@ -1,5 +1,5 @@
 /* The spool on disk: its formats, and files that are torn, changed, lost or somebody else's. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
 static void torn_at_every_byte(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
 /* The encrypted spool: descriptions and batches under keys that rotate and get lost. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
 /* ---- class descriptions ---- */
 

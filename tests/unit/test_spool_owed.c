@@ -1,8 +1,8 @@
 /* Tombstones that found no room, and a kill: what a process leaves is a copy of its files at that moment. The counts of
  * what gave way must come out of it. */
-#include "spool_kit.h"
+#include "tests/unit/spool_kit.h"
 
-#include "bytes.h"
+#include "proto/base/bytes.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* SQL's own part: the order-keeping mapping of 64-bit numbers, the functions that print and parse, at their edges, and
  * what a connection refuses. Over an empty store. */
-#include "scratch.h"
-#include "sql.h"
-#include "store.h"
-#include "tables.h"
+#include "tests/unit/scratch.h"
+#include "collector/query/sql/sql.h"
+#include "collector/store/store.h"
+#include "collector/state/tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The stack join: who gets which half, by every rule of proto/stack/stack_join.h; keys whose tables collide and whose
  * definitions come late; a window that is full; answers that come late or never; a table of stacks that is full. */
-#include "stack_feed.h"
-#include "stack_meter.h"
+#include "proto/stack/stack_feed.h"
+#include "service/decode/stack_meter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* The status of an agent, as JSON: whatever names a configuration and a disk have, it is well-formed; what it says is
  * so; each of its keys is in the help of "etwagent status". */
-#include "agent_kit.h"
+#include "tests/unit/agent_kit.h"
 
-#include "counters.h"
-#include "status_json.h"
+#include "proto/base/counters.h"
+#include "service/core/status_json.h"
 
 #include <ctype.h>
 

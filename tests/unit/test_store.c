@@ -1,12 +1,12 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
-#include "batches.h"
-#include "envelope.h"
-#include "find.h"
-#include "map.h"
-#include "platform.h"
-#include "retain.h"
-#include "segment.h"
-#include "store.h"
+#include "tests/unit/batches.h"
+#include "proto/wire/envelope.h"
+#include "collector/store/find.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/store/retain.h"
+#include "collector/store/segment.h"
+#include "collector/store/store.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /* Symbols without a compiler: PDBs built by hand, each cut and flipped; symbol paths, cabinets, answers of a
  * symbolizer, kept results, the cache. What clang's PDBs and servers give: tests/e2e/test_symbols.py. */
-#include "cabinet.h"
-#include "map.h"
-#include "pdb_samples.h"
-#include "pe_image.h"
-#include "scratch.h"
-#include "symbol_results.h"
-#include "symbols.h"
+#include "collector/symbols/cabinet.h"
+#include "proto/base/map.h"
+#include "tests/unit/pdb_samples.h"
+#include "collector/symbols/pe_image.h"
+#include "tests/unit/scratch.h"
+#include "collector/symbols/symbol_results.h"
+#include "collector/symbols/symbols.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Keys that others hold: TLS 1.3 with a client certificate whose key this process only asks for signatures. */
-#include "platform.h"
-#include "tls_key.h"
+#include "proto/base/platform.h"
+#include "service/ship/tls_key.h"
 
 #include <openssl/ec.h>
 #include <openssl/err.h>

@@ -1,6 +1,6 @@
 /* WPP messages: known by GUID and number, and decoded by what a .tmf file says; files with mistakes. */
-#include "render.h"
-#include "tmf.h"
+#include "proto/event/render.h"
+#include "proto/event/schema/tmf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

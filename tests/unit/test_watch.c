@@ -1,10 +1,10 @@
 /* The watch: what parts of the collector report is an incident, once, for as long as it is reported; a bounded number.
  */
-#include "alarms.h"
-#include "platform.h"
-#include "scratch.h"
-#include "store.h"
-#include "watch.h"
+#include "collector/state/alarms.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
+#include "collector/store/store.h"
+#include "collector/state/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* The reader of batches against batches made by hand from their messages: every encoding of FORMAT.md, nested columns
  * that our writer does not write, and what a reader must refuse. Also the arithmetic of columns, and the envelope's
  * small parts; answers, and what an upload is cut into. */
-#include "ack.h"
-#include "batch.pb-c.h"
-#include "column.h"
-#include "definitions.h"
-#include "wire.h"
+#include "proto/wire/ack.h"
+#include "proto/wire/batch.pb-c.h"
+#include "proto/wire/column.h"
+#include "proto/wire/definitions.h"
+#include "proto/wire/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

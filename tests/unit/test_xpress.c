@@ -1,8 +1,8 @@
 /* Decompression: the specification's own examples, streams that other implementations wrote, our compressor's, and
  * damage. Sources of the vectors: [MS-XCA] 3.1 and 3.2 (plain LZ77, LZ77+Huffman); a stream that RtlCompressBuffer
  * wrote (albertziegenhagel/snail-server tests/unit/common/compression.cpp, MIT); LZNT1 by hand after [MS-XCA] 2.5. */
-#include "etl_writer.h"
-#include "layout.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The emulator's sessions: starting, controlling, querying, and what the kernel logs. See emulator.h. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
-#include "kernel_flags.h"
-#include "text.h"
+#include "config/kernel_flags.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

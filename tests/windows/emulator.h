@@ -37,9 +37,9 @@
 #ifndef EA_TESTS_EMULATOR_H
 #define EA_TESTS_EMULATOR_H
 
-#include "bytes.h"
-#include "etw.h"
-#include "record.h"
+#include "proto/base/bytes.h"
+#include "service/etw/etw.h"
+#include "proto/base/record.h"
 
 enum {
     EMUL_SESSIONS = 64,

@@ -1,8 +1,8 @@
 /* A process of the trace that plays a program which runs now: its id becomes the program's, in headers and in fields,
  * so that a recording of that program finds its events. See emulator_stream.h. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
-#include "event.h"
+#include "proto/event/event.h"
 
 #include <stdlib.h>
 #include <string.h>

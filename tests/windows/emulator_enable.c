@@ -1,5 +1,5 @@
 /* The emulator's EnableTraceEx2: every structure as the documentation wants it. See emulator.h. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The emulator's files: a session with a log file writes what it logs into it, by a thread of the program that started
  * the session (Windows' kernel does it, so that there a file goes on without its program). A circular file holds the
  * newest MaximumFileSize MiB; it is written when the session stops. See emulator.h. Thread: its own, one a session. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
-#include "etl_writer.h"
+#include "proto/etl/etl_writer.h"
 
 #include <stdlib.h>
 #include <string.h>

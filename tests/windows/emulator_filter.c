@@ -1,8 +1,8 @@
 /* Which events a session of the emulator logs: kernel flags, levels, keywords, filters; and what Windows adds to them.
  * See emulator_stream.h. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
-#include "event.h"
+#include "proto/event/event.h"
 
 #include <stdlib.h>
 #include <string.h>

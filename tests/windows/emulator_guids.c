@@ -1,7 +1,7 @@
 /* The emulator's EnumerateTraceGuidsEx: providers that are registered, which sessions enabled them, and with what. The
  * providers that the script names are registered by one process, number 4; those that a session enabled have an entry,
  * too, which says that nobody has registered them yet (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h. Thread: any. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
 #include <stdlib.h>
 #include <string.h>

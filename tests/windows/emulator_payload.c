@@ -3,9 +3,9 @@
  *     u32 MAGIC, u32 events; each event: u16 id, u8 version, u8 any, u32 conditions; each condition: u16 operator,
  *     u16 characters of the field's name and u16 of the value, both UTF-16 with their ends
  * See emulator.h. Thread: any. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
-#include "event.h"
+#include "proto/event/event.h"
 
 #include <stdlib.h>
 #include <string.h>

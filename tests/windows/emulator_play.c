@@ -1,6 +1,6 @@
 /* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. What sessions log comes, by
  * buffers, on the caller's thread. See emulator.h. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * A beginning (Start, Load, DCStart, KCBCreate, KCBRundownBegin) is kept as it came; its payload is also that of the
  * class's rundown records at both ends. What the trace itself runs down at its end is forgotten: it is told once.
  * Source: Windows' MOF classes Process, Thread, Image, Registry. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
 #include <string.h>

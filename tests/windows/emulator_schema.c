@@ -2,9 +2,9 @@
  * hold them as records (MetaData/EventInfo, MetaData/EventMapInfo), and those of the traces that the script names, with
  * trace= or schemas=, are given back byte for byte. What no trace has, nobody here knows: ERROR_NOT_FOUND.
  * See emulator.h. Thread: any. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
-#include "etl.h"
+#include "proto/etl/etl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What a session of the emulator logs, in buffers. See emulator_stream.h. */
-#include "emulator_stream.h"
+#include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,9 +10,9 @@
 #ifndef EA_TESTS_EMULATOR_STREAM_H
 #define EA_TESTS_EMULATOR_STREAM_H
 
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
-#include "etl.h"
+#include "proto/etl/etl.h"
 
 typedef struct emul_stream emul_stream;
 typedef void (*emul_sink)(void *arg, const ea_record *r); /* borrows the record during the call */

@@ -1,6 +1,6 @@
 /* The emulator's system providers, which Windows has since build 20348: only of a system logger; a keyword turns on
  * what its kernel flag does. What is known of keywords here is what the traces have events of. See emulator.h. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The emulator's TDH: providers, and their keywords, levels, tasks and opcodes, that the script names. See emulator.h.
  */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
 #include <string.h>
 #include <wchar.h>

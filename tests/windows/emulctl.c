@@ -5,8 +5,8 @@
  * CODE (runs until the file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports.
  * Thread: the main one.
  */
-#include "emulator.h"
-#include "text.h"
+#include "tests/windows/emulator.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * whether the emulator would refuse it. Each line of output is a call whose answer was another than the documented
  * one. Needs a script with two counters (19 and 10, of which one at a time) and a provider; EMULATOR.md has the rules.
  * Before it: test_strict.py. After it: emulator.c. Thread: the main one. */
-#include "emulator.h"
+#include "tests/windows/emulator.h"
 
 #include <stdio.h>
 #include <stdlib.h>

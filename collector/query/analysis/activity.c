@@ -1,18 +1,18 @@
 /* See activity.h. */
-#include "activity.h"
+#include "collector/query/analysis/activity.h"
 
-#include "arena.h"
-#include "array.h"
-#include "counter_names.h"
-#include "expand.h"
-#include "map.h"
-#include "methods.h"
-#include "places.h"
-#include "query.h"
-#include "stack_query.h"
-#include "stretches.h"
-#include "tables.h"
-#include "tape.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "collector/query/scan/counter_names.h"
+#include "proto/event/expand.h"
+#include "proto/base/map.h"
+#include "collector/query/analysis/methods.h"
+#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/query.h"
+#include "collector/query/analysis/stack_query.h"
+#include "collector/query/analysis/stretches.h"
+#include "collector/state/tables.h"
+#include "collector/query/scan/tape.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

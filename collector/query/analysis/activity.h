@@ -9,8 +9,8 @@
 #ifndef EC_QUERY_ACTIVITY_H
 #define EC_QUERY_ACTIVITY_H
 
-#include "scan.h"
-#include "shape.h"
+#include "collector/query/scan/scan.h"
+#include "collector/query/scan/shape.h"
 
 enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 8, EC_ACTIVITY_COLUMNS = 17 };
 

@@ -1,10 +1,10 @@
 /* See aggregate.h. A block goes through column by column: each key's column becomes an array of keys of the selected
  * events, and then events find their groups. */
-#include "aggregate.h"
+#include "collector/query/analysis/aggregate.h"
 
-#include "array.h"
-#include "clock.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef EC_QUERY_AGGREGATE_H
 #define EC_QUERY_AGGREGATE_H
 
-#include "scan.h"
+#include "collector/query/scan/scan.h"
 
 enum { EC_BY_MAX = 3 };
 

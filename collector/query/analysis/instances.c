@@ -1,8 +1,8 @@
 /* See instances.h. */
-#include "instances.h"
+#include "collector/query/analysis/instances.h"
 
-#include "map.h"
-#include "places.h"
+#include "proto/base/map.h"
+#include "collector/query/analysis/places.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_INSTANCES_H
 #define EC_QUERY_INSTANCES_H
 
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
 typedef struct ec_instances ec_instances;
 

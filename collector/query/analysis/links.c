@@ -1,9 +1,9 @@
 /* See links.h. */
-#include "links.h"
+#include "collector/query/analysis/links.h"
 
-#include "array.h"
-#include "map.h"
-#include "stack_query.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "collector/query/analysis/stack_query.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #ifndef EC_QUERY_LINKS_H
 #define EC_QUERY_LINKS_H
 
-#include "scan.h"
+#include "collector/query/scan/scan.h"
 
 typedef struct ec_links ec_links;
 

@@ -1,9 +1,9 @@
 /* See methods.h. */
-#include "methods.h"
+#include "collector/query/analysis/methods.h"
 
-#include "array.h"
-#include "map.h"
-#include "tape.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "collector/query/scan/tape.h"
 
 #include <stdlib.h>
 

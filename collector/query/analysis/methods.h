@@ -8,7 +8,7 @@
 #ifndef EC_QUERY_METHODS_H
 #define EC_QUERY_METHODS_H
 
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
 typedef struct ec_methods ec_methods;
 

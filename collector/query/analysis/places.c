@@ -1,10 +1,10 @@
 /* See places.h. */
-#include "places.h"
+#include "collector/query/analysis/places.h"
 
-#include "arena.h"
-#include "array.h"
-#include "map.h"
-#include "tables.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "collector/state/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>

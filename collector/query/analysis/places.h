@@ -4,8 +4,8 @@
 #ifndef EC_QUERY_PLACES_H
 #define EC_QUERY_PLACES_H
 
-#include "archive.h"
-#include "machine.h"
+#include "collector/query/scan/archive.h"
+#include "proto/state/machine.h"
 
 typedef struct ec_places ec_places;
 

@@ -1,10 +1,10 @@
 /* See profile.h. One stream after the other: its stacks are joined and summed (stack_query.h), each address becomes a
  * place, and the stacks go to the merge. */
-#include "profile.h"
+#include "collector/query/analysis/profile.h"
 
-#include "profile_merge.h"
-#include "query.h"
-#include "stack_query.h"
+#include "collector/query/analysis/profile_merge.h"
+#include "collector/query/analysis/query.h"
+#include "collector/query/analysis/stack_query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #ifndef EC_QUERY_PROFILE_H
 #define EC_QUERY_PROFILE_H
 
-#include "archive.h"
-#include "stack_join.h"
-#include "weight.h"
+#include "collector/query/scan/archive.h"
+#include "proto/stack/stack_join.h"
+#include "collector/query/analysis/weight.h"
 
 /* What all methods stand under that .NET runtimes made at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"

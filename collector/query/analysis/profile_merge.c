@@ -1,11 +1,11 @@
 /* See profile_merge.h. */
-#include "profile_merge.h"
+#include "collector/query/analysis/profile_merge.h"
 
-#include "arena.h"
-#include "array.h"
-#include "map.h"
-#include "places.h"
-#include "query.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

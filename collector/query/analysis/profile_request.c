@@ -1,5 +1,5 @@
 /* What a profile is asked for, and what none can be made of. See profile.h. */
-#include "profile.h"
+#include "collector/query/analysis/profile.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SELECTs over the history. See query.h. */
-#include "query.h"
+#include "collector/query/analysis/query.h"
 
-#include "accounts.h"
-#include "array.h"
-#include "clock.h"
-#include "history.h"
-#include "map.h"
+#include "proto/event/accounts.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "collector/state/history.h"
+#include "proto/base/map.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef EC_QUERY_QUERY_H
 #define EC_QUERY_QUERY_H
 
-#include "arena.h"
-#include "tables.h"
+#include "proto/base/arena.h"
+#include "collector/state/tables.h"
 
 typedef struct ec_query ec_query;
 

@@ -1,15 +1,15 @@
 /* See stack_query.h. A stream's events go through the stack join in their order; what leaves it is summed by process
  * and stack, or told event by event. */
-#include "stack_query.h"
+#include "collector/query/analysis/stack_query.h"
 
-#include "arena.h"
-#include "array.h"
-#include "map.h"
-#include "platform.h"
-#include "query.h"
-#include "stretches.h"
-#include "tape.h"
-#include "walks.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "collector/query/analysis/query.h"
+#include "collector/query/analysis/stretches.h"
+#include "collector/query/scan/tape.h"
+#include "collector/query/analysis/walks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

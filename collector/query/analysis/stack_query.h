@@ -4,10 +4,10 @@
 #ifndef EC_QUERY_STACK_QUERY_H
 #define EC_QUERY_STACK_QUERY_H
 
-#include "methods.h"
-#include "places.h"
-#include "stack_join.h"
-#include "weight.h"
+#include "collector/query/analysis/methods.h"
+#include "collector/query/analysis/places.h"
+#include "proto/stack/stack_join.h"
+#include "collector/query/analysis/weight.h"
 
 typedef struct ec_stack_query_options {
     enum ec_weight weight;

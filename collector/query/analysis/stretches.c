@@ -1,8 +1,8 @@
 /* See stretches.h. */
-#include "stretches.h"
+#include "collector/query/analysis/stretches.h"
 
-#include "array.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #ifndef EC_QUERY_STRETCHES_H
 #define EC_QUERY_STRETCHES_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* See walks.h. */
-#include "walks.h"
+#include "collector/query/analysis/walks.h"
 
 /* The tape's fields. */
 enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };

@@ -4,8 +4,8 @@
 #ifndef EC_QUERY_WALKS_H
 #define EC_QUERY_WALKS_H
 
-#include "stack_feed.h"
-#include "tape.h"
+#include "proto/stack/stack_feed.h"
+#include "collector/query/scan/tape.h"
 
 /* All borrowed. */
 typedef struct ec_walks {

@@ -1,5 +1,5 @@
 /* What weights, and causes of incomplete stacks, are called. See weight.h. */
-#include "weight.h"
+#include "collector/query/analysis/weight.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_WEIGHT_H
 #define EC_QUERY_WEIGHT_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 /* What is summed: name, unit, a sentence. */
 #define EC_WEIGHTS(X)                                                                                                  \

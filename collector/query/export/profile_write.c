@@ -2,11 +2,11 @@
  * Sources: Brendan Gregg, FlameGraph ("folded"); speedscope, "Importing from custom sources" (file-format-schema.json);
  * google/pprof, proto/profile.proto; "Trace Event Format" (stackFrames, samples); firefox-devtools/profiler,
  * docs-developer/processed-format and src/types/profile.ts. */
-#include "profile_write.h"
+#include "collector/query/export/profile_write.h"
 
-#include "array.h"
-#include "clock.h"
-#include "query.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "collector/query/analysis/query.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

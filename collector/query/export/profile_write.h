@@ -3,8 +3,8 @@
 #ifndef EC_QUERY_PROFILE_WRITE_H
 #define EC_QUERY_PROFILE_WRITE_H
 
-#include "profile.h"
-#include "text.h"
+#include "collector/query/analysis/profile.h"
+#include "proto/base/text.h"
 
 #define EC_PROFILE_FORMATS(X)                                                                                          \
     X(JSON, "json")                                                                                                    \

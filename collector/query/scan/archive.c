@@ -1,11 +1,11 @@
 /* See archive.h. */
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
-#include "arena.h"
-#include "array.h"
-#include "map.h"
-#include "naming.h"
-#include "pattern.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "collector/state/naming.h"
+#include "proto/base/pattern.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>

@@ -3,8 +3,8 @@
 #ifndef EC_QUERY_ARCHIVE_H
 #define EC_QUERY_ARCHIVE_H
 
-#include "find.h"
-#include "render.h"
+#include "collector/store/find.h"
+#include "proto/event/render.h"
 
 typedef struct ec_archive ec_archive;
 

@@ -1,8 +1,8 @@
 /* Cells as text. See cell.h. */
-#include "cell.h"
+#include "collector/query/scan/cell.h"
 
-#include "clock.h"
-#include "tables.h"
+#include "proto/base/clock.h"
+#include "collector/state/tables.h"
 
 #include <stdlib.h>
 #include <string.h>

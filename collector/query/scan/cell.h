@@ -3,8 +3,8 @@
 #ifndef EC_QUERY_CELL_H
 #define EC_QUERY_CELL_H
 
-#include "scan.h"
-#include "text.h"
+#include "collector/query/scan/scan.h"
+#include "proto/base/text.h"
 
 enum ec_look { EC_LOOK_EMPTY, EC_LOOK_NUMBER, EC_LOOK_WORD };
 

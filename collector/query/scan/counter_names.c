@@ -1,9 +1,9 @@
 /* See counter_names.h. */
-#include "counter_names.h"
+#include "collector/query/scan/counter_names.h"
 
-#include "arena.h"
-#include "array.h"
-#include "tape.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "collector/query/scan/tape.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_COUNTER_NAMES_H
 #define EC_QUERY_COUNTER_NAMES_H
 
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
 /* COUNTERS_MAX: on an event; a header has room for 7. NAME_BYTES: 64 UTF-16 units are 192 bytes at most, and a zero. */
 enum { EC_COUNTERS_MAX = 8, EC_COUNTER_NAME_BYTES = 200 };

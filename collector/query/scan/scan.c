@@ -1,8 +1,8 @@
 /* See scan.h: which batches, which groups, which events. */
-#include "array.h"
-#include "scan_parts.h"
+#include "proto/base/array.h"
+#include "collector/query/scan/scan_parts.h"
 
-#include "clock.h"
+#include "proto/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #ifndef EC_QUERY_SCAN_H
 #define EC_QUERY_SCAN_H
 
-#include "counter_names.h"
-#include "shape.h"
+#include "collector/query/scan/counter_names.h"
+#include "collector/query/scan/shape.h"
 
 typedef struct ec_scan ec_scan;
 

@@ -3,8 +3,8 @@
 #ifndef EC_QUERY_SCAN_PARTS_H
 #define EC_QUERY_SCAN_PARTS_H
 
-#include "scan.h"
-#include "tables.h"
+#include "collector/query/scan/scan.h"
+#include "collector/state/tables.h"
 
 typedef struct ec_scan_condition ec_scan_condition; /* scan.c's */
 

@@ -1,10 +1,10 @@
 /* The values of a scan's columns, read out of the block at hand. Before it: scan.c, which finds the block. See scan.h.
  */
-#include "scan_parts.h"
+#include "collector/query/scan/scan_parts.h"
 
-#include "render.h"
-#include "tape.h"
-#include "value.h"
+#include "proto/event/render.h"
+#include "collector/query/scan/tape.h"
+#include "proto/event/value.h"
 
 #include <string.h>
 

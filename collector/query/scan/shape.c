@@ -1,8 +1,8 @@
 /* See shape.h. */
-#include "shape.h"
+#include "collector/query/scan/shape.h"
 
-#include "map.h"
-#include "render.h"
+#include "proto/base/map.h"
+#include "proto/event/render.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef EC_QUERY_SHAPE_H
 #define EC_QUERY_SHAPE_H
 
-#include "archive.h"
-#include "arena.h"
+#include "collector/query/scan/archive.h"
+#include "proto/base/arena.h"
 
 /* What every event has, in the order of the columns: name, kind, hidden (in a class's table, in `events`). A hidden
  * column is not part of SELECT *. */

@@ -1,8 +1,8 @@
 /* See tape.h. */
-#include "tape.h"
+#include "collector/query/scan/tape.h"
 
-#include "array.h"
-#include "map.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

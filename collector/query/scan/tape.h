@@ -5,7 +5,7 @@
 #ifndef EC_QUERY_TAPE_H
 #define EC_QUERY_TAPE_H
 
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
 enum { EC_TAPE_FIELDS = 8 };
 

@@ -1,9 +1,9 @@
 /* The parent's side of a question. See ask.h. */
-#include "ask.h"
-#include "array.h"
-#include "child.h"
-#include "history.h"
-#include "platform.h"
+#include "collector/query/sql/ask.h"
+#include "proto/base/array.h"
+#include "collector/sandbox/child.h"
+#include "collector/state/history.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -11,8 +11,8 @@
 #ifndef EC_QUERY_ASK_H
 #define EC_QUERY_ASK_H
 
-#include "broker.h"
-#include "scan.h"
+#include "collector/sandbox/broker.h"
+#include "collector/query/scan/scan.h"
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* See confine.h. */
-#include "confine.h"
+#include "collector/query/sql/confine.h"
 
-#include "sandbox.h"
-#include "temp_files.h"
+#include "collector/sandbox/sandbox.h"
+#include "collector/query/sql/temp_files.h"
 
 #include <signal.h>
 #include <sqlite3.h>

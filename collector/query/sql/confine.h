@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_CONFINE_H
 #define EC_QUERY_CONFINE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

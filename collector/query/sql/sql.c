@@ -1,11 +1,11 @@
 /* The connection and what it may do. See sql.h. */
-#include "alarms.h"
-#include "instances.h"
-#include "ledger.h"
-#include "links.h"
-#include "sql_parts.h"
+#include "collector/state/alarms.h"
+#include "collector/query/analysis/instances.h"
+#include "collector/state/ledger.h"
+#include "collector/query/analysis/links.h"
+#include "collector/query/sql/sql_parts.h"
 
-#include "clock.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

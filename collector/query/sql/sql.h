@@ -7,7 +7,7 @@
 #ifndef EC_QUERY_SQL_H
 #define EC_QUERY_SQL_H
 
-#include "archive.h"
+#include "collector/query/scan/archive.h"
 
 #include <sqlite3.h>
 

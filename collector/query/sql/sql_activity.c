@@ -2,9 +2,9 @@
  * wakes, and so on. Their arguments, from and to, and of some every, may be left out; a host that is asked for with =
  * is asked for alone, and stacks by their hash are found at once, so that events can be joined to them. Before it:
  * sql.c. After it: activity.c. Thread: the connection's. */
-#include "activity.h"
-#include "clock.h"
-#include "sql_parts.h"
+#include "collector/query/analysis/activity.h"
+#include "proto/base/clock.h"
+#include "collector/query/sql/sql_parts.h"
 
 #include <string.h>
 

@@ -5,9 +5,9 @@
  * Columns: what comes out; the arguments, hidden; then the columns of NAME, hidden. Those of the last that are grouped
  * by have the group's value; conditions on them are handed to the scan, which has to keep them exactly, or looked at by
  * SQLite afterwards, which is as good for a column that is grouped by, and an error for any other. */
-#include "aggregate.h"
-#include "clock.h"
-#include "sql_parts.h"
+#include "collector/query/analysis/aggregate.h"
+#include "proto/base/clock.h"
+#include "collector/query/sql/sql_parts.h"
 
 #include <string.h>
 

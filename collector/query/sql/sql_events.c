@@ -4,8 +4,8 @@
  * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
  * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
  * asks for them, so that a batch gives what the statement names and no more. */
-#include "array.h"
-#include "sql_parts.h"
+#include "proto/base/array.h"
+#include "collector/query/sql/sql_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
-#include "accounts.h"
-#include "clock.h"
-#include "instances.h"
-#include "ntstatus.h"
-#include "render.h"
-#include "sql_parts.h"
-#include "value.h"
+#include "proto/event/accounts.h"
+#include "proto/base/clock.h"
+#include "collector/query/analysis/instances.h"
+#include "proto/event/ntstatus.h"
+#include "proto/event/render.h"
+#include "collector/query/sql/sql_parts.h"
+#include "proto/event/value.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #ifndef EC_QUERY_SQL_PARTS_H
 #define EC_QUERY_SQL_PARTS_H
 
-#include "scan.h"
-#include "sql.h"
-#include "tables.h"
+#include "collector/query/scan/scan.h"
+#include "collector/query/sql/sql.h"
+#include "collector/state/tables.h"
 
 struct ec_sql {
     ec_sql_options options;

@@ -1,11 +1,11 @@
 /* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
-#include "alarms.h"
-#include "ledger.h"
-#include "map.h"
-#include "pattern.h"
-#include "sql_parts.h"
+#include "collector/state/alarms.h"
+#include "collector/state/ledger.h"
+#include "proto/base/map.h"
+#include "proto/base/pattern.h"
+#include "collector/query/sql/sql_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

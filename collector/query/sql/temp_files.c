@@ -1,6 +1,6 @@
 /* See temp_files.h. A VFS in front of SQLite's own one, which opens all files; of temporary ones it counts the bytes.
  */
-#include "temp_files.h"
+#include "collector/query/sql/temp_files.h"
 
 #include <sqlite3.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef EC_QUERY_TEMP_FILES_H
 #define EC_QUERY_TEMP_FILES_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stdint.h>
 

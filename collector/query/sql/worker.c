@@ -1,11 +1,11 @@
 /* The process that answers one question. See ask.h. It has one thread. */
-#include "array.h"
-#include "ask.h"
-#include "child.h"
-#include "confine.h"
-#include "platform.h"
-#include "sql.h"
-#include "temp_files.h"
+#include "proto/base/array.h"
+#include "collector/query/sql/ask.h"
+#include "collector/sandbox/child.h"
+#include "collector/query/sql/confine.h"
+#include "proto/base/platform.h"
+#include "collector/query/sql/sql.h"
+#include "collector/query/sql/temp_files.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -30,7 +30,7 @@ files.push(['/', readFileSync(join(source, 'index.html'))], ['/icon.svg', readFi
 files.push(['/api/v1/openapi.json', readFileSync(join(source, '../openapi.json'))]);
 
 const TYPES = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml', json: 'application/json' };
-let text = '/* The dashboard\'s files, as build.mjs made them. See assets.h. */\n#include "assets.h"\n\n';
+let text = '/* The dashboard\'s files, as build.mjs made them. See assets.h. */\n#include "collector/web/assets.h"\n\n';
 let rows = '', total = 0;
 files.sort().forEach(([path, data], i) => {
   const packed = gzipSync(data, { level: constants.Z_BEST_COMPRESSION });

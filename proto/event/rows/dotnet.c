@@ -1,6 +1,6 @@
 /* .NET: Microsoft-Windows-DotNETRuntime. Names are what the manifest's own texts call task and opcode; where several
  * ids share them, the id stands behind. See dotnet.h. */
-#include "dotnet.h"
+#include "proto/event/rows/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off

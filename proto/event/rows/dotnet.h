@@ -3,7 +3,7 @@
 #ifndef EA_EVENT_DOTNET_H
 #define EA_EVENT_DOTNET_H
 
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 #define EA_CLR_MANIFEST "the .NET runtime's own manifest, ClrEtwAll.man"
 

@@ -1,7 +1,7 @@
 /* .NET: events of Microsoft-Windows-DotNETRuntime that came after the manifest of .NET Framework 4.5: what the
  * collector did, by type and generation; exceptions caught; types loaded; tiered compilation and precompiled code; how
  * assemblies were found. See dotnet.h. */
-#include "dotnet.h"
+#include "proto/event/rows/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off

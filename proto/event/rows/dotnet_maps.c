@@ -1,5 +1,5 @@
 /* .NET: names of numbers. See dotnet.h. */
-#include "dotnet.h"
+#include "proto/event/rows/dotnet.h"
 
 /* one line a name */
 // clang-format off

@@ -1,5 +1,5 @@
 /* .NET: the runtime's private provider: start-up, binding, what the collector decided. See dotnet.h. */
-#include "dotnet.h"
+#include "proto/event/rows/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,5 +1,5 @@
 /* .NET: the rundown of what a runtime has loaded and compiled, and its stress log. See dotnet.h. */
-#include "dotnet.h"
+#include "proto/event/rows/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,5 +1,5 @@
 /* The trace itself: its header and extensions, lost events. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

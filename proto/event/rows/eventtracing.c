@@ -1,7 +1,7 @@
 /* Microsoft-Windows-Kernel-EventTracing: what ETW says about its own sessions and providers, and the user-mode halves
  * of stacks (id 18, whose stack is an extended item and which has no payload). Names are the manifest's task and
  * opcode; where several ids share them, the id stands behind, as in the manifest's symbols. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

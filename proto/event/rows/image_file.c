@@ -1,7 +1,7 @@
 /* What an image's file says of itself. The agent reads the file and makes these records itself (service/image,
  * proto/state/image_facts.h); no Windows logs them.
  * Fields that the kernel's own classes have are named as there. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

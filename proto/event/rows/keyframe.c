@@ -2,7 +2,7 @@
  * (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads, modules and names, then
  * End.
  * Fields that the kernel's own classes have are named as there. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,5 +1,5 @@
 /* What several families share: names of numbers, and the fields of an event without a payload. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 const ea_field_row ea_no_fields[1] = {{0}};
 

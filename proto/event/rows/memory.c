@@ -1,5 +1,5 @@
 /* Page faults, virtual memory, pool. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -2,7 +2,7 @@
  * cache manager. Those whose structure is public have its fields; the others have a name, and their payload is kept as
  * bytes. A compiler's padding inside is a field, at the end an optional one. No trace at hand holds one. Versions: the
  * structures have none; a newer one than 2 is decoded as such (status "newer"). See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,6 +1,6 @@
 /* Memory and pool: events that Windows' own schema leaves out and a public header names. As in native_sched.c. See
  * rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

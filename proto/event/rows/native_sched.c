@@ -1,6 +1,6 @@
 /* Processes, threads and processors: events that Windows' own schema leaves out and a public header names. Those whose
  * structure is public have its fields; the others have a name, and their payload is kept as bytes. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

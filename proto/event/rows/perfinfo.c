@@ -1,5 +1,5 @@
 /* CPU samples, counters, interrupts, DPCs, system calls, timers. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,5 +1,5 @@
 /* The list of all families. See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 const ea_family *const ea_families[] = {
 #define X(name) &ea_family_##name,

@@ -12,7 +12,7 @@
 #ifndef EA_EVENT_ROWS_H
 #define EA_EVENT_ROWS_H
 
-#include "event.h"
+#include "proto/event/event.h"
 
 #if defined(__GNUC__)
 /* what a row leaves out is zero, and that is the point of a table */

@@ -3,7 +3,7 @@
  * Sources: ntwmi.h (WMI_IMAGEID_INFORMATION), microsoft/perfview SymbolTraceEventParser.cs and
  * KernelTraceEventParser.cs (SystemPathsTraceData, VolumeMappingTraceData, BuildInfoTraceData), checked on real traces.
  * See rows.h. */
-#include "rows.h"
+#include "proto/event/rows/rows.h"
 
 /* one line a field, one line a class */
 // clang-format off

@@ -1,7 +1,7 @@
 /* Schema cache files. See cache.h. */
-#include "cache.h"
+#include "proto/event/schema/cache.h"
 
-#include "map.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

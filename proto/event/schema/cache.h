@@ -9,7 +9,7 @@
 #ifndef EA_SCHEMA_CACHE_H
 #define EA_SCHEMA_CACHE_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 enum { EA_SCHEMA_CACHE_MAGIC_BYTES = 8 };
 

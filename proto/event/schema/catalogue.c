@@ -1,8 +1,8 @@
 /* The catalogue. See catalogue.h. */
-#include "catalogue.h"
+#include "proto/event/schema/catalogue.h"
 
-#include "catalogue_data.h"
-#include "manifest.h"
+#include "proto/event/schema/catalogue_data.h"
+#include "proto/event/schema/manifest.h"
 
 static int read_file(ea_schemas *s, const ea_catalogue_file *file, ea_err *err) {
     ea_manifest_options options = {.file = file->name, .layer = EA_SCHEMA_CATALOGUE};

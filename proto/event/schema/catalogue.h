@@ -4,7 +4,7 @@
 #ifndef EA_SCHEMA_CATALOGUE_H
 #define EA_SCHEMA_CATALOGUE_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 /* From now on a provider of the catalogue is read into the layer EA_SCHEMA_CATALOGUE when it is first asked for and
  * nobody else describes the event. */

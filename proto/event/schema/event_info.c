@@ -1,10 +1,10 @@
 /* TRACE_EVENT_INFO into a schema, EVENT_MAP_INFO into a map. See event_info.h. Source of the layouts: tdh.h,
  * TRACE_EVENT_INFO, EVENT_PROPERTY_INFO, EVENT_MAP_INFO and EVENT_MAP_ENTRY. */
-#include "event_info.h"
+#include "proto/event/schema/event_info.h"
 
-#include "class.h"
-#include "properties.h"
-#include "tdh_types.h"
+#include "proto/event/class.h"
+#include "proto/event/properties.h"
+#include "proto/event/tdh_types.h"
 
 enum {
     HEAD_BYTES = 112,

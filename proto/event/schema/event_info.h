@@ -4,8 +4,8 @@
 #ifndef EA_SCHEMA_EVENT_INFO_H
 #define EA_SCHEMA_EVENT_INFO_H
 
-#include "arena.h"
-#include "schemas.h"
+#include "proto/base/arena.h"
+#include "proto/event/schemas.h"
 
 /* Who knows the maps that TRACE_EVENT_INFO only names. find: NULL when there is none of that name; what it returns
  * lasts until ea_event_info_read is done. */

@@ -4,12 +4,12 @@
  * TRACE_EVENT_INFO, and opcode 33, the provider's GUID and EVENT_MAP_INFO (microsoft/perfview
  * RegisteredTraceEventParser.cs, and real traces: each event's information stands in front of the first such event, and
  * behind it those of its maps that the trace has not had yet). */
-#include "intrace.h"
+#include "proto/event/schema/intrace.h"
 
-#include "arena.h"
-#include "event_info.h"
-#include "manifest.h"
-#include "map.h"
+#include "proto/base/arena.h"
+#include "proto/event/schema/event_info.h"
+#include "proto/event/schema/manifest.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 

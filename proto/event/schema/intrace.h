@@ -6,7 +6,7 @@
 #ifndef EA_SCHEMA_INTRACE_H
 #define EA_SCHEMA_INTRACE_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_trace_schemas ea_trace_schemas;
 

@@ -1,5 +1,5 @@
 /* Languages. See language.h. */
-#include "language.h"
+#include "proto/event/schema/language.h"
 
 #include <ctype.h>
 #include <stddef.h>

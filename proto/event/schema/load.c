@@ -1,11 +1,11 @@
 /* Files with schemas. See load.h. */
-#include "load.h"
+#include "proto/event/schema/load.h"
 
-#include "cache.h"
-#include "platform.h"
-#include "text.h"
-#include "tmf.h"
-#include "wevt.h"
+#include "proto/event/schema/cache.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
+#include "proto/event/schema/tmf.h"
+#include "proto/event/schema/wevt.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef EA_SCHEMA_LOAD_H
 #define EA_SCHEMA_LOAD_H
 
-#include "manifest.h"
+#include "proto/event/schema/manifest.h"
 
 /* Reads the file options->file; what it is, its first bytes say, or its name: of a .tmf file the first mistake is told.
  * Beside a PE file "dir/x.dll" its language file "dir/LANGUAGE/x.dll.mui" is read, too, if it is there. Errors as

@@ -1,14 +1,14 @@
 /* Manifests. See manifest.h. Source of the format: the Windows SDK's EventManifest schema (eventman.xsd) and
  * winmeta.xml, which defines what has the prefix win:. A document is read in one pass over its tree a provider: names
  * go into one table, then templates become properties, then events become descriptions. */
-#include "manifest.h"
+#include "proto/event/schema/manifest.h"
 
-#include "class.h"
-#include "language.h"
-#include "map.h"
-#include "properties.h"
-#include "tdh_types.h"
-#include "xml.h"
+#include "proto/event/class.h"
+#include "proto/event/schema/language.h"
+#include "proto/base/map.h"
+#include "proto/event/properties.h"
+#include "proto/event/tdh_types.h"
+#include "proto/event/schema/xml.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef EA_SCHEMA_MANIFEST_H
 #define EA_SCHEMA_MANIFEST_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 /* One mistake: its place (from 1; 0 in what has no lines) and what is wrong, as "event 7: template 'T' is not defined:
  * expected ...". */

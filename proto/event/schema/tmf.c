@@ -3,10 +3,10 @@
  * ..." and, between braces, a line for each argument: "expression, ItemKind(names) -- number", whose number is what the
  * text calls it by. Arguments stand in the payload in the order of the lines. Source: the Windows Driver Kit's
  * documentation of WPP (extended format specifications, tmf files) and its defaultwpp.ini. */
-#include "tmf.h"
+#include "proto/event/schema/tmf.h"
 
-#include "class.h"
-#include "platform.h"
+#include "proto/event/class.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

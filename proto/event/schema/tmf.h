@@ -4,7 +4,7 @@
 #ifndef EA_SCHEMA_TMF_H
 #define EA_SCHEMA_TMF_H
 
-#include "schemas.h"
+#include "proto/event/schemas.h"
 
 typedef struct ea_tmf_result {
     size_t messages; /* described */

@@ -1,14 +1,14 @@
 /* WEVT_TEMPLATE. See wevt.h. A resource is "CRIM" with providers ("WEVT"), each with tables: events ("EVNT"), templates
  * ("TEMP"), maps ("VMAP", "BMAP"), keywords, levels, tasks, opcodes and channels. Events point at what they use by
  * offsets from the resource's start; every one is checked, and the work on one file is bounded. */
-#include "wevt.h"
+#include "proto/event/schema/wevt.h"
 
-#include "class.h"
-#include "language.h"
-#include "map.h"
-#include "pe_resources.h"
-#include "properties.h"
-#include "tdh_types.h"
+#include "proto/event/class.h"
+#include "proto/event/schema/language.h"
+#include "proto/base/map.h"
+#include "proto/image/pe_resources.h"
+#include "proto/event/properties.h"
+#include "proto/event/tdh_types.h"
 
 #include <stdarg.h>
 

@@ -5,7 +5,7 @@
 #ifndef EA_SCHEMA_WEVT_H
 #define EA_SCHEMA_WEVT_H
 
-#include "manifest.h"
+#include "proto/event/schema/manifest.h"
 
 /* Reads a PE file and adds what it describes. mui: the language file beside it (NULL: none), whose texts come first,
  * and whose WEVT_TEMPLATE is read when the file has none. Problems have no line; their text says at which offset of the

@@ -1,5 +1,5 @@
 /* XML as a tree, by expat. See xml.h. */
-#include "xml.h"
+#include "proto/event/schema/xml.h"
 
 #include <expat.h>
 #include <limits.h>

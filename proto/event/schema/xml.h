@@ -3,8 +3,8 @@
 #ifndef EA_SCHEMA_XML_H
 #define EA_SCHEMA_XML_H
 
-#include "arena.h"
-#include "err.h"
+#include "proto/base/arena.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 

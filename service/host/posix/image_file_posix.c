@@ -1,6 +1,6 @@
 /* Image files elsewhere than on Windows, where none is loaded; what asks for them is tested with files of this system.
  * See image_file.h. */
-#include "image_file.h"
+#include "service/host/image_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Certificates of Windows' stores, and signatures by their keys. See host.h. What signs is taken by name: CNG
  * (ncrypt.dll), which has keys of programs, smart cards and TPMs alike, exportable or not. */
-#include "host.h"
-#include "wide.h"
+#include "service/host/host.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

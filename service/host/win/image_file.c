@@ -1,8 +1,8 @@
 /* Image files on Windows. See image_file.h. */
-#include "image_file.h"
+#include "service/host/image_file.h"
 
-#include "image_path.h"
-#include "wide.h"
+#include "service/host/image_path.h"
+#include "service/host/win/wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* UTF-8 and UTF-16. See wide.h. */
-#include "wide.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 

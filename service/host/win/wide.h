@@ -3,7 +3,7 @@
 #ifndef EA_HOST_WIDE_H
 #define EA_HOST_WIDE_H
 
-#include "err.h"
+#include "proto/base/err.h"
 
 #include <stddef.h>
 #include <wchar.h>

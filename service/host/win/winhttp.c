@@ -1,7 +1,7 @@
 /* Windows' proxies, by WinHTTP. See host.h. Its functions are taken by name: without them there is no proxy but the one
  * that a configuration names. */
-#include "host.h"
-#include "wide.h"
+#include "service/host/host.h"
+#include "service/host/win/wide.h"
 
 #include <windows.h>
 
