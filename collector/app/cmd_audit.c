@@ -1,7 +1,7 @@
 /* etwcollector audit verify: whether the audit log is as it was written.
  * Before it: main.c. After it: collector/access (audit.h). Thread: the main one. */
 #include "collector/access/audit.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
 #include "collector/ca/ca.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 

@@ -1,7 +1,7 @@
 /* etwcollector ca token, tokens, revoke-token: who may enroll (run --enroll).
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/ca/grants.h"
 #include "proto/base/text.h"
 

@@ -3,7 +3,7 @@
 #include "collector/state/alarms.h"
 #include "collector/store/backup.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/state/ledger.h"
 #include "proto/base/platform.h"
 #include "collector/store/retain.h"

@@ -1,7 +1,7 @@
 /* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity. Names
  * come from the state tables (naming.h). Before it: main.c. After it: collector/store, collector/state, proto/wire,
  * proto/event (printing). Thread: the main one. */
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/state/history.h"
 #include "collector/state/naming.h"
 #include "proto/event/print.h"

@@ -1,7 +1,7 @@
 /* etwcollector ledger: what became of every event of a stream, in the agent's own numbers and the collector's check.
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/state/history.h"
 #include "collector/state/ledger.h"
 #include "collector/app/question.h"

@@ -1,7 +1,7 @@
 /* etwcollector modules: what was loaded in a process at a moment.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * Before it: main.c. After it: collector/query. Thread: the main one. */
 #include "proto/event/accounts.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 
 #include <inttypes.h>

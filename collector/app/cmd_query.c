@@ -4,7 +4,7 @@
 #include "collector/query/sql/ask.h"
 #include "collector/query/scan/cell.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/store/store.h"
 #include "collector/state/tables.h"

@@ -3,7 +3,7 @@
  * Thread: the main one. */
 #include "collector/state/alarms.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/app/question.h"
 #include "collector/store/store.h"

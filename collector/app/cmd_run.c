@@ -2,7 +2,7 @@
  * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
  * starts all others. */
 #include "collector/sandbox/broker.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "config/config.h"
 #include "collector/app/confine_run.h"
 #include "collector/net/descriptors.h"

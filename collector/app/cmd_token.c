@@ -2,7 +2,7 @@
  * Before it: main.c. After it: collector/access. Thread: the main one. */
 #include "collector/access/audit.h"
 #include "proto/base/clock.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "proto/base/text.h"
 #include "collector/access/tokens.h"
 

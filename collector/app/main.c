@@ -1,9 +1,9 @@
-/* etwcollector: its command table. See commands.h.
+/* etwcollector: its command table. See collector_commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
 #include "collector/web/clerk.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/web/profile_worker.h"
 #include "collector/enroll/signer.h"

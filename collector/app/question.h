@@ -4,7 +4,7 @@
 #define EC_APP_QUESTION_H
 
 #include "proto/base/cli.h"
-#include "collector/app/commands.h"
+#include "collector/app/collector_commands.h"
 #include "collector/query/analysis/query.h"
 
 /* The first member of such a command's options. */

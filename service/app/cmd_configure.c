@@ -1,7 +1,7 @@
 /* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
  * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
 #include "service/core/agent_config.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/ship/enroll.h"
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"

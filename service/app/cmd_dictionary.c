@@ -3,7 +3,7 @@
  */
 #include "proto/base/array.h"
 #include "service/batch/builder.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/decode/decoder.h"
 #include "service/batch/dictionary.h"
 #include "proto/base/platform.h"

@@ -1,7 +1,7 @@
 /* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
  * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
  * Thread: the main one. */
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/app/input.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/state/names.h"

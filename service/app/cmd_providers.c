@@ -2,7 +2,7 @@
  * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
  * service/etw/tdh_schemas.h, schema_show.h. Thread: the main one. */
 #include "proto/event/schema/cache.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/etw/live.h"
 #include "proto/base/platform.h"
 #include "service/core/schema_options.h"

@@ -1,7 +1,7 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/core/damage_log.h"
 #include "service/core/feed.h"
 #include "proto/base/platform.h"

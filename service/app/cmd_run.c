@@ -1,7 +1,7 @@
 /* etwagent run: what a configuration asks for, until somebody asks it to stop.
  * Before it: main.c. After it: agent.h. Thread: the main one. */
 #include "service/core/agent.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "proto/base/platform.h"
 #include "service/app/stop_flag.h"
 

@@ -4,7 +4,7 @@
 #include "service/core/agent.h"
 #include "service/core/agent_config.h"
 #include "service/etw/autologger.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/scm/eventlog.h"
 #include "service/scm/guard.h"
 #include "service/scm/pipe.h"

@@ -2,7 +2,7 @@
  * counters: what the machine can count. No program of ours watches what is started here.
  * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
 #include "service/core/agent_config.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/etw/control.h"
 #include "service/app/session_text.h"
 

@@ -1,7 +1,7 @@
 /* etwagent stats: what is in a trace, counted.
  * Before it: main.c. After it: proto/etl, proto/event. Thread: the main one. */
 #include "proto/base/array.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "service/decode/decoder.h"
 #include "service/app/input.h"
 #include "proto/base/map.h"

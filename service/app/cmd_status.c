@@ -2,7 +2,7 @@
  * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
 #include "service/core/agent.h"
 #include "service/core/agent_config.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "config/config.h"
 #include "proto/base/exposition.h"
 #include "service/app/metrics_server.h"

@@ -7,7 +7,7 @@
  * events in one session may come before another session tells of its start. Before it: main.c. After it:
  * service/etw (live.h, launch.h), lineage.h, etl_writer.h. Thread: the main one. */
 #include "service/core/agent_config.h"
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
 #include "service/etw/launch.h"

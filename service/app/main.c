@@ -1,6 +1,6 @@
-/* etwagent: its command table. See commands.h.
+/* etwagent: its command table. See agent_commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
-#include "service/app/commands.h"
+#include "service/app/agent_commands.h"
 #include "proto/base/platform.h"
 
 int main(int argc, char **argv) {
