@@ -41,7 +41,7 @@ EA_MUST_CHECK int ea_class_parse(ea_arena *arena, const uint8_t *description, si
                                  ea_err *err);
 
 /* 1 when these bytes, which ea_class_parse has taken, describe an unfolded class. */
-int ea_class_describes_unfolded(const uint8_t *description);
+int ea_class_describes_decoded(const uint8_t *description);
 
 /* 1 for what may have a map, or count something. */
 int ea_type_is_integer(uint8_t type);

@@ -451,7 +451,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     return 0;
 }
 
-int ea_class_describes_unfolded(const uint8_t *description) {
+int ea_class_describes_decoded(const uint8_t *description) {
     return (description[FLAGS_AT] & FLAG_UNFOLDED) != 0;
 }
 

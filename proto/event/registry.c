@@ -180,7 +180,7 @@ static int describe_from_schema(ea_registry *r, const ea_class_head *head, int e
     if (newer && exact_only)
         return 0;
     ea_text_clear(&r->text);
-    if (ea_class_describes_unfolded(schema.description))
+    if (ea_class_describes_decoded(schema.description))
         return describe_folded(r, head, &schema);
     ea_text_add(&r->text, schema.description, schema.len_bytes);
     if (r->text.failed)

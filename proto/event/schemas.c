@@ -29,7 +29,7 @@ struct ea_schemas {
     size_t provider_count, provider_capacity;
     ea_bytes_map by_guid; /* guid and layer -> number of the provider, from 1 */
     ea_schemas_resort last_resort;
-    ea_unfolder unfolder; /* .unfold NULL: none */
+    ea_payload_decoder unfolder; /* .unfold NULL: none */
 };
 
 int ea_schemas_create(ea_schemas **ret, size_t limit_bytes, ea_err *err) {
@@ -161,11 +161,11 @@ void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn) {
     s->last_resort = fn;
 }
 
-void ea_schemas_set_unfolder(ea_schemas *s, const ea_unfolder *unfolder) {
+void ea_schemas_set_payload_decoder(ea_schemas *s, const ea_payload_decoder *unfolder) {
     s->unfolder = *unfolder;
 }
 
-const ea_unfolder *ea_schemas_unfolder(const ea_schemas *s) {
+const ea_payload_decoder *ea_schemas_payload_decoder(const ea_schemas *s) {
     return s->unfolder.unfold ? &s->unfolder : NULL;
 }
 

@@ -69,7 +69,7 @@ typedef int (*ea_schemas_resort)(ea_schemas *s, const ea_guid *provider);
 void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn);
 
 /* What unfolds the payloads of unfolded classes: a plug-in's functions. */
-typedef struct ea_unfolder {
+typedef struct ea_payload_decoder {
     void *arg;
     /* Writes the values of a record's payload, as the fields of c, the unfolded class, before the last one describe
      * them, to out: 1, with their bytes in *ret_bytes; 0: it cannot. Any thread, several at a time. */
@@ -77,10 +77,10 @@ typedef struct ea_unfolder {
                   size_t *ret_bytes);
     void (*destroy)(void *arg);
     uint64_t hash; /* of the functions: other ones may give other values */
-} ea_unfolder;
+} ea_payload_decoder;
 /* Takes it, with what it says in unfolder->arg; destroyed with the schemas. Once. */
-void ea_schemas_set_unfolder(ea_schemas *s, const ea_unfolder *unfolder);
-const ea_unfolder *ea_schemas_unfolder(const ea_schemas *s); /* NULL: none */
+void ea_schemas_set_payload_decoder(ea_schemas *s, const ea_payload_decoder *unfolder);
+const ea_payload_decoder *ea_schemas_payload_decoder(const ea_schemas *s); /* NULL: none */
 
 size_t ea_schemas_provider_count(const ea_schemas *s);
 const ea_schema_provider *ea_schemas_provider_at(const ea_schemas *s, size_t i); /* in the order of their coming */

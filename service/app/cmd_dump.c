@@ -8,7 +8,7 @@
 #include "proto/event/print.h"
 #include "proto/event/render.h"
 #include "service/core/schema_options.h"
-#include "service/decode/unfold.h"
+#include "service/decode/plugin_decode.h"
 
 typedef struct options {
     ea_print_options print;
@@ -17,7 +17,7 @@ typedef struct options {
 } options;
 
 static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
-                     ea_unfolding *unfolding, ea_err *err) {
+                     ea_plugin_decoder *unfolding, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -29,7 +29,7 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
         if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(from_trace, r))
             ea_registry_schemas_changed(registry);
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
-        const ea_class *c = ea_unfold(unfolding, &r, ea_registry_find(registry, r));
+        const ea_class *c = ea_plugin_decoder_run(unfolding, &r, ea_registry_find(registry, r));
         rc = ea_printer_event(printer, r, c, clock, err);
         if (rc)
             return rc;
@@ -70,7 +70,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_names *names = NULL;
     ea_schemas *schemas = NULL;
     ea_trace_schemas *from_trace = NULL;
-    ea_unfolding *unfolding = NULL;
+    ea_plugin_decoder *unfolding = NULL;
     ea_resolver resolver = {0};
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
@@ -82,7 +82,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         ea_registry_set_schemas(registry, schemas);
     if (!rc)
-        rc = ea_unfolding_create(&unfolding, registry, schemas, &err);
+        rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
         rc = ea_names_create(&names, &(ea_names_options){0}, &err);
         if (!rc)
@@ -100,7 +100,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = print_all(printer, &in, registry, from_trace, unfolding, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
-    ea_unfolding_destroy(unfolding);
+    ea_plugin_decoder_destroy(unfolding);
     ea_registry_destroy(registry);
     ea_trace_schemas_destroy(from_trace);
     ea_schemas_destroy(schemas);

@@ -24,7 +24,7 @@ typedef struct ea_feed_options {
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
-    const ea_ask *ask;                   /* as ea_pipeline_options has it; borrowed until it is attached */
+    const ea_schema_lookup *ask;                   /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */
     void (*on_damage)(const ea_etl_damage *damage, void *arg);
     void *on_damage_arg;

@@ -8,7 +8,7 @@
 #ifndef EA_CORE_PIPELINE_H
 #define EA_CORE_PIPELINE_H
 
-#include "service/decode/asker.h"
+#include "service/decode/schema_resolver.h"
 #include "service/batch/builder.h"
 #include "proto/base/record.h"
 #include "proto/event/schemas.h"
@@ -39,7 +39,7 @@ typedef struct ea_pipeline_options {
      * batches again whenever it is taken up. */
     int live;
     ea_schemas *schemas; /* borrowed; NULL: those that the records bring along only */
-    const ea_ask *ask;   /* who knows schemas of other events; copied; NULL: nobody */
+    const ea_schema_lookup *ask;   /* who knows schemas of other events; copied; NULL: nobody */
     ea_spool *spool;     /* borrowed */
     ea_ledger *ledger;   /* borrowed */
 } ea_pipeline_options;

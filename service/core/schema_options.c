@@ -94,6 +94,6 @@ uint64_t ea_schema_options_hash(const ea_schemas *schemas) {
     while (schemas && ea_schemas_next(schemas, &cursor, &schema))
         if (schema.layer == EA_SCHEMA_GIVEN || schema.layer == EA_SCHEMA_PLUGIN)
             hash += ea_hash64(schema.description, schema.len_bytes, 0);
-    const ea_unfolder *unfolder = schemas ? ea_schemas_unfolder(schemas) : NULL;
+    const ea_payload_decoder *unfolder = schemas ? ea_schemas_payload_decoder(schemas) : NULL;
     return unfolder ? hash + unfolder->hash : hash;
 }

@@ -74,7 +74,7 @@ static int task_open_session(ea_source_task *t, ea_feed **ret, ea_err *err) {
     t->tdh = NULL;
     if (ea_tdh_open(&t->tdh, &no_tdh)) /* then what nobody else knows has no names */
         log_session(t, no_tdh.message);
-    t->ask = (ea_ask){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
+    t->ask = (ea_schema_lookup){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
     memcpy(stream, tasks->run, sizeof tasks->run);
     ea_store32(stream + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
     rc = ea_feed_open(ret,

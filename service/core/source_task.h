@@ -55,7 +55,7 @@ typedef struct ea_source_task {
     ea_counters *counters; /* of the feed */
     ea_source *live;       /* the feed's, of a session */
     ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
-    ea_ask ask;            /* of it */
+    ea_schema_lookup ask;            /* of it */
 
     ea_damage_log damage;    /* its thread */
     uint64_t starts_refused; /* of a session, since its ledger has them; its thread */

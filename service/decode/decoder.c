@@ -1,7 +1,7 @@
 /* The decoding step. See decoder.h. */
 #include "service/decode/decoder.h"
 #include "proto/event/schema/intrace.h"
-#include "service/decode/unfold.h"
+#include "service/decode/plugin_decode.h"
 
 #include <stdlib.h>
 
@@ -9,12 +9,12 @@ struct ea_decoder {
     ea_registry *registry;
     ea_schemas *own;     /* NULL: somebody else's are used */
     ea_schemas *schemas; /* these */
-    ea_asker *asker;     /* NULL: nobody is asked */
+    ea_schema_resolver *asker;     /* NULL: nobody is asked */
     ea_trace_schemas *from_trace;
-    ea_unfolding *unfolding;
+    ea_plugin_decoder *unfolding;
 };
 
-int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, ea_err *err) {
+int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_schema_lookup *ask, ea_err *err) {
     ea_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return ea_fail(err, EA_ENOMEM, "make a decoder");
@@ -27,9 +27,9 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, 
         rc = ea_trace_schemas_create(&d->from_trace, schemas, err);
     d->schemas = schemas;
     if (!rc && ask)
-        rc = ea_asker_create(&d->asker, ask, err);
+        rc = ea_schema_resolver_create(&d->asker, ask, err);
     if (!rc)
-        rc = ea_unfolding_create(&d->unfolding, d->registry, schemas, err);
+        rc = ea_plugin_decoder_create(&d->unfolding, d->registry, schemas, err);
     if (rc) {
         ea_decoder_destroy(d);
         return rc;
@@ -42,8 +42,8 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, 
 void ea_decoder_destroy(ea_decoder *d) {
     if (!d)
         return;
-    ea_asker_destroy(d->asker);
-    ea_unfolding_destroy(d->unfolding);
+    ea_schema_resolver_destroy(d->asker);
+    ea_plugin_decoder_destroy(d->unfolding);
     ea_registry_destroy(d->registry);
     ea_trace_schemas_destroy(d->from_trace);
     ea_schemas_destroy(d->own);
@@ -54,14 +54,14 @@ void ea_decoder_destroy(ea_decoder *d) {
  * metadata, and WPP messages, have no schema that anybody else could know. */
 static EA_RARE const ea_class *ask_for(ea_decoder *d, const ea_record *record, const ea_class *c) {
     if (record->flags & EA_FLAG_TRACE_MESSAGE || ea_record_ext(record, EA_EXT_SCHEMA_TL) ||
-        !ea_asker_ask(d->asker, record, d->schemas))
+        !ea_schema_resolver_request(d->asker, record, d->schemas))
         return c;
     ea_registry_schemas_changed(d->registry);
     return ea_registry_find(d->registry, record);
 }
 
 uint64_t ea_decoder_unread(const ea_decoder *d) {
-    return ea_unfolding_failures(d->unfolding);
+    return ea_plugin_decoder_failures(d->unfolding);
 }
 
 const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea_counter *ret_outcome) {
@@ -70,10 +70,10 @@ const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea
     if (ea_trace_schemas_concerns(record) && ea_trace_schemas_feed(d->from_trace, record))
         ea_registry_schemas_changed(d->registry);
     const ea_class *c = ea_registry_find(d->registry, record);
-    if (c->status != EA_CLASS_KNOWN && d->asker && !ea_unfolds(d->unfolding, c))
+    if (c->status != EA_CLASS_KNOWN && d->asker && !ea_plugin_decodes(d->unfolding, c))
         c = ask_for(d, record, c);
     if (c->status == EA_CLASS_UNKNOWN) {
-        const ea_class *unfolded = ea_unfold(d->unfolding, in_out, c);
+        const ea_class *unfolded = ea_plugin_decoder_run(d->unfolding, in_out, c);
         *ret_outcome = unfolded == c ? EA_COUNT_decode_unknown : EA_COUNT_decode_whole;
         return unfolded;
     }

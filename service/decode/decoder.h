@@ -3,7 +3,7 @@
 #ifndef EA_DECODE_DECODER_H
 #define EA_DECODE_DECODER_H
 
-#include "service/decode/asker.h"
+#include "service/decode/schema_resolver.h"
 #include "proto/base/counters.h"
 #include "proto/event/event.h"
 #include "proto/event/schemas.h"
@@ -12,11 +12,11 @@ typedef struct ea_decoder ea_decoder;
 
 /* schemas: what the registry asks beside its rows, and what gets the schemas that records bring along; borrowed; NULL:
  * its own. ask: who is asked for what is not known at all, and answers later; copied; NULL: nobody. */
-EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, ea_err *err);
+EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_schema_lookup *ask, ea_err *err);
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
 /* Takes the schemas that the record brings along, for the records behind it. Then: a record's class: never NULL, valid
- * until the decoder is destroyed. *in_out: the record; one that a plug-in unfolds (unfold.h) is replaced by the
+ * until the decoder is destroyed. *in_out: the record; one that a plug-in unfolds (plugin_decode.h) is replaced by the
  * unfolded one, which is valid until the next call. *ret_outcome is EA_COUNT_decode_whole, EA_COUNT_decode_partial or
  * EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one comparison; another is split
  * once. */

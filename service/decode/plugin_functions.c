@@ -1,4 +1,4 @@
-/* Decode functions of plug-ins, in the agent. See plugin_ask.h, schemas.h (ea_unfolder). */
+/* Decode functions of plug-ins, in the agent. See plugin_ask.h, schemas.h (ea_payload_decoder). */
 #include "proto/base/map.h"
 #include "service/decode/plugin_ask.h"
 
@@ -113,7 +113,7 @@ static void destroy(void *arg) {
 
 void ea_plugin_functions_give(ea_plugin_functions *f, ea_schemas *schemas) {
     if (f->function_count)
-        ea_schemas_set_unfolder(schemas, &(ea_unfolder){f, unfold, destroy, f->hash});
+        ea_schemas_set_payload_decoder(schemas, &(ea_payload_decoder){f, unfold, destroy, f->hash});
     else
         ea_plugin_functions_destroy(f);
 }

@@ -362,7 +362,7 @@ static void test_unfolded_classes(void **state) {
     const ea_class *c;
     ea_text_init(&d);
     ea_class_describe_fields(&d, &head, fields, 2, NULL);
-    assert_true(ea_class_describes_unfolded((const uint8_t *)d.data));
+    assert_true(ea_class_describes_decoded((const uint8_t *)d.data));
     assert_int_equal(ea_registry_add_description(r, (const uint8_t *)d.data, d.len_bytes, &c, NULL), 0);
     assert_true(c->unfolded);
     ea_slice logged = ea_class_logged(c, PAYLOAD, sizeof PAYLOAD);

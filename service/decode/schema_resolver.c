@@ -1,5 +1,5 @@
-/* Asking for schemas. See asker.h. */
-#include "service/decode/asker.h"
+/* Asking for schemas. See schema_resolver.h. */
+#include "service/decode/schema_resolver.h"
 
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
@@ -15,8 +15,8 @@ typedef struct answer {
     ea_schemas *schemas;
 } answer;
 
-struct ea_asker {
-    ea_ask o;
+struct ea_schema_resolver {
+    ea_schema_lookup o;
     ea_u64_map kinds; /* hash of a kind -> when it was asked for, monotonic ns; the source's thread */
     ea_thread *thread;
     ea_mutex *lock;
@@ -31,7 +31,7 @@ struct ea_asker {
 };
 
 /* Takes the oldest question; 0 when it is to end. */
-static int take_question(ea_asker *a, ea_record *ret) {
+static int take_question(ea_schema_resolver *a, ea_record *ret) {
     ea_mutex_lock(a->lock);
     while (!a->stop && !a->count)
         ea_cond_wait(a->wake, a->lock);
@@ -46,7 +46,7 @@ static int take_question(ea_asker *a, ea_record *ret) {
 }
 
 /* Takes schemas; when there are too many that nobody fetched, the answer is as good as none. */
-static int give(ea_asker *a, ea_schemas *schemas) {
+static int give(ea_schema_resolver *a, ea_schemas *schemas) {
     answer *own = malloc(sizeof *own);
     if (!own)
         return EA_ENOMEM;
@@ -65,7 +65,7 @@ static int give(ea_asker *a, ea_schemas *schemas) {
 }
 
 static void asker_main(void *arg) {
-    ea_asker *a = arg;
+    ea_schema_resolver *a = arg;
     ea_record question;
     while (take_question(a, &question)) {
         ea_schemas *schemas = NULL;
@@ -82,8 +82,8 @@ static void asker_main(void *arg) {
     }
 }
 
-int ea_asker_create(ea_asker **ret, const ea_ask *ask, ea_err *err) {
-    ea_asker *a = calloc(1, sizeof *a);
+int ea_schema_resolver_create(ea_schema_resolver **ret, const ea_schema_lookup *ask, ea_err *err) {
+    ea_schema_resolver *a = calloc(1, sizeof *a);
     if (!a)
         return ea_fail(err, EA_ENOMEM, "ask for schemas");
     a->o = *ask;
@@ -96,7 +96,7 @@ int ea_asker_create(ea_asker **ret, const ea_ask *ask, ea_err *err) {
     if (!rc)
         rc = ea_thread_start(&a->thread, "schemas", asker_main, a, err);
     if (rc) {
-        ea_asker_destroy(a);
+        ea_schema_resolver_destroy(a);
         return rc;
     }
     *ret = a;
@@ -111,7 +111,7 @@ static void destroy_answers(answer *first) {
     }
 }
 
-void ea_asker_destroy(ea_asker *a) {
+void ea_schema_resolver_destroy(ea_schema_resolver *a) {
     if (!a)
         return;
     if (a->thread) {
@@ -129,7 +129,7 @@ void ea_asker_destroy(ea_asker *a) {
 }
 
 /* 1 when something changed. An answer for which there is no room in `into` changes nothing. */
-static int take_answers(ea_asker *a, ea_schemas *into) {
+static int take_answers(ea_schema_resolver *a, ea_schemas *into) {
     int changed = 0;
     ea_mutex_lock(a->lock);
     answer *all = a->answers;
@@ -144,7 +144,7 @@ static int take_answers(ea_asker *a, ea_schemas *into) {
 }
 
 /* 0 when there is no room: it is asked with the next event of its kind. */
-static int put_question(ea_asker *a, const ea_record *event) {
+static int put_question(ea_schema_resolver *a, const ea_record *event) {
     ea_mutex_lock(a->lock);
     int has_room = a->count < QUESTIONS_MAX;
     if (has_room) {
@@ -160,7 +160,7 @@ static int put_question(ea_asker *a, const ea_record *event) {
     return has_room;
 }
 
-int ea_asker_ask(ea_asker *a, const ea_record *event, ea_schemas *into) {
+int ea_schema_resolver_request(ea_schema_resolver *a, const ea_record *event, ea_schemas *into) {
     int classic = (event->flags & EA_FLAG_CLASSIC_HEADER) != 0;
     uint64_t rest =
         (uint64_t)(classic ? event->opcode : event->id) | (uint64_t)event->version << 16 | (uint64_t)classic << 24;

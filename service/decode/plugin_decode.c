@@ -1,5 +1,5 @@
-/* Unfolding. See unfold.h. */
-#include "service/decode/unfold.h"
+/* Unfolding. See plugin_decode.h. */
+#include "service/decode/plugin_decode.h"
 
 #include "proto/event/class.h"
 #include "proto/base/map.h"
@@ -9,47 +9,47 @@
 
 enum { RECORD_MAX_BYTES = UINT16_MAX };
 
-struct ea_unfolding {
+struct ea_plugin_decoder {
     ea_registry *registry;
     ea_schemas *schemas;
-    const ea_unfolder *unfolder; /* NULL: nothing to do */
+    const ea_payload_decoder *unfolder; /* NULL: nothing to do */
     ea_u64_map classes;          /* class as the registry gives it -> unfolded class, 0: there is none */
     uint64_t failures;
     ea_record record;
     uint8_t payload[RECORD_MAX_BYTES];
 };
 
-int ea_unfolding_create(ea_unfolding **ret, ea_registry *registry, ea_schemas *schemas, ea_err *err) {
-    ea_unfolding *u = calloc(1, sizeof *u);
+int ea_plugin_decoder_create(ea_plugin_decoder **ret, ea_registry *registry, ea_schemas *schemas, ea_err *err) {
+    ea_plugin_decoder *u = calloc(1, sizeof *u);
     if (!u)
         return ea_fail(err, EA_ENOMEM, "make a decoder");
     u->registry = registry;
     u->schemas = schemas;
-    u->unfolder = ea_schemas_unfolder(schemas);
+    u->unfolder = ea_schemas_payload_decoder(schemas);
     ea_u64_map_init(&u->classes, 0);
     *ret = u;
     return 0;
 }
 
-void ea_unfolding_destroy(ea_unfolding *u) {
+void ea_plugin_decoder_destroy(ea_plugin_decoder *u) {
     if (!u)
         return;
     ea_u64_map_deinit(&u->classes);
     free(u);
 }
 
-uint64_t ea_unfolding_failures(const ea_unfolding *u) {
+uint64_t ea_plugin_decoder_failures(const ea_plugin_decoder *u) {
     return u->failures;
 }
 
 /* The unfolded class of these records, with their pointers' size; NULL: there is none. */
-static const ea_class *find_class(const ea_unfolding *u, const ea_class *c) {
+static const ea_class *find_class(const ea_plugin_decoder *u, const ea_class *c) {
     enum { POINTER_SIZE_AT = 4 }; /* DESCRIPTIONS.md, "Layout" */
     ea_schema s;
     int newer;
     const ea_class *unfolded = NULL;
     if (!ea_schemas_find(u->schemas, &c->provider, c->code, c->version, c->classic, &s, &newer) || newer ||
-        !ea_class_describes_unfolded(s.description))
+        !ea_class_describes_decoded(s.description))
         return NULL;
     uint8_t *description = malloc(s.len_bytes);
     if (!description)
@@ -62,7 +62,7 @@ static const ea_class *find_class(const ea_unfolding *u, const ea_class *c) {
     return unfolded;
 }
 
-static const ea_class *class_of(ea_unfolding *u, const ea_class *c) {
+static const ea_class *class_of(ea_plugin_decoder *u, const ea_class *c) {
     if (c->status != EA_CLASS_UNKNOWN || !u->unfolder)
         return NULL;
     const uint64_t *known = ea_u64_map_get(&u->classes, (uintptr_t)c);
@@ -72,7 +72,7 @@ static const ea_class *class_of(ea_unfolding *u, const ea_class *c) {
     return ea_u64_map_put(&u->classes, (uintptr_t)c, (uintptr_t)unfolded) ? NULL : unfolded;
 }
 
-int ea_unfolds(ea_unfolding *u, const ea_class *c) {
+int ea_plugin_decodes(ea_plugin_decoder *u, const ea_class *c) {
     return class_of(u, c) != NULL;
 }
 
@@ -83,7 +83,7 @@ static int fits(const ea_class *c, const ea_record *r, size_t payload_bytes) {
     return whole == c->top_count && used == r->payload_bytes && slices[whole - 1].len_bytes == payload_bytes;
 }
 
-const ea_class *ea_unfold(ea_unfolding *u, const ea_record **record, const ea_class *c) {
+const ea_class *ea_plugin_decoder_run(ea_plugin_decoder *u, const ea_record **record, const ea_class *c) {
     const ea_record *from = *record;
     const ea_class *unfolded = class_of(u, c);
     if (!unfolded)

@@ -161,7 +161,7 @@ static void test_what_windows_said(void **state) {
     said s = {.map_count = 0};
     ea_schemas *schemas;
     (void)state;
-    const char *folder = real_traces("unit.asker: what Windows' own records say of 61 kinds of events");
+    const char *folder = real_traces("unit.schema_resolver: what Windows' own records say of 61 kinds of events");
     snprintf(path, sizeof path, "%s/clr-kernel-win8-x64/trace.etl", folder);
     ea_arena_init(&s.arena, 1 << 20);
     assert_int_equal(ea_schemas_create(&schemas, 0, NULL), 0);
@@ -222,7 +222,7 @@ static void test_events_go_on_while_somebody_is_asked(void **state) {
     (void)state;
     other.id = 9;
     const ea_record *e = &event, *o = &other; /* no plug-in puts another one in their place */
-    ea_ask ask = {.answer = answer, .arg = &k, .counters = &counters, .again_ns = INT64_MAX};
+    ea_schema_lookup ask = {.answer = answer, .arg = &k, .counters = &counters, .again_ns = INT64_MAX};
     assert_int_equal(ea_decoder_create(&d, NULL, &ask, NULL), 0);
     for (unsigned i = 0; i < 1000; i++) { /* the answer is not there, and nobody waits for it */
         assert_int_equal(ea_decoder_find(d, &e, &outcome)->status, EA_CLASS_UNKNOWN);
@@ -261,7 +261,7 @@ static void test_what_nobody_knew_is_asked_again_later(void **state) {
     ea_record event = {.provider = EXAMPLE, .id = 9, .pointer_size = 8};
     const ea_record *e = &event;
     (void)state;
-    ea_ask ask = {.answer = answer, .arg = &k, .counters = &counters, .again_ns = 2000000};
+    ea_schema_lookup ask = {.answer = answer, .arg = &k, .counters = &counters, .again_ns = 2000000};
     assert_int_equal(ea_decoder_create(&d, NULL, &ask, NULL), 0);
     int64_t until = ea_monotonic_ns() + INT64_C(20000000000);
     while (atomic_load(&k.asked) < 3 && ea_monotonic_ns() < until) {
