@@ -1,6 +1,6 @@
 /* Rows become Column messages: the choice of an encoding by cheap statistics, and the encoded bytes.
  * FORMAT.md, "Columns", says what each encoding means; which one is taken is this file's own matter.
- * Before it: encoder_rows.c gathers rows. After it: encoder.c puts the parts into frames. Thread: the encoder's. */
+ * Before it: encoder_events.c gathers rows. After it: encoder.c puts the parts into frames. Thread: the encoder's. */
 #ifndef EA_BATCH_COLUMNS_H
 #define EA_BATCH_COLUMNS_H
 

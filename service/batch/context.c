@@ -157,12 +157,12 @@ static int pack_context(ea_context_writer *w, ea_arena *arena, const Etwagent__V
     return ea_definition_hash(packed, n, w->hash, NULL);
 }
 
-static int is_known(ea_known *known, const uint8_t *hash) {
-    return known && ea_known_has(known, hash);
+static int is_known(ea_acked_definitions *known, const uint8_t *hash) {
+    return known && ea_acked_definitions_has(known, hash);
 }
 
 /* Names the sources; those that the collector has are left out. */
-static int put_sources(ea_arena *arena, uint8_t *names, ea_known *known, Etwagent__V1__Batch *b) {
+static int put_sources(ea_arena *arena, uint8_t *names, ea_acked_definitions *known, Etwagent__V1__Batch *b) {
     size_t kept = 0;
     for (size_t i = 0; i < b->n_sources; i++) {
         uint8_t hash[EA_CLASS_HASH_BYTES];
@@ -184,7 +184,7 @@ static int put_sources(ea_arena *arena, uint8_t *names, ea_known *known, Etwagen
     return 0;
 }
 
-static int put_shapes(ea_arena *arena, const ea_shapes *s, ea_known *known, Etwagent__V1__Batch *b) {
+static int put_shapes(ea_arena *arena, const ea_shapes *s, ea_acked_definitions *known, Etwagent__V1__Batch *b) {
     b->shapes = ea_arena_alloc(arena, s->count * sizeof *b->shapes);
     if (!b->shapes)
         return EA_ENOMEM;
@@ -197,7 +197,7 @@ static int put_shapes(ea_arena *arena, const ea_shapes *s, ea_known *known, Etwa
 }
 
 int ea_context_put(ea_context_writer *w, ea_arena *arena, const ea_shapes *shapes, uint64_t dictionary,
-                   uint32_t priority, ea_known *known, Etwagent__V1__Batch *b) {
+                   uint32_t priority, ea_acked_definitions *known, Etwagent__V1__Batch *b) {
     Etwagent__V1__Context m = ETWAGENT__V1__CONTEXT__INIT;
     size_t indexes_bytes = 0, source_count = b->n_sources;
     uint8_t *name = ea_arena_alloc(arena, EA_NAME_BYTES + (size_t)shapes->count * INDEX_MAX_BYTES);

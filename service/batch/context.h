@@ -6,7 +6,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/wire/batch.pb-c.h"
-#include "service/batch/known.h"
+#include "service/batch/acked_definitions.h"
 #include "proto/base/map.h"
 #include "service/batch/open_batch.h"
 
@@ -45,6 +45,6 @@ EA_MUST_CHECK int ea_shapes_make(ea_arena *arena, const ea_open_batch *o, const 
  * all sources. dictionary: its hash as it is named, 0: none. known NULL: the collector has nothing. EA_ENOMEM,
  * EA_ECRYPTO. */
 EA_MUST_CHECK int ea_context_put(ea_context_writer *w, ea_arena *arena, const ea_shapes *shapes, uint64_t dictionary,
-                                 uint32_t priority, ea_known *known, Etwagent__V1__Batch *b);
+                                 uint32_t priority, ea_acked_definitions *known, Etwagent__V1__Batch *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* Rows become a batch: layout, frames, envelope. FORMAT.md is the specification.
- * Before it: encoder_rows.c. After it: service/spool. Thread: the encoder's; only the set of known classes is shared.
+ * Before it: encoder_events.c. After it: service/spool. Thread: the encoder's; only the set of known classes is shared.
  */
 #include "service/batch/encoder_parts.h"
 
@@ -52,7 +52,7 @@ int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_er
     ea_columns_init(&e->columns, &e->arena);
     e->columns.no_dictionaries = e->options.zstd_level == EA_ZSTD_NONE;
     e->zstd = ZSTD_createCCtx();
-    int rc = e->zstd ? ea_known_init(&e->known, err) : ea_fail(err, EA_ENOMEM, "make an encoder");
+    int rc = e->zstd ? ea_acked_definitions_init(&e->known, err) : ea_fail(err, EA_ENOMEM, "make an encoder");
     if (!rc)
         rc = ea_context_writer_init(&e->context, err);
     if (!rc && e->options.dictionary_bytes && e->options.zstd_level != EA_ZSTD_NONE)
@@ -73,7 +73,7 @@ void ea_encoder_destroy(ea_encoder *e) {
     ZSTD_freeCDict(e->dictionary);
     ea_columns_deinit(&e->columns);
     ea_arena_deinit(&e->arena);
-    ea_known_deinit(&e->known);
+    ea_acked_definitions_deinit(&e->known);
     ea_context_writer_deinit(&e->context);
     free(e->out);
     ea_encoder_free_rows(e);
@@ -81,11 +81,11 @@ void ea_encoder_destroy(ea_encoder *e) {
 }
 
 void ea_encoder_known(ea_encoder *e, const uint8_t *hash) {
-    ea_known_add(&e->known, hash);
+    ea_acked_definitions_add(&e->known, hash);
 }
 
 void ea_encoder_unknown(ea_encoder *e, const ea_hash_ref *ref) {
-    ea_known_remove(&e->known, ref);
+    ea_acked_definitions_remove(&e->known, ref);
 }
 
 void ea_encoder_last_directory(const ea_encoder *e, const uint8_t **ret_data, size_t *ret_len_bytes) {
@@ -250,7 +250,7 @@ static void put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int i
 }
 
 static int is_known(ea_encoder *e, const uint8_t *hash) {
-    return !e->options.all_descriptions && ea_known_has(&e->known, hash);
+    return !e->options.all_descriptions && ea_acked_definitions_has(&e->known, hash);
 }
 
 static int knows_dictionary(ea_encoder *e) {

@@ -1,11 +1,11 @@
 /* Inside service/batch: what the two halves of the encoder share: encoder.c, which makes frames and the envelope, and
- * encoder_rows.c, which makes columns out of rows. See builder.h. Thread: the encoder's. */
+ * encoder_events.c, which makes columns out of rows. See builder.h. Thread: the encoder's. */
 #ifndef EA_BATCH_ENCODER_PARTS_H
 #define EA_BATCH_ENCODER_PARTS_H
 
 #include "service/batch/columns.h"
 #include "service/batch/context.h"
-#include "service/batch/known.h"
+#include "service/batch/acked_definitions.h"
 
 #include <zstd.h>
 
@@ -42,7 +42,7 @@ struct ea_encoder {
     size_t thread_mask;
     uint32_t thread_count;
     int has_sources; /* not all events are of the first one */
-    ea_known known;
+    ea_acked_definitions known;
     ea_context_writer context;
     ZSTD_CCtx *zstd_dictionary; /* NULL: none */
     ZSTD_CDict *dictionary;

@@ -1,5 +1,5 @@
 /* A batch as the builder fills it and the encoder reads it.
- * Before it: builder.c. After it: encoder_rows.c. Thread: the source's until it is taken, then the taker's. */
+ * Before it: builder.c. After it: encoder_events.c. Thread: the source's until it is taken, then the taker's. */
 #ifndef EA_BATCH_OPEN_BATCH_H
 #define EA_BATCH_OPEN_BATCH_H
 
