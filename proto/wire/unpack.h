@@ -1,5 +1,5 @@
 /* Columns of a batch, read: where each one's data stands, and its rows on demand.
- * Before it: an unpacked Directory and the frames. After it: view.c, view_rows.c. Thread: its view's. */
+ * Before it: an unpacked Directory and the frames. After it: view.c, view_records.c. Thread: its view's. */
 #ifndef EA_WIRE_UNPACK_H
 #define EA_WIRE_UNPACK_H
 

@@ -1,4 +1,4 @@
-/* Inside proto/wire: what the two halves of a batch's reader share: view.c, which opens it, and view_rows.c, which
+/* Inside proto/wire: what the two halves of a batch's reader share: view.c, which opens it, and view_records.c, which
  * reads its columns and records. See wire.h. Thread: a view belongs to one. */
 #ifndef EA_WIRE_VIEW_PARTS_H
 #define EA_WIRE_VIEW_PARTS_H
