@@ -3,7 +3,7 @@
 
 #include "collector/net/log.h"
 #include "proto/base/map.h"
-#include "proto/base/pace.h"
+#include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -234,7 +234,7 @@ static void open_store(worker *me) {
 static void worker_main(void *arg) {
     worker *me = arg;
     ec_verifier *v = me->v;
-    ea_pace pace = {.percent = v->options.cpu_percent};
+    ea_cpu_throttle pace = {.percent = v->options.cpu_percent};
     if (me->lane == SLOW)
         ea_thread_lower(EA_BULK_LOW);
     ea_mutex_lock(v->mutex);
@@ -248,7 +248,7 @@ static void worker_main(void *arg) {
         }
         me->at_hand = u;
         ea_mutex_unlock(v->mutex);
-        while (!is_stopping(v) && ea_pace_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
+        while (!is_stopping(v) && ea_cpu_throttle_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         open_store(me);
         while (u && !go_on(me, u)) {

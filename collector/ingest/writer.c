@@ -5,7 +5,7 @@
 #include "collector/ingest/identities.h"
 #include "collector/net/log.h"
 #include "proto/base/map.h"
-#include "proto/base/pace.h"
+#include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -459,11 +459,11 @@ static void rest(ec_writer *w, int64_t begin_ns) {
 
 static void writer_main(void *arg) {
     ec_writer *w = arg;
-    ea_pace pace = {.percent = w->options.cpu_percent};
+    ea_cpu_throttle pace = {.percent = w->options.cpu_percent};
     int stop = 0;
     while (!stop) {
         ec_upload *list = take_group(w, &stop);
-        while (list && !is_stopping(w) && ea_pace_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
+        while (list && !is_stopping(w) && ea_cpu_throttle_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         if (list) {
             int64_t begin_ns = ea_monotonic_ns();

@@ -6,7 +6,7 @@
 #include "proto/state/machine.h"
 #include "proto/base/map.h"
 #include "collector/state/naming.h"
-#include "proto/base/pace.h"
+#include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 #include "collector/store/retain.h"
 #include "collector/store/store.h"
@@ -867,7 +867,7 @@ struct ec_history_worker {
     ec_history_options options; /* the caller's */
     char *dir;
     ea_thread *thread;
-    ea_pace pace; /* the thread's own */
+    ea_cpu_throttle pace; /* the thread's own */
     ea_mutex *mutex;
     ea_cond *cond;
     int woken; /* under the mutex, as are the next two */
@@ -884,7 +884,7 @@ static int worker_goes_on(void *arg) {
 /* Before each batch. */
 static int worker_takes_on(void *arg) {
     ec_history_worker *w = arg;
-    while (worker_goes_on(w) && ea_pace_wait(&w->pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
+    while (worker_goes_on(w) && ea_cpu_throttle_wait(&w->pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
     }
     return worker_goes_on(w);
 }

@@ -211,7 +211,7 @@ static size_t sequence(const uint8_t *p, size_t left, uint32_t *ret_code) {
     return n;
 }
 
-void ea_utf8_mend(char *utf8, size_t len_bytes) {
+void ea_utf8_repair(char *utf8, size_t len_bytes) {
     for (size_t i = 0; i < len_bytes;) {
         uint32_t code = 0;
         size_t n = sequence((const uint8_t *)utf8 + i, len_bytes - i, &code);

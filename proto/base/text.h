@@ -49,7 +49,7 @@ void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes);
 size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t capacity_bytes);
 /* Makes it valid UTF-8 (RFC 3629) in place, of the same length: a surrogate's three bytes become U+FFFD, any other byte
  * that is not valid a question mark. */
-void ea_utf8_mend(char *utf8, size_t len_bytes);
+void ea_utf8_repair(char *utf8, size_t len_bytes);
 /* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
 void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
 

@@ -119,7 +119,7 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
 static const char *copy_string(char **at, const char *s) {
     size_t n = strlen(s) + 1;
     char *copy = memcpy(*at, s, n);
-    ea_utf8_mend(copy, n - 1); /* proto3 has valid UTF-8 only: a strict reader would refuse the batch */
+    ea_utf8_repair(copy, n - 1); /* proto3 has valid UTF-8 only: a strict reader would refuse the batch */
     *at += n;
     return copy;
 }

@@ -1,7 +1,7 @@
 /* Feeds. See feed.h. */
 #include "service/core/feed.h"
 
-#include "proto/base/pace.h"
+#include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 #include "service/core/replay_stream.h"
 #include "service/core/schema_options.h"
@@ -126,11 +126,11 @@ static int flush_if_due(ea_feed *f, ea_err *err) {
 int ea_feed_run(ea_feed *f, ea_err *err) {
     const ea_record *record;
     unsigned n = 0;
-    ea_pace pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
+    ea_cpu_throttle pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
     int rc;
     while ((rc = ea_source_next(f->source, &record, err)) > 0) {
         if (n % PACE_EVENTS == 0)
-            (void)ea_pace_wait(&pace, f->o.counters, EA_COUNT_source_paced_seconds);
+            (void)ea_cpu_throttle_wait(&pace, f->o.counters, EA_COUNT_source_paced_seconds);
         int is_record = rc != EA_SOURCE_NOTHING_YET;
         if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;

@@ -329,7 +329,7 @@ static void utf8_mended(void **state) {
         for (size_t i = 0; i < n; i++)
             in[i] = round & 1 ? (uint8_t)rng() : "a\x80\xA0\xC3\xED\xBF\xF4\xE2"[rng() % 8];
         memcpy(out, in, sizeof out);
-        ea_utf8_mend((char *)out, n);
+        ea_utf8_repair((char *)out, n);
         for (size_t i = 0, k; i < n; i += k) {
             k = strict_utf8(out + i, n - i, &code);
             assert_true(k > 0);

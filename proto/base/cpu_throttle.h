@@ -6,14 +6,14 @@
 
 #include "proto/base/counters.h"
 
-typedef struct ea_pace {
+typedef struct ea_cpu_throttle {
     uint64_t percent;               /* of one processor; 0: no bound */
     int64_t begin_ns, begin_cpu_ns; /* of the span that is looked at, a second or a little more */
     int64_t waited_ns;              /* and not in a whole second of the counter yet */
-} ea_pace;
+} ea_cpu_throttle;
 
 /* 1 after a wait of at most 100 ms, when the process has used more than its share of the span until now; 0: go on.
  * Whole seconds of waiting are added to the counter. counters may be NULL. */
-int ea_pace_wait(ea_pace *p, ea_counters *counters, enum ea_counter counter);
+int ea_cpu_throttle_wait(ea_cpu_throttle *p, ea_counters *counters, enum ea_counter counter);
 
 #endif

@@ -1,12 +1,12 @@
-/* See pace.h. */
-#include "proto/base/pace.h"
+/* See cpu_throttle.h. */
+#include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 
 enum { WAIT_MOST_MS = 100 };
 #define MS_NS     INT64_C(1000000)
 #define SECOND_NS INT64_C(1000000000)
 
-int ea_pace_wait(ea_pace *p, ea_counters *counters, enum ea_counter counter) {
+int ea_cpu_throttle_wait(ea_cpu_throttle *p, ea_counters *counters, enum ea_counter counter) {
     if (!p->percent)
         return 0;
     int64_t now_ns = ea_monotonic_ns(), cpu_ns = ea_process_cpu_ns();
