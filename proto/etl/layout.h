@@ -236,12 +236,12 @@ typedef struct ea_etl_scratch {
 
 /* Reads, decompresses and walks one buffer; sorts it when it is disordered. Damage is counted and reported when options
  * is not NULL, and never an error: what can be read is in ret, perhaps nothing. mend: damaged compressed data are
- * mended where only one value of a byte makes sense of what follows (mend.c). */
+ * mended where only one value of a byte makes sense of what follows (repair.c). */
 EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
                                 ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
 void ea_etl_buffer_deinit(ea_etl_buffer *b);
 
-/* ---- mend.c ---- */
+/* ---- repair.c ---- */
 
 /* Bytes that are decoded at most to mend one buffer, and all buffers of a file: some tenths of a second, some seconds.
  */
@@ -252,7 +252,7 @@ void ea_etl_buffer_deinit(ea_etl_buffer *b);
  * stops making sense, and puts into in what makes sense again. out has room for claimed bytes. *ret_work: bytes
  * decoded. ordered: times do not go backwards. Returns the number of bytes of in that it changed, or EA_ENOMEM; out is
  * garbage afterwards. */
-EA_MUST_CHECK int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw,
+EA_MUST_CHECK int ea_etl_repair(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw,
                               int64_t window_raw, int ordered, uint64_t *ret_work);
 
 /* ---- index.c ---- */
