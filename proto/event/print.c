@@ -1,10 +1,10 @@
 /* Printing events. See print.h. */
 #include "proto/event/print.h"
 
-#include "proto/event/expand.h"
+#include "proto/event/compact_cswitch.h"
 #include "proto/base/map.h"
 #include "proto/event/render.h"
-#include "proto/event/rows/rows.h"
+#include "proto/event/classes/classes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct ea_printer {
     size_t missing_columns; /* of has_column */
     uint64_t printed;
     ea_text out;
-    ea_expander *expander; /* made when the first record needs it */
+    ea_cswitch_expander *expander; /* made when the first record needs it */
     ea_err *err;           /* of the call, while records are expanded */
 };
 
@@ -118,7 +118,7 @@ void ea_printer_destroy(ea_printer *p) {
         return;
     ea_u64_map_deinit(&p->wanted_classes);
     ea_text_deinit(&p->out);
-    ea_expander_destroy(p->expander);
+    ea_cswitch_expander_destroy(p->expander);
     free(p->column_text);
     free(p);
 }
@@ -312,22 +312,22 @@ static int on_switch(void *arg, const ea_record *record, const ea_class *c, cons
 }
 
 int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
-    if (!ea_expands(c) || !ea_printer_wants_names(p))
+    if (!ea_is_compact_cswitch(c) || !ea_printer_wants_names(p))
         return print_wanted(p, record, c, clock, err);
-    int rc = p->expander ? 0 : ea_expander_create(&p->expander, err);
+    int rc = p->expander ? 0 : ea_cswitch_expander_create(&p->expander, err);
     p->err = err;
-    return rc ? rc : ea_expand(p->expander, record, c, clock, on_switch, p, err);
+    return rc ? rc : ea_cswitch_expand(p->expander, record, c, clock, on_switch, p, err);
 }
 
 int ea_printer_end(ea_printer *p, ea_err *err) {
     p->err = err;
-    return p->expander ? ea_expand_end(p->expander, on_switch, p) : 0;
+    return p->expander ? ea_cswitch_expand_end(p->expander, on_switch, p) : 0;
 }
 
 void ea_printer_tell_left_over(const ea_printer *p, const char *program) {
     if (!p->expander)
         return;
-    ea_expand_counts n = ea_expander_counts(p->expander);
+    ea_cswitch_expand_counts n = ea_cswitch_expander_counts(p->expander);
     if (n.short_records)
         fprintf(stderr,
                 "%s: %" PRIu64 " of %" PRIu64 " records of compact context switches end inside a switch: %" PRIu64

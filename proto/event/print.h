@@ -60,7 +60,7 @@ int ea_printer_wants_names(const ea_printer *p);
 /* resolver: borrowed until the printer is destroyed or gets another one; NULL for none. */
 void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver);
 
-/* Prints the event when the filters want it; with names, a record that holds many events (expand.h) as those. c must be
+/* Prints the event when the filters want it; with names, a record that holds many events (compact_cswitch.h) as those. c must be
  * the same object for the same class until ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                    ea_err *err);

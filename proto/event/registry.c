@@ -3,7 +3,7 @@
 #include "proto/event/class.h"
 #include "proto/base/map.h"
 #include "proto/event/providers.h"
-#include "proto/event/rows/rows.h"
+#include "proto/event/classes/classes.h"
 #include "proto/event/schemas.h"
 #include "proto/event/tracelogging.h"
 

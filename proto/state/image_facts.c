@@ -1,4 +1,4 @@
-/* Writing what is known of an image's file. See image_facts.h; the layout is in proto/event/rows/image_file.c. */
+/* Writing what is known of an image's file. See image_facts.h; the layout is in proto/event/classes/image_file.c. */
 #include "proto/state/image_facts.h"
 
 #include <string.h>

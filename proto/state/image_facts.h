@@ -1,4 +1,4 @@
-/* What an image's file says of itself, told of one loaded module: a record that the agent makes (proto/event/rows/
+/* What an image's file says of itself, told of one loaded module: a record that the agent makes (proto/event/classes/
  * image_file.c) and that stands among the events of the session in which the image was loaded. The fold completes the
  * module by it (machine.h).
  * Before it: service/image. After it: the session's batches, machine.c. Thread: any. */

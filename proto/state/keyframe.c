@@ -1,4 +1,4 @@
-/* Writing a keyframe. See keyframe.h; the layouts are in proto/event/rows/keyframe.c. */
+/* Writing a keyframe. See keyframe.h; the layouts are in proto/event/classes/keyframe.c. */
 #include "proto/state/keyframe.h"
 
 #include "proto/base/platform.h"

@@ -1,4 +1,4 @@
-/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/rows/keyframe.c, so that
+/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/classes/keyframe.c, so that
  * whoever gets them knows the machine from then on, whatever came before was lost.
  * Before it: machine.h. After it: service/app (batches of kind EA_BATCH_KEYFRAME); the other side folds the records
  * with ea_machine_apply. Thread: the machine's. */

@@ -2,7 +2,7 @@
  * 0xFF, an event of one of our own classes with a payload from outside.
  * Input: u16 length of the description, the description, the payload. Or 0xFF, u16 which class, the payload. */
 #include "proto/event/class.h"
-#include "proto/event/expand.h"
+#include "proto/event/compact_cswitch.h"
 #include "proto/event/render.h"
 
 #include <stdlib.h>
@@ -24,16 +24,16 @@ static int on_switch(void *arg, const ea_record *record, const ea_class *c, cons
 }
 
 static void expand(const ea_record *r, const ea_class *c, const ea_clock *clock) {
-    ea_expander *e;
+    ea_cswitch_expander *e;
     uint64_t switches = 0;
-    if (!ea_expands(c) || ea_expander_create(&e, NULL))
+    if (!ea_is_compact_cswitch(c) || ea_cswitch_expander_create(&e, NULL))
         return;
     for (int i = 0; i < 2; i++)
-        check(ea_expand(e, r, c, clock, on_switch, &switches, NULL) == 0);
-    check(ea_expand_end(e, on_switch, &switches) == 0);
-    ea_expand_counts n = ea_expander_counts(e);
+        check(ea_cswitch_expand(e, r, c, clock, on_switch, &switches, NULL) == 0);
+    check(ea_cswitch_expand_end(e, on_switch, &switches) == 0);
+    ea_cswitch_expand_counts n = ea_cswitch_expander_counts(e);
     check(n.records == 2 && n.switches == switches && n.bytes_left_over <= 2u * r->payload_bytes);
-    ea_expander_destroy(e);
+    ea_cswitch_expander_destroy(e);
 }
 
 static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_bytes) {

@@ -4,7 +4,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "collector/query/scan/counter_names.h"
-#include "proto/event/expand.h"
+#include "proto/event/compact_cswitch.h"
 #include "proto/base/map.h"
 #include "collector/query/analysis/methods.h"
 #include "collector/query/analysis/places.h"
@@ -267,7 +267,7 @@ struct ec_activity {
     ec_tape *tape;
     ea_clock clock;        /* of the last event */
     int64_t last_utc_ns;   /* of the last event */
-    ea_expander *expander; /* of compact switches; NULL: there was none yet */
+    ea_cswitch_expander *expander; /* of compact switches; NULL: there was none yet */
     ea_u64_map by_irp;     /* -> index of a request */
     request *requests;
     uint32_t *unused; /* requests that have ended */
@@ -383,7 +383,7 @@ static void forget_cpus(ec_activity *a) {
         a->cpus[i].count = 0;
         a->cpus[i].since = INT64_MIN;
     }
-    ea_expander_destroy(a->expander);
+    ea_cswitch_expander_destroy(a->expander);
     a->expander = NULL;
 }
 
@@ -619,9 +619,9 @@ static int on_compact_switch(void *arg, const ea_record *record, const ea_class 
 
 static int on_compact_switches(ec_activity *a, const ec_tape_event *e) {
     ea_record record;
-    int rc = a->expander ? 0 : ea_expander_create(&a->expander, NULL);
+    int rc = a->expander ? 0 : ea_cswitch_expander_create(&a->expander, NULL);
     ec_tape_record(a->tape, e, &record);
-    return rc ? rc : ea_expand(a->expander, &record, e->c, ec_tape_clock(a->tape), on_compact_switch, a, NULL);
+    return rc ? rc : ea_cswitch_expand(a->expander, &record, e->c, ec_tape_clock(a->tape), on_compact_switch, a, NULL);
 }
 
 /* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
@@ -1093,7 +1093,7 @@ static int run_stream(ec_activity *a, ea_err *err) {
             rc = ea_fail(err, rc,
                          rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; take less time" : "sum events up");
     }
-    if (!rc && a->expander && (rc = ea_expand_end(a->expander, on_compact_switch, a)))
+    if (!rc && a->expander && (rc = ea_cswitch_expand_end(a->expander, on_compact_switch, a)))
         rc = ea_fail(err, rc, "sum events up");
     if (!rc && (rc = know_nothing(a, a->stream->row.end_utc_ns)))
         rc = ea_fail(err, rc, "sum events up");

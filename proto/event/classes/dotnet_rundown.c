@@ -1,0 +1,87 @@
+/* .NET: the rundown of what a runtime has loaded and compiled, and its stress log. See dotnet.h. */
+#include "proto/event/classes/dotnet.h"
+
+/* one line a field, one line a class */
+// clang-format off
+
+static const ea_provider_row DOTNET_RUNDOWN = {
+    EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18),
+    "Microsoft-Windows-DotNETRuntimeRundown", 0};
+
+static const ea_field_row rundown_method_load_unload_rundown_fields[] = {
+    {"MethodID", EA_HEX64},
+    {"ModuleID", EA_HEX64},
+    {"MethodStartAddress", EA_HEX64, EA_SEM_ADDRESS},
+    {"MethodSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"MethodToken", EA_HEX32},
+    {"MethodFlags", EA_HEX32, .map = &ea_dotnet_method_flags},
+    {"ClrInstanceID", EA_U16},
+    {"ReJITID", EA_HEX64, .since = 2},
+    {0},
+};
+
+static const ea_field_row rundown_method_load_unload_rundown_0_fields[] = {
+    {"MethodID", EA_HEX64},
+    {"ModuleID", EA_HEX64},
+    {"MethodStartAddress", EA_HEX64, EA_SEM_ADDRESS},
+    {"MethodSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"MethodToken", EA_U32},
+    {"MethodFlags", EA_HEX32, .map = &ea_dotnet_method_flags},
+    {0},
+};
+
+static const ea_field_row rundown_dc_start_end_fields[] = {
+    {"ClrInstanceID", EA_U16, .since = 1},
+    {0},
+};
+
+static const ea_class_row dotnet_rundown_rows[] = {
+    {"ClrStack/Walk", 0, 0, 0, ea_dotnet_clr_stack_walk_fields},
+    {"Method/DCStart", 141, 0, 0, rundown_method_load_unload_rundown_0_fields},
+    {"Method/DCStart", 141, 1, 2, rundown_method_load_unload_rundown_fields},
+    {"Method/DCStop", 142, 0, 0, rundown_method_load_unload_rundown_0_fields},
+    {"Method/DCStop", 142, 1, 2, rundown_method_load_unload_rundown_fields},
+    {"Method/DCStartVerbose", 143, 0, 2, ea_dotnet_method_load_unload_verbose_fields},
+    {"Method/DCStopVerbose", 144, 0, 2, ea_dotnet_method_load_unload_verbose_fields},
+    {"Method/DCStartComplete", 145, 0, 1, rundown_dc_start_end_fields},
+    {"Method/DCStopComplete", 146, 0, 1, rundown_dc_start_end_fields},
+    {"Method/DCStartInit", 147, 0, 1, rundown_dc_start_end_fields},
+    {"Method/DCStopInit", 148, 0, 1, rundown_dc_start_end_fields},
+    {"Method/MethodDCStartILToNativeMap", 149, 0, 0, ea_dotnet_method_il_to_native_map_fields},
+    {"Method/MethodDCEndILToNativeMap", 150, 0, 0, ea_dotnet_method_il_to_native_map_fields},
+    {"Loader/DomainModuleDCStart", 151, 0, 1, ea_dotnet_domain_module_load_unload_fields},
+    {"Loader/DomainModuleDCStop", 152, 0, 1, ea_dotnet_domain_module_load_unload_fields},
+    {"Loader/ModuleDCStart", 153, 0, 2, ea_dotnet_module_load_unload_fields},
+    {"Loader/ModuleDCStop", 154, 0, 2, ea_dotnet_module_load_unload_fields},
+    {"Loader/AssemblyDCStart", 155, 0, 0, ea_dotnet_assembly_load_unload_0_fields},
+    {"Loader/AssemblyDCStart", 155, 1, 1, ea_dotnet_assembly_load_unload_fields},
+    {"Loader/AssemblyDCStop", 156, 0, 0, ea_dotnet_assembly_load_unload_0_fields},
+    {"Loader/AssemblyDCStop", 156, 1, 1, ea_dotnet_assembly_load_unload_fields},
+    {"Loader/AppDomainDCStart", 157, 0, 1, ea_dotnet_app_domain_load_unload_fields},
+    {"Loader/AppDomainDCStop", 158, 0, 1, ea_dotnet_app_domain_load_unload_fields},
+    {"Loader/ThreadDCStop", 159, 0, 0, ea_dotnet_thread_created_fields},
+    {"ClrPerfTrack/ModuleRangeDCStart", 160, 0, 0, ea_dotnet_module_range_fields},
+    {"ClrPerfTrack/ModuleRangeDCEnd", 161, 0, 0, ea_dotnet_module_range_fields},
+    {"Runtime/Start", 187, 0, 0, ea_dotnet_runtime_information_fields},
+};
+
+const ea_family ea_family_dotnet_rundown = EA_FAMILY(DOTNET_RUNDOWN, dotnet_rundown_rows, EA_CLR_MANIFEST);
+
+static const ea_provider_row DOTNET_STRESS = {
+    EA_GUID(0xcc2bcbba, 0x16b6, 0x4cf3, 0x89, 0x90, 0xd7, 0x4c, 0x2e, 0x8a, 0xf5, 0x00),
+    "Microsoft-Windows-DotNETRuntimeStress", 0};
+
+static const ea_field_row stress_stress_log_fields[] = {
+    {"Facility", EA_HEX32},
+    {"LogLevel", EA_U8},
+    {"Message", EA_ANSIZ},
+    {"ClrInstanceID", EA_U16, .since = 1},
+    {0},
+};
+
+static const ea_class_row dotnet_stress_rows[] = {
+    {"StressLog/Start", 0, 0, 1, stress_stress_log_fields},
+    {"ClrStack/Walk", 1, 0, 0, ea_dotnet_clr_stack_walk_fields},
+};
+
+const ea_family ea_family_dotnet_stress = EA_FAMILY(DOTNET_STRESS, dotnet_stress_rows, EA_CLR_MANIFEST);
