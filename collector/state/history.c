@@ -247,7 +247,7 @@ static int is_damage(int rc) {
 static int concerns(const ea_batch_view *v) {
     for (size_t g = 0; g < ea_batch_group_count(v); g++) {
         const ea_class *c = ea_batch_group_class(v, g);
-        if (ea_machine_concerns(&c->provider, c->code) || ea_names_concerns(&c->provider, c->code))
+        if (ea_machine_concerns(&c->provider, c->code) || ea_object_names_concerns(&c->provider, c->code))
             return 1;
     }
     return 0;
@@ -262,7 +262,7 @@ static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
     if (!concerns(v))
         return 0;
     while ((rc = ea_batch_next(v, &record, &c, err)) == 1) {
-        int names = ea_names_concerns(&c->provider, c->code), machine = ea_machine_concerns(&c->provider, c->code);
+        int names = ea_object_names_concerns(&c->provider, c->code), machine = ea_machine_concerns(&c->provider, c->code);
         if (!names && !machine)
             continue;
         if (record->source >= ea_batch_source_count(v))

@@ -318,8 +318,8 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
 }
 
 int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    static const ea_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
-    int rc = ea_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
+    static const ea_object_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
+    int rc = ea_object_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
     sqlite3_reset(n->prepared[S_LAST_NAME]); /* of NULL: nothing */
     sqlite3_reset(n->prepared[S_LAST_OPERATION]);
     return rc;
@@ -412,7 +412,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     uint64_t irp;
     int is_end, go_on = 1, found = 0;
     sqlite3_stmt *s = NULL;
-    if (n->last_operation == 0 || !ea_names_operation(r, c, &irp, &is_end))
+    if (n->last_operation == 0 || !ea_object_names_operation(r, c, &irp, &is_end))
         return 0;
     int rc = prepare(n, S_FIND_OPERATIONS, &s, &err);
     if (rc)
@@ -422,7 +422,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     while (go_on && !found && (rc = ec_sqlite_step(s, "look a name up", &err)) == 1) {
         ea_operation_row row;
         read_operation(s, &row);
-        found = ea_names_matches(&row, c, is_end, utc_ns, ret, &go_on);
+        found = ea_object_names_matches(&row, c, is_end, utc_ns, ret, &go_on);
         if (found && ret->operation) { /* lives on until the next question */
             ea_text_clear(&n->found);
             ea_text_str(&n->found, ret->operation);

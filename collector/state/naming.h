@@ -1,5 +1,5 @@
 /* The names that a machine's kernel gave to files, registry keys and volumes, and how file operations ended, as tables
- * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are proto/state/names.h's; this keeps the rows and
+ * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are proto/state/object_names.h's; this keeps the rows and
  * answers from them, so that nobody has to read a stream twice.
  * Before it: history.c, which folds; tables.h. After it: `etwcollector export`, queries. Thread: its tables'.
  *
@@ -10,7 +10,7 @@
 #define EC_STATE_NAMING_H
 
 #include "proto/base/counters.h"
-#include "proto/state/names.h"
+#include "proto/state/object_names.h"
 #include "collector/state/tables.h"
 
 typedef struct ec_naming ec_naming;
@@ -25,7 +25,7 @@ EA_MUST_CHECK int ec_naming_open(ec_naming **ret, ec_tables *tables, int64_t fol
                                  ea_err *err);
 void ec_naming_close(ec_naming *n); /* NULL is allowed */
 
-/* Folds a record in, inside the caller's transaction: see ea_names_fold. After an error, or when the transaction is
+/* Folds a record in, inside the caller's transaction: see ea_object_names_fold. After an error, or when the transaction is
  * rolled back, close it and open it again. */
 EA_MUST_CHECK int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
                                   ea_err *err);

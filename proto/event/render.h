@@ -16,7 +16,7 @@ typedef struct ea_completion {
     uint8_t has_status;   /* 0: status and information mean nothing */
 } ea_completion;
 
-/* What other events say about this one: proto/state/names.h has one. Texts are UTF-8. */
+/* What other events say about this one: proto/state/object_names.h has one. Texts are UTF-8. */
 typedef struct ea_resolver {
     const void *arg;
     /* Appends what a number of that semantic (FILE_OBJECT, FILE_KEY, KCB) was called then: 1, or 0. */

@@ -157,7 +157,7 @@ static void put_bound(writer *w, enum ea_keyframe_code code, uint64_t number) {
     finish(w, code);
 }
 
-int ea_keyframe_write(const ea_machine *m, const ea_open_names *names, uint64_t number, const ea_record *at,
+int ea_keyframe_write(const ea_machine *m, const ea_open_object_names *names, uint64_t number, const ea_record *at,
                       int (*emit)(void *arg, const ea_record *record), void *arg, ea_err *err) {
     writer w = {.emit = emit,
                 .arg = arg,
@@ -179,7 +179,7 @@ int ea_keyframe_write(const ea_machine *m, const ea_open_names *names, uint64_t 
     ea_machine_each_thread(m, put_thread, &w);
     ea_machine_each_module(m, put_module, &w);
     if (names)
-        ea_open_names_each(names, put_name, put_volume, &w);
+        ea_open_object_names_each(names, put_name, put_volume, &w);
     /* what a full table gave up may be there: the numbers then do not agree, and nobody closes what is not named */
     uint64_t evicted = ea_machine_evicted(m);
     w.counts[0] += evicted > INT32_MAX ? INT32_MAX : (uint32_t)evicted;

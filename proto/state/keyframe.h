@@ -6,7 +6,7 @@
 #define EA_STATE_KEYFRAME_H
 
 #include "proto/state/machine.h"
-#include "proto/state/open_names.h"
+#include "proto/state/open_object_names.h"
 
 /* Opcodes of the provider. */
 enum ea_keyframe_code {
@@ -24,7 +24,7 @@ extern const ea_guid ea_keyframe_provider; /* fields.c */
  * none; they complete what the other side knows and close nothing there. at: a record
  * whose time, source, session and CPU are the keyframe's: the last one that was applied. Texts beyond what a record can
  * hold are cut. Of a machine whose tables were full once it says in its end that it is not whole. */
-EA_MUST_CHECK int ea_keyframe_write(const ea_machine *m, const ea_open_names *names, uint64_t number,
+EA_MUST_CHECK int ea_keyframe_write(const ea_machine *m, const ea_open_object_names *names, uint64_t number,
                                     const ea_record *at, int (*emit)(void *arg, const ea_record *record), void *arg,
                                     ea_err *err);
 

@@ -1,5 +1,5 @@
 /* The fold: records change three tables. The rules are in machine.h; this file has a function for each subject. Before
- * it: machine_rows.c, which opens, completes and closes. */
+ * it: machine_tables.c, which opens, completes and closes. */
 #include "proto/state/machine_parts.h"
 
 /* ---- rundowns ---- */
@@ -249,7 +249,7 @@ static int apply_thread_name(ea_machine *m) {
     ea_fields_text(&m->now, ROLE_THREAD_NAME, &m->scratch);
     const char *old = t->name;
     t->name = ea_machine_take_text(m, m->scratch.data, m->scratch.len_bytes);
-    ea_texts_release(&m->texts, old);
+    ea_string_pool_release(&m->texts, old);
     return ea_machine_notify(m, THREADS, row);
 }
 
@@ -336,8 +336,8 @@ static int settle_id(ea_machine *m, size_t index) {
     uint32_t row = ea_table_find(&m->tables[MODULES], id.base, id.pid);
     if (row != ROW_NONE)
         return ea_machine_complete_module_by_id(m, row, &id) ? ea_machine_notify(m, MODULES, row) : 0;
-    ea_texts_release(&m->texts, id.pdb_path);
-    ea_texts_release(&m->texts, id.original_name);
+    ea_string_pool_release(&m->texts, id.pdb_path);
+    ea_string_pool_release(&m->texts, id.original_name);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Inside proto/state: what the parts of a machine's fold share. machine.c has the rules, machine_rows.c opens,
+/* Inside proto/state: what the parts of a machine's fold share. machine.c has the rules, machine_tables.c opens,
  * completes and closes rows, machine_keyframe.c compares with keyframes. See machine.h. Thread: the machine's. */
 #ifndef EA_STATE_MACHINE_PARTS_H
 #define EA_STATE_MACHINE_PARTS_H
@@ -7,7 +7,7 @@
 #include "proto/state/keyframe.h"
 #include "proto/state/machine.h"
 #include "proto/state/table.h"
-#include "proto/state/texts.h"
+#include "proto/state/string_pool.h"
 
 #include <stddef.h>
 
@@ -99,7 +99,7 @@ static inline int64_t later(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* ---- machine_rows.c ---- */
+/* ---- machine_tables.c ---- */
 
 /* Tells the observer of a row; what it returns. */
 EA_MUST_CHECK int ea_machine_notify(ea_machine *m, enum which w, uint32_t row);

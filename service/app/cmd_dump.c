@@ -4,7 +4,7 @@
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
 #include "proto/event/schema/intrace.h"
-#include "proto/state/names.h"
+#include "proto/state/object_names.h"
 #include "proto/event/print.h"
 #include "proto/event/render.h"
 #include "service/core/schema_options.h"
@@ -45,19 +45,19 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
 }
 
 /* The pass before: what it says about damage is left to the one that prints. */
-static int collect_names(ea_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
+static int collect_names(ea_object_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
     ea_etl_set *set = NULL;
     const ea_record *r;
     int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
     while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
         rc = 0;
-        if (!ea_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
+        if (!ea_object_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
             continue;
         int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
-        rc = ea_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
+        rc = ea_object_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
     }
     ea_etl_close(set);
-    ea_names_seal(names);
+    ea_object_names_seal(names);
     return rc;
 }
 
@@ -67,7 +67,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_input in;
     ea_registry *registry = NULL;
     ea_printer *printer = NULL;
-    ea_names *names = NULL;
+    ea_object_names *names = NULL;
     ea_schemas *schemas = NULL;
     ea_trace_schemas *from_trace = NULL;
     ea_plugin_decoder *unfolding = NULL;
@@ -84,12 +84,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
-        rc = ea_names_create(&names, &(ea_names_options){0}, &err);
+        rc = ea_object_names_create(&names, &(ea_object_names_options){0}, &err);
         if (!rc)
             rc = collect_names(names, operands, operand_count, registry, &err);
         if (!rc) {
-            ea_names_tell_left_out(names, "etwagent");
-            resolver = ea_names_resolver(names);
+            ea_object_names_tell_left_out(names, "etwagent");
+            resolver = ea_object_names_resolver(names);
             ea_printer_set_resolver(printer, &resolver);
         }
     }
@@ -105,7 +105,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_trace_schemas_destroy(from_trace);
     ea_schemas_destroy(schemas);
     ea_printer_destroy(printer);
-    ea_names_destroy(names);
+    ea_object_names_destroy(names);
     return exit_code;
 }
 

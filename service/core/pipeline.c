@@ -105,7 +105,7 @@ static int keyframe_is_due(ea_pipeline *p) {
     if (p->o.keyframe_events && p->events_since_keyframe >= p->o.keyframe_events)
         return 1;
     if (p->o.keyframe_ns && p->keyframe_due_ns != INT64_MAX && keyframe_is_due_by_time(p)) {
-        if (!p->o.is_numbered || ea_machine_open_count(p->machine) || ea_open_names_count(p->names))
+        if (!p->o.is_numbered || ea_machine_open_count(p->machine) || ea_open_object_names_count(p->names))
             return 1;
         pipeline_wait_for_keyframe(p, p->o.keyframe_ns); /* sessions of other events state nothing */
     }
@@ -166,7 +166,7 @@ static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const e
     if (p->keyframe_due_ns == INT64_MAX)
         pipeline_wait_for_keyframe(p, p->o.live && p->o.is_numbered ? TOLD_NS : SECOND_NS);
     int rc = ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
-    return rc ? rc : ea_open_names_apply(p->names, record, c, p->last_utc_ns, err);
+    return rc ? rc : ea_open_object_names_apply(p->names, record, c, p->last_utc_ns, err);
 }
 
 /* ---- a full batch ---- */

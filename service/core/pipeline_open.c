@@ -27,7 +27,7 @@ static int pipeline_make_tables(ea_pipeline *p, size_t limit_bytes, ea_err *err)
         limit_bytes = KEYFRAME_BYTES;
     int rc = ea_machine_create(
         &p->machine, &(ea_machine_options){.limit_bytes = limit_bytes - limit_bytes / 4, .counters = &p->state}, err);
-    return rc ? rc : ea_open_names_create(&p->names, limit_bytes / 4, &p->state, err);
+    return rc ? rc : ea_open_object_names_create(&p->names, limit_bytes / 4, &p->state, err);
 }
 
 int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err) {
@@ -103,7 +103,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
         ea_encoder_destroy(p->workers[i].encoder);
     }
     ea_machine_destroy(p->machine);
-    ea_open_names_destroy(p->names);
+    ea_open_object_names_destroy(p->names);
     free(p->clocks);
     ea_builder_destroy(p->builder);
     ea_stack_meter_destroy(p->stacks);

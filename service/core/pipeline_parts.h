@@ -69,7 +69,7 @@ struct ea_pipeline {
     uint64_t delivered;
     ea_clock *clocks;    /* of the sources, when there is a machine */
     ea_machine *machine; /* NULL: no keyframes */
-    ea_open_names *names;
+    ea_open_object_names *names;
     ea_counters state; /* the machine's */
     uint64_t given_up; /* of them, in the ledger */
     ea_record last;    /* without its payload */

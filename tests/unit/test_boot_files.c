@@ -65,7 +65,7 @@ static void test_counts(void **state) {
     }
 }
 
-static void test_names(void **state) {
+static void test_object_names(void **state) {
     char path[EA_BOOT_PATH_BYTES];
     world w;
     (void)state;
@@ -158,7 +158,7 @@ static void test_cannot_move(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_counts, scratch_make, scratch_clear),
-        cmocka_unit_test_setup_teardown(test_names, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_object_names, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_boots, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_oldest_gives_way, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_fewer, scratch_make, scratch_clear),

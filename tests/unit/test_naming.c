@@ -173,12 +173,12 @@ static void expect_same(const fixture *f, const ea_class *c, const ea_resolver *
 /* Random events into both; the tables are closed and opened again, and transactions lost and repeated, in between. */
 static void test_as_in_memory(void **state) {
     fixture f;
-    ea_names *names;
+    ea_object_names *names;
     size_t in_memory, ended, named = 0, completed = 0;
     uint64_t left_out;
     (void)state;
     setup(&f);
-    check(ea_names_create(&names, &(ea_names_options){0}, NULL), NULL);
+    check(ea_object_names_create(&names, &(ea_object_names_options){0}, NULL), NULL);
     for (int i = 0; i < EVENTS; i++) {
         ea_err err = {0};
         if (next(200) == 0) {
@@ -193,11 +193,11 @@ static void test_as_in_memory(void **state) {
         }
         const ea_class *c = random_event(&f);
         assert_int_equal(c->status, EA_CLASS_KNOWN);
-        check(ea_names_apply(names, &f.record, c, 100 * (i / 2), &err), &err);
+        check(ea_object_names_apply(names, &f.record, c, 100 * (i / 2), &err), &err);
         check(ec_naming_apply(f.naming, &f.record, c, 100 * (i / 2), &err), &err);
     }
-    ea_names_seal(names);
-    ea_resolver memory = ea_names_resolver(names), tables = ec_naming_resolver(f.naming);
+    ea_object_names_seal(names);
+    ea_resolver memory = ea_object_names_resolver(names), tables = ec_naming_resolver(f.naming);
     for (int i = 0; i < EVENTS; i++) {
         const ea_class *c = random_event(&f);
         ea_completion end;
@@ -209,11 +209,11 @@ static void test_as_in_memory(void **state) {
         completed += (size_t)tables.completion(tables.arg, &f.record, c, time, &end);
         ea_text_deinit(&t);
     }
-    ea_names_counts(names, &in_memory, &ended, &left_out);
+    ea_object_names_counts(names, &in_memory, &ended, &left_out);
     assert_true(in_memory > 500 && ended > 200 && named > EVENTS / 2 && completed > 20);
     assert_int_equal(left_out, 0);
     assert_null(ec_naming_error(f.naming));
-    ea_names_destroy(names);
+    ea_object_names_destroy(names);
     teardown(&f);
 }
 

@@ -153,7 +153,7 @@ static void test_above(void **state) {
     ec_quota_destroy(q);
 }
 
-static void test_names(void **state) {
+static void test_object_names(void **state) {
     ea_counters c = {0};
     ec_quota_amounts limits = {{[EC_QUOTA_bytes] = 1}};
     ec_quota *q = make(&limits, 4, &c);
@@ -198,7 +198,7 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bucket), cmocka_unit_test(test_debt),  cmocka_unit_test(test_held),
-        cmocka_unit_test(test_above),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_above),  cmocka_unit_test(test_object_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static const ea_field_row module_fields[] = {
 };
 
 /* What a kernel address is called. BeginTime: since when; the least value: nobody knows. Kind: enum ea_name_kind of
- * proto/state/names.h. */
+ * proto/state/object_names.h. */
 static const ea_field_row name_fields[] = {
     {"BeginTime", EA_I64},
     {"Kind", EA_U8},

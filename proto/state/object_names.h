@@ -1,6 +1,6 @@
 /* What addresses of the kernel were called, and when: paths of file objects and file keys, paths of registry keys
  * (KCBs), drive letters of volumes, and how file operations ended. The rules are here, the rows are kept by a backing:
- * ea_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`: Windows
+ * ea_object_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`: Windows
  * writes most names at the very end of a trace); collector/state has one in its database. Before it: proto/event.
  * After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its owner's.
  *
@@ -25,7 +25,7 @@
 #include "proto/base/counters.h"
 #include "proto/event/event.h"
 #include "proto/event/render.h"
-#include "proto/state/texts.h"
+#include "proto/state/string_pool.h"
 
 enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
 
@@ -47,27 +47,27 @@ typedef struct ea_operation_row {
 
 /* Where rows are kept. A put row without a number is new; when there is no room for it the backing counts it, and that
  * is no error. Each returns 0, or an error that ends the fold; the last_ ones 1 when there is such a row. */
-typedef struct ea_names_backing {
+typedef struct ea_object_names_backing {
     int (*last_name)(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err);
     int (*put_name)(void *arg, const ea_name_row *row, ea_err *err);
     int (*last_operation)(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err);
     int (*put_operation)(void *arg, const ea_operation_row *row, ea_err *err);
     int (*put_volume)(void *arg, const char *nt, const char *dos, ea_err *err); /* a known nt keeps what it has */
-} ea_names_backing;
+} ea_object_names_backing;
 
 /* 1 when records of this provider and opcode (of a manifest's provider: id) can say something about names; a few
  * comparisons. */
-int ea_names_concerns(const ea_guid *provider, uint16_t opcode);
+int ea_object_names_concerns(const ea_guid *provider, uint16_t opcode);
 /* Folds one record into a backing, in canonical order. A record that says nothing about names costs a few comparisons.
  * scratch: borrowed, for texts. */
-EA_MUST_CHECK int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
+EA_MUST_CHECK int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
                                 const ea_class *c, int64_t utc_ns, ea_err *err);
 /* 1 when the event is an operation or the end of one, with the IRP that tells them apart, or what stands for one;
  * *ret_is_end. */
-int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
+int ea_object_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
 /* 1 when the row is the operation that this event began (or ended, is_end); fills *ret. Asked of an IRP's rows in the
  * order of their begin, the last before utc_ns first, until *ret_go_on is 0. */
-int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
+int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
                      int *ret_go_on);
 
 /* Drive letters: device paths and what stands for them. */
@@ -85,34 +85,34 @@ void ea_volumes_sort(ea_volume *volumes, size_t count);
 int ea_volumes_path(const ea_volume *volumes, size_t count, const char *path, size_t len_bytes, ea_text *out);
 /* ---- the backing in memory ---- */
 
-typedef struct ea_names ea_names;
+typedef struct ea_object_names ea_object_names;
 
-typedef struct ea_names_options {
+typedef struct ea_object_names_options {
     size_t limit_names;      /* names with their times; 0: 4,194,304 */
     size_t limit_operations; /* 0: 8,388,608, of 40 bytes each */
     size_t limit_text_bytes; /* 0: 512 MiB */
     ea_counters *counters;   /* borrowed; what a full table left out is counted as state_texts_left_out; may be NULL */
-} ea_names_options;
+} ea_object_names_options;
 
-EA_MUST_CHECK int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err);
-void ea_names_destroy(ea_names *n); /* NULL is allowed */
+EA_MUST_CHECK int ea_object_names_create(ea_object_names **ret, const ea_object_names_options *options, ea_err *err);
+void ea_object_names_destroy(ea_object_names *n); /* NULL is allowed */
 
 /* Folds one record in, in canonical order. A record that says nothing about names costs a few comparisons. */
-EA_MUST_CHECK int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
+EA_MUST_CHECK int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
 /* Ends the first pass: from now on there are answers, and no more records. */
-void ea_names_seal(ea_names *n);
+void ea_object_names_seal(ea_object_names *n);
 
 /* What the address was called at that time, as Windows wrote it; NULL when nobody said. Valid as long as n. */
-const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns);
+const char *ea_object_names_find(const ea_object_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule of this trace changes it. */
-int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_text *out);
+int ea_object_names_dos_path(const ea_object_names *n, const char *path, size_t len_bytes, ea_text *out);
 
 /* The same for rendering. n: sealed, borrowed. */
-ea_resolver ea_names_resolver(const ea_names *n);
+ea_resolver ea_object_names_resolver(const ea_object_names *n);
 
 /* Says on standard error, in the program's name, what full tables left out; nothing when nothing was. */
-void ea_names_tell_left_out(const ea_names *n, const char *program);
+void ea_object_names_tell_left_out(const ea_object_names *n, const char *program);
 /* Names, operations that ended, and what full tables left out. */
-void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out);
+void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out);
 
 #endif

@@ -1,7 +1,7 @@
 /* Fuzz target: the name tables. Records of the classes that tell names, with payloads from outside, are folded; then
  * each of them is rendered with what the tables say. Input: so many times: u8 which class, u8 version and pointer size,
  * u8 time, u8 length, the payload. */
-#include "proto/state/names.h"
+#include "proto/state/object_names.h"
 
 #include <stdlib.h>
 
@@ -36,18 +36,18 @@ static int next_record(const uint8_t **at, const uint8_t *end, ea_record *r) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const ea_clock CLOCK = {.type = EA_CLOCK_QPC, .frequency = 10000000};
     ea_registry *registry = NULL;
-    ea_names *names = NULL;
+    ea_object_names *names = NULL;
     ea_record r;
     ea_text out;
     if (ea_registry_create(&registry, 256, NULL) ||
-        ea_names_create(&names,
-                        &(ea_names_options){.limit_names = 64, .limit_operations = 32, .limit_text_bytes = 4096}, NULL))
+        ea_object_names_create(&names,
+                        &(ea_object_names_options){.limit_names = 64, .limit_operations = 32, .limit_text_bytes = 4096}, NULL))
         abort();
     for (const uint8_t *at = data; next_record(&at, data + size, &r);)
-        if (ea_names_apply(names, &r, ea_registry_find(registry, &r), ea_clock_to_utc_ns(&CLOCK, r.time_raw), NULL))
+        if (ea_object_names_apply(names, &r, ea_registry_find(registry, &r), ea_clock_to_utc_ns(&CLOCK, r.time_raw), NULL))
             abort();
-    ea_names_seal(names);
-    ea_resolver resolver = ea_names_resolver(names);
+    ea_object_names_seal(names);
+    ea_resolver resolver = ea_object_names_resolver(names);
     ea_text_init(&out);
     for (const uint8_t *at = data; next_record(&at, data + size, &r);)
         for (enum ea_render_form form = EA_RENDER_TEXT; form <= EA_RENDER_JSON; form++) {
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                     abort(); /* one line, whatever a name holds */
         }
     ea_text_deinit(&out);
-    ea_names_destroy(names);
+    ea_object_names_destroy(names);
     ea_registry_destroy(registry);
     return 0;
 }

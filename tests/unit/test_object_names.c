@@ -14,22 +14,22 @@ static const ea_guid SYS_CONFIG = EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43
 
 typedef struct fixture {
     ea_registry *registry;
-    ea_names *names;
-    ea_open_names *open; /* NULL: none */
+    ea_object_names *names;
+    ea_open_object_names *open; /* NULL: none */
     uint8_t payload[4096];
     size_t bytes;
     ea_record record;
 } fixture;
 
-static void setup(fixture *f, const ea_names_options *options) {
+static void setup(fixture *f, const ea_object_names_options *options) {
     memset(f, 0, sizeof *f);
     assert_int_equal(ea_registry_create(&f->registry, 0, NULL), 0);
-    assert_int_equal(ea_names_create(&f->names, options, NULL), 0);
+    assert_int_equal(ea_object_names_create(&f->names, options, NULL), 0);
 }
 
 static void teardown(fixture *f) {
-    ea_names_destroy(f->names);
-    ea_open_names_destroy(f->open);
+    ea_object_names_destroy(f->names);
+    ea_open_object_names_destroy(f->open);
     ea_registry_destroy(f->registry);
 }
 
@@ -59,10 +59,10 @@ static const ea_class *begin(fixture *f, const ea_guid *provider, uint8_t opcode
 
 static void apply(fixture *f, const ea_class *c, int64_t utc_ns) {
     f->record.payload_bytes = (uint16_t)f->bytes;
-    assert_true(ea_names_concerns(&f->record.provider, f->record.opcode));
-    assert_int_equal(ea_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
+    assert_true(ea_object_names_concerns(&f->record.provider, f->record.opcode));
+    assert_int_equal(ea_object_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
     if (f->open)
-        assert_int_equal(ea_open_names_apply(f->open, &f->record, c, utc_ns, NULL), 0);
+        assert_int_equal(ea_open_object_names_apply(f->open, &f->record, c, utc_ns, NULL), 0);
 }
 
 static void name_event(fixture *f, uint8_t opcode, uint64_t key, const char *name, int64_t utc_ns) {
@@ -110,7 +110,7 @@ static void key_event(fixture *f, uint8_t opcode, uint64_t key, const char *name
 }
 
 static void expect(const fixture *f, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, const char *name) {
-    const char *found = ea_names_find(f->names, kind, address, utc_ns);
+    const char *found = ea_object_names_find(f->names, kind, address, utc_ns);
     if (name) {
         assert_non_null(found);
         assert_string_equal(found, name);
@@ -122,7 +122,7 @@ static void expect(const fixture *f, enum ea_name_kind kind, uint64_t address, i
 static void test_files(void **state) {
     fixture f;
     (void)state;
-    setup(&f, &(ea_names_options){0});
+    setup(&f, &(ea_object_names_options){0});
     name_event(&f, 32, 0x1000, "\\a", 100); /* created */
     name_event(&f, 35, 0x1000, "\\a", 200); /* deleted */
     name_event(&f, 32, 0x1000, "\\b", 300); /* the address again */
@@ -135,7 +135,7 @@ static void test_files(void **state) {
     simple_event(&f, 66, 2, 0x5000, 150);
     name_event(&f, 36, 0x5000, "\\h", 900);
     expect(&f, EA_NAME_FILE, 0x1000, 150, NULL); /* not sealed: no answer yet */
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     expect(&f, EA_NAME_FILE, 0x1000, 99, NULL);
     expect(&f, EA_NAME_FILE, 0x1000, 100, "\\a");
     expect(&f, EA_NAME_FILE, 0x1000, 200, "\\a"); /* the deletion sees it */
@@ -158,13 +158,13 @@ static void test_files(void **state) {
 static void test_keys(void **state) {
     fixture f;
     (void)state;
-    setup(&f, &(ea_names_options){0});
+    setup(&f, &(ea_object_names_options){0});
     key_event(&f, 24, 0x1000, "\\REGISTRY\\MACHINE", 10);
     key_event(&f, 22, 0x2000, "\\REGISTRY\\USER", 20);
     key_event(&f, 23, 0x2000, "\\REGISTRY\\USER", 30);
     key_event(&f, 25, 0x3000, "\\REGISTRY\\A", 90);
     key_event(&f, 25, 0, "\\REGISTRY\\NOTHING", 90); /* no address, no name */
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     expect(&f, EA_NAME_KEY, 0x1000, 5, "\\REGISTRY\\MACHINE");
     expect(&f, EA_NAME_KEY, 0x2000, 19, NULL);
     expect(&f, EA_NAME_KEY, 0x2000, 30, "\\REGISTRY\\USER");
@@ -190,7 +190,7 @@ static void test_volumes(void **state) {
     fixture f;
     ea_text out;
     (void)state;
-    setup(&f, &(ea_names_options){0});
+    setup(&f, &(ea_object_names_options){0});
     ea_text_init(&out);
     static const char *const VOLUMES[][2] = {{"\\Device\\HarddiskVolume1\\", "C:\\"},
                                              {"\\Device\\HarddiskVolume12\\", "D:\\"},
@@ -206,10 +206,10 @@ static void test_volumes(void **state) {
     text(&f, "C:\\Windows\\system32");
     text(&f, "C:\\Windows");
     apply(&f, c, 1);
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ea_text_clear(&out);
-        int known = ea_names_dos_path(f.names, CASES[i].path, strlen(CASES[i].path), &out);
+        int known = ea_object_names_dos_path(f.names, CASES[i].path, strlen(CASES[i].path), &out);
         assert_int_equal(known, CASES[i].dos != NULL);
         if (known)
             assert_string_equal(out.data, CASES[i].dos);
@@ -221,7 +221,7 @@ static void test_volumes(void **state) {
 static int completed(const fixture *f, uint8_t opcode, int64_t utc_ns, ea_completion *ret) {
     ea_record r = f->record;
     r.opcode = opcode;
-    ea_resolver resolver = ea_names_resolver(f->names);
+    ea_resolver resolver = ea_object_names_resolver(f->names);
     return resolver.completion(resolver.arg, &r, ea_registry_find(f->registry, &r), utc_ns, ret);
 }
 
@@ -229,7 +229,7 @@ static void test_operations(void **state) {
     fixture f;
     ea_completion end;
     (void)state;
-    setup(&f, &(ea_names_options){0});
+    setup(&f, &(ea_object_names_options){0});
     create_event(&f, 0xAA, 0x1000, "\\a", 100);
     end_event(&f, 0xAA, 1, 0, 140);
     simple_event(&f, 73, 0xAA, 0x1000, 140); /* the IRP again, at the very time of the end */
@@ -238,7 +238,7 @@ static void test_operations(void **state) {
     simple_event(&f, 73, 0xAA, 0x1000, 210);
     end_event(&f, 0xAA, 8, 0, 220);
     end_event(&f, 0xBB, 8, 0, 230); /* its beginning is lost */
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     /* only the IRP of this record matters from here on */
     begin(&f, &FILE_IO, 73, 3);
     number(&f, 0xAA, 8);
@@ -261,7 +261,7 @@ static void test_operations(void **state) {
     assert_false(completed(&f, 76, 191, &end));
     size_t names, operations;
     uint64_t left_out;
-    ea_names_counts(f.names, &names, &operations, &left_out);
+    ea_object_names_counts(f.names, &names, &operations, &left_out);
     assert_int_equal(names, 1);
     assert_int_equal(operations, 3);
     assert_int_equal(left_out, 0);
@@ -287,16 +287,16 @@ static const ea_class *collection_event(fixture *f, uint16_t id, uint32_t pid, u
         number(f, 0, 4);
     number(f, instance, 2);
     f->record.payload_bytes = (uint16_t)f->bytes;
-    assert_true(ea_names_concerns(&f->record.provider, id));
+    assert_true(ea_object_names_concerns(&f->record.provider, id));
     if (fold)
-        assert_int_equal(ea_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
+        assert_int_equal(ea_object_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
     return c;
 }
 
 static void expect_collection(fixture *f, uint16_t id, uint32_t pid, uint32_t count, uint16_t instance, int64_t utc_ns,
                               int64_t latency_ns, const char *operation) {
     ea_completion end;
-    ea_resolver resolver = ea_names_resolver(f->names);
+    ea_resolver resolver = ea_object_names_resolver(f->names);
     const ea_class *c = collection_event(f, id, pid, count, instance, utc_ns, 0);
     int known = resolver.completion(resolver.arg, &f->record, c, utc_ns, &end);
     assert_int_equal(known, latency_ns >= 0);
@@ -314,7 +314,7 @@ static void expect_collection(fixture *f, uint16_t id, uint32_t pid, uint32_t co
 static void test_collections(void **state) {
     fixture f;
     (void)state;
-    setup(&f, &(ea_names_options){0});
+    setup(&f, &(ea_object_names_options){0});
     collection_event(&f, 3, 7, 0, 1, 90, 1);
     collection_event(&f, 9, 7, 4, 1, 100, 1);
     collection_event(&f, 9, 7, 4, 2, 105, 1);
@@ -326,7 +326,7 @@ static void test_collections(void **state) {
     collection_event(&f, 3, 7, 0, 1, 150, 1);
     collection_event(&f, 2, 7, 5, 1, 190, 1);
     collection_event(&f, 9, 7, 4, 1, 200, 1);
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     expect_collection(&f, 3, 7, 0, 1, 90, -1, NULL);
     expect_collection(&f, 9, 7, 4, 1, 100, 50, NULL);
     expect_collection(&f, 3, 7, 0, 1, 150, 50, "GC/SuspendEEStart");
@@ -344,11 +344,11 @@ static void test_bounds(void **state) {
     fixture f;
     ea_counters counters = {0};
     (void)state;
-    setup(&f, &(ea_names_options){
+    setup(&f, &(ea_object_names_options){
                   .limit_names = 2, .limit_operations = 1, .limit_text_bytes = 4096, .counters = &counters});
     for (uint64_t i = 1; i <= 5; i++)
         create_event(&f, i, i * 0x1000, "\\x", 10 * (int64_t)i);
-    ea_names_seal(f.names);
+    ea_object_names_seal(f.names);
     expect(&f, EA_NAME_FILE, 0x2000, 30, "\\x");
     expect(&f, EA_NAME_FILE, 0x3000, 40, NULL);
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_texts_left_out), 3 + 4);
@@ -361,8 +361,8 @@ enum { KEYFRAME_UTC_NS = 1000 };
 static int fold_there(void *arg, const ea_record *record) {
     fixture *there = arg;
     const ea_class *c = ea_registry_find(there->registry, record);
-    if (ea_names_concerns(&record->provider, record->opcode))
-        assert_int_equal(ea_names_apply(there->names, record, c, KEYFRAME_UTC_NS, NULL), 0);
+    if (ea_object_names_concerns(&record->provider, record->opcode))
+        assert_int_equal(ea_object_names_apply(there->names, record, c, KEYFRAME_UTC_NS, NULL), 0);
     return 0;
 }
 
@@ -378,9 +378,9 @@ static void test_keyframe(void **state) {
     fixture f, there;
     ea_counters counters = {0};
     (void)state;
-    setup(&f, &(ea_names_options){0});
-    setup(&there, &(ea_names_options){0});
-    assert_int_equal(ea_open_names_create(&f.open, 1 << 20, &counters, NULL), 0);
+    setup(&f, &(ea_object_names_options){0});
+    setup(&there, &(ea_object_names_options){0});
+    assert_int_equal(ea_open_object_names_create(&f.open, 1 << 20, &counters, NULL), 0);
     name_event(&f, 32, 0x1000, "\\a", 100);
     name_event(&f, 35, 0x1000, "\\a", 200); /* deleted */
     name_event(&f, 32, 0x1000, "\\b", 300); /* the address again */
@@ -394,13 +394,13 @@ static void test_keyframe(void **state) {
     text(&f, "\\Device\\HarddiskVolume4");
     text(&f, "C:");
     apply(&f, c, 900);
-    assert_int_equal(ea_open_names_count(f.open), 4);
+    assert_int_equal(ea_open_object_names_count(f.open), 4);
 
     name_event(&there, 32, 0x4000, "\\old", 650); /* the other side knows something else of this one */
     name_event(&there, 32, 0x5000, "\\kept", 650);
     send_keyframe(&f, &there);
     send_keyframe(&f, &there); /* the same again says nothing new */
-    ea_names_seal(there.names);
+    ea_object_names_seal(there.names);
     expect(&there, EA_NAME_FILE, 0x1000, 299, NULL);
     expect(&there, EA_NAME_FILE, 0x1000, 300, "\\b");
     expect(&there, EA_NAME_FILE, 0x2000, INT64_MIN, "\\Device\\HarddiskVolume4\\c");
@@ -411,11 +411,11 @@ static void test_keyframe(void **state) {
     expect(&there, EA_NAME_KEY, 0x1000, 850, "\\REGISTRY\\k");
     size_t names, operations;
     uint64_t left_out;
-    ea_names_counts(there.names, &names, &operations, &left_out);
+    ea_object_names_counts(there.names, &names, &operations, &left_out);
     assert_int_equal(names, 6);
     ea_text path;
     ea_text_init(&path);
-    assert_int_equal(ea_names_dos_path(there.names, "\\Device\\HarddiskVolume4\\c", 26, &path), 1);
+    assert_int_equal(ea_object_names_dos_path(there.names, "\\Device\\HarddiskVolume4\\c", 26, &path), 1);
     assert_string_equal(path.data, "C:\\c");
     ea_text_deinit(&path);
     teardown(&f);
@@ -429,22 +429,22 @@ static void test_open_names_give_way(void **state) {
     ea_counters counters = {0};
     char name[LONG + 1];
     (void)state;
-    setup(&f, &(ea_names_options){0});
-    setup(&there, &(ea_names_options){0});
-    assert_int_equal(ea_open_names_create(&f.open, LIMIT_BYTES, &counters, NULL), 0);
+    setup(&f, &(ea_object_names_options){0});
+    setup(&there, &(ea_object_names_options){0});
+    assert_int_equal(ea_open_object_names_create(&f.open, LIMIT_BYTES, &counters, NULL), 0);
     for (uint64_t i = 1; i <= NAMES; i++) {
         snprintf(name, sizeof name, "\\%u", (unsigned)i);
         create_event(&f, i, i * 0x10, name, (int64_t)i);
-        assert_true(ea_open_names_count(f.open) <= ROWS);
+        assert_true(ea_open_object_names_count(f.open) <= ROWS);
     }
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_evicted), NAMES - ROWS);
     memset(name, 'x', LONG);
     name[LONG] = 0;
     create_event(&f, 1, 0x99990, name, 1);
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_texts_left_out), 1);
-    assert_int_equal(ea_open_names_count(f.open), ROWS);
+    assert_int_equal(ea_open_object_names_count(f.open), ROWS);
     send_keyframe(&f, &there);
-    ea_names_seal(there.names);
+    ea_object_names_seal(there.names);
     expect(&there, EA_NAME_FILE, NAMES * 0x10, KEYFRAME_UTC_NS, "\\1000");
     expect(&there, EA_NAME_FILE, (NAMES - ROWS + 1) * 0x10, KEYFRAME_UTC_NS, "\\873");
     expect(&there, EA_NAME_FILE, (NAMES - ROWS) * 0x10, KEYFRAME_UTC_NS, NULL);
@@ -456,19 +456,19 @@ static void test_open_names_give_way(void **state) {
 static void test_cut(void **state) {
     (void)state;
     for (uint8_t opcode = 0; opcode < 100; opcode++) {
-        if (!ea_names_concerns(&FILE_IO, opcode))
+        if (!ea_object_names_concerns(&FILE_IO, opcode))
             continue;
         for (size_t n = 0; n < 64; n++) {
             fixture f;
-            setup(&f, &(ea_names_options){0});
+            setup(&f, &(ea_object_names_options){0});
             const ea_class *c = begin(&f, &FILE_IO, opcode, 3);
             uint8_t *exact = malloc(n ? n : 1);
             assert_non_null(exact);
             memset(exact, 0x41, n ? n : 1);
             f.record.payload = exact;
             f.record.payload_bytes = (uint16_t)n;
-            assert_int_equal(ea_names_apply(f.names, &f.record, c, 1, NULL), 0);
-            ea_names_seal(f.names);
+            assert_int_equal(ea_object_names_apply(f.names, &f.record, c, 1, NULL), 0);
+            ea_object_names_seal(f.names);
             free(exact);
             teardown(&f);
         }

@@ -5,21 +5,21 @@
 
 #include "proto/event/event.h"
 
-typedef struct ea_lineage ea_lineage;
+typedef struct ea_process_tree_filter ea_process_tree_filter;
 
 /* pid: of a process that there is before the first record, and that has no children by then. with_children 0: it
  * alone. */
-EA_MUST_CHECK int ea_lineage_create(ea_lineage **ret, uint32_t pid, int with_children, ea_err *err);
-void ea_lineage_destroy(ea_lineage *l); /* NULL is allowed */
+EA_MUST_CHECK int ea_process_tree_filter_create(ea_process_tree_filter **ret, uint32_t pid, int with_children, ea_err *err);
+void ea_process_tree_filter_destroy(ea_process_tree_filter *l); /* NULL is allowed */
 
 /* Takes what a record says of processes and threads. 1: the record belongs: its header or one of its fields names one
  * of the processes, or a thread of them, or it describes the machine, the session, a file's name or an image of the
  * kernel, without which the others cannot be understood. 0: it does not. An id is theirs until somebody else's process
  * or thread begins with it: what Windows logs behind a process's end still belongs. EA_ENOMEM, EA_ELIMIT (a million
  * threads). */
-EA_MUST_CHECK int ea_lineage_take(ea_lineage *l, const ea_record *r, const ea_class *c, ea_err *err);
+EA_MUST_CHECK int ea_process_tree_filter_take(ea_process_tree_filter *l, const ea_record *r, const ea_class *c, ea_err *err);
 
 /* Processes so far, the first one included. */
-size_t ea_lineage_processes(const ea_lineage *l);
+size_t ea_process_tree_filter_processes(const ea_process_tree_filter *l);
 
 #endif

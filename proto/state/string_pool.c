@@ -1,5 +1,5 @@
-/* Interned strings with reference counts: a chained hash table. See texts.h. */
-#include "proto/state/texts.h"
+/* Interned strings with reference counts: a chained hash table. See string_pool.h. */
+#include "proto/state/string_pool.h"
 
 #include "proto/base/map.h"
 
@@ -13,11 +13,11 @@ struct text_node {
     char data[];
 };
 
-void ea_texts_init(texts *t, size_t limit_bytes) {
+void ea_string_pool_init(texts *t, size_t limit_bytes) {
     *t = (texts){.limit_bytes = limit_bytes};
 }
 
-void ea_texts_deinit(texts *t) {
+void ea_string_pool_deinit(texts *t) {
     for (size_t i = 0; i < t->bucket_count; i++)
         for (text_node *n = t->buckets[i], *next; n; n = next) {
             next = n->next;
@@ -45,7 +45,7 @@ static int grow(texts *t) {
     return 0;
 }
 
-const char *ea_texts_take(texts *t, const char *s, size_t len_bytes) {
+const char *ea_string_pool_take(texts *t, const char *s, size_t len_bytes) {
     if (len_bytes == 0)
         return "";
     uint64_t hash = ea_hash64(s, len_bytes, 0);
@@ -75,7 +75,7 @@ const char *ea_texts_take(texts *t, const char *s, size_t len_bytes) {
     return n->data;
 }
 
-void ea_texts_release(texts *t, const char *s) {
+void ea_string_pool_release(texts *t, const char *s) {
     if (!*s)
         return;
     text_node *n = (text_node *)((uintptr_t)s - offsetof(text_node, data));

@@ -1,5 +1,5 @@
-/* Which records belong to a process and its descendants. See lineage.h. */
-#include "proto/state/lineage.h"
+/* Which records belong to a process and its descendants. See process_tree_filter.h. */
+#include "proto/state/process_tree_filter.h"
 
 #include "proto/base/map.h"
 
@@ -28,14 +28,14 @@ static const struct {
     {EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3), 34, 38}, /* stack keys */
 };
 
-struct ea_lineage {
+struct ea_process_tree_filter {
     int with_children;
     ea_u64_map pids, tids;
     size_t processes;
 };
 
-int ea_lineage_create(ea_lineage **ret, uint32_t pid, int with_children, ea_err *err) {
-    ea_lineage *l = calloc(1, sizeof *l);
+int ea_process_tree_filter_create(ea_process_tree_filter **ret, uint32_t pid, int with_children, ea_err *err) {
+    ea_process_tree_filter *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "follow a process");
     l->with_children = with_children;
@@ -44,14 +44,14 @@ int ea_lineage_create(ea_lineage **ret, uint32_t pid, int with_children, ea_err 
     ea_u64_map_init(&l->tids, IDS_MAX);
     int rc = ea_u64_map_put(&l->pids, pid, 1);
     if (rc) {
-        ea_lineage_destroy(l);
+        ea_process_tree_filter_destroy(l);
         return ea_fail(err, rc, "follow a process");
     }
     *ret = l;
     return 0;
 }
 
-void ea_lineage_destroy(ea_lineage *l) {
+void ea_process_tree_filter_destroy(ea_process_tree_filter *l) {
     if (!l)
         return;
     ea_u64_map_deinit(&l->pids);
@@ -64,7 +64,7 @@ static int has(const ea_u64_map *ids, uint64_t id) {
 }
 
 /* Children and threads that begin; an id that begins anew elsewhere is no longer theirs. */
-static int learn(ea_lineage *l, const ea_record *r, const ea_class *c) {
+static int learn(ea_process_tree_filter *l, const ea_record *r, const ea_class *c) {
     uint64_t pid, parent, tid;
     if (!(r->flags & EA_FLAG_CLASSIC_HEADER) || (r->opcode != START && r->opcode != DC_START) ||
         !ea_event_u64(c, r, "ProcessId", &pid))
@@ -95,7 +95,7 @@ static int describes(const ea_record *r, const ea_class *c) {
 }
 
 /* A field of the event names one of them. */
-static int names_one(const ea_lineage *l, const ea_record *r, const ea_class *c) {
+static int names_one(const ea_process_tree_filter *l, const ea_record *r, const ea_class *c) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);
     for (size_t i = 0; i < whole; i++) {
@@ -110,7 +110,7 @@ static int names_one(const ea_lineage *l, const ea_record *r, const ea_class *c)
     return 0;
 }
 
-int ea_lineage_take(ea_lineage *l, const ea_record *r, const ea_class *c, ea_err *err) {
+int ea_process_tree_filter_take(ea_process_tree_filter *l, const ea_record *r, const ea_class *c, ea_err *err) {
     int is_classic = (r->flags & EA_FLAG_CLASSIC_HEADER) != 0, rc = learn(l, r, c);
     if (rc)
         return ea_fail(err, rc, "follow a process: too many processes or threads");
@@ -119,6 +119,6 @@ int ea_lineage_take(ea_lineage *l, const ea_record *r, const ea_class *c, ea_err
     return is_classic && (describes(r, c) || names_one(l, r, c));
 }
 
-size_t ea_lineage_processes(const ea_lineage *l) {
+size_t ea_process_tree_filter_processes(const ea_process_tree_filter *l) {
     return l->processes;
 }

@@ -1,7 +1,7 @@
-/* Names of kernel addresses over time. See names.h.
+/* Names of kernel addresses over time. See object_names.h.
  * First the rules, then the backing in memory: while records come in, a map leads from an address to its last entry;
  * sealing sorts the entries by address and time, and a question is a binary search. */
-#include "proto/state/names.h"
+#include "proto/state/object_names.h"
 
 #include "proto/base/array.h"
 #include "proto/state/keyframe.h"
@@ -52,7 +52,7 @@ static int is_collection(uint16_t id) {
     return id == ID_GC_START || id == ID_GC_STOP || id == ID_RESTART_STOP || id == ID_SUSPEND_START;
 }
 
-int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
+int ea_object_names_concerns(const ea_guid *provider, uint16_t opcode) {
     switch (ea_load32(provider->bytes)) {
     case 0x90cbdc39:
         return (opcode == OP_NAME || opcode == OP_FILE_CREATE || opcode == OP_FILE_DELETE ||
@@ -76,7 +76,7 @@ int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
 
 /* What one record is folded with. */
 typedef struct fold {
-    const ea_names_backing *backing;
+    const ea_object_names_backing *backing;
     void *arg;
     ea_text *scratch;
     const ea_record *record;
@@ -143,7 +143,7 @@ static uint64_t collection_key(const ea_record *record, const ea_class *c) {
 static int begin_operation(const fold *f) {
     uint64_t irp;
     int is_end;
-    if (!ea_names_operation(f->record, f->c, &irp, &is_end) || irp == 0)
+    if (!ea_object_names_operation(f->record, f->c, &irp, &is_end) || irp == 0)
         return 0;
     return f->backing->put_operation(
         f->arg, &(ea_operation_row){.irp = irp, .begin_utc_ns = f->utc_ns, .end_utc_ns = INT64_MIN, .name = f->c->name},
@@ -154,7 +154,7 @@ static int end_operation(const fold *f) {
     uint64_t irp, status = 0;
     int is_end;
     ea_operation_row o;
-    if (!ea_names_operation(f->record, f->c, &irp, &is_end) ||
+    if (!ea_object_names_operation(f->record, f->c, &irp, &is_end) ||
         (f->c->classic && !ea_event_u64(f->c, f->record, "NtStatus", &status)))
         return 0;
     int rc = f->backing->last_operation(f->arg, irp, &o, f->err);
@@ -247,9 +247,9 @@ static int apply_key(const fold *f) {
     return rc;
 }
 
-int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
+int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
                   const ea_class *c, int64_t utc_ns, ea_err *err) {
-    if (!ea_names_concerns(&c->provider, c->code) || c->classic == ea_guid_equal(&c->provider, &DOTNET))
+    if (!ea_object_names_concerns(&c->provider, c->code) || c->classic == ea_guid_equal(&c->provider, &DOTNET))
         return 0;
     fold f = {backing, arg, scratch, record, c, utc_ns, err};
     if (!c->classic)
@@ -263,7 +263,7 @@ int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, 
     return apply_volume(&f);
 }
 
-int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end) {
+int ea_object_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end) {
     if (!c->classic && is_collection(c->code) && ea_guid_equal(&c->provider, &DOTNET)) {
         *ret_is_end = c->code == ID_GC_STOP || c->code == ID_RESTART_STOP;
         *ret_irp = collection_key(record, c);
@@ -274,7 +274,7 @@ int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret
            ea_event_u64(c, record, "IrpPtr", ret_irp);
 }
 
-int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
+int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
                      int *ret_go_on) {
     int it_is = is_end ? row->end_utc_ns == utc_ns
                        : row->begin_utc_ns == utc_ns && row->end_utc_ns != INT64_MIN && strcmp(row->name, c->name) == 0;
@@ -296,12 +296,12 @@ int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *n
     for (size_t i = 0; i < *count; i++)
         if (strcmp(volumes[i].nt, nt) == 0)
             return 1;
-    const char *from = *count < EA_VOLUMES_MAX ? ea_texts_take(kept, nt, strlen(nt)) : NULL;
-    const char *to = from ? ea_texts_take(kept, dos, strlen(dos)) : NULL;
+    const char *from = *count < EA_VOLUMES_MAX ? ea_string_pool_take(kept, nt, strlen(nt)) : NULL;
+    const char *to = from ? ea_string_pool_take(kept, dos, strlen(dos)) : NULL;
     if (to)
         volumes[(*count)++] = (ea_volume){from, to, strlen(nt)};
     else if (from)
-        ea_texts_release(kept, from);
+        ea_string_pool_release(kept, from);
     return to != NULL;
 }
 
@@ -362,8 +362,8 @@ typedef struct table {
     ea_u64_map last; /* address -> index of its last entry */
 } table;
 
-struct ea_names {
-    ea_names_options options;
+struct ea_object_names {
+    ea_object_names_options options;
     texts texts;
     table tables[2]; /* by enum ea_name_kind */
     operation *operations;
@@ -376,8 +376,8 @@ struct ea_names {
     int sealed;
 };
 
-int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err) {
-    ea_names *n = calloc(1, sizeof *n);
+int ea_object_names_create(ea_object_names **ret, const ea_object_names_options *options, ea_err *err) {
+    ea_object_names *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "make the name tables");
     n->options = *options;
@@ -385,7 +385,7 @@ int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err
         n->options.limit_names = (size_t)1 << 22;
     if (!n->options.limit_operations)
         n->options.limit_operations = (size_t)1 << 23;
-    ea_texts_init(&n->texts, options->limit_text_bytes ? options->limit_text_bytes : (size_t)512 << 20);
+    ea_string_pool_init(&n->texts, options->limit_text_bytes ? options->limit_text_bytes : (size_t)512 << 20);
     for (int i = 0; i < 2; i++)
         ea_u64_map_init(&n->tables[i].last, n->options.limit_names);
     ea_u64_map_init(&n->running, n->options.limit_operations);
@@ -394,7 +394,7 @@ int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err
     return 0;
 }
 
-void ea_names_destroy(ea_names *n) {
+void ea_object_names_destroy(ea_object_names *n) {
     if (!n)
         return;
     for (int i = 0; i < 2; i++) {
@@ -403,12 +403,12 @@ void ea_names_destroy(ea_names *n) {
     }
     free(n->operations);
     ea_u64_map_deinit(&n->running);
-    ea_texts_deinit(&n->texts);
+    ea_string_pool_deinit(&n->texts);
     ea_text_deinit(&n->scratch);
     free(n);
 }
 
-static void left_out(ea_names *n) {
+static void left_out(ea_object_names *n) {
     n->left_out++;
     if (n->options.counters)
         ea_count(n->options.counters, EA_COUNT_state_texts_left_out, 1);
@@ -417,7 +417,7 @@ static void left_out(ea_names *n) {
 /* ---- keeping rows ---- */
 
 static int memory_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
-    const ea_names *n = arg;
+    const ea_object_names *n = arg;
     const uint64_t *at = ea_u64_map_get(&n->tables[kind].last, address);
     (void)err;
     if (!at)
@@ -428,14 +428,14 @@ static int memory_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_r
 }
 
 static int memory_put_name(void *arg, const ea_name_row *row, ea_err *err) {
-    ea_names *n = arg;
+    ea_object_names *n = arg;
     table *t = &n->tables[row->kind];
     if (row->number) {
         t->items[row->number - 1].end_utc_ns = row->end_utc_ns;
         return 0;
     }
     int rc = EA_GROW(t->items, t->capacity, t->count + 1, n->options.limit_names);
-    const char *text = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
+    const char *text = rc ? NULL : ea_string_pool_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !text)) {
         left_out(n);
         return 0;
@@ -449,7 +449,7 @@ static int memory_put_name(void *arg, const ea_name_row *row, ea_err *err) {
 }
 
 static int memory_last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
-    const ea_names *n = arg;
+    const ea_object_names *n = arg;
     const uint64_t *at = ea_u64_map_get(&n->running, irp);
     (void)err;
     if (!at)
@@ -460,7 +460,7 @@ static int memory_last_operation(void *arg, uint64_t irp, ea_operation_row *ret,
 }
 
 static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
-    ea_names *n = arg;
+    ea_object_names *n = arg;
     if (row->number) {
         operation *o = &n->operations[row->number - 1];
         o->extra = row->information;
@@ -470,7 +470,7 @@ static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *
         return 0;
     }
     int rc = EA_GROW(n->operations, n->operation_capacity, n->operation_count + 1, n->options.limit_operations);
-    const char *name = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
+    const char *name = rc ? NULL : ea_string_pool_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !name)) {
         left_out(n);
         (void)ea_u64_map_remove(&n->running, row->irp); /* its end is not the end of an older one */
@@ -485,17 +485,17 @@ static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *
 }
 
 static int memory_put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
-    ea_names *n = arg;
+    ea_object_names *n = arg;
     (void)err;
     if (!ea_volumes_add(n->volumes, &n->volume_count, &n->texts, nt, dos))
         left_out(n);
     return 0;
 }
 
-int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    static const ea_names_backing MEMORY = {memory_last_name, memory_put_name, memory_last_operation,
+int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    static const ea_object_names_backing MEMORY = {memory_last_name, memory_put_name, memory_last_operation,
                                             memory_put_operation, memory_put_volume};
-    return n->sealed ? 0 : ea_names_fold(&MEMORY, n, &n->scratch, record, c, utc_ns, err);
+    return n->sealed ? 0 : ea_object_names_fold(&MEMORY, n, &n->scratch, record, c, utc_ns, err);
 }
 
 /* ---- sealing ---- */
@@ -518,7 +518,7 @@ static int compare_operations(const void *a, const void *b) {
     return x->end_utc_ns < y->end_utc_ns ? -1 : x->end_utc_ns > y->end_utc_ns;
 }
 
-void ea_names_seal(ea_names *n) {
+void ea_object_names_seal(ea_object_names *n) {
     for (int i = 0; i < 2; i++) {
         if (n->tables[i].count)
             qsort(n->tables[i].items, n->tables[i].count, sizeof(entry), compare_entries);
@@ -533,7 +533,7 @@ void ea_names_seal(ea_names *n) {
 
 /* ---- questions ---- */
 
-const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
+const char *ea_object_names_find(const ea_object_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
     const table *t = &n->tables[kind];
     size_t low = 0, high = n->sealed ? t->count : 0;
     while (low < high) { /* the first entry behind (address, utc_ns) */
@@ -555,35 +555,35 @@ const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t ad
     return NULL;
 }
 
-int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_text *out) {
+int ea_object_names_dos_path(const ea_object_names *n, const char *path, size_t len_bytes, ea_text *out) {
     return ea_volumes_path(n->volumes, n->sealed ? n->volume_count : 0, path, len_bytes, out);
 }
 
 /* ---- for rendering ---- */
 
 static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
-    const ea_names *n = arg;
+    const ea_object_names *n = arg;
     const char *name = NULL;
     if (semantic == EA_SEM_FILE_OBJECT || semantic == EA_SEM_FILE_KEY)
-        name = ea_names_find(n, EA_NAME_FILE, value, utc_ns);
+        name = ea_object_names_find(n, EA_NAME_FILE, value, utc_ns);
     else if (semantic == EA_SEM_KCB)
-        name = ea_names_find(n, EA_NAME_KEY, value, utc_ns);
+        name = ea_object_names_find(n, EA_NAME_KEY, value, utc_ns);
     if (!name)
         return 0;
-    if (semantic == EA_SEM_KCB || !ea_names_dos_path(n, name, strlen(name), out))
+    if (semantic == EA_SEM_KCB || !ea_object_names_dos_path(n, name, strlen(name), out))
         ea_text_str(out, name);
     return 1;
 }
 
 static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
-    return ea_names_dos_path(arg, path, len_bytes, out);
+    return ea_object_names_dos_path(arg, path, len_bytes, out);
 }
 
 static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
-    const ea_names *n = arg;
+    const ea_object_names *n = arg;
     uint64_t irp;
     int is_end, go_on = 1;
-    if (!n->operation_count || !ea_names_operation(r, c, &irp, &is_end))
+    if (!n->operation_count || !ea_object_names_operation(r, c, &irp, &is_end))
         return 0;
     size_t low = 0, high = n->operation_count;
     while (low < high) { /* the first operation behind (irp, utc_ns) */
@@ -597,17 +597,17 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     for (; go_on && low > 0 && n->operations[low - 1].irp == irp; low--) {
         const operation *o = &n->operations[low - 1];
         ea_operation_row row = {low, o->irp, o->extra, o->begin_utc_ns, o->end_utc_ns, o->status, o->name};
-        if (ea_names_matches(&row, c, is_end, utc_ns, ret, &go_on))
+        if (ea_object_names_matches(&row, c, is_end, utc_ns, ret, &go_on))
             return 1;
     }
     return 0;
 }
 
-ea_resolver ea_names_resolver(const ea_names *n) {
+ea_resolver ea_object_names_resolver(const ea_object_names *n) {
     return (ea_resolver){n, resolve_number, resolve_path, completion};
 }
 
-void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out) {
+void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out) {
     size_t ended = 0;
     for (size_t i = 0; i < n->operation_count; i++)
         ended += n->operations[i].end_utc_ns != INT64_MIN;
@@ -616,7 +616,7 @@ void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operation
     *ret_left_out = n->left_out;
 }
 
-void ea_names_tell_left_out(const ea_names *n, const char *program) {
+void ea_object_names_tell_left_out(const ea_object_names *n, const char *program) {
     if (n->left_out)
         fprintf(stderr, "%s: %" PRIu64 " names and file operations did not fit into the tables and are not shown\n",
                 program, n->left_out);

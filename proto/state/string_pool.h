@@ -1,5 +1,5 @@
 /* The machine's strings, each kept once: module paths repeat in every process.
- * Before it: machine_rows.c. Thread: the machine's. */
+ * Before it: machine_tables.c. Thread: the machine's. */
 #ifndef EA_STATE_TEXTS_H
 #define EA_STATE_TEXTS_H
 
@@ -13,11 +13,11 @@ typedef struct texts {
     size_t used_bytes, limit_bytes;
 } texts;
 
-void ea_texts_init(texts *t, size_t limit_bytes);
-void ea_texts_deinit(texts *t); /* all strings become invalid */
+void ea_string_pool_init(texts *t, size_t limit_bytes);
+void ea_string_pool_deinit(texts *t); /* all strings become invalid */
 /* A string that lives until it was released as often as it was taken; "" needs no memory. NULL when the bound is
  * reached or memory ran out. */
-const char *ea_texts_take(texts *t, const char *s, size_t len_bytes);
-void ea_texts_release(texts *t, const char *s);
+const char *ea_string_pool_take(texts *t, const char *s, size_t len_bytes);
+void ea_string_pool_release(texts *t, const char *s);
 
 #endif

@@ -1,6 +1,6 @@
 /* Which records belong to a process and those that it starts: by their header, by their fields, by what they describe;
  * ids that begin anew elsewhere; records that are cut; the bound. */
-#include "proto/state/lineage.h"
+#include "proto/state/process_tree_filter.h"
 #include "tests/unit/machine_records.h"
 
 #include <setjmp.h>
@@ -23,23 +23,23 @@ static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x
 
 typedef struct fixture {
     ea_registry *registry;
-    ea_lineage *lineage;
+    ea_process_tree_filter *lineage;
     made_record made;
 } fixture;
 
 static void begin(fixture *f, int with_children) {
     memset(f, 0, sizeof *f);
     assert_int_equal(ea_registry_create(&f->registry, 0, NULL), 0);
-    assert_int_equal(ea_lineage_create(&f->lineage, ROOT, with_children, NULL), 0);
+    assert_int_equal(ea_process_tree_filter_create(&f->lineage, ROOT, with_children, NULL), 0);
 }
 
 static void end(fixture *f) {
-    ea_lineage_destroy(f->lineage);
+    ea_process_tree_filter_destroy(f->lineage);
     ea_registry_destroy(f->registry);
 }
 
 static int take(fixture *f, const ea_record *r) {
-    return ea_lineage_take(f->lineage, r, ea_registry_find(f->registry, r), NULL);
+    return ea_process_tree_filter_take(f->lineage, r, ea_registry_find(f->registry, r), NULL);
 }
 
 static int start_process(fixture *f, uint32_t pid, uint32_t parent) {
@@ -97,9 +97,9 @@ static void test_headers(void **state) {
     assert_int_equal(start_thread(&f, OP_START, ROOT, 101), 1);
     assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 1);
     assert_int_equal(user_event(&f, STRANGER, 101, 0), 0); /* the header's process decides where there is one */
-    assert_int_equal(ea_lineage_processes(f.lineage), 1);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), 1);
     end(&f);
-    ea_lineage_destroy(NULL);
+    ea_process_tree_filter_destroy(NULL);
 }
 
 static void test_children(void **state) {
@@ -110,13 +110,13 @@ static void test_children(void **state) {
     assert_int_equal(start_process(&f, CHILD, ROOT), 1);
     assert_int_equal(start_process(&f, CHILD + 1, CHILD), 1); /* and theirs */
     assert_int_equal(start_process(&f, STRANGER + 1, STRANGER), 0);
-    assert_int_equal(ea_lineage_processes(f.lineage), 3);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), 3);
     assert_int_equal(user_event(&f, CHILD + 1, 7, 0), 1);
     assert_int_equal(user_event(&f, STRANGER + 1, 7, 0), 0);
     /* a rundown names processes that were there before; it makes nobody a child */
     assert_int_equal(take(&f, process_record(&f.made, OP_DC_START, 1, 300, ROOT, 300, "old.exe", "old")), 0);
     assert_int_equal(user_event(&f, 300, 7, 0), 0);
-    assert_int_equal(ea_lineage_processes(f.lineage), 3);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), 3);
     /* what is logged behind the end still belongs */
     assert_int_equal(take(&f, process_record(&f.made, OP_END, 1, CHILD, ROOT, CHILD, "some.exe", "some")), 1);
     assert_int_equal(user_event(&f, CHILD, 7, 0), 1);
@@ -133,7 +133,7 @@ static void test_alone(void **state) {
     assert_int_equal(sample_of(&f, 201), 0);
     assert_int_equal(start_thread(&f, OP_START, ROOT, 101), 1);
     assert_int_equal(sample_of(&f, 101), 1);
-    assert_int_equal(ea_lineage_processes(f.lineage), 1);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), 1);
     end(&f);
 }
 
@@ -149,7 +149,7 @@ static void test_ids_come_again(void **state) {
     assert_int_equal(start_thread(&f, OP_START, CHILD, 201), 0);
     assert_int_equal(sample_of(&f, 201), 0);
     assert_int_equal(start_process(&f, CHILD, ROOT), 1); /* and a child of ours again, another one */
-    assert_int_equal(ea_lineage_processes(f.lineage), 3);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), 3);
     assert_int_equal(start_process(&f, ROOT, 4), 0); /* the first one's, too */
     assert_int_equal(user_event(&f, ROOT, 7, 0), 0);
     assert_int_equal(start_process(&f, CHILD + 1, ROOT), 0); /* so what that starts is not ours */
@@ -273,7 +273,7 @@ static void test_bounds(void **state) {
     for (uint32_t tid = 1; tid <= IDS_MAX; tid++)
         assert_int_equal(start_thread(&f, OP_START, ROOT, tid), 1);
     const ea_record *r = thread_record(&f.made, OP_START, 1, ROOT, IDS_MAX + 1, 0, 1);
-    assert_int_equal(ea_lineage_take(f.lineage, r, ea_registry_find(f.registry, r), &err), EA_ELIMIT);
+    assert_int_equal(ea_process_tree_filter_take(f.lineage, r, ea_registry_find(f.registry, r), &err), EA_ELIMIT);
     assert_non_null(strstr(err.message, "too many"));
     assert_int_equal(start_thread(&f, OP_START, ROOT, IDS_MAX), 1);     /* one that is known needs no room */
     assert_int_equal(start_thread(&f, OP_START, STRANGER, IDS_MAX), 0); /* an id that goes makes room */
@@ -282,8 +282,8 @@ static void test_bounds(void **state) {
     for (uint32_t pid = 1; pid < IDS_MAX; pid++) /* the root is the first */
         assert_int_equal(start_process(&f, IDS_MAX + pid, ROOT), 1);
     r = process_record(&f.made, OP_START, 1, 3 * IDS_MAX, ROOT, 1, "some.exe", "some");
-    assert_int_equal(ea_lineage_take(f.lineage, r, ea_registry_find(f.registry, r), &err), EA_ELIMIT);
-    assert_int_equal(ea_lineage_processes(f.lineage), IDS_MAX);
+    assert_int_equal(ea_process_tree_filter_take(f.lineage, r, ea_registry_find(f.registry, r), &err), EA_ELIMIT);
+    assert_int_equal(ea_process_tree_filter_processes(f.lineage), IDS_MAX);
     end(&f);
 }
 

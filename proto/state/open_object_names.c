@@ -1,6 +1,6 @@
-/* The names that hold now. See open_names.h. Rows lie in an array and are linked in the order in which they were told;
+/* The names that hold now. See open_object_names.h. Rows lie in an array and are linked in the order in which they were told;
  * a map leads from an address to its row. */
-#include "proto/state/open_names.h"
+#include "proto/state/open_object_names.h"
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
@@ -18,7 +18,7 @@ typedef struct row {
     uint8_t kind;            /* enum ea_name_kind */
 } row;
 
-struct ea_open_names {
+struct ea_open_object_names {
     ea_counters *counters;
     texts texts;
     row *rows; /* by number: 0 is no row */
@@ -31,14 +31,14 @@ struct ea_open_names {
     ea_text scratch;
 };
 
-int ea_open_names_create(ea_open_names **ret, size_t limit_bytes, ea_counters *counters, ea_err *err) {
-    ea_open_names *n = calloc(1, sizeof *n);
+int ea_open_object_names_create(ea_open_object_names **ret, size_t limit_bytes, ea_counters *counters, ea_err *err) {
+    ea_open_object_names *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "make the table of open names");
     size_t rows = limit_bytes / 2 / ROW_SHARE_BYTES;
     n->row_limit = rows < LEAST_ROWS ? LEAST_ROWS : rows > UINT32_MAX / 4 ? UINT32_MAX / 4 : (uint32_t)rows;
     n->counters = counters;
-    ea_texts_init(&n->texts, limit_bytes / 2);
+    ea_string_pool_init(&n->texts, limit_bytes / 2);
     for (int i = 0; i < KINDS; i++)
         ea_u64_map_init(&n->at[i], n->row_limit);
     ea_text_init(&n->scratch);
@@ -46,39 +46,39 @@ int ea_open_names_create(ea_open_names **ret, size_t limit_bytes, ea_counters *c
     return 0;
 }
 
-void ea_open_names_destroy(ea_open_names *n) {
+void ea_open_object_names_destroy(ea_open_object_names *n) {
     if (!n)
         return;
     for (int i = 0; i < KINDS; i++)
         ea_u64_map_deinit(&n->at[i]);
-    ea_texts_deinit(&n->texts);
+    ea_string_pool_deinit(&n->texts);
     ea_text_deinit(&n->scratch);
     free(n->rows);
     free(n);
 }
 
-size_t ea_open_names_count(const ea_open_names *n) {
+size_t ea_open_object_names_count(const ea_open_object_names *n) {
     return n->count;
 }
 
-static void unlink_row(ea_open_names *n, uint32_t number) {
+static void unlink_row(ea_open_object_names *n, uint32_t number) {
     row *r = &n->rows[number];
     *(r->earlier ? &n->rows[r->earlier].later : &n->first) = r->later;
     *(r->later ? &n->rows[r->later].earlier : &n->last) = r->earlier;
     (void)ea_u64_map_remove(&n->at[r->kind], r->address);
-    ea_texts_release(&n->texts, r->name);
+    ea_string_pool_release(&n->texts, r->name);
     *r = (row){.later = n->unused};
     n->unused = number;
     n->count--;
 }
 
-static void evict_first(ea_open_names *n) {
+static void evict_first(ea_open_object_names *n) {
     unlink_row(n, n->first);
     ea_count(n->counters, EA_COUNT_state_evicted, 1);
 }
 
 /* A number that no row has: NONE when memory ran out. */
-static uint32_t take_number(ea_open_names *n) {
+static uint32_t take_number(ea_open_object_names *n) {
     if (n->count == n->row_limit)
         evict_first(n);
     uint32_t number = n->unused;
@@ -92,7 +92,7 @@ static uint32_t take_number(ea_open_names *n) {
 }
 
 static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
-    const ea_open_names *n = arg;
+    const ea_open_object_names *n = arg;
     const uint64_t *number = ea_u64_map_get(&n->at[kind], address);
     (void)err;
     if (!number)
@@ -103,7 +103,7 @@ static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret
 }
 
 static int put_name(void *arg, const ea_name_row *name, ea_err *err) {
-    ea_open_names *n = arg;
+    ea_open_object_names *n = arg;
     if (name->number) { /* it ends */
         unlink_row(n, (uint32_t)name->number);
         return 0;
@@ -111,7 +111,7 @@ static int put_name(void *arg, const ea_name_row *name, ea_err *err) {
     size_t len = strlen(name->name);
     const char *text = NULL;
     if (len <= n->texts.limit_bytes / 16) /* a longer one would drive out too many */
-        while (!(text = ea_texts_take(&n->texts, name->name, len)) && n->count)
+        while (!(text = ea_string_pool_take(&n->texts, name->name, len)) && n->count)
             evict_first(n);
     if (!text) {
         ea_count(n->counters, EA_COUNT_state_texts_left_out, 1);
@@ -141,19 +141,19 @@ static int put_operation(void *arg, const ea_operation_row *operation, ea_err *e
 }
 
 static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
-    ea_open_names *n = arg;
+    ea_open_object_names *n = arg;
     (void)err;
     if (!ea_volumes_add(n->volumes, &n->volume_count, &n->texts, nt, dos))
         ea_count(n->counters, EA_COUNT_state_texts_left_out, 1);
     return 0;
 }
 
-int ea_open_names_apply(ea_open_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    static const ea_names_backing OPEN = {last_name, put_name, last_operation, put_operation, put_volume};
-    return ea_names_fold(&OPEN, n, &n->scratch, record, c, utc_ns, err);
+int ea_open_object_names_apply(ea_open_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    static const ea_object_names_backing OPEN = {last_name, put_name, last_operation, put_operation, put_volume};
+    return ea_object_names_fold(&OPEN, n, &n->scratch, record, c, utc_ns, err);
 }
 
-void ea_open_names_each(const ea_open_names *n, void (*name)(void *arg, const ea_name_row *row),
+void ea_open_object_names_each(const ea_open_object_names *n, void (*name)(void *arg, const ea_name_row *row),
                         void (*volume)(void *arg, const ea_volume *volume), void *arg) {
     for (uint32_t number = n->first; number; number = n->rows[number].later) {
         const row *r = &n->rows[number];

@@ -47,7 +47,7 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
         if (text_bytes > options->limit_bytes / 8)
             text_bytes = options->limit_bytes / 8;
     }
-    ea_texts_init(&m->texts, text_bytes);
+    ea_string_pool_init(&m->texts, text_bytes);
     ea_u64_map_init(&m->siblings, 0); /* an entry has at least one open thread or module */
     ea_plans_init(&m->plans);
     ea_text_init(&m->scratch);
@@ -67,7 +67,7 @@ void ea_machine_destroy(ea_machine *m) {
         ea_table_deinit(&m->tables[w]);
     ea_u64_map_deinit(&m->siblings);
     ea_plans_deinit(&m->plans);
-    ea_texts_deinit(&m->texts);
+    ea_string_pool_deinit(&m->texts);
     ea_text_deinit(&m->scratch);
     ea_text_deinit(&m->differences);
     free(m);
@@ -124,13 +124,13 @@ static void clear_texts(ea_machine *m, enum which w, uint32_t row) {
 static void release_texts(ea_machine *m, enum which w, uint32_t row) {
     const char **slots[TEXTS_MAX];
     for (size_t n = texts_of(m, w, row, slots), i = 0; i < n; i++)
-        ea_texts_release(&m->texts, *slots[i]);
+        ea_string_pool_release(&m->texts, *slots[i]);
 }
 
 const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes) {
     const char *nul = len_bytes ? memchr(s, 0, len_bytes) : NULL;
     len_bytes = nul ? (size_t)(nul - s) : len_bytes;
-    const char *kept = ea_texts_take(&m->texts, s, len_bytes);
+    const char *kept = ea_string_pool_take(&m->texts, s, len_bytes);
     if (kept)
         return kept;
     ea_machine_count(m, EA_COUNT_state_texts_left_out);
@@ -373,7 +373,7 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
         mod->original_name = id->original_name;
         grew = 1;
     } else {
-        ea_texts_release(&m->texts, id->original_name);
+        ea_string_pool_release(&m->texts, id->original_name);
     }
     if (!mod->has_pdb && id->has_pdb) {
         mod->has_pdb = 1;
@@ -382,7 +382,7 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
         mod->pdb_path = id->pdb_path;
         grew = 1;
     } else {
-        ea_texts_release(&m->texts, id->pdb_path);
+        ea_string_pool_release(&m->texts, id->pdb_path);
     }
     return grew;
 }
