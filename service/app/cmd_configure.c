@@ -2,7 +2,7 @@
  * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
 #include "service/core/agent_config.h"
 #include "service/app/agent_commands.h"
-#include "service/ship/enroll.h"
+#include "service/ship/enroll_client.h"
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"
 

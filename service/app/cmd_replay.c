@@ -3,7 +3,7 @@
  * one that shows progress and passes a wish to stop on to the others. */
 #include "service/app/agent_commands.h"
 #include "service/core/damage_log.h"
-#include "service/core/feed.h"
+#include "service/core/ingest_session.h"
 #include "proto/base/platform.h"
 #include "service/core/say.h"
 #include "service/core/schema_options.h"
@@ -28,7 +28,7 @@ typedef struct replay {
     const options *o;
     ea_damage_log damage;
     ea_counters counters;
-    ea_feed *feed;
+    ea_ingest_session *feed;
     ea_schemas *schemas;
     ea_spool *spool;
     ea_sender *sender;
@@ -95,7 +95,7 @@ static void watch(void *arg) {
         int ended = ea_sender_wait(r->sender, 50000000), over = ended && !atomic_load(&r->draining);
         if (!canceled && (over || atomic_load(ea_stop_flag()))) {
             canceled = 1;
-            ea_feed_stop(r->feed);
+            ea_ingest_session_stop(r->feed);
             ea_spool_cancel(r->spool, NULL);
             ea_sender_stop(r->sender);
         }
@@ -138,13 +138,13 @@ static int transfer(replay *r, ea_err *err) {
     rc = ea_thread_start(&watcher, "progress", watch, r, err);
     if (rc)
         return rc;
-    rc = ea_feed_run(r->feed, err);
+    rc = ea_ingest_session_run(r->feed, err);
     if (!rc) {
         atomic_store(&r->draining, 1);
         while (!rc && !ea_sender_wait(r->sender, END_LOOK_NS)) /* the watcher stops the sender when it is asked to */
-            rc = ea_feed_end(r->feed, 0, err);
+            rc = ea_ingest_session_end(r->feed, 0, err);
         if (!rc && r->o->live) /* no later run continues it: its numbers say what waits */
-            rc = ea_feed_end(r->feed, 1, err);
+            rc = ea_ingest_session_end(r->feed, 1, err);
         if (rc > 0)
             rc = 0;
         ea_sender_drain(r->sender);
@@ -179,8 +179,8 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_schema_options_read(&r->schemas, &o->schemas, err);
     if (!rc)
-        rc = ea_feed_open(&r->feed,
-                          &(ea_feed_options){.paths = (const char *const *)paths,
+        rc = ea_ingest_session_open(&r->feed,
+                          &(ea_ingest_session_options){.paths = (const char *const *)paths,
                                              .path_count = (size_t)count,
                                              .speed = speed,
                                              .follow = o->follow,
@@ -197,7 +197,7 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_shipping_open_spool(&r->spool, &o->shipping, name, o->live, &r->counters, err);
     if (!rc)
-        rc = ea_feed_attach(r->feed, r->spool, target, err);
+        rc = ea_ingest_session_attach(r->feed, r->spool, target, err);
     return rc;
 }
 
@@ -314,7 +314,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     int ran = r->end_ns != 0;
     int refused = ran && r->sender && ea_sender_result(r->sender, &later) == EA_ECONFLICT;
     ea_sender_destroy(r->sender);
-    ea_feed_close(r->feed);
+    ea_ingest_session_close(r->feed);
     ea_schemas_destroy(r->schemas);
     int closed = ea_spool_close(r->spool, &later);
     if (!rc && closed) {

@@ -6,7 +6,7 @@
 #include "service/etw/autologger.h"
 #include "service/app/agent_commands.h"
 #include "service/scm/eventlog.h"
-#include "service/scm/guard.h"
+#include "service/scm/watchdog.h"
 #include "service/scm/pipe.h"
 #include "proto/base/platform.h"
 #include "service/core/say.h"

@@ -24,7 +24,7 @@ static void on_trouble(void *arg, const ea_err *err) {
 }
 
 static enum ea_sender_pace pace_now(void *thrift) {
-    return ea_thrift_pace(thrift, ea_monotonic_ns());
+    return ea_power_policy_pace(thrift, ea_monotonic_ns());
 }
 
 /* ---- starting and stopping the rest ---- */
@@ -86,8 +86,8 @@ static void start_sender(ea_agent *a) {
     so.fail_fast = 0;
     so.give_up_ns = 0;
     so.renew = ea_sender_events_renew;
-    ea_thrift_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
-                   &ea_thrift_of_machine, log_line, NULL);
+    ea_power_policy_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
+                   &ea_power_policy_of_machine, log_line, NULL);
     so.pace = pace_now;
     so.pace_arg = &a->thrift;
     int rc = ea_shipping_name(o, name, &err);

@@ -11,7 +11,7 @@
  *       └────┘ none can be read, and         reload: what differs begins anew; or it is refused,
  *              the agent is patient          and nothing changes
  *
- * Before it: "etwagent run". After it: feed.h, service/spool, service/ship. */
+ * Before it: "etwagent run". After it: ingest_session.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 

@@ -1,6 +1,6 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "service/core/agent_config.h"
-#include "service/ship/enroll.h"
+#include "service/ship/enroll_client.h"
 #include "service/core/labels.h"
 #include "proto/base/platform.h"
 #include "service/ship/tls_store.h"

@@ -2,7 +2,7 @@
 #include "service/core/enroller.h"
 
 #include "service/core/agent_config.h"
-#include "service/ship/enroll.h"
+#include "service/ship/enroll_client.h"
 #include "proto/base/platform.h"
 #include "service/ship/proxy.h"
 #include "service/core/say.h"

@@ -5,7 +5,7 @@
 #define EA_CORE_SHIPPING_H
 
 #include "proto/base/cli.h"
-#include "service/ship/enroll.h"
+#include "service/ship/enroll_client.h"
 #include "service/core/sender_events.h"
 
 typedef struct ea_shipping_options {

@@ -55,7 +55,7 @@ static int task_add_images(const ea_source_task *t, ea_source **source, ea_err *
 }
 
 /* Starts the session and makes a feed of it, under a stream of this run. */
-static int task_open_session(ea_source_task *t, ea_feed **ret, ea_err *err) {
+static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err *err) {
     ea_source_tasks *tasks = t->tasks;
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source *source = NULL;
@@ -77,8 +77,8 @@ static int task_open_session(ea_source_task *t, ea_feed **ret, ea_err *err) {
     t->ask = (ea_schema_lookup){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
     memcpy(stream, tasks->run, sizeof tasks->run);
     ea_store32(stream + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
-    rc = ea_feed_open(ret,
-                      &(ea_feed_options){.source = source,
+    rc = ea_ingest_session_open(ret,
+                      &(ea_ingest_session_options){.source = source,
                                          .stream = stream,
                                          .delay_ns = t->session->flush_ns,
                                          .keyframe_ns = t->session->keyframe_ns,
@@ -107,7 +107,7 @@ static void count_lost_boot_files(ea_source_task *t) {
 static int task_attempt(ea_source_task *t, ea_err *err) {
     ea_source_tasks *tasks = t->tasks;
     const ea_agent_config *c = &t->snapshot->c;
-    ea_feed *feed = NULL;
+    ea_ingest_session *feed = NULL;
     uint64_t target = 0;
     memset(t->counters, 0, sizeof *t->counters);
     ea_damage_log_deinit(&t->damage);
@@ -120,8 +120,8 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
     if (!rc && t->session)
         rc = task_open_session(t, &feed, err);
     else if (!rc)
-        rc = ea_feed_open(&feed,
-                          &(ea_feed_options){.paths = t->c->files.items,
+        rc = ea_ingest_session_open(&feed,
+                          &(ea_ingest_session_options){.paths = t->c->files.items,
                                              .path_count = t->c->files.count,
                                              .speed = (double)t->c->speed,
                                              .remember = 1,
@@ -134,7 +134,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
                           err);
     if (rc)
         return rc;
-    rc = ea_feed_attach(feed, tasks->spool, t->session ? 0 : target, err);
+    rc = ea_ingest_session_attach(feed, tasks->spool, t->session ? 0 : target, err);
     if (!rc) {
         ea_mutex_lock(tasks->lock);
         rc = ea_pipeline_set_labels(feed->pipeline, &t->labelled->labels, err);
@@ -147,7 +147,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
         count_lost_boot_files(t);
         ea_count(t->counters, EA_COUNT_source_starts_refused, t->starts_refused);
         t->starts_refused = 0;
-        rc = ea_feed_run(feed, err);
+        rc = ea_ingest_session_run(feed, err);
     }
     ea_mutex_lock(tasks->lock);
     if (rc)
@@ -155,7 +155,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
     t->state = rc ? EA_SOURCE_WAITING : EA_SOURCE_READ;
     ea_mutex_unlock(tasks->lock);
     if (rc)
-        ea_feed_close(feed);
+        ea_ingest_session_close(feed);
     return rc;
 }
 
@@ -214,7 +214,7 @@ void ea_source_task_request_stop(ea_source_task *t) {
     ea_mutex_lock(tasks->lock);
     atomic_store(&t->stop, 1);
     if (t->feed && t->state == EA_SOURCE_READING)
-        ea_feed_stop(t->feed);
+        ea_ingest_session_stop(t->feed);
     ea_cond_broadcast(tasks->wake);
     ea_mutex_unlock(tasks->lock);
 }
@@ -232,9 +232,9 @@ void ea_source_task_join(ea_source_task *t) {
 static int task_end_stream(ea_source_task *t, int at_once) {
     ea_err err;
     ea_mutex_lock(t->tasks->lock);
-    ea_feed *feed = t->state == EA_SOURCE_READ ? t->feed : NULL;
+    ea_ingest_session *feed = t->state == EA_SOURCE_READ ? t->feed : NULL;
     ea_mutex_unlock(t->tasks->lock);
-    int rc = feed ? ea_feed_end(feed, at_once && t->session, &err) : 1;
+    int rc = feed ? ea_ingest_session_end(feed, at_once && t->session, &err) : 1;
     if (rc < 0)
         ea_say(EA_SAID_TROUBLE, "the end of %.128s: %s", t->name, err.message);
     return rc == 0;
@@ -257,10 +257,10 @@ void ea_source_task_stop(ea_source_task *t) {
             *p = t->next;
             break;
         }
-    ea_feed *feed = t->feed;
+    ea_ingest_session *feed = t->feed;
     t->feed = NULL;
     ea_mutex_unlock(tasks->lock);
-    ea_feed_close(feed);
+    ea_ingest_session_close(feed);
     ea_tdh_close(t->tdh);
     ea_schemas_destroy(t->schemas);
     ea_damage_log_deinit(&t->damage);

@@ -7,14 +7,14 @@
  *     pause     failed                                                  ▼ until ea_source_task_stop
  *
  * A request to stop ends the thread in any state. What a stopped task has in the spool stays there.
- * Called by: agent.c. Calls: feed.h, the readers of files and sessions. Thread: the main one, unless a function says
+ * Called by: agent.c. Calls: ingest_session.h, the readers of files and sessions. Thread: the main one, unless a function says
  * otherwise. */
 #ifndef EA_CORE_SOURCE_TASK_H
 #define EA_CORE_SOURCE_TASK_H
 
 #include "service/core/config_snapshot.h"
 #include "service/core/damage_log.h"
-#include "service/core/feed.h"
+#include "service/core/ingest_session.h"
 #include "proto/base/platform.h"
 #include "service/core/sender_events.h"
 #include "service/core/sticky_error.h"
@@ -48,7 +48,7 @@ typedef struct ea_source_task {
     atomic_int over; /* its thread is at its end */
 
     /* lock */
-    ea_feed *feed;
+    ea_ingest_session *feed;
     ea_schemas *schemas; /* of the feed; its thread, and whoever closes it */
     enum ea_source_state state;
     ea_sticky_error error;

@@ -3,7 +3,7 @@
  *     ProcessTrace's thread: callback ──ring.h──▶ ea_source_next, the source's thread
  *     keeper's thread: looks after the session (gone, stolen, losing events), flushes it, starts it again
  *
- * Before it: Windows, config/sessions.h. After it: service/core/feed.h. Thread: as source.h says. On other systems than
+ * Before it: Windows, config/sessions.h. After it: service/core/ingest_session.h. Thread: as source.h says. On other systems than
  * Windows opening fails with EA_EUNSUPPORTED. */
 #ifndef EA_ETW_LIVE_H
 #define EA_ETW_LIVE_H

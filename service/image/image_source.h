@@ -3,7 +3,7 @@
  * and CPU of the record before them.
  *
  * What was found is told when the source has nothing else at the moment. Before it: a live session's source. After it:
- * service/core/feed.h. Thread: the source's. */
+ * service/core/ingest_session.h. Thread: the source's. */
 #ifndef EA_IMAGE_IMAGE_SOURCE_H
 #define EA_IMAGE_IMAGE_SOURCE_H
 

@@ -1,6 +1,6 @@
 /* The sender. See sender.h. */
 #include "service/ship/sender.h"
-#include "service/ship/enroll.h"
+#include "service/ship/enroll_client.h"
 #include "service/host/host.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"

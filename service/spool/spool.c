@@ -33,7 +33,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
         return ea_fail(err, rc, "open a stream in the spool %s", s->dir);
     if (resumable)
         return 0;
-    ea_spool_reserve_owed(s);
+    ea_spool_reserve_deferred(s);
     /* known to the next process however early this one ends: what is not there then is a hole, and is told of. What
      * fails here stays to be saved, and is tried again. */
     int ignored = ea_spool_reap(s, 1, NULL);
@@ -158,7 +158,7 @@ int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_
     rc = rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
     if (!rc && owes) {
         ea_mutex_lock(s->write_lock);
-        ea_spool_note_owed(s);
+        ea_spool_note_deferred(s);
         ea_mutex_unlock(s->write_lock);
     }
     return rc;
@@ -341,7 +341,7 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         ea_mutex_lock(s->write_lock);
         rc = ea_spool_write_record(s, &r, batch->families, batch->family_count, err);
         if (!rc)
-            ea_spool_write_owed(s, 0);
+            ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
         ea_mutex_lock(s->lock);
         s->reserved_bytes -= need;
@@ -600,7 +600,7 @@ static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     }
     if (!rc) {
         ea_mutex_lock(s->write_lock);
-        ea_spool_write_owed(s, 0);
+        ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
     }
     return rc;
@@ -631,13 +631,13 @@ static void keeper_main(void *arg) {
     ea_mutex_unlock(s->lock);
 }
 
-int ea_spool_start_keeper(ea_spool *s, ea_err *err) {
+int ea_spool_start_maintenance(ea_spool *s, ea_err *err) {
     return s->o.sync == EA_SPOOL_SYNC_INTERVAL || s->o.limit_age_ns
                ? ea_thread_start(&s->keeper, "spool", keeper_main, s, err)
                : 0;
 }
 
-void ea_spool_end_keeper(ea_spool *s) {
+void ea_spool_end_maintenance(ea_spool *s) {
     if (!s->keeper)
         return;
     ea_mutex_lock(s->lock);

@@ -1,6 +1,6 @@
 /* The inside of the spool, shared by its files: spool.c (streams, appending, sending), spool_write.c
  * (segments and records), spool_open.c (recovery, closing,
- * looking), spool_evict.c (what gives way when it is full), spool_owed.c (tombstones without room), spool_core.c (the
+ * looking), spool_evict.c (what gives way when it is full), spool_deferred.c (tombstones without room), spool_core.c (the
  * rest).
  *
  * Locks, outermost first; none is taken while a later one is held:
@@ -77,7 +77,7 @@ struct ea_spool_known_stream {
     size_t segments;      /* with records of it on disk: as long as there are any, what is acknowledged must be known */
     ea_u64_map entries;   /* number -> entry */
     /* Numbers that gave way when there was no room for their tombstones, which are written when there is some again:
-     * with the next batch of any stream, or by the keeper; spool_owed.c. Changed with write_lock and lock. */
+     * with the next batch of any stream, or by the keeper; spool_deferred.c. Changed with write_lock and lock. */
     ea_tombstone *owed;
     size_t owed_count;
     uint64_t owed_under;  /* the number that they will go under: one of theirs, which nobody calls settled before */
@@ -117,7 +117,7 @@ struct ea_spool {
     int64_t opened_ns, opened_age_ns; /* the opening, by the monotonic clock and by ea_spool_age_clock */
     int64_t saved_ns;                 /* save_lock */
     int unsynced;                     /* write_lock: lanes whose open segments were written to */
-    ea_file *owed_file; /* write_lock: see spool_owed.c; NULL: nothing has been owed, or there was no room for it */
+    ea_file *owed_file; /* write_lock: see spool_deferred.c; NULL: nothing has been owed, or there was no room for it */
     uint64_t owed_turn;
     uint32_t owed_rows; /* in the file when it was opened */
     int owed_unsynced;
@@ -136,8 +136,8 @@ char *ea_spool_segment_path(const char *dir, uint64_t sequence);
 int ea_spool_segment_sequence(const char *name, uint64_t *ret);
 
 /* Starts the keeper's thread where the options want one; ends it. */
-EA_MUST_CHECK int ea_spool_start_keeper(ea_spool *s, ea_err *err);
-void ea_spool_end_keeper(ea_spool *s);
+EA_MUST_CHECK int ea_spool_start_maintenance(ea_spool *s, ea_err *err);
+void ea_spool_end_maintenance(ea_spool *s);
 
 /* All of the following are called with lock, or before there are threads. */
 void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front);
@@ -173,17 +173,17 @@ EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
 /* With write_lock: 1 when tombstones may be added; they may go a little beyond both bounds. */
 int ea_spool_has_place(ea_spool *s);
 /* Without any lock: takes the room on disk that owing needs, while there is some. */
-void ea_spool_reserve_owed(ea_spool *s);
+void ea_spool_reserve_deferred(ea_spool *s);
 /* With write_lock: the stream owes tombstones, under that number if they are its first ones. Beyond the bounds, or
  * without memory: the next opening finds a hole. */
 void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count);
 /* With write_lock: what is owed now is noted on disk, if there is room for that. */
-void ea_spool_note_owed(ea_spool *s);
+void ea_spool_note_deferred(ea_spool *s);
 /* With write_lock: writes the tombstones that streams owe, as far as there is room now; at_the_end: beyond the bounds,
  * too. */
-void ea_spool_write_owed(ea_spool *s, int at_the_end);
+void ea_spool_write_deferred(ea_spool *s, int at_the_end);
 /* While it is opened, when all records are known: what an earlier process owed. */
-EA_MUST_CHECK int ea_spool_recover_owed(ea_spool *s, ea_err *err);
+EA_MUST_CHECK int ea_spool_recover_deferred(ea_spool *s, ea_err *err);
 /* Adds what of first..last is not among known. EA_ENOMEM. */
 EA_MUST_CHECK int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_range_set *known);
 /* ---- spool_write.c; with write_lock ---- */

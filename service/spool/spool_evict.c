@@ -1,6 +1,6 @@
 /* What gives way when the spool is full or its content too old: whole segments, and tombstones in their place.
  *
- * The order on disk is: the tombstones (or, without room for them, the note that they are owed: spool_owed.c), the
+ * The order on disk is: the tombstones (or, without room for them, the note that they are owed: spool_deferred.c), the
  * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the tombstones are
  * sent, and those batches that the state does not call settled yet, which a collector takes in their place. See
  * spool_core.h. Thread: an encoder's (full), the sender's (age). */
@@ -225,7 +225,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
             rc = mark_graves(&v, v.list + done, n);
     }
     if (v.owes)
-        ea_spool_note_owed(s);
+        ea_spool_note_deferred(s);
     ea_mutex_lock(s->lock);
     ea_spool_bury(s, g);
     for (size_t i = 0; i < v.count; i++) {
@@ -242,7 +242,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
         rc = ea_spool_reap(s, 0, err);
     if (!rc && v.owes) { /* on a full disk a tombstone finds room when the segment has gone */
         ea_mutex_lock(s->write_lock);
-        ea_spool_write_owed(s, 0);
+        ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
     }
     return rc ? rc : 1;
@@ -255,7 +255,7 @@ int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err
     if (rc != EA_EFULL)
         return rc;
     ea_spool_owe(s, k, t->first, t, 1); /* no room even for a tombstone */
-    ea_spool_note_owed(s);
+    ea_spool_note_deferred(s);
     return 0;
 }
 

@@ -311,7 +311,7 @@ static int recover(ea_spool *s, ea_err *err) {
         if (k->covered.count && (rc = settle_covered(k)) != 0)
             ea_fail(err, rc, "recover the spool %s", s->dir);
     if (!rc)
-        rc = ea_spool_recover_owed(s, err);
+        rc = ea_spool_recover_deferred(s, err);
     return rc;
 }
 
@@ -466,8 +466,8 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
             rc = mend_holes(s, k, &mended, err);
     if (!rc && (s->owing || s->owed_rows)) {
         ea_mutex_lock(s->write_lock);
-        ea_spool_note_owed(s);
-        ea_spool_write_owed(s, 0);
+        ea_spool_note_deferred(s);
+        ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
         mended = 1;
     }
@@ -478,7 +478,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     if (!rc)
         rc = ea_spool_reap(s, mended, err);
     if (!rc)
-        rc = ea_spool_start_keeper(s, err);
+        rc = ea_spool_start_maintenance(s, err);
     free(lock_path);
     free(classes_path);
     if (rc) {
@@ -495,9 +495,9 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
     int rc = 0;
     if (!s)
         return 0;
-    ea_spool_end_keeper(s);
+    ea_spool_end_maintenance(s);
     if (s->opened)
-        ea_spool_write_owed(s, 1);
+        ea_spool_write_deferred(s, 1);
     for (unsigned i = 0; i < LANES; i++) {
         segment *g = s->active[i];
         if (!g)

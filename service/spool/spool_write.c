@@ -1,5 +1,5 @@
 /* Writing to the spool: the open segments and their records. See spool_core.h.
- * Called by: spool.c, spool_evict.c, spool_owed.c. Calls: spool_core.c, spool_file.h. Thread: one at a time, with
+ * Called by: spool.c, spool_evict.c, spool_deferred.c. Calls: spool_core.c, spool_file.h. Thread: one at a time, with
  * write_lock. */
 #include "service/spool/spool_core.h"
 

@@ -3,7 +3,7 @@
  * balances. */
 #include "tests/unit/false_collector.h"
 #include "service/ship/sender.h"
-#include "service/ship/thrift.h"
+#include "service/ship/power_policy.h"
 
 /* ---- the agent's side ---- */
 
@@ -740,31 +740,31 @@ static void count_words(void *arg, const char *text) {
 }
 
 static void thrift_follows_the_machine(void **state) {
-    static const ea_thrift_facts FAKE = {fake_battery, fake_metered};
-    const int64_t look_ns = EA_THRIFT_LOOK_SECONDS * 1000 * MS;
+    static const ea_power_policy_facts FAKE = {fake_battery, fake_metered};
+    const int64_t look_ns = EA_POWER_POLICY_LOOK_SECONDS * 1000 * MS;
     int64_t now = 1;
     int words = 0;
-    ea_thrift t;
+    ea_power_policy t;
     (void)state;
     says_battery = says_metered = 1;
-    ea_thrift_init(&t, EA_PACE_NORMAL, EA_PACE_NORMAL, &FAKE, count_words, &words);
-    assert_int_equal(ea_thrift_pace(&t, now), EA_PACE_NORMAL);
+    ea_power_policy_init(&t, EA_PACE_NORMAL, EA_PACE_NORMAL, &FAKE, count_words, &words);
+    assert_int_equal(ea_power_policy_pace(&t, now), EA_PACE_NORMAL);
     assert_int_equal(words, 0);
-    ea_thrift_init(&t, EA_PACE_HOLD, EA_PACE_SLOW, &FAKE, count_words, &words);
-    assert_int_equal(ea_thrift_pace(&t, now), EA_PACE_HOLD);
+    ea_power_policy_init(&t, EA_PACE_HOLD, EA_PACE_SLOW, &FAKE, count_words, &words);
+    assert_int_equal(ea_power_policy_pace(&t, now), EA_PACE_HOLD);
     assert_int_equal(words, 1);
     says_battery = 0;
-    assert_int_equal(ea_thrift_pace(&t, now + look_ns - 1), EA_PACE_HOLD); /* not looked again yet */
-    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_SLOW);
+    assert_int_equal(ea_power_policy_pace(&t, now + look_ns - 1), EA_PACE_HOLD); /* not looked again yet */
+    assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_SLOW);
     assert_int_equal(words, 2);
     says_metered = 0;
-    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
-    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
     assert_int_equal(words, 3);
     says_battery = says_metered = -1; /* nobody knows: said once, and nothing is held up */
-    ea_thrift_init(&t, EA_PACE_HOLD, EA_PACE_HOLD, &FAKE, count_words, &words);
-    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
-    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    ea_power_policy_init(&t, EA_PACE_HOLD, EA_PACE_HOLD, &FAKE, count_words, &words);
+    assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
     assert_int_equal(words, 5);
 }
 

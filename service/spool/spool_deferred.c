@@ -111,14 +111,14 @@ static int reserve(ea_spool *s) {
     return rc;
 }
 
-void ea_spool_reserve_owed(ea_spool *s) {
+void ea_spool_reserve_deferred(ea_spool *s) {
     ea_mutex_lock(s->write_lock);
     int ignored = reserve(s);
     (void)ignored;
     ea_mutex_unlock(s->write_lock);
 }
 
-void ea_spool_note_owed(ea_spool *s) {
+void ea_spool_note_deferred(ea_spool *s) {
     ea_err err;
     uint8_t *slot = malloc(OWED_SLOT_BYTES);
     if (slot && reserve(s) == 0) {
@@ -212,7 +212,7 @@ static int write_owed(ea_spool *s, stream *k) {
     return 1;
 }
 
-void ea_spool_write_owed(ea_spool *s, int at_the_end) {
+void ea_spool_write_deferred(ea_spool *s, int at_the_end) {
     int more = 1, written = 0;
     while (more && (at_the_end || ea_spool_has_place(s))) {
         ea_mutex_lock(s->lock);
@@ -224,7 +224,7 @@ void ea_spool_write_owed(ea_spool *s, int at_the_end) {
         written |= more;
     }
     if (written)
-        ea_spool_note_owed(s);
+        ea_spool_note_deferred(s);
 }
 
 /* ---- after a crash ---- */
@@ -276,7 +276,7 @@ static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
     return rc;
 }
 
-int ea_spool_recover_owed(ea_spool *s, ea_err *err) {
+int ea_spool_recover_deferred(ea_spool *s, ea_err *err) {
     char *data = NULL, *path = ea_spool_join(s->dir, "owed");
     size_t len_bytes = 0;
     uint32_t count = 0;

@@ -1,19 +1,19 @@
-/* Thrift. See thrift.h. */
-#include "service/ship/thrift.h"
+/* Thrift. See power_policy.h. */
+#include "service/ship/power_policy.h"
 
 #include "proto/base/platform.h"
 
 #include <stdio.h>
 
-const ea_thrift_facts ea_thrift_of_machine = {ea_power_is_battery, ea_network_is_metered};
+const ea_power_policy_facts ea_power_policy_of_machine = {ea_power_is_battery, ea_network_is_metered};
 
-void ea_thrift_init(ea_thrift *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                    const ea_thrift_facts *facts, void (*say)(void *arg, const char *text), void *arg) {
-    *t = (ea_thrift){
+void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
+                    const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg) {
+    *t = (ea_power_policy){
         .on_battery = on_battery, .on_metered = on_metered, .facts = facts, .say = say, .say_arg = arg, .pace = 0};
 }
 
-static void tell(const ea_thrift *t, int first) {
+static void tell(const ea_power_policy *t, int first) {
     static const char *const HOW[] = {
         [EA_PACE_NORMAL] = "as always", [EA_PACE_SLOW] = "slowly", [EA_PACE_HOLD] = "nothing for now"};
     char line[200];
@@ -31,11 +31,11 @@ static void tell(const ea_thrift *t, int first) {
     t->say(t->say_arg, line);
 }
 
-enum ea_sender_pace ea_thrift_pace(ea_thrift *t, int64_t now_ns) {
+enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns) {
     int first = t->look_at_ns == 0;
     if (!first && now_ns < t->look_at_ns)
         return t->pace;
-    t->look_at_ns = now_ns + EA_THRIFT_LOOK_SECONDS * INT64_C(1000000000);
+    t->look_at_ns = now_ns + EA_POWER_POLICY_LOOK_SECONDS * INT64_C(1000000000);
     enum ea_sender_pace before = t->pace, pace = EA_PACE_NORMAL;
     /* what no rule asks for is not looked at */
     t->battery = t->on_battery ? t->facts->on_battery() : 0;

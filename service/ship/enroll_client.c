@@ -1,5 +1,5 @@
-/* Enrolment. See enroll.h. */
-#include "service/ship/enroll.h"
+/* Enrolment. See enroll_client.h. */
+#include "service/ship/enroll_client.h"
 
 #include "proto/base/crypto_error.h"
 #include "service/host/host.h"

@@ -1,35 +1,35 @@
 /* Thrift: how fast batches are sent while the machine runs on its battery, or while its network is metered. What waits
  * meanwhile stays in the spool, within the spool's bounds.
  * Before it: the configuration, the operating system. After it: the sender asks before each request. Thread: the
- * sender's, after ea_thrift_init. */
+ * sender's, after ea_power_policy_init. */
 #ifndef EA_SHIP_THRIFT_H
 #define EA_SHIP_THRIFT_H
 
 #include "service/ship/sender.h"
 
 /* Where the answers come from: 1, 0, or -1 when nobody knows. */
-typedef struct ea_thrift_facts {
+typedef struct ea_power_policy_facts {
     int (*on_battery)(void);
     int (*is_metered)(void);
-} ea_thrift_facts;
-extern const ea_thrift_facts ea_thrift_of_machine;
+} ea_power_policy_facts;
+extern const ea_power_policy_facts ea_power_policy_of_machine;
 
-enum { EA_THRIFT_LOOK_SECONDS = 15 }; /* between two looks */
+enum { EA_POWER_POLICY_LOOK_SECONDS = 15 }; /* between two looks */
 
-typedef struct ea_thrift {
+typedef struct ea_power_policy {
     enum ea_sender_pace on_battery, on_metered;
-    const ea_thrift_facts *facts;
+    const ea_power_policy_facts *facts;
     void (*say)(void *arg, const char *text); /* told of each change; may be NULL */
     void *say_arg;
     int64_t look_at_ns;       /* monotonic; 0: not yet */
     int battery, metered;     /* as they were last; -1: nobody knows */
     enum ea_sender_pace pace; /* what follows of them */
-} ea_thrift;
+} ea_power_policy;
 
 /* Rules of the configuration. facts is borrowed. */
-void ea_thrift_init(ea_thrift *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                    const ea_thrift_facts *facts, void (*say)(void *arg, const char *text), void *arg);
+void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
+                    const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg);
 /* The slower one of the rules that hold at now_ns (monotonic). */
-enum ea_sender_pace ea_thrift_pace(ea_thrift *t, int64_t now_ns);
+enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns);
 
 #endif

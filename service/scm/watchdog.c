@@ -1,5 +1,5 @@
-/* Ceilings, watchdog, minidumps. See guard.h. */
-#include "service/scm/guard.h"
+/* Ceilings, watchdog, minidumps. See watchdog.h. */
+#include "service/scm/watchdog.h"
 
 #include "service/scm/eventlog.h"
 #include "proto/base/platform.h"

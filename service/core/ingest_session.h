@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-typedef struct ea_feed_options {
+typedef struct ea_ingest_session_options {
     const char *const *paths; /* .etl files of one machine; borrowed until it is closed */
     size_t path_count;
     ea_source *source;     /* in place of files: taken, whatever becomes of the feed */
@@ -28,9 +28,9 @@ typedef struct ea_feed_options {
     ea_counters *counters;               /* borrowed: of this session */
     void (*on_damage)(const ea_etl_damage *damage, void *arg);
     void *on_damage_arg;
-} ea_feed_options;
+} ea_ingest_session_options;
 
-typedef struct ea_feed {
+typedef struct ea_ingest_session {
     ea_source *source;
     ea_ledger *ledger;
     ea_pipeline *pipeline; /* once it is attached */
@@ -38,27 +38,27 @@ typedef struct ea_feed {
     uint8_t stream[EA_STREAM_ID_BYTES]; /* its name at the start; ea_pipeline_stream has the one now */
     uint64_t trace_bytes;
     atomic_uint progress_permille; /* of the source; any thread */
-    ea_feed_options o;
+    ea_ingest_session_options o;
     ea_batching_options batching;
     uint8_t *dictionary; /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */
-    int is_over;        /* the source came to its end; from then on of the thread that calls ea_feed_end */
+    int is_over;        /* the source came to its end; from then on of the thread that calls ea_ingest_session_end */
     int is_ended;       /* the stream's closing batch is in the spool */
-} ea_feed;
+} ea_ingest_session;
 
 /* Opens the files, or takes the source. On failure nothing is to be closed. */
-EA_MUST_CHECK int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err);
+EA_MUST_CHECK int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err);
 /* Opens its stream in the spool (see ea_spool_stream for target) and starts the encoders. The spool is borrowed. */
-EA_MUST_CHECK int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err);
-/* Feeds until the source ends and all of it is in the spool. EA_ECANCELED after ea_feed_stop. The source's thread. */
-EA_MUST_CHECK int ea_feed_run(ea_feed *f, ea_err *err);
-/* After ea_feed_run: makes the stream's closing batch (ea_pipeline_end) once all of its events are acknowledged, or
+EA_MUST_CHECK int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t target, ea_err *err);
+/* Feeds until the source ends and all of it is in the spool. EA_ECANCELED after ea_ingest_session_stop. The source's thread. */
+EA_MUST_CHECK int ea_ingest_session_run(ea_ingest_session *f, ea_err *err);
+/* After ea_ingest_session_run: makes the stream's closing batch (ea_pipeline_end) once all of its events are acknowledged, or
  * gone; at_once: does not wait for that. 1: they are in the spool, 0: not yet. One thread. */
-EA_MUST_CHECK int ea_feed_end(ea_feed *f, int at_once, ea_err *err);
-/* Ends ea_feed_run soon; of files, what is in no batch yet is read again the next time. Any thread. */
-void ea_feed_stop(ea_feed *f);
+EA_MUST_CHECK int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err);
+/* Ends ea_ingest_session_run soon; of files, what is in no batch yet is read again the next time. Any thread. */
+void ea_ingest_session_stop(ea_ingest_session *f);
 /* Ends the encoders, lets go of the stream and frees it, before the spool is closed. NULL is allowed. */
-void ea_feed_close(ea_feed *f);
+void ea_ingest_session_close(ea_ingest_session *f);
 
 #endif

@@ -1,5 +1,5 @@
-/* Feeds. See feed.h. */
-#include "service/core/feed.h"
+/* Feeds. See ingest_session.h. */
+#include "service/core/ingest_session.h"
 
 #include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
@@ -16,8 +16,8 @@ enum {
     PACE_EVENTS = 256,
 };
 
-int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
-    ea_feed *f = calloc(1, sizeof *f);
+int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err) {
+    ea_ingest_session *f = calloc(1, sizeof *f);
     if (!f) {
         ea_source_close(options->source);
         return ea_fail(err, EA_ENOMEM, "open a source");
@@ -47,14 +47,14 @@ int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
     if (!rc)
         rc = ea_batching_dictionary(b, &f->dictionary, &f->dictionary_bytes, err);
     if (rc) {
-        ea_feed_close(f);
+        ea_ingest_session_close(f);
         return rc;
     }
     *ret = f;
     return 0;
 }
 
-int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
+int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t target, ea_err *err) {
     f->spool = spool;
     size_t count = ea_source_count(f->source);
     ea_wire_source *rows = calloc(count + !count, sizeof *rows);
@@ -98,14 +98,14 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
 }
 
 /* What the source had to drop, into the ledger. */
-static void take_dropped(ea_feed *f) {
+static void take_dropped(ea_ingest_session *f) {
     ea_dropped d;
     while (ea_source_dropped(f->source, &d))
         ea_pipeline_note_dropped(f->pipeline, &d.kind, d.count,
                                  d.is_oversize ? EA_COUNT_events_dropped_oversize : EA_COUNT_events_dropped_full);
 }
 
-static int follow_clock(ea_feed *f, ea_err *err) {
+static int follow_clock(ea_ingest_session *f, ea_err *err) {
     size_t source;
     ea_clock clock;
     return ea_source_clock(f->source, &source, &clock) ? ea_pipeline_set_clock(f->pipeline, source, &clock, err) : 0;
@@ -113,7 +113,7 @@ static int follow_clock(ea_feed *f, ea_err *err) {
 
 /* Of a live session: closes the open batch when it has waited long enough. Between two batches is the place for a
  * change of its clock. */
-static int flush_if_due(ea_feed *f, ea_err *err) {
+static int flush_if_due(ea_ingest_session *f, ea_err *err) {
     int64_t now = ea_monotonic_ns();
     if (!f->o.source || now - f->flushed_ns < f->o.delay_ns)
         return 0;
@@ -123,7 +123,7 @@ static int flush_if_due(ea_feed *f, ea_err *err) {
     return rc ? rc : follow_clock(f, err);
 }
 
-int ea_feed_run(ea_feed *f, ea_err *err) {
+int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
     const ea_record *record;
     unsigned n = 0;
     ea_cpu_throttle pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
@@ -151,7 +151,7 @@ int ea_feed_run(ea_feed *f, ea_err *err) {
     return rc;
 }
 
-int ea_feed_end(ea_feed *f, int at_once, ea_err *err) {
+int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err) {
     ea_counters now;
     if (!f->is_over || f->is_ended)
         return f->is_ended;
@@ -164,7 +164,7 @@ int ea_feed_end(ea_feed *f, int at_once, ea_err *err) {
     return rc ? rc : 1;
 }
 
-void ea_feed_stop(ea_feed *f) {
+void ea_ingest_session_stop(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source_stop(f->source);
     if (f->o.source) /* it ends by itself: what it logged goes into the spool, which waits for nobody */
@@ -173,7 +173,7 @@ void ea_feed_stop(ea_feed *f) {
     ea_spool_cancel(f->spool, stream);
 }
 
-void ea_feed_close(ea_feed *f) {
+void ea_ingest_session_close(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     if (!f)
         return;
