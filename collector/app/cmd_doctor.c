@@ -6,7 +6,7 @@
 #include "collector/app/collector_commands.h"
 #include "collector/state/ledger.h"
 #include "proto/base/platform.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/state/tables.h"
 

@@ -7,7 +7,7 @@
 
 #include "collector/net/guard.h"
 #include "collector/net/quota.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/store/store.h"
 #include "collector/net/tls.h"
 

@@ -6,7 +6,7 @@
 #define EC_INGEST_WRITER_H
 
 #include "collector/net/quota.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/ingest/turns.h"
 
 typedef struct ec_writer ec_writer;

@@ -4,7 +4,7 @@
 #include "proto/base/exposition.h"
 #include "collector/state/ledger.h"
 #include "proto/base/platform.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/store/store.h"
 #include "collector/state/tables.h"

@@ -3,7 +3,7 @@
 
 #include "collector/state/alarms.h"
 #include "proto/base/platform.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/store/segment.h"
 #include "collector/state/tables.h"
 
@@ -265,7 +265,7 @@ int ec_forget(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
     if (!rc)
         rc = forget_index(s, host, err);
     if (!rc)
-        rc = ec_retain_keep(s, err);
+        rc = ec_retention_keep(s, err);
     /* the mark goes last; the file is rewritten after it, and again when that is interrupted */
     if (!rc)
         rc = rewrite(db, err);

@@ -8,7 +8,7 @@
 #include "collector/state/naming.h"
 #include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/store/store.h"
 #include "collector/state/tables.h"
 

@@ -719,7 +719,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         return rc;
     if (s->group_failed)
         return ea_fail(err, EA_EIO, "append to %s: an append before this one failed", s->dir);
-    if (!s->in_group && (rc = ec_ages_look(s, err)) != 0)
+    if (!s->in_group && (rc = ec_segment_clock_look(s, err)) != 0)
         return rc;
     if (!s->in_group && (!s->segment.file || s->segment.end >= s->segment_bytes)) {
         rc = ec_store_roll(s, err);

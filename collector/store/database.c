@@ -66,7 +66,7 @@ static const char DEFINITIONS_SCHEMA[] =
     /* records whose rows have left the index, and that have to be erased in their segments */
     "CREATE TABLE IF NOT EXISTS erasing(segment INTEGER NOT NULL, offset INTEGER NOT NULL,"
     " PRIMARY KEY(segment, offset)) WITHOUT ROWID;"
-    /* ages.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause: between
+    /* segment_clock.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause: between
      * two processes, so that some of it may have passed. utc_ns: when a process was seen last */
     "CREATE TABLE IF NOT EXISTS clock_steps(segment INTEGER NOT NULL, is_pause INTEGER NOT NULL, by_ns INTEGER NOT "
     "NULL,"

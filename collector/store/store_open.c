@@ -1,7 +1,7 @@
 /* The embedded store: opening and closing it. See store.h. */
 #include "collector/store/store_parts.h"
 
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
         ea_text_deinit(&path);
     }
     if (!rc && s->writable)
-        rc = ec_retain_restore_index(dir, err);
+        rc = ec_retention_restore_index(dir, err);
     if (!rc)
         rc = ec_db_open(s, err);
     if (!rc && s->writable)
@@ -81,7 +81,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
 void ec_store_close(ec_store *s) {
     if (!s)
         return;
-    ec_retain_close(s);
+    ec_retention_close(s);
     if (s->in_group)
         ec_store_abandon_group(s);
     for (size_t i = 0; i < EC_STATEMENT_COUNT; i++)

@@ -112,7 +112,7 @@ enum ec_statement {
         EC_STATEMENT_COUNT
 };
 
-typedef struct ec_chore ec_chore; /* retain.c */
+typedef struct ec_chore ec_chore; /* retention.c */
 
 struct ec_store {
     char *dir, *segments;
@@ -130,9 +130,9 @@ struct ec_store {
     ea_bytes_map spellings; /* spellings.c */
     ec_segment segment;     /* the one that grows */
     uint64_t durable_end;   /* of it: everything before is synced and indexed */
-    /* ages.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
+    /* segment_clock.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
     int64_t clock_utc_ns, clock_mono_ns, seen_mono_ns;
-    /* retain.c */
+    /* retention.c */
     int is_full;           /* the size cannot be kept */
     uint64_t share_bytes;  /* of the store, for each agent */
     int is_any_above;      /* some agent has more than its share */
@@ -193,7 +193,7 @@ EA_MUST_CHECK int ec_db_open(ec_store *s, ea_err *err);
 /* Makes the tables of an index in an empty database; an SQLite code. */
 EA_MUST_CHECK int ec_db_make_tables(sqlite3 *db);
 
-/* ---- named.c ---- */
+/* ---- stored_definitions.c ---- */
 
 /* The batch at hand, of that number, uses a definition of its stream. added_bytes: of the index, when it is new there.
  */
@@ -239,12 +239,12 @@ EA_MUST_CHECK int ec_store_roll(ec_store *s, ea_err *err);
  * open one's. */
 EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
 
-/* ---- ages.c ---- */
+/* ---- segment_clock.c ---- */
 
 /* Notes by what the wall clock was set since the last look. Between groups. */
-EA_MUST_CHECK int ec_ages_look(ec_store *s, ea_err *err);
+EA_MUST_CHECK int ec_segment_clock_look(ec_store *s, ea_err *err);
 /* What the wall clock would say now, had nobody set it since that segment was filled: what its batches' times of
  * arrival are compared with. allowed_ns: what a pause between two processes may count at the most. */
-EA_MUST_CHECK int ec_ages_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err);
+EA_MUST_CHECK int ec_segment_clock_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "tests/unit/batches.h"
 #include "proto/wire/envelope.h"
-#include "collector/store/find.h"
+#include "collector/store/index_query.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention.h"
 #include "collector/store/segment.h"
 #include "collector/store/store.h"
 

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_ARCHIVE_H
 #define EC_QUERY_ARCHIVE_H
 
-#include "collector/store/find.h"
+#include "collector/store/index_query.h"
 #include "proto/event/render.h"
 
 typedef struct ec_archive ec_archive;

@@ -5,7 +5,7 @@
  * nobody knows whether the clock was set or the machine was off: such a pause counts at the most as much as the reader
  * of ages allows. The last time that a process was seen is kept for that.
  *
- * Before it: append.c and retain.c, which look at the clock before each group and each step. Thread: its store's. */
+ * Before it: append.c and retention.c, which look at the clock before each group and each step. Thread: its store's. */
 #include "collector/store/store_parts.h"
 
 enum {
@@ -39,7 +39,7 @@ static int look_back(ec_store *s, int64_t now_ns, ea_err *err) {
     return pause_ns < -STEP_S * S_TO_NS || pause_ns > PAUSE_S * S_TO_NS ? note(s, pause_ns, 1, err) : 0;
 }
 
-int ec_ages_look(ec_store *s, ea_err *err) {
+int ec_segment_clock_look(ec_store *s, ea_err *err) {
     int64_t now_ns = ea_utc_ns(), mono_ns = ea_monotonic_ns(), rc = 0;
     if (!s->clock_mono_ns) {
         if ((rc = look_back(s, now_ns, err)) < 0)
@@ -64,7 +64,7 @@ int ec_ages_look(ec_store *s, ea_err *err) {
     return 0;
 }
 
-int ec_ages_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err) {
+int ec_segment_clock_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err) {
     int64_t moved_ns = 0;
     int rc = ec_db_number(s, ec_db_bind(s, EC_ST_SUM_CLOCK_STEPS, "ii", (int64_t)segment, allowed_ns),
                           "look how the clock was set", &moved_ns, err);

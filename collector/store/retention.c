@@ -1,5 +1,5 @@
-/* Retention. See retain.h. */
-#include "collector/store/retain.h"
+/* Retention. See retention.h. */
+#include "collector/store/retention.h"
 
 #include "collector/store/store_parts.h"
 
@@ -258,13 +258,13 @@ static int write_kept(const char *dir, ea_err *err) {
     return rc ? rc : ea_path_rename(made, path, err);
 }
 
-int ec_retain_keep(ec_store *s, ea_err *err) {
+int ec_retention_keep(ec_store *s, ea_err *err) {
     char path[1024];
     snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
     return ea_path_exists(path) ? write_kept(ec_store_folder(s), err) : 0;
 }
 
-int ec_retain_restore_index(const char *dir, ea_err *err) {
+int ec_retention_restore_index(const char *dir, ea_err *err) {
     static const char *const OLD[] = {"index.db-wal", "index.db-shm"};
     char kept[1024], index[1024], path[1024];
     snprintf(kept, sizeof kept, "%s/kept.db", dir);
@@ -403,7 +403,7 @@ static int end_chore(ec_store *s, ea_err *err) {
     return rc;
 }
 
-void ec_retain_close(ec_store *s) {
+void ec_retention_close(ec_store *s) {
     if (!s->chore)
         return;
     atomic_store_explicit(&s->chore->is_ending, 1, memory_order_relaxed);
@@ -662,7 +662,7 @@ static const char FORGET_STREAMS[] =
 static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     char text[160];
     int64_t now = ea_utc_ns(), silent = 0;
-    int rc = ec_ages_wall_ns(s, segment, FORGET_DAYS * 24 * HOUR_NS / AGE_PARTS, &silent, err);
+    int rc = ec_segment_clock_wall_ns(s, segment, FORGET_DAYS * 24 * HOUR_NS / AGE_PARTS, &silent, err);
     if (rc)
         return rc;
     rc = run(s,
@@ -719,7 +719,7 @@ static int judge(ec_store *s, const ec_retention *limits, const survey *v, int i
         int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
                      &received, err);
         int64_t now = 0;
-        if (rc >= 0 && ec_ages_wall_ns(s, v->lowest, limits->age_ns / AGE_PARTS, &now, err))
+        if (rc >= 0 && ec_segment_clock_wall_ns(s, v->lowest, limits->age_ns / AGE_PARTS, &now, err))
             rc = err->code;
         if (rc < 0)
             return rc;
@@ -764,7 +764,7 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     s->is_full = 0;
     if (rc || (!limits->age_ns && !limits->bytes))
         return rc;
-    rc = ec_ages_look(s, err);
+    rc = ec_segment_clock_look(s, err);
     if (!rc)
         rc = ec_store_open_segment(s, 0, &open, err);
     if (!rc)
@@ -780,7 +780,7 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         too_much = total > limits->bytes ? total - limits->bytes + limits->bytes / SLACK_PARTS : 0;
     }
     if (!rc && too_much && limits->min_age_ns) {
-        rc = ec_ages_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);
+        rc = ec_segment_clock_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);
         before_utc_ns -= limits->min_age_ns;
     }
     if (!rc && too_much)

@@ -1,5 +1,5 @@
-/* SELECTs over the index of batches. See find.h; database.c has the tables. */
-#include "collector/store/find.h"
+/* SELECTs over the index of batches. See index_query.h; database.c has the tables. */
+#include "collector/store/index_query.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@
 #include "collector/store/store.h"
 
 typedef struct ec_retention {
-    /* since a batch was received; 0: any. What the clock was set by does not count (ages.c); what passed between two
+    /* since a batch was received; 0: any. What the clock was set by does not count (segment_clock.c); what passed between two
      * processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock was set */
     int64_t age_ns;
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
@@ -51,7 +51,7 @@ EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_er
 EA_MUST_CHECK int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err);
 
 /* Waits until the thread that a step may have begun ends. What is left is done after the next start. */
-void ec_retain_close(ec_store *s);
+void ec_retention_close(ec_store *s);
 
 /* Segments below this number have been deleted; 0: none. */
 EA_MUST_CHECK int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err);
@@ -62,9 +62,9 @@ EA_MUST_CHECK int ec_store_what_is_left(ec_store *s, const char *agent, const ui
                                         int64_t *ret_begin_utc_ns, ea_err *err);
 
 /* Writes DIR/kept.db anew, when there is one. */
-EA_MUST_CHECK int ec_retain_keep(ec_store *s, ea_err *err);
+EA_MUST_CHECK int ec_retention_keep(ec_store *s, ea_err *err);
 
 /* Makes DIR/index.db out of DIR/kept.db when the former is lost; the rest of it is then built from the segments. */
-EA_MUST_CHECK int ec_retain_restore_index(const char *dir, ea_err *err);
+EA_MUST_CHECK int ec_retention_restore_index(const char *dir, ea_err *err);
 
 #endif
