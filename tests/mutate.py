@@ -29,7 +29,7 @@ import planted  # noqa: E402
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
-    "collector/state/ledger.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
     "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/stretches.c": ["test_activity"], "collector/query/analysis/links.c": PROFILE,
     "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
     "collector/query/analysis/places.c": PROFILE, "collector/query/analysis/walks.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,

@@ -1,14 +1,14 @@
 /* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
  * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "collector/store/backup.h"
 #include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "proto/base/platform.h"
 #include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <openssl/pem.h>
@@ -158,9 +158,9 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     ea_err err = {0};
     uint64_t hosts = 0, silent = 0, gone = 0, ahead = 0, ended = 0;
     int64_t newest = INT64_MIN;
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     ec_ends *ends = NULL;
-    if (ec_tables_open(&t, r->o->store, 0, &err))
+    if (ec_state_db_open(&t, r->o->store, 0, &err))
         t = NULL; /* no end is known */
     if (t && ec_ends_open(&ends, t, db, &err))
         ends = NULL;
@@ -192,7 +192,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     }
     sqlite3_finalize(st);
     ec_ends_close(ends);
-    ec_tables_close(t);
+    ec_state_db_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
         say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s behind what was stored last",
             (newest - now_ns) / S_NS);
@@ -202,7 +202,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
 
 /* Streams whose last numbers are there, and those of them that cannot be judged. */
 typedef struct judged {
-    ec_tables *tables;
+    ec_state_db *tables;
     uint64_t streams, unknown, values[EA_COUNTER_COUNT];
     ea_err *err;
 } judged;
@@ -215,7 +215,7 @@ static int take_value(const char *family, uint32_t counter, uint64_t value, void
     return 0;
 }
 
-static int judge(const ec_fold *fold, void *arg) {
+static int judge(const ec_state_fold *fold, void *arg) {
     judged *j = arg;
     uint64_t elsewhere = 0;
     memset(j->values, 0, sizeof j->values);
@@ -228,7 +228,7 @@ static int judge(const ec_fold *fold, void *arg) {
 }
 
 /* What is missing of each host: batches, and what Windows and the agents admit to have lost. */
-static int check_blindness(report *r, ec_tables *t, int64_t now_ns, ea_err *err) {
+static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
     static const char SQL[] =
         "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
@@ -238,8 +238,8 @@ static int check_blindness(report *r, ec_tables *t, int64_t now_ns, ea_err *err)
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
     int code = SQLITE_DONE;
-    if (sqlite3_prepare_v2(ec_tables_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, ec_tables_database(t), "read what is not known");
+    if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, ec_state_db_database(t), "read what is not known");
     sqlite3_bind_int64(st, 1, now_ns);
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
@@ -251,7 +251,7 @@ static int check_blindness(report *r, ec_tables *t, int64_t now_ns, ea_err *err)
                 (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5));
     sqlite3_finalize(st);
     if (code != SQLITE_DONE)
-        return ec_fail_sqlite(err, ec_tables_database(t), "read what is not known");
+        return ec_fail_sqlite(err, ec_state_db_database(t), "read what is not known");
     if (!hosts)
         say(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
     return 0;
@@ -260,18 +260,18 @@ static int check_blindness(report *r, ec_tables *t, int64_t now_ns, ea_err *err)
 static void check_ledgers(report *r, int64_t now_ns) {
     static const char SQL[] = "SELECT host, count(*), max(text) FROM alerts a JOIN streams s ON s.stream = a.stream"
                               " WHERE kind <= 5 GROUP BY host ORDER BY host";
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     ea_err err = {0};
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
-    int rc = ec_tables_open(&t, r->o->store, 0, &err);
+    int rc = ec_state_db_open(&t, r->o->store, 0, &err);
     judged j = {.tables = t, .err = &err};
     if (rc == EA_ENOTFOUND) {
         say(r, FINE, "ledger", "no history yet");
         return;
     }
-    if (!rc && sqlite3_prepare_v2(ec_tables_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(&err, ec_tables_database(t), "read the alerts");
+    if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
     while (!rc && sqlite3_step(st) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
             say(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
@@ -279,7 +279,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
                 (const char *)sqlite3_column_text(st, 2));
     sqlite3_finalize(st);
     if (!rc)
-        rc = ec_tables_each_fold(t, NULL, judge, &j, &err);
+        rc = ec_state_db_each_fold(t, NULL, judge, &j, &err);
     if (!rc && !hosts)
         say(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
     if (!rc && j.unknown)
@@ -290,7 +290,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
             j.unknown);
     if (!rc)
         rc = check_blindness(r, t, now_ns, &err);
-    ec_tables_close(t);
+    ec_state_db_close(t);
     if (rc)
         say(r, WRONG, "ledger", "%s", err.message);
 }
@@ -299,13 +299,13 @@ static void check_ledgers(report *r, int64_t now_ns) {
 static void check_incidents(report *r, int64_t now_ns) {
     static const char SQL[] = "SELECT host, kind, begin_utc_ns, text, end_utc_ns IS NULL FROM alarms WHERE"
                               " ifnull(end_utc_ns, ?1) >= ?1 ORDER BY begin_utc_ns DESC";
-    ec_alarms *a = NULL;
+    ec_incidents *a = NULL;
     sqlite3_stmt *st = NULL;
     ea_err err = {0};
     uint64_t open = 0, over = 0;
-    int code = SQLITE_DONE, rc = ec_alarms_open(&a, r->o->store, 0, &err);
-    if (!rc && sqlite3_prepare_v2(ec_alarms_database(a), SQL, -1, &st, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(&err, ec_alarms_database(a), "read the incidents");
+    int code = SQLITE_DONE, rc = ec_incidents_open(&a, r->o->store, 0, &err);
+    if (!rc && sqlite3_prepare_v2(ec_incidents_database(a), SQL, -1, &st, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(&err, ec_incidents_database(a), "read the incidents");
     if (!rc)
         sqlite3_bind_int64(st, 1, now_ns - 86400 * S_NS);
     while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -323,9 +323,9 @@ static void check_incidents(report *r, int64_t now_ns) {
         }
     }
     if (!rc && code != SQLITE_DONE)
-        rc = ec_fail_sqlite(&err, ec_alarms_database(a), "read the incidents");
+        rc = ec_fail_sqlite(&err, ec_incidents_database(a), "read the incidents");
     sqlite3_finalize(st);
-    ec_alarms_close(a);
+    ec_incidents_close(a);
     if (rc)
         say(r, WRONG, "incident", "%s", err.message);
     else

@@ -2,8 +2,8 @@
  * come from the state tables (naming.h). Before it: main.c. After it: collector/store, collector/state, proto/wire,
  * proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
-#include "collector/state/history.h"
-#include "collector/state/naming.h"
+#include "collector/state/state_worker.h"
+#include "collector/state/object_names_db.h"
 #include "proto/event/print.h"
 #include "collector/store/store.h"
 
@@ -22,7 +22,7 @@ typedef struct options {
 typedef struct export {
     const options *options;
     ec_store *store;
-    ec_tables *tables; /* NULL: no names */
+    ec_state_db *tables; /* NULL: no names */
     ea_printer *printer;
     ea_err *err;
     int rc;
@@ -75,11 +75,11 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
 }
 
 /* The tables with the names of what is stored now; *ret stays NULL when there are none and none can be made. */
-static int open_tables(export *x, ec_tables **ret) {
+static int open_tables(export *x, ec_state_db **ret) {
     uint64_t behind = 0;
-    int rc = ec_history_catch_up(x->options->store, x->options->host, WAIT_NS, &behind, x->err);
+    int rc = ec_state_worker_catch_up(x->options->store, x->options->host, WAIT_NS, &behind, x->err);
     if (!rc)
-        rc = ec_tables_open(ret, x->options->store, 0, x->err);
+        rc = ec_state_db_open(ret, x->options->store, 0, x->err);
     if (rc == EA_ENOTFOUND || (!rc && behind))
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: names from them are missing\n",
@@ -88,10 +88,10 @@ static int open_tables(export *x, ec_tables **ret) {
 }
 
 /* *ret stays NULL when nothing of the stream is folded. */
-static int open_naming(export *x, const ec_stream_row *stream, ec_naming **ret) {
-    ec_fold fold;
-    int found = x->tables ? ec_tables_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
-    return found > 0 ? ec_naming_open(ret, x->tables, fold.fold_id, &(ec_naming_options){0}, x->err) : found;
+static int open_naming(export *x, const ec_stream_row *stream, ec_object_names_db **ret) {
+    ec_state_fold fold;
+    int found = x->tables ? ec_state_db_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
+    return found > 0 ? ec_object_names_db_open(ret, x->tables, fold.fold_id, &(ec_object_names_db_options){0}, x->err) : found;
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
@@ -139,27 +139,27 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
     if (wanted) {
         ea_registry *registry = NULL;
         x->streams++;
-        ec_naming *naming = NULL;
+        ec_object_names_db *naming = NULL;
         ea_resolver resolver;
         x->rc = ea_registry_create(&registry, 0, x->err);
         if (!x->rc && ea_printer_wants_names(x->printer))
             x->rc = open_naming(x, stream, &naming);
         if (!x->rc && naming) {
-            resolver = ec_naming_resolver(naming);
+            resolver = ec_object_names_db_resolver(naming);
             ea_printer_set_resolver(x->printer, &resolver);
         }
         if (!x->rc)
             x->rc = print_stream(x, stream, registry);
         if (!x->rc)
             x->rc = ea_printer_end(x->printer, x->err);
-        if (!x->rc && naming && ec_naming_error(naming)) {
-            *x->err = *ec_naming_error(naming);
+        if (!x->rc && naming && ec_object_names_db_error(naming)) {
+            *x->err = *ec_object_names_db_error(naming);
             x->rc = x->err->code;
         }
         ea_printer_set_resolver(x->printer, NULL);
         ea_printer_forget_classes(x->printer);
         ea_registry_destroy(registry);
-        ec_naming_close(naming);
+        ec_object_names_db_close(naming);
     }
     return x->rc;
 }
@@ -191,7 +191,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = ea_printer_check(x.printer, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
-    ec_tables_close(x.tables);
+    ec_state_db_close(x.tables);
     ec_store_close(x.store);
     ea_printer_destroy(x.printer);
     return ea_exit_code(rc);

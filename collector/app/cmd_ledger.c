@@ -2,8 +2,8 @@
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
 #include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/state/history.h"
-#include "collector/state/ledger.h"
+#include "collector/state/state_worker.h"
+#include "collector/state/ledger_report.h"
 #include "collector/app/question.h"
 #include "collector/store/store.h"
 
@@ -19,7 +19,7 @@ typedef struct options {
 
 typedef struct listing {
     const options *options;
-    ec_tables *tables;
+    ec_state_db *tables;
     sqlite3 *db;
     ea_text out, line;
     ea_err *err;
@@ -179,7 +179,7 @@ static void add_equation(listing *l, const char *name, const char *text, uint64_
         ea_text_printf(&l->out, "  %s: %" PRIu64 " and %" PRIu64 ": %s\n", text, left, right, TEXT[verdict]);
 }
 
-static int add_equations(listing *l, const ec_fold *fold, int64_t number) {
+static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) {
     uint64_t left, right, elsewhere;
     int rc = ec_ledger_elsewhere(l->tables, fold->fold_id, number, l->values, &elsewhere, l->err);
     if (rc)
@@ -409,7 +409,7 @@ static int last_batch(listing *l, int64_t fold_id, int64_t *ret_number, int64_t 
     return 0;
 }
 
-static int on_fold(const ec_fold *fold, void *arg) {
+static int on_fold(const ec_state_fold *fold, void *arg) {
     listing *l = arg;
     int64_t number = 0, utc_ns = 0;
     ea_text_clear(&l->line);
@@ -540,14 +540,14 @@ static int add_gaps(listing *l) {
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(l->err, l->db, "read the streams");
 }
 
-static int add_incident(const ec_incident *i, void *arg) {
+static int add_incident(const ec_notice *i, void *arg) {
     listing *l = arg;
     if (i->utc_ns < l->from_utc_ns || i->utc_ns >= l->to_utc_ns)
         return 0;
     if (l->options->json) {
         ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
         ea_text_json_str(&l->out, i->host);
-        ea_text_printf(&l->out, ", \"kind\": \"%s\", ", ec_incident_name(i->kind));
+        ea_text_printf(&l->out, ", \"kind\": \"%s\", ", ec_notice_name(i->kind));
         add_time(&l->out, "time", i->utc_ns);
         ea_text_str(&l->out, ", \"text\": ");
         ea_text_json_str(&l->out, i->text);
@@ -557,7 +557,7 @@ static int add_incident(const ec_incident *i, void *arg) {
     ea_text_safe(&l->out, i->host, strlen(i->host));
     ea_text_str(&l->out, *i->host ? ": ALERT " : "ALERT ");
     ea_text_utc_ns(&l->out, i->utc_ns);
-    ea_text_printf(&l->out, " %s: ", ec_incident_name(i->kind));
+    ea_text_printf(&l->out, " %s: ", ec_notice_name(i->kind));
     ea_text_safe(&l->out, i->text, strlen(i->text));
     ea_text_char(&l->out, '\n');
     return 0;
@@ -571,7 +571,7 @@ static int add_incidents(listing *l) {
         ea_text_str(&l->out, "\n ], \"incidents\": [");
     l->first = 1;
     if (!rc)
-        rc = ec_store_each_incident(store, l->options->host, add_incident, l, l->err);
+        rc = ec_store_each_notice(store, l->options->host, add_incident, l, l->err);
     ec_store_close(store);
     return rc;
 }
@@ -598,16 +598,16 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
-        rc = ec_history_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
+        rc = ec_state_worker_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
     if (!rc && behind)
         fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", behind);
     if (!rc)
-        rc = ec_tables_open(&l.tables, o->store, 0, &err);
+        rc = ec_state_db_open(&l.tables, o->store, 0, &err);
     if (!rc) {
-        l.db = ec_tables_database(l.tables);
+        l.db = ec_state_db_database(l.tables);
         if (o->json)
             ea_text_str(&l.out, "{\"streams\": [");
-        rc = ec_tables_each_fold(l.tables, o->host, on_fold, &l, &err);
+        rc = ec_state_db_each_fold(l.tables, o->host, on_fold, &l, &err);
     }
     if (!rc)
         rc = add_gaps(&l);
@@ -624,7 +624,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = ea_fail(&err, EA_ECORRUPT, "a ledger does not balance");
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
-    ec_tables_close(l.tables);
+    ec_state_db_close(l.tables);
     ea_text_deinit(&l.out);
     ea_text_deinit(&l.line);
     ea_text_deinit(&l.families);

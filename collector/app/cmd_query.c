@@ -7,7 +7,7 @@
 #include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

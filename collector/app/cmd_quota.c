@@ -1,13 +1,13 @@
 /* etwcollector quota: what agents and readers use, what they may use, and what was refused.
  * Before it: main.c. After it: collector/state (alarms.db, which the collector's watch writes), collector/store.
  * Thread: the main one. */
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/app/question.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -120,14 +120,14 @@ static int add_uses(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_store *store = NULL;
-    ec_alarms *alarms = NULL;
+    ec_incidents *alarms = NULL;
     ea_err err = {0};
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (!rc)
-        rc = ec_alarms_open(&alarms, o->store, 0, &err);
+        rc = ec_incidents_open(&alarms, o->store, 0, &err);
     if (!rc && o->json)
         ea_text_str(&t, "{\"kept\": [");
     if (!rc && (o->json || !o->is_above))
@@ -135,14 +135,14 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->json)
         ea_text_str(&t, "\n], \"uses\": [");
     if (!rc)
-        rc = add_uses(&t, o, ec_alarms_database(alarms), &err);
+        rc = add_uses(&t, o, ec_incidents_database(alarms), &err);
     if (!rc && o->json)
         ea_text_str(&t, "\n]}\n");
     if (!rc)
         rc = ec_answer_write(&t, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
-    ec_alarms_close(alarms);
+    ec_incidents_close(alarms);
     ec_store_close(store);
     ea_text_deinit(&t);
     return ea_exit_code(rc);

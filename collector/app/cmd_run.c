@@ -8,7 +8,7 @@
 #include "collector/net/descriptors.h"
 #include "collector/enroll/enroll.h"
 #include "collector/state/forget.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "collector/ingest/ingest.h"
 #include "collector/net/log.h"
 #include "collector/metrics/metrics.h"
@@ -88,10 +88,10 @@ static int announce(const options *o, ec_broker *broker, uint16_t port, ea_err *
 }
 
 static void on_stored(void *history) {
-    ec_history_wake(history);
+    ec_state_worker_wake(history);
 }
 static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
-    return ec_history_wants_keyframe(history, agent, stream);
+    return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 static void on_history_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
@@ -482,7 +482,7 @@ static void renew_certificates(ec_ingest *ingest, const web_parts *w, const enro
 static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
-    ec_history_worker *history = NULL;
+    ec_state_worker_worker *history = NULL;
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
     ea_text_init(&web.symbol_folder);
@@ -535,7 +535,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
     if (damaged)
         ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
-    ec_history_options ho = {.live_streams = (uint32_t)o->state_streams,
+    ec_state_worker_options ho = {.live_streams = (uint32_t)o->state_streams,
                              .limit_state_bytes = (size_t)o->state_bytes,
                              .limit_names = o->state_names,
                              .limit_operations = o->state_operations,
@@ -544,7 +544,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                              .counters = counters,
                              .on_note = on_history_note,
                              .arg = log};
-    rc = ec_history_start(&history, o->store, &ho, err);
+    rc = ec_state_worker_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);
         stop_web(&web);
@@ -607,7 +607,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     stop_enroll(&enroll);
     stop_web(&web);
     ec_watch_stop(watch);
-    ec_history_stop(history);
+    ec_state_worker_stop(history);
     ec_store_close(store);
     reload_close(&reloading);
     ec_broker_stop(broker);

@@ -99,13 +99,13 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
 
 /* Keeps it with the store, if nothing like it was told of this agent within the hour. When that fails it is told in
  * the log alone: no batch depends on it. */
-static void note_incident(ec_writer *w, const char *agent, enum ec_incident_kind kind, const char *text) {
+static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
     if (!ec_identities_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
         return;
     if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
-    if (ec_store_add_incident(w->options.store, agent, kind, text, &err))
+    if (ec_store_add_notice(w->options.store, agent, kind, text, &err))
         ec_log_line(w->options.log, "%s: %s", agent, err.message);
 }
 

@@ -2,12 +2,12 @@
 #include "collector/metrics/metrics.h"
 
 #include "proto/base/exposition.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "proto/base/platform.h"
 #include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const char *const BLIND_NAMES[BLIND_KINDS] = {"batches", "recorded", "cou
 typedef struct stream {
     family *families;
     size_t family_count;
-    ec_fold fold;
+    ec_state_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
     uint64_t alerts, elsewhere;
     uint64_t blind_periods[BLIND_KINDS], blind_events[BLIND_KINDS];
@@ -94,8 +94,8 @@ static int take_value(const char *name, uint32_t counter, uint64_t value, void *
     return 0;
 }
 
-static int read_blindness(ec_tables *t, stream *to, ea_err *err) {
-    sqlite3 *db = ec_tables_database(t);
+static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
+    sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int code;
     if (sqlite3_prepare_v2(
@@ -117,8 +117,8 @@ static int read_blindness(ec_tables *t, stream *to, ea_err *err) {
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read what is not known");
 }
 
-static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
-    sqlite3 *db = ec_tables_database(t);
+static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
+    sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int rc = 0, code;
     uint64_t total = 0;
@@ -290,8 +290,8 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
 }
 
 /* How much of what the state rebuilt: of all that became known, and what is open now. */
-static int add_states(const exposition *x, ec_tables *tables, const streams *all, ea_err *err) {
-    sqlite3 *db = ec_tables_database(tables);
+static int add_states(const exposition *x, ec_state_db *tables, const streams *all, ea_err *err) {
+    sqlite3 *db = ec_state_db_database(tables);
     sqlite3_stmt *s = NULL;
     int rc = 0;
     add_head(x, "etwcollector_state_instances_total", EA_COUNTER,
@@ -330,7 +330,7 @@ static int add_incidents(const exposition *x, sqlite3 *db, ea_err *err) {
             const unsigned char *host = sqlite3_column_text(s, 0);
             ea_text_str(x->t, "etwcollector_incidents{host=\"");
             ea_exposition_label(x->t, host ? (const char *)host : "");
-            ea_text_printf(x->t, "\",kind=\"%s\"} %lld\n", ec_incident_name((uint32_t)sqlite3_column_int64(s, 1)),
+            ea_text_printf(x->t, "\",kind=\"%s\"} %lld\n", ec_notice_name((uint32_t)sqlite3_column_int64(s, 1)),
                            (long long)sqlite3_column_int64(s, 2));
         }
     }
@@ -368,7 +368,7 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
 }
 
 /* The agents whose newest run came to its end in order: nothing is to be expected of them. */
-static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err) {
+static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *err) {
     static const char NAME[] = "etwcollector_host_ended_timestamp_seconds";
     sqlite3_stmt *s = NULL;
     ec_ends *ends = NULL;
@@ -400,7 +400,7 @@ static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err)
 }
 
 /* t: NULL when the tables are not made yet. */
-static int add_store(const exposition *x, const char *dir, ec_tables *t, ea_err *err) {
+static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_err *err) {
     ec_store *store = NULL;
     ec_store_size size = {0};
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
@@ -461,7 +461,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
                     ea_err *err) {
     const exposition writing = {.t = out, .open_metrics = open_metrics}, *x = &writing;
     char name[128];
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     streams all = {.items = calloc(max_streams + !max_streams, sizeof *all.items)};
     uint64_t left_out = 0;
     if (!all.items)
@@ -475,7 +475,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         ea_text_printf(out, "%s %" PRIu64 "\n", name, ea_counter_get(counters, (enum ea_counter)c));
     }
     add_sandbox(x);
-    int rc = ec_tables_open(&t, dir, 0, err);
+    int rc = ec_state_db_open(&t, dir, 0, err);
     if (!rc)
         rc = read_streams(t, max_streams, &all, &left_out, err);
     if (!rc)
@@ -486,7 +486,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         rc = 0; /* the tables are not made yet */
     if (!rc)
         rc = add_store(x, dir, t, err);
-    ec_tables_close(t);
+    ec_state_db_close(t);
     for (size_t i = 0; i < all.count; i++)
         free(all.items[i].families);
     free(all.items);

@@ -53,7 +53,7 @@ struct ec_blindness {
     uint64_t recorded_count;
     int has_open;
     /* the batch at hand */
-    const ec_fold *fold;
+    const ec_state_fold *fold;
     ec_batch_row row;
     ec_session_facts facts; /* of the last batch with events since this was opened */
 };
@@ -318,14 +318,14 @@ static int read_number(ec_blindness *b, sqlite3_stmt *s, uint64_t *ret, ea_err *
     return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, b->db, "read what is not known");
 }
 
-int ec_blindness_open(ec_blindness **ret, ec_tables *t, const ec_fold *fold, ea_err *err) {
+int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
     ec_blindness *b = calloc(1, sizeof *b);
     sqlite3_stmt *s = NULL;
     uint64_t open = 0;
     int rc = 0;
     if (!b)
         return ea_fail(err, EA_ENOMEM, "open what is not known of a stream");
-    b->db = ec_tables_database(t);
+    b->db = ec_state_db_database(t);
     b->fold_id = fold->fold_id;
     for (size_t k = 0; !rc && k < TOLD_COUNT; k++)
         rc = read_told(b, k, err);
@@ -376,7 +376,7 @@ static int64_t begin_of(const ec_blindness *b) {
     return begin == INT64_MIN || begin > first ? first : begin;
 }
 
-int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row *at, const ec_session_facts *facts,
+int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *at, const ec_session_facts *facts,
                        ea_err *err) {
     b->fold = fold;
     b->row = *at;

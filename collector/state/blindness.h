@@ -1,7 +1,7 @@
 /* What is not known of a stream, and of which time: batches that are not here, and what Windows or the agent admits to
- * have lost. Rows of the table `blindness`; readers take the view `blind` (tables.c), which gives open ends. Before it:
- * ledger.c, which hands over each batch's numbers, and history.c, which hands over the records that Windows logs where
- * it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its ec_tables.
+ * have lost. Rows of the table `blindness`; readers take the view `blind` (state_db.c), which gives open ends. Before it:
+ * ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that Windows logs where
+ * it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its ec_state_db.
  *
  * There are three kinds of rows:
  * - batches: batches first..last are not here. They span the time from the last event before them to the first one
@@ -17,7 +17,7 @@
 
 #include "proto/base/counters.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 #include "proto/wire/wire.h"
 
 /* Numbers are the `cause` column of blindness; never reused. Below 1000: a counter's number on the wire. */
@@ -63,11 +63,11 @@ EA_MUST_CHECK int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, s
 typedef struct ec_blindness ec_blindness;
 
 /* Reads back where the stream's rows are. */
-EA_MUST_CHECK int ec_blindness_open(ec_blindness **ret, ec_tables *t, const ec_fold *fold, ea_err *err);
+EA_MUST_CHECK int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err);
 void ec_blindness_close(ec_blindness *b); /* NULL is allowed */
 
 /* A batch's turn: ends the periods that had no event after them. facts: NULL without events. */
-EA_MUST_CHECK int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row *row,
+EA_MUST_CHECK int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *row,
                                      const ec_session_facts *facts, ea_err *err);
 /* Batches before the one at hand that have not come. events: how many they hold; NULL: unknown. */
 EA_MUST_CHECK int ec_blindness_missing(ec_blindness *b, uint64_t batch_count, const uint64_t *events, ea_err *err);

@@ -1,11 +1,11 @@
 /* See forget.h. */
 #include "collector/state/forget.h"
 
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "proto/base/platform.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -178,11 +178,11 @@ static int rewrite(sqlite3 *db, ea_err *err) {
 }
 
 typedef struct folds {
-    ec_fold items[FOLDS_A_STEP];
+    ec_state_fold items[FOLDS_A_STEP];
     size_t count;
 } folds;
 
-static int add_fold(const ec_fold *fold, void *arg) {
+static int add_fold(const ec_state_fold *fold, void *arg) {
     folds *f = arg;
     if (f->count == FOLDS_A_STEP)
         return 1;
@@ -191,7 +191,7 @@ static int add_fold(const ec_fold *fold, void *arg) {
 }
 
 static int forget_state(const char *dir, const char *host, ea_err *err) {
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     folds *f = calloc(1, sizeof *f);
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/state.db", dir);
@@ -200,42 +200,42 @@ static int forget_state(const char *dir, const char *host, ea_err *err) {
         free(f);
         return rc;
     }
-    rc = ec_tables_open(&t, dir, 1, err);
+    rc = ec_state_db_open(&t, dir, 1, err);
     do {
         if (f)
             f->count = 0;
         if (!rc)
-            rc = ec_tables_each_fold(t, host, add_fold, f, err);
+            rc = ec_state_db_each_fold(t, host, add_fold, f, err);
         if (rc > 0)
             rc = 0;
         if (!rc)
-            rc = ec_tables_begin(t, err);
+            rc = ec_state_db_begin(t, err);
         for (size_t i = 0; !rc && i < f->count; i++)
-            rc = ec_tables_drop_fold(t, &f->items[i], err);
+            rc = ec_state_db_drop_fold(t, &f->items[i], err);
         if (!rc)
-            rc = ec_tables_commit(t, err);
+            rc = ec_state_db_commit(t, err);
     } while (!rc && f->count);
     if (!rc)
-        rc = rewrite(ec_tables_database(t), err);
-    ec_tables_close(t);
+        rc = rewrite(ec_state_db_database(t), err);
+    ec_state_db_close(t);
     free(f);
     return rc;
 }
 
 static int forget_alarms(const char *dir, const char *host, ea_err *err) {
-    ec_alarms *a = NULL;
+    ec_incidents *a = NULL;
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/alarms.db", dir);
     if (!ea_path_exists(path))
         return 0;
-    int rc = ec_alarms_open(&a, dir, 1, err);
+    int rc = ec_incidents_open(&a, dir, 1, err);
     if (!rc)
-        rc = ask(ec_alarms_database(a), "DELETE FROM alarms WHERE host = ?1", host, NULL, err);
+        rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", host, NULL, err);
     if (!rc)
-        rc = ask(ec_alarms_database(a), "DELETE FROM quotas WHERE name = ?1", host, NULL, err);
+        rc = ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", host, NULL, err);
     if (!rc)
-        rc = rewrite(ec_alarms_database(a), err);
-    ec_alarms_close(a);
+        rc = rewrite(ec_incidents_database(a), err);
+    ec_incidents_close(a);
     return rc;
 }
 

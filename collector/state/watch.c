@@ -1,12 +1,12 @@
 /* See watch.h. */
 #include "collector/state/watch.h"
 
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "proto/base/clock.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "proto/base/platform.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ typedef struct reported {
 struct ec_watch {
     ec_watch_options options;
     char *dir;
-    ec_alarms *alarms;                /* the thread's */
+    ec_incidents *alarms;                /* the thread's */
     int64_t begin_utc_ns;             /* of the watch, or when the clock was set */
     int64_t looked_utc_ns, looked_ns; /* the last time; monotonic */
     char said[600];                   /* the last error that was told */
@@ -43,7 +43,7 @@ static void tell(const ec_watch *w, const char *text) {
         w->options.on_note(w->options.arg, text);
 }
 
-/* rc of ec_alarms_holds or ec_alarms_held: what is new is told. 0 or an error. */
+/* rc of ec_incidents_holds or ec_incidents_held: what is new is told. 0 or an error. */
 static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
     char line[700];
     if (rc != 1)
@@ -57,14 +57,14 @@ static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
 
 static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
     ec_store *store = NULL;
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     ec_ends *ends = NULL;
     sqlite3_stmt *st = NULL;
     int code = SQLITE_DONE, rc = ec_store_open(&store, w->dir, &(ec_store_options){0}, err);
     if (rc)
         return rc;
     sqlite3 *db = ec_store_database(store);
-    rc = ec_tables_open(&t, w->dir, 0, err);
+    rc = ec_state_db_open(&t, w->dir, 0, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables do not exist yet: no end is known */
     else if (!rc)
@@ -94,13 +94,13 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
                           .right = (uint64_t)(w->options.silent_ns / S_NS),
                           .text = text};
         /* while this collector was away nobody could be heard: agents get their time first */
-        rc = told(w, ec_alarms_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err), &alarm);
+        rc = told(w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err), &alarm);
     }
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, db, "read the streams");
     sqlite3_finalize(st);
     ec_ends_close(ends);
-    ec_tables_close(t);
+    ec_state_db_close(t);
     ec_store_close(store);
     return rc;
 }
@@ -126,7 +126,7 @@ static int take_value(const char *family, uint32_t counter, uint64_t value, void
 }
 
 /* Whether the equation of an alert does not hold in the stream's last numbers, and these: 1, 0, or an error. */
-static int is_unbalanced(ec_tables *t, int64_t fold_id, uint64_t stored, enum ec_alert_kind kind, const char *family,
+static int is_unbalanced(ec_state_db *t, int64_t fold_id, uint64_t stored, enum ec_alert_kind kind, const char *family,
                          uint64_t *ret_left, uint64_t *ret_right, ea_err *err) {
     numbers n = {.family = family};
     uint64_t elsewhere = 0, left = 0, right = 0;
@@ -152,7 +152,7 @@ static int is_unbalanced(ec_tables *t, int64_t fold_id, uint64_t stored, enum ec
 }
 
 /* The newest alert of a stream's equation: it holds still, or it held. */
-static int look_at_alert(ec_watch *w, ec_tables *t, sqlite3_stmt *st, int64_t now_ns, ea_err *err) {
+static int look_at_alert(ec_watch *w, ec_state_db *t, sqlite3_stmt *st, int64_t now_ns, ea_err *err) {
     uint32_t kind = (uint32_t)sqlite3_column_int64(st, 5);
     const char *host = (const char *)sqlite3_column_text(st, 1), *stream = (const char *)sqlite3_column_text(st, 2),
                *family = (const char *)sqlite3_column_text(st, 4), *text = (const char *)sqlite3_column_text(st, 9);
@@ -169,8 +169,8 @@ static int look_at_alert(ec_watch *w, ec_tables *t, sqlite3_stmt *st, int64_t no
     if (rc < 0)
         return rc;
     if (rc)
-        return told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
-    return told(w, ec_alarms_held(w->alarms, &alarm, kind > EC_ALERT_STORED ? alarm.begin_utc_ns : now_ns, err),
+        return told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
+    return told(w, ec_incidents_held(w->alarms, &alarm, kind > EC_ALERT_STORED ? alarm.begin_utc_ns : now_ns, err),
                 &alarm);
 }
 
@@ -179,12 +179,12 @@ static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
         "SELECT s.stream, s.host, lower(hex(s.id)), s.event_count, a.family, a.kind, a.utc_ns, a.left_count,"
         " a.right_count, a.text, max(a.number) FROM alerts a JOIN streams s ON s.stream = a.stream WHERE a.kind <= ?1"
         " GROUP BY a.stream, a.kind, a.family LIMIT ?2";
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     sqlite3_stmt *st = NULL;
-    int code = SQLITE_DONE, rc = ec_tables_open(&t, w->dir, 0, err);
+    int code = SQLITE_DONE, rc = ec_state_db_open(&t, w->dir, 0, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         return 0; /* the tables are not made yet */
-    sqlite3 *db = rc ? NULL : ec_tables_database(t);
+    sqlite3 *db = rc ? NULL : ec_state_db_database(t);
     if (!rc && (sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK ||
                 sqlite3_prepare_v2(db, SQL, -1, &st, NULL) != SQLITE_OK))
         rc = ec_fail_sqlite(err, db, "read the alerts");
@@ -197,7 +197,7 @@ static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, db, "read the alerts");
     sqlite3_finalize(st);
-    ec_tables_close(t);
+    ec_state_db_close(t);
     return rc;
 }
 
@@ -243,7 +243,7 @@ static int look_at_reports(ec_watch *w, ea_err *err) {
     for (size_t i = 0; !rc && take_report(w, i, &r); i++) {
         ec_alarm alarm = {
             .host = r.host, .stream = "", .kind = r.kind, .family = "", .begin_utc_ns = r.begin_utc_ns, .text = r.text};
-        rc = told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
+        rc = told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
     }
     return rc;
 }
@@ -255,7 +255,7 @@ static int look_at_quotas(ec_watch *w, int64_t now_ns, ea_err *err) {
     size_t count = 0;
     int rc = ec_quota_list(w->options.quota, ea_monotonic_ns(), &uses, &count, err);
     if (!rc)
-        rc = ec_alarms_put_uses(w->alarms, uses, count, now_ns, err);
+        rc = ec_incidents_put_uses(w->alarms, uses, count, now_ns, err);
     for (size_t i = 0; !rc && i < count; i++)
         for (int k = 0; !rc && k < EC_QUOTA_COUNT; k++) {
             const ec_quota_info *row = ec_quota_row((enum ec_quota_resource)k);
@@ -277,7 +277,7 @@ static int look_at_quotas(ec_watch *w, int64_t now_ns, ea_err *err) {
                               .left = uses[i].of[k].refused,
                               .right = uses[i].of[k].limit,
                               .text = text};
-            rc = told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
+            rc = told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
         }
     free(uses);
     return rc;
@@ -296,7 +296,7 @@ static void look(ec_watch *w) {
         w->begin_utc_ns = now_ns;
     w->looked_utc_ns = now_ns;
     w->looked_ns = ran_ns;
-    int rc = ec_alarms_begin(w->alarms, &err);
+    int rc = ec_incidents_begin(w->alarms, &err);
     if (!rc)
         rc = look_at_hosts(w, now_ns, &err);
     if (!rc)
@@ -306,9 +306,9 @@ static void look(ec_watch *w) {
     if (!rc)
         rc = look_at_quotas(w, now_ns, &err);
     if (!rc)
-        rc = ec_alarms_end(w->alarms, now_ns, &ended, &err);
+        rc = ec_incidents_end(w->alarms, now_ns, &ended, &err);
     if (rc) {
-        ec_alarms_undo(w->alarms);
+        ec_incidents_undo(w->alarms);
         if (strcmp(w->said, err.message) != 0)
             tell(w, err.message);
     }
@@ -343,7 +343,7 @@ int ec_watch_start(ec_watch **ret, const char *dir, const ec_watch_options *opti
     w->options = *options;
     w->begin_utc_ns = w->looked_utc_ns = ea_utc_ns();
     w->looked_ns = ea_monotonic_ns();
-    int rc = ec_alarms_open(&w->alarms, dir, 1, err);
+    int rc = ec_incidents_open(&w->alarms, dir, 1, err);
     if (!rc)
         rc = ea_mutex_create(&w->mutex, err);
     if (!rc)
@@ -370,7 +370,7 @@ void ec_watch_stop(ec_watch *w) {
     }
     ea_cond_destroy(w->changed);
     ea_mutex_destroy(w->mutex);
-    ec_alarms_close(w->alarms);
+    ec_incidents_close(w->alarms);
     free(w->dir);
     free(w);
 }

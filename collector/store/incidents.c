@@ -3,7 +3,7 @@
 
 enum { INCIDENTS_MAX = 10000 }; /* rows; the oldest go */
 
-const char *ec_incident_name(uint32_t kind) {
+const char *ec_notice_name(uint32_t kind) {
     switch (kind) {
     case EC_INCIDENT_TWICE:
         return "identity-twice";
@@ -20,7 +20,7 @@ const char *ec_incident_name(uint32_t kind) {
     }
 }
 
-int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind kind, const char *text, ea_err *err) {
+int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind, const char *text, ea_err *err) {
     int rc = ec_store_begin_group(s, err);
     if (!rc)
         rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_INCIDENT, "itit", ea_utc_ns(), agent, (int64_t)kind, text),
@@ -30,7 +30,7 @@ int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind 
     return rc;
 }
 
-int ec_store_each_incident(ec_store *s, const char *host, int (*fn)(const ec_incident *incident, void *arg), void *arg,
+int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *incident, void *arg), void *arg,
                            ea_err *err) {
     int64_t after = 0;
     if (!ec_db_statement(s, EC_ST_EACH_INCIDENT) && sqlite3_errcode(s->db) == SQLITE_ERROR)
@@ -40,7 +40,7 @@ int ec_store_each_incident(ec_store *s, const char *host, int (*fn)(const ec_inc
         int rc = ec_db_row(s, st, "read the incidents", err);
         if (rc != 1)
             return rc;
-        ec_incident i = {.utc_ns = sqlite3_column_int64(st, 1), .kind = (uint32_t)sqlite3_column_int64(st, 3)};
+        ec_notice i = {.utc_ns = sqlite3_column_int64(st, 1), .kind = (uint32_t)sqlite3_column_int64(st, 3)};
         after = sqlite3_column_int64(st, 0);
         ec_db_copy_text(i.host, sizeof i.host, st, 2);
         ec_db_copy_text(i.text, sizeof i.text, st, 4);

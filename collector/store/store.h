@@ -93,25 +93,25 @@ EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t 
 
 /* What was noticed while batches came, and is in none of them: kept beside the index, the last 10,000. An index that
  * is built again from the segments has none. Numbers are the `kind` column; never reused. */
-enum ec_incident_kind {
+enum ec_notice_kind {
     EC_INCIDENT_TWICE = 1,     /* two agents with one identity at a time */
     EC_INCIDENT_CONFLICT = 2,  /* a batch whose number is taken by another content */
     EC_INCIDENT_RETENTION = 3, /* segments were deleted since they were too old, or too much was kept */
     EC_INCIDENT_SHARE = 4,     /* an agent has more than its share: its batches were deleted, or refused */
     EC_INCIDENT_KEPT = 5,      /* so many streams, classes or tombstones of an agent are kept that no more are */
 };
-typedef struct ec_incident {
+typedef struct ec_notice {
     int64_t utc_ns;
     uint32_t kind;
     char host[256], text[512];
-} ec_incident;
-const char *ec_incident_name(uint32_t kind); /* "identity-twice" ...; "other" for an unknown number */
+} ec_notice;
+const char *ec_notice_name(uint32_t kind); /* "identity-twice" ...; "other" for an unknown number */
 /* Durable after the next ec_store_commit. The writer's. */
-EA_MUST_CHECK int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind kind, const char *text,
+EA_MUST_CHECK int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind, const char *text,
                                         ea_err *err);
 /* In the order in which they were noticed; fn returns non-zero to stop. host NULL: of all hosts. */
-EA_MUST_CHECK int ec_store_each_incident(ec_store *s, const char *host,
-                                         int (*fn)(const ec_incident *incident, void *arg), void *arg, ea_err *err);
+EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host,
+                                         int (*fn)(const ec_notice *incident, void *arg), void *arg, ea_err *err);
 
 typedef struct ec_stream_row {
     uint64_t stream_id; /* in this store, from 1 */

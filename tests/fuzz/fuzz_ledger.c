@@ -4,7 +4,7 @@
  * bit 6: the ledger is read back before), u8 events, u8 length of the batch, the batch. */
 #include "proto/base/bytes.h"
 #include "tests/fuzz/folder.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -21,11 +21,11 @@ static void must_at(int rc, const ea_err *err, int line) {
 }
 #define must(rc) must_at(rc, &err, __LINE__)
 
-static ec_tables *open_tables(void) {
+static ec_state_db *open_tables(void) {
     ea_err err;
-    ec_tables *tables = NULL;
+    ec_state_db *tables = NULL;
     folder_make("ledger");
-    must(ec_tables_open(&tables, folder, 1, &err));
+    must(ec_state_db_open(&tables, folder, 1, &err));
     return tables;
 }
 
@@ -62,20 +62,20 @@ static int next(const uint8_t **at, const uint8_t *end, ec_batch_row *row, int *
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static ec_tables *tables;
+    static ec_state_db *tables;
     static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "fuzz";
     const uint8_t *at = data, *end = data + size;
     uint64_t values[EA_COUNTER_COUNT] = {0}, elsewhere;
     ec_ledger *ledger = NULL;
     ec_batch_row row = {0};
-    ec_fold fold;
+    ec_state_fold fold;
     ea_err err;
     size_t len_bytes;
     int reopens;
     if (!tables)
         tables = open_tables();
-    must(ec_tables_begin(tables, &err));
-    must(ec_tables_get_fold(tables, "fuzz", STREAM, &fold, &err));
+    must(ec_state_db_begin(tables, &err));
+    must(ec_state_db_get_fold(tables, "fuzz", STREAM, &fold, &err));
     must(ec_ledger_open(&ledger, tables, &fold, &err));
     while (next(&at, end, &row, &reopens, &len_bytes)) {
         if (reopens) {
@@ -94,6 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     must(ec_ledger_each_last(tables, fold.fold_id, INT64_MAX, take_value, values, &err));
     must(ec_ledger_elsewhere(tables, fold.fold_id, INT64_MAX, values, &elsewhere, &err));
     ec_ledger_close(ledger);
-    ec_tables_rollback(tables);
+    ec_state_db_rollback(tables);
     return 0;
 }

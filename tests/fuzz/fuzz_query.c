@@ -3,7 +3,7 @@
  * alone, and both have to find the same rows. A first byte of 1 modulo 4 asks a native aggregate and GROUP BY instead;
  * 3 modulo 16 takes the rest as SQL as it stands, which may do whatever it likes but write or crash. */
 #include "service/batch/builder.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "tests/unit/machine_records.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
@@ -169,8 +169,8 @@ static void make(void) {
                                         "DiskIo/Read", "hosts",         "streams",         "batches",      "classes",
                                         "processes",   "threads",       "modules",         "ledger"};
     ec_store *store;
-    ec_history *history;
-    ec_history_options ho = {0};
+    ec_state_worker *history;
+    ec_state_worker_options ho = {0};
     uint64_t folded;
     ea_err err = {0};
     snprintf(folder, sizeof folder, "/dev/shm/ec-fuzz-query-XXXXXX");
@@ -184,9 +184,9 @@ static void make(void) {
     for (unsigned i = 0; i < STREAMS; i++)
         make_stream(store, i);
     ec_store_close(store);
-    must(ec_history_open(&history, folder, &ho, &err));
-    must(ec_history_fold(history, &folded, &err));
-    ec_history_close(history);
+    must(ec_state_worker_open(&history, folder, &ho, &err));
+    must(ec_state_worker_fold(history, &folded, &err));
+    ec_state_worker_close(history);
     must(ec_sql_open(&handed_down, folder, &(ec_sql_options){.keep_going = keep_going}, &err));
     must(ec_sql_open(&left_alone, folder, &(ec_sql_options){.no_pushdown = 1}, &err));
     sqlite3_hard_heap_limit64(256 << 20);

@@ -106,7 +106,7 @@ typedef struct heard {
     unsigned count;
     char first[64], last[64];
 } heard;
-static int hear(const ec_incident *i, void *arg) {
+static int hear(const ec_notice *i, void *arg) {
     heard *h = arg;
     snprintf(h->count++ ? h->last : h->first, sizeof h->last, "%.20s %.40s", i->host, i->text);
     return 0;
@@ -123,18 +123,18 @@ static void incidents_are_kept_and_bounded(void **state) {
     for (unsigned i = 1; i <= 10100; i++) {
         char text[32];
         snprintf(text, sizeof text, "number %u", i);
-        assert_int_equal(ec_store_add_incident(s, i % 2 ? "odd" : "even", EC_INCIDENT_TWICE, text, &err), 0);
+        assert_int_equal(ec_store_add_notice(s, i % 2 ? "odd" : "even", EC_INCIDENT_TWICE, text, &err), 0);
         if (i % 1000 == 0)
             assert_int_equal(ec_store_commit(s, &err), 0);
     }
     assert_int_equal(ec_store_commit(s, &err), 0);
     ec_store_close(s);
     assert_int_equal(ec_store_open(&s, scratch_path("store"), &(ec_store_options){0}, &err), 0);
-    assert_int_equal(ec_store_each_incident(s, NULL, hear, &all, &err), 0);
+    assert_int_equal(ec_store_each_notice(s, NULL, hear, &all, &err), 0);
     assert_int_equal(all.count, 10000);
     assert_string_equal(all.first, "odd number 101");
     assert_string_equal(all.last, "even number 10100");
-    assert_int_equal(ec_store_each_incident(s, "odd", hear, &one, &err), 0);
+    assert_int_equal(ec_store_each_notice(s, "odd", hear, &one, &err), 0);
     assert_int_equal(one.count, 5000);
     assert_string_equal(one.last, "odd number 10099");
     ec_store_close(s);

@@ -1,7 +1,7 @@
 /* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
  * families, holes, tombstones, the bounds, and the same result whether or not it was closed in between. */
 #include "proto/wire/batch.pb-c.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "collector/metrics/metrics.h"
 #include "tests/unit/scratch.h"
 
@@ -22,9 +22,9 @@ typedef struct pair {
 } pair;
 
 typedef struct fixture {
-    ec_tables *tables;
+    ec_state_db *tables;
     ec_ledger *ledger;
-    ec_fold fold;
+    ec_state_fold fold;
     uint64_t incarnation;
     int reopen; /* before each batch */
     char told[512];
@@ -48,17 +48,17 @@ static void start(fixture *f, uint8_t stream) {
     uint8_t id[EA_STREAM_ID_BYTES];
     memset(id, stream, sizeof id);
     *f = (fixture){.incarnation = 1};
-    must(ec_tables_open(&f->tables, scratch_path("store"), 1, &err));
-    must(ec_tables_begin(f->tables, &err));
-    must(ec_tables_get_fold(f->tables, "pc-1", id, &f->fold, &err));
+    must(ec_state_db_open(&f->tables, scratch_path("store"), 1, &err));
+    must(ec_state_db_begin(f->tables, &err));
+    must(ec_state_db_get_fold(f->tables, "pc-1", id, &f->fold, &err));
     must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
 }
 
 static void finish(fixture *f) {
     ec_ledger_close(f->ledger);
-    must(ec_tables_set_fold(f->tables, &f->fold, &err));
-    must(ec_tables_commit(f->tables, &err));
-    ec_tables_close(f->tables);
+    must(ec_state_db_set_fold(f->tables, &f->fold, &err));
+    must(ec_state_db_commit(f->tables, &err));
+    ec_state_db_close(f->tables);
 }
 
 static uint32_t number_of(enum ea_counter c) {
@@ -151,7 +151,7 @@ static void take_bytes(fixture *f, uint64_t number, uint32_t events, const uint8
 /* The one number of a query about this stream (?1). */
 static int64_t ask(const fixture *f, const char *sql) {
     sqlite3_stmt *s = NULL;
-    sqlite3 *db = ec_tables_database(f->tables);
+    sqlite3 *db = ec_state_db_database(f->tables);
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
     sqlite3_bind_int64(s, 1, f->fold.fold_id);
@@ -334,7 +334,7 @@ static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, in
         f->fold.begin_utc_ns = begin;
     if (events && end > f->fold.end_utc_ns)
         f->fold.end_utc_ns = end;
-    must(ec_tables_set_fold(f->tables, &f->fold, &err)); /* the view reads the stream's time */
+    must(ec_state_db_set_fold(f->tables, &f->fold, &err)); /* the view reads the stream's time */
 }
 /* The period of the row of a first batch and a cause; -1: NULL. */
 static void period(const fixture *f, uint64_t first, uint32_t cause, int64_t begin, int64_t end) {
@@ -632,22 +632,22 @@ static void families_that_are_told_are_bounded(void **state) {
 /* Of 260 streams those are told whose numbers came last, 256 of them; the others are counted. */
 static void streams_that_are_told_are_bounded(void **state) {
     (void)state;
-    ec_tables *tables = NULL;
+    ec_state_db *tables = NULL;
     ea_counters counters = {0};
     ea_text t;
-    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
-    must(ec_tables_begin(tables, &err));
+    must(ec_state_db_open(&tables, scratch_path("store"), 1, &err));
+    must(ec_state_db_begin(tables, &err));
     /* a stream's number is the second of its last numbers, but for the first three of all: they are the latest */
     run_sql(
-        ec_tables_database(tables),
+        ec_state_db_database(tables),
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 260)"
         " INSERT INTO streams SELECT i, printf('pc-%03d', i), CAST(printf('stream-%09d', i) AS BLOB), 1, 1, 7, 0, 0, 0,"
         " 0, 0 FROM n");
-    run_sql(ec_tables_database(tables),
+    run_sql(ec_state_db_database(tables),
             "INSERT INTO ledger_batches(stream, number, incarnation, utc_ns, begin_utc_ns, end_utc_ns, stored_count)"
             " SELECT stream, 1, 1, CASE WHEN stream <= 3 THEN 1000 + stream ELSE stream END, 0, 0, 0 FROM streams");
-    must(ec_tables_commit(tables, &err));
-    ec_tables_close(tables);
+    must(ec_state_db_commit(tables, &err));
+    ec_state_db_close(tables);
     ea_text_init(&t);
     must(ec_metrics_text(scratch_path("store"), &counters, EC_METRICS_STREAMS, 0, &t, &err));
     assert_int_equal(samples(&t, "etwcollector_stored_events_total{"), 256);
@@ -671,7 +671,7 @@ static void streams_that_are_told_are_bounded(void **state) {
 static void agents_that_are_told_are_bounded(void **state) {
     (void)state;
     static const char NAME[] = "etwcollector_host_last_received_timestamp_seconds{host=\"";
-    ec_tables *tables = NULL;
+    ec_state_db *tables = NULL;
     ec_store *store = NULL;
     ea_counters counters = {0};
     ea_text t;
@@ -683,8 +683,8 @@ static void agents_that_are_told_are_bounded(void **state) {
         " INSERT INTO streams SELECT i, printf('pc-%05d', (i + 1) / 2), CAST(printf('stream-%09d', i) AS BLOB), 'x', 1,"
         " 1, 1, 0, 0, 0, 1000000000 * (CASE WHEN i % 2 THEN 1 ELSE i END) FROM n");
     ec_store_close(store);
-    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
-    ec_tables_close(tables);
+    must(ec_state_db_open(&tables, scratch_path("store"), 1, &err));
+    ec_state_db_close(tables);
     ea_text_init(&t);
     must(ec_metrics_text(scratch_path("store"), &counters, EC_METRICS_STREAMS, 0, &t, &err));
     assert_int_equal(samples(&t, NAME), 16384);
@@ -741,33 +741,33 @@ static void metrics(void **state) {
 static void tables_of_another_version_are_called_so(void **state) {
     (void)state;
     fixture f;
-    ec_tables *tables = NULL;
+    ec_state_db *tables = NULL;
     start(&f, 15);
     const int64_t version = ask(&f, "PRAGMA user_version");
     char expected[96];
     finish(&f);
-    must(ec_tables_open(&tables, scratch_path("store"), 0, &err));
-    ec_tables_close(tables);
-    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
-    run_sql(ec_tables_database(tables), "PRAGMA user_version = 4711");
-    ec_tables_close(tables);
-    assert_int_equal(ec_tables_open(&tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
+    must(ec_state_db_open(&tables, scratch_path("store"), 0, &err));
+    ec_state_db_close(tables);
+    must(ec_state_db_open(&tables, scratch_path("store"), 1, &err));
+    run_sql(ec_state_db_database(tables), "PRAGMA user_version = 4711");
+    ec_state_db_close(tables);
+    assert_int_equal(ec_state_db_open(&tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
     snprintf(expected, sizeof expected, "is of another format (version 4711, this program reads %d)", (int)version);
     if (!strstr(err.message, expected))
         fail_msg("expected '%s', got: %s", expected, err.message);
     assert_non_null(strstr(err.message, "state.db"));
     /* none at all is no other one */
-    assert_int_equal(ec_tables_open(&tables, scratch_path("nowhere"), 0, &err), EA_ENOTFOUND);
-    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
+    assert_int_equal(ec_state_db_open(&tables, scratch_path("nowhere"), 0, &err), EA_ENOTFOUND);
+    must(ec_state_db_open(&tables, scratch_path("store"), 1, &err));
     sqlite3_stmt *s = NULL;
-    assert_int_equal(sqlite3_prepare_v2(ec_tables_database(tables), "SELECT count(*) FROM streams", -1, &s, NULL),
+    assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(tables), "SELECT count(*) FROM streams", -1, &s, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     assert_int_equal(sqlite3_column_int(s, 0), 0);
     sqlite3_finalize(s);
-    ec_tables_close(tables);
-    must(ec_tables_open(&tables, scratch_path("store"), 0, &err));
-    ec_tables_close(tables);
+    ec_state_db_close(tables);
+    must(ec_state_db_open(&tables, scratch_path("store"), 0, &err));
+    ec_state_db_close(tables);
 }
 
 static int make(void **state) {

@@ -3,7 +3,7 @@
 #include "tests/unit/scratch.h"
 #include "collector/query/sql/sql.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * or ends with SQLITE_NOMEM; no sound batch is called damaged, and nothing is left behind (the sanitizers' presets). */
 #include "proto/base/arena.h"
 #include "service/batch/builder.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "tests/unit/machine_records.h"
 #include "tests/unit/scratch.h"
 #include "collector/query/sql/sql.h"
@@ -130,7 +130,7 @@ static int setup(void **state) {
         return -1;
     fill(store);
     ec_store_close(store);
-    return ec_history_catch_up(scratch_path("."), NULL, 0, &behind, &err) || behind ? -1 : 0;
+    return ec_state_worker_catch_up(scratch_path("."), NULL, 0, &behind, &err) || behind ? -1 : 0;
 }
 
 /* ---- questions ---- */

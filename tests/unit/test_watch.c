@@ -1,6 +1,6 @@
 /* The watch: what parts of the collector report is an incident, once, for as long as it is reported; a bounded number.
  */
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 #include "collector/store/store.h"
@@ -22,17 +22,17 @@ static void must(int rc, const ea_err *err) {
 
 /* How many incidents there are of which this holds; -1 while there is no table. */
 static int count(const char *where) {
-    ec_alarms *a = NULL;
+    ec_incidents *a = NULL;
     sqlite3_stmt *st = NULL;
     ea_err err;
     char sql[200];
     int n = -1;
-    must(ec_alarms_open(&a, scratch, 0, &err), &err);
+    must(ec_incidents_open(&a, scratch, 0, &err), &err);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM alarms WHERE %s", where);
-    if (sqlite3_prepare_v2(ec_alarms_database(a), sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+    if (sqlite3_prepare_v2(ec_incidents_database(a), sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
         n = sqlite3_column_int(st, 0);
     sqlite3_finalize(st);
-    ec_alarms_close(a);
+    ec_incidents_close(a);
     return n;
 }
 

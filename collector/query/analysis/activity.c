@@ -11,7 +11,7 @@
 #include "collector/query/analysis/query.h"
 #include "collector/query/analysis/stack_query.h"
 #include "collector/query/analysis/stretches.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 #include "collector/query/scan/tape.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,8 +196,8 @@ static int make_spaces(ec_places *p) {
     return rc;
 }
 
-static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, int has_modules, ea_err *err) {
-    sqlite3 *db = ec_tables_database(tables);
+static int read_all(ec_places *p, ec_state_db *tables, int64_t fold_id, int has_modules, ea_err *err) {
+    sqlite3 *db = ec_state_db_database(tables);
     p->fold_id = fold_id;
     int rc = read_rows(p, db, fold_id,
                        "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
@@ -216,8 +216,8 @@ static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, int has_mo
 
 int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
                    ea_err *err) {
-    ec_tables *tables = NULL;
-    ec_fold fold;
+    ec_state_db *tables = NULL;
+    ec_state_fold fold;
     int found = 0;
     ec_places *p = calloc(1, sizeof *p);
     if (!p)
@@ -226,14 +226,14 @@ int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream
     ea_u64_map_init(&p->by_pid.by_id, 0);
     ea_u64_map_init(&p->by_tid.by_id, 0);
     p->last_process = (uint32_t)EC_NO_PROCESS;
-    int rc = ec_tables_open(&tables, ec_store_folder(ec_archive_store(archive)), 0, err);
+    int rc = ec_state_db_open(&tables, ec_store_folder(ec_archive_store(archive)), 0, err);
     if (!rc)
-        found = ec_tables_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
+        found = ec_state_db_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
         rc = found < 0 ? found : read_all(p, tables, fold.fold_id, has_modules, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
-    ec_tables_close(tables);
+    ec_state_db_close(tables);
     for (size_t i = 0; !rc && i < p->process_count; i++)
         if (note(&p->by_pid, p->processes[i].pid, i))
             rc = ea_fail(err, EA_ENOMEM, "read the history");

@@ -4,7 +4,7 @@
 #include "proto/event/accounts.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "proto/base/map.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct ec_query {
-    ec_tables *tables;
+    ec_state_db *tables;
     sqlite3_stmt *alive, *all, *modules, *covering, *tellers[2];
 };
 
@@ -22,11 +22,11 @@ enum { OF_PROCESSES = 0, OF_MODULES = 1 };
 int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                   ea_err *err) {
     uint64_t behind = 0;
-    int rc = ec_history_catch_up(dir, host, wait_ns, &behind, err);
+    int rc = ec_state_worker_catch_up(dir, host, wait_ns, &behind, err);
     if (rc)
         return rc;
     ec_query *q = calloc(1, sizeof *q);
-    rc = q ? ec_tables_open(&q->tables, dir, 0, err) : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
+    rc = q ? ec_state_db_open(&q->tables, dir, 0, err) : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
     if (rc) {
         ec_query_close(q);
         return rc;
@@ -45,7 +45,7 @@ void ec_query_close(ec_query *q) {
     sqlite3_finalize(q->covering);
     for (size_t i = 0; i < sizeof q->tellers / sizeof *q->tellers; i++)
         sqlite3_finalize(q->tellers[i]);
-    ec_tables_close(q->tables);
+    ec_state_db_close(q->tables);
     free(q);
 }
 
@@ -55,7 +55,7 @@ typedef struct choice {
     const char *host, *stream;
     int has_time;
     int64_t utc_ns;
-    ec_fold best;
+    ec_state_fold best;
     int found, several_hosts, several_streams;
     int64_t first_begin_utc_ns; /* of all that could be meant */
     char first_host[256];
@@ -71,7 +71,7 @@ static int id_begins_with(const uint8_t *id, const char *hex) {
     return n <= sizeof text - 1 && memcmp(text, hex, n) == 0;
 }
 
-static int consider(const ec_fold *fold, void *arg) {
+static int consider(const ec_state_fold *fold, void *arg) {
     choice *c = arg;
     if (fold->begin_utc_ns == INT64_MIN || (c->stream && !id_begins_with(fold->stream, c->stream)))
         return 0;
@@ -94,12 +94,12 @@ static int consider(const ec_fold *fold, void *arg) {
     return 0;
 }
 
-static int is_of_run(const ec_fold *a, const ec_fold *b) {
+static int is_of_run(const ec_state_fold *a, const ec_state_fold *b) {
     return strcmp(a->host, b->host) == 0 && memcmp(a->stream, b->stream, EA_STREAM_RUN_BYTES) == 0;
 }
 
 /* The other sessions of the run that was found make its time longer. */
-static int stretch(const ec_fold *fold, void *arg) {
+static int stretch(const ec_state_fold *fold, void *arg) {
     choice *c = arg;
     if (fold->begin_utc_ns == INT64_MIN || !is_of_run(fold, &c->best))
         return 0;
@@ -123,7 +123,7 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
                            at);
         c.has_time = 1;
     }
-    int rc = ec_tables_each_fold(q->tables, host, consider, &c, err);
+    int rc = ec_state_db_each_fold(q->tables, host, consider, &c, err);
     if (rc)
         return rc;
     if (c.candidate_count == 0)
@@ -142,7 +142,7 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         ea_text_deinit(&begin);
         return rc;
     }
-    rc = ec_tables_each_fold(q->tables, c.best.host, stretch, &c, err);
+    rc = ec_state_db_each_fold(q->tables, c.best.host, stretch, &c, err);
     if (rc)
         return rc;
     *ret = (ec_moment){.fold = c.best, .utc_ns = c.utc_ns};
@@ -161,7 +161,7 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
 static const char DOING[] = "ask the history";
 
 static int prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) {
-    return ec_sqlite_prepare(ec_tables_database(q->tables), s, sql, DOING, err);
+    return ec_sqlite_prepare(ec_state_db_database(q->tables), s, sql, DOING, err);
 }
 
 /* The stream that tells of processes, or modules, at a time: of all sessions of a stream's run the one that began last

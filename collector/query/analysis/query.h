@@ -5,12 +5,12 @@
 #define EC_QUERY_QUERY_H
 
 #include "proto/base/arena.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 typedef struct ec_query ec_query;
 
 /* Opens the history in store folder dir. What is stored of host (NULL: of all) now is folded first, or waited for up to
- * wait_ns (see ec_history_catch_up); *ret_behind batches are still not in the answers. EA_ENOTFOUND when there is no
+ * wait_ns (see ec_state_worker_catch_up); *ret_behind batches are still not in the answers. EA_ENOTFOUND when there is no
  * history. */
 EA_MUST_CHECK int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns,
                                 uint64_t *ret_behind, ea_err *err);
@@ -19,7 +19,7 @@ void ec_query_close(ec_query *q); /* NULL is allowed */
 /* A stream and a time in it. The sessions of one run of an agent (EA_STREAM_RUN_BYTES) tell of a machine together: what
  * is asked of one of their streams is answered by the one that has it. */
 typedef struct ec_moment {
-    ec_fold fold; /* its begin and end are those of all streams of its run */
+    ec_state_fold fold; /* its begin and end are those of all streams of its run */
     int64_t utc_ns;
     int beyond; /* the time is after the last event of the stream: the answer is the state as of that event */
 } ec_moment;

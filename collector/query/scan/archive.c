@@ -4,7 +4,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/state/naming.h"
+#include "collector/state/object_names_db.h"
 #include "proto/base/pattern.h"
 
 #include <inttypes.h>
@@ -34,8 +34,8 @@ struct ec_archive {
     ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
-    ec_tables *tables;      /* opened when names are first asked for */
-    ec_naming *naming;      /* of one stream */
+    ec_state_db *tables;      /* opened when names are first asked for */
+    ec_object_names_db *naming;      /* of one stream */
     uint64_t naming_stream; /* its number in the store; 0: none was asked for */
     ea_u64_map damaged;     /* hashes of stream and number */
     char first_damage[640];
@@ -197,8 +197,8 @@ void ec_archive_close(ec_archive *a) {
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
-    ec_naming_close(a->naming);
-    ec_tables_close(a->tables);
+    ec_object_names_db_close(a->naming);
+    ec_state_db_close(a->tables);
     ea_arena_deinit(&a->arena);
     free(a);
 }
@@ -274,17 +274,17 @@ int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea
 }
 
 static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {
-    ec_fold fold;
-    int rc = a->tables ? 0 : ec_tables_open(&a->tables, ec_store_folder(a->store), 0, err);
+    ec_state_fold fold;
+    int rc = a->tables ? 0 : ec_state_db_open(&a->tables, ec_store_folder(a->store), 0, err);
     if (rc)
         return rc == EA_ENOTFOUND ? 0 : rc;
-    int found = ec_tables_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
-    return found > 0 ? ec_naming_open(&a->naming, a->tables, fold.fold_id, &(ec_naming_options){0}, err) : found;
+    int found = ec_state_db_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
+    return found > 0 ? ec_object_names_db_open(&a->naming, a->tables, fold.fold_id, &(ec_object_names_db_options){0}, err) : found;
 }
 
 int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {
     if (a->naming_stream != stream->row.stream_id) {
-        ec_naming_close(a->naming);
+        ec_object_names_db_close(a->naming);
         a->naming = NULL;
         a->naming_stream = 0;
         int rc = open_names(a, stream, err);
@@ -294,12 +294,12 @@ int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver
     }
     if (!a->naming)
         return 0;
-    if (ec_naming_error(a->naming)) {
+    if (ec_object_names_db_error(a->naming)) {
         if (err)
-            *err = *ec_naming_error(a->naming);
-        return ec_naming_error(a->naming)->code;
+            *err = *ec_object_names_db_error(a->naming);
+        return ec_object_names_db_error(a->naming)->code;
     }
-    *ret = ec_naming_resolver(a->naming);
+    *ret = ec_object_names_db_resolver(a->naming);
     return 1;
 }
 

@@ -2,7 +2,7 @@
 #include "collector/query/scan/cell.h"
 
 #include "proto/base/clock.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <stdlib.h>
 #include <string.h>

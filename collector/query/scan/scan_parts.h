@@ -4,7 +4,7 @@
 #define EC_QUERY_SCAN_PARTS_H
 
 #include "collector/query/scan/scan.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 typedef struct ec_scan_condition ec_scan_condition; /* scan.c's */
 

@@ -2,7 +2,7 @@
 #include "collector/query/sql/ask.h"
 #include "proto/base/array.h"
 #include "collector/sandbox/child.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>
@@ -333,7 +333,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     int rc = ask_child(&r, q, stop, err);
     if (!rc && r.needs_history) {
-        rc = ec_history_catch_up(q->store, q->host, q->wait_ns, &outcome.behind, err);
+        rc = ec_state_worker_catch_up(q->store, q->host, q->wait_ns, &outcome.behind, err);
         r.is_up_to_date = 1;
         r.has_ended = 0;
         if (!rc)

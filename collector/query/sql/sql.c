@@ -1,7 +1,7 @@
 /* The connection and what it may do. See sql.h. */
-#include "collector/state/alarms.h"
+#include "collector/state/incidents.h"
 #include "collector/query/analysis/instances.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "collector/query/analysis/links.h"
 #include "collector/query/sql/sql_parts.h"
 
@@ -124,8 +124,8 @@ void ec_sql_close(ec_sql *s) {
     sqlite3_close(s->db);
     sqlite3_close(s->memory);
     ec_ends_close(s->ends);
-    ec_tables_close(s->state);
-    ec_alarms_close(s->alarms);
+    ec_state_db_close(s->state);
+    ec_incidents_close(s->alarms);
     ec_instances_destroy(s->instances);
     ec_links_destroy(s->links);
     ec_archive_close(s->archive);

@@ -4,7 +4,7 @@
 
 #include "collector/query/scan/scan.h"
 #include "collector/query/sql/sql.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 struct ec_sql {
     ec_sql_options options;
@@ -13,8 +13,8 @@ struct ec_sql {
     struct ec_links *links;
     ec_annotator annotator; /* the links' */
     sqlite3 *db;
-    ec_tables *state;               /* opened when a table of it is first used */
-    struct ec_alarms *alarms;       /* likewise */
+    ec_state_db *state;               /* opened when a table of it is first used */
+    struct ec_incidents *alarms;       /* likewise */
     struct ec_ends *ends;           /* opened when the end of an agent is first asked for */
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */

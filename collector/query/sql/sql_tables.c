@@ -1,8 +1,8 @@
 /* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
-#include "collector/state/alarms.h"
-#include "collector/state/ledger.h"
+#include "collector/state/incidents.h"
+#include "collector/state/ledger_report.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "collector/query/sql/sql_parts.h"
@@ -335,10 +335,10 @@ static int failed(ea_err *err, sqlite3 *db, const char *what) {
 static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
     enum { FLAGS = SQLITE_UTF8 | SQLITE_DETERMINISTIC };
     if (!s->state) {
-        int rc = ec_tables_open(&s->state, s->dir, 0, err);
+        int rc = ec_state_db_open(&s->state, s->dir, 0, err);
         if (rc)
             return rc;
-        sqlite3 *db = ec_tables_database(s->state);
+        sqlite3 *db = ec_state_db_database(s->state);
         static const struct {
             const char *name;
             int arguments;
@@ -353,12 +353,12 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
                                               FUNCTIONS[i].function, NULL, NULL, NULL);
         if (code != SQLITE_OK || sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
             rc = failed(err, db, "read the history");
-            ec_tables_close(s->state);
+            ec_state_db_close(s->state);
             s->state = NULL;
             return rc;
         }
     }
-    *ret = ec_tables_database(s->state);
+    *ret = ec_state_db_database(s->state);
     return 0;
 }
 
@@ -384,9 +384,9 @@ static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
 }
 
 static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
-    int rc = s->alarms ? 0 : ec_alarms_open(&s->alarms, s->dir, 0, err);
+    int rc = s->alarms ? 0 : ec_incidents_open(&s->alarms, s->dir, 0, err);
     if (!rc)
-        *ret = ec_alarms_database(s->alarms);
+        *ret = ec_incidents_database(s->alarms);
     return rc;
 }
 

@@ -1,6 +1,6 @@
 /* The agents' ledgers as time series, and the check of their equations (service/ship/ledger.h has the agent's side).
- * Before it: history.c, which gives each stored batch in the order of its numbers. After it: the command ledger, the
- * metrics, collector/web. Thread: the one of its ec_tables.
+ * Before it: state_worker.c, which gives each stored batch in the order of its numbers. After it: the command ledger, the
+ * metrics, collector/web. Thread: the one of its ec_state_db.
  *
  * Held against every batch's numbers:
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
@@ -14,7 +14,7 @@
 
 #include "collector/state/blindness.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 /* Numbers are the `kind` column of alerts; never reused. */
 enum ec_alert_kind {
@@ -36,23 +36,23 @@ enum ea_counter ec_counter_of(uint32_t number);
 typedef struct ec_ledger ec_ledger;
 
 /* Reads back where the stream's ledger is. */
-EA_MUST_CHECK int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *err);
+EA_MUST_CHECK int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err);
 void ec_ledger_close(ec_ledger *l); /* NULL is allowed */
 
 /* Takes the ledger and the tombstones of a batch. fold: before the batch; missing_count: numbers between its position
  * and row that have not come; facts: NULL without events. on_alert (may be NULL) gets a line for a person. */
-EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch,
+EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch,
                                  size_t len_bytes, uint64_t missing_count, const ec_session_facts *facts,
                                  void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err);
 /* Where Windows logged, in the batch that was taken last, that something was lost. */
 EA_MUST_CHECK int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err);
 /* The last value of each counter of a stream in batches up to number (INT64_MAX: all), by family and number. */
-EA_MUST_CHECK int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
+EA_MUST_CHECK int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
                                       int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
                                       void *arg, ea_err *err);
 /* Events of a stream, up to batch number, that may be with other collectors: what the hole at its beginning held, and,
  * if the agent says that it moved (collector_moves), any other. UINT64_MAX: nobody can say. */
-EA_MUST_CHECK int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uint64_t *values,
+EA_MUST_CHECK int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values,
                                       uint64_t *ret, ea_err *err);
 /* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on what nobody can say. */
 enum ec_verdict { EC_FAILS, EC_HOLDS, EC_UNKNOWN };
@@ -60,7 +60,7 @@ enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const u
 /* When the newest run of an agent ended in order. index: the store's database (ec_store_database). Borrows both; closed
  * before either. One thread. */
 typedef struct ec_ends ec_ends;
-EA_MUST_CHECK int ec_ends_open(ec_ends **ret, ec_tables *t, sqlite3 *index, ea_err *err);
+EA_MUST_CHECK int ec_ends_open(ec_ends **ret, ec_state_db *t, sqlite3 *index, ea_err *err);
 void ec_ends_close(ec_ends *e); /* NULL is allowed */
 /* 1 when all streams of an agent's newest run (those whose ids have the same first EA_STREAM_RUN_BYTES as the stream
  * that was received last) have their closing batch, and *ret_utc_ns is the last of their times by the agent's clock; 0

@@ -1,5 +1,5 @@
-/* The ledgers' time series and their check. See ledger.h. */
-#include "collector/state/ledger.h"
+/* The ledgers' time series and their check. See ledger_report.h. */
+#include "collector/state/ledger_report.h"
 #include "proto/base/array.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static const char *const SQL[STATEMENT_COUNT] = {
 };
 
 struct ec_ledger {
-    ec_tables *tables;
+    ec_state_db *tables;
     sqlite3 *db;
     int64_t fold_id;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
@@ -62,7 +62,7 @@ struct ec_ledger {
     int64_t last_end_utc_ns; /* of the last batch with a ledger; INT64_MIN: there is none */
     /* the batch at hand */
     const ec_batch_row *row;
-    const ec_fold *fold;
+    const ec_state_fold *fold;
     int64_t utc_ns;
     uint64_t now_incarnation;
     int any;
@@ -161,7 +161,7 @@ static family_state *family_of(ec_ledger *l, const char *name) {
     return f;
 }
 
-static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
+static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(l, COUNT_ALERTS, &s, err), code;
     if (rc)
@@ -210,12 +210,12 @@ static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
     return 0;
 }
 
-int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *err) {
+int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
     ec_ledger *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "open a ledger");
     l->tables = t;
-    l->db = ec_tables_database(t);
+    l->db = ec_state_db_database(t);
     l->fold_id = fold->fold_id;
     l->last_end_utc_ns = INT64_MIN;
     int rc = read_back(l, fold, err);
@@ -454,7 +454,7 @@ int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t coun
     return ec_blindness_recorded(l->blindness, records, count, err);
 }
 
-int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch, size_t len_bytes,
+int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch, size_t len_bytes,
                    uint64_t missing_count, const ec_session_facts *facts, void (*on_alert)(void *arg, const char *text),
                    void *arg, ea_err *err) {
     uint64_t values[EA_COUNTER_COUNT], made_before, unused, incarnation_before = l->incarnation;
@@ -498,9 +498,9 @@ int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, c
 
 /* ---- looking ---- */
 
-int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uint64_t *values, uint64_t *ret,
+int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values, uint64_t *ret,
                         ea_err *err) {
-    sqlite3 *db = ec_tables_database(t);
+    sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     /* total(), since sum() fails beyond 64 bits, and these are an agent's words; the cast stops at INT64_MAX */
     if (sqlite3_prepare_v2(db,
@@ -528,10 +528,10 @@ enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const u
     return acknowledged - stored <= elsewhere ? EC_HOLDS : EC_FAILS;
 }
 
-int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
+int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
                         int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg), void *arg,
                         ea_err *err) {
-    sqlite3 *db = ec_tables_database(t);
+    sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int rc = 0, code;
     if (sqlite3_prepare_v2(db,
@@ -556,7 +556,7 @@ struct ec_ends {
     sqlite3_stmt *run, *end;
 };
 
-int ec_ends_open(ec_ends **ret, ec_tables *t, sqlite3 *index, ea_err *err) {
+int ec_ends_open(ec_ends **ret, ec_state_db *t, sqlite3 *index, ea_err *err) {
     static const char RUN[] =
         "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = (SELECT substr(stream, 1, ?2) FROM"
         " streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC LIMIT 1)";
@@ -569,7 +569,7 @@ int ec_ends_open(ec_ends **ret, ec_tables *t, sqlite3 *index, ea_err *err) {
     if (!e)
         return ea_fail(err, EA_ENOMEM, "read the ends of runs");
     e->index = index;
-    e->db = ec_tables_database(t);
+    e->db = ec_state_db_database(t);
     if (sqlite3_prepare_v2(index, RUN, -1, &e->run, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(err, index, "read the streams");
     else if (sqlite3_prepare_v2(e->db, END, -1, &e->end, NULL) != SQLITE_OK)

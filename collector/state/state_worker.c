@@ -1,16 +1,16 @@
-/* The fold over the store. See history.h. */
-#include "collector/state/history.h"
+/* The fold over the store. See state_worker.h. */
+#include "collector/state/state_worker.h"
 
 #include "proto/base/array.h"
-#include "collector/state/ledger.h"
+#include "collector/state/ledger_report.h"
 #include "proto/state/machine.h"
 #include "proto/base/map.h"
-#include "collector/state/naming.h"
+#include "collector/state/object_names_db.h"
 #include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
 #include "collector/store/retention.h"
 #include "collector/store/store.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,12 +38,12 @@ enum {
 
 /* One stream whose machine is in memory. */
 typedef struct live {
-    ec_history *history;
-    ec_fold fold;
+    ec_state_worker *history;
+    ec_state_fold fold;
     ea_machine *machine;
     ea_registry *registry;
     ec_ledger *ledger;
-    ec_naming *naming;
+    ec_object_names_db *naming;
     uint64_t number;        /* of the batch at hand */
     uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
@@ -62,10 +62,10 @@ typedef struct work {
     uint8_t stream[EA_STREAM_ID_BYTES];
 } work;
 
-struct ec_history {
-    ec_history_options options;
+struct ec_state_worker {
+    ec_state_worker_options options;
     ec_store *store;
-    ec_tables *tables;
+    ec_state_db *tables;
     live **lives;
     size_t live_count;
     uint64_t use_count;
@@ -84,8 +84,8 @@ struct ec_history {
     int stopping;
 };
 
-static void note(const ec_history *h, const char *format, ...) EA_PRINTF(2, 3);
-static void note(const ec_history *h, const char *format, ...) {
+static void note(const ec_state_worker *h, const char *format, ...) EA_PRINTF(2, 3);
+static void note(const ec_state_worker *h, const char *format, ...) {
     char line[512];
     va_list args;
     if (!h->options.on_note)
@@ -98,7 +98,7 @@ static void note(const ec_history *h, const char *format, ...) {
 
 /* A ledger that does not balance, in the log: alerts may come with every batch, lines do not. */
 static void note_alert(void *arg, const char *text) {
-    ec_history *h = arg;
+    ec_state_worker *h = arg;
     int64_t now_ns = ea_monotonic_ns();
     if (h->alert_told_ns && now_ns - h->alert_told_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
         h->alerts_untold++;
@@ -116,20 +116,20 @@ static void note_alert(void *arg, const char *text) {
 
 static int on_process(void *arg, const ea_process *p) {
     const live *l = arg;
-    return ec_tables_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
+    return ec_state_db_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
 }
 static int on_thread(void *arg, const ea_thread_row *t) {
     const live *l = arg;
-    return ec_tables_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
+    return ec_state_db_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
 }
 static int on_module(void *arg, const ea_module *m) {
     const live *l = arg;
-    return ec_tables_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
+    return ec_state_db_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
 }
 
 /* The state of the stream at hand lacks something, or nothing any more. */
 static void tell_gap(live *l, int gap) {
-    const ec_history *h = l->history;
+    const ec_state_worker *h = l->history;
     if (!gap && !l->has_gap)
         return;
     l->has_gap = gap;
@@ -158,12 +158,12 @@ static void live_destroy(live *l) {
         return;
     ea_machine_destroy(l->machine);
     ec_ledger_close(l->ledger);
-    ec_naming_close(l->naming);
+    ec_object_names_db_close(l->naming);
     ea_registry_destroy(l->registry);
     free(l);
 }
 
-static void drop_live(ec_history *h, const live *l) {
+static void drop_live(ec_state_worker *h, const live *l) {
     for (size_t i = 0; i < h->live_count; i++)
         if (h->lives[i] == l) {
             live_destroy(h->lives[i]);
@@ -172,7 +172,7 @@ static void drop_live(ec_history *h, const live *l) {
         }
 }
 
-static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
+static int live_create(live **ret, ec_state_worker *h, const work *w, ea_err *err) {
     static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module, on_keyframe};
     live *l = calloc(1, sizeof *l);
     if (!l)
@@ -185,10 +185,10 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
                                   .observer = &OBSERVER,
                                   .observer_arg = l,
                                   .counters = h->options.counters};
-    ec_naming_options naming = {.limit_names = h->options.limit_names,
+    ec_object_names_db_options naming = {.limit_names = h->options.limit_names,
                                 .limit_operations = h->options.limit_operations,
                                 .counters = h->options.counters};
-    int rc = ec_tables_get_fold(h->tables, w->host, w->stream, &l->fold, err);
+    int rc = ec_state_db_get_fold(h->tables, w->host, w->stream, &l->fold, err);
     if (!rc)
         rc = ea_machine_create(&l->machine, &options, err);
     if (!rc)
@@ -198,9 +198,9 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
     }
     if (!rc)
-        rc = ec_naming_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
+        rc = ec_object_names_db_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
     if (!rc && l->fold.position)
-        rc = ec_tables_restore(h->tables, &l->fold, l->machine, err);
+        rc = ec_state_db_restore(h->tables, &l->fold, l->machine, err);
     if (rc) {
         live_destroy(l);
         return rc;
@@ -215,7 +215,7 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
     return 0;
 }
 
-static int get_live(live **ret, ec_history *h, const work *w, ea_err *err) {
+static int get_live(live **ret, ec_state_worker *h, const work *w, ea_err *err) {
     size_t oldest = 0;
     for (size_t i = 0; i < h->live_count; i++) {
         if (h->lives[i]->stream_id == w->stream_id) {
@@ -270,7 +270,7 @@ static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
         int64_t utc_ns = ea_clock_to_utc_ns(&ea_batch_source(v, record->source)->clock, record->time_raw);
         rc = machine ? ea_machine_apply(l->machine, record, c, utc_ns, err) : 0;
         if (!rc && names)
-            rc = ec_naming_apply(l->naming, record, c, utc_ns, err);
+            rc = ec_object_names_db_apply(l->naming, record, c, utc_ns, err);
         if (rc)
             return rc;
     }
@@ -330,7 +330,7 @@ static int look_back(live *l, const ec_batch_row *row, ec_lost_record *lost, siz
 }
 
 static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
-    ec_history *h = l->history;
+    ec_state_worker *h = l->history;
     const uint8_t *data;
     size_t len_bytes, lost_count = 0;
     ea_batch_view *v = NULL;
@@ -375,7 +375,7 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
 /* ---- one stream ---- */
 
 /* How many of the numbers first..last are neither stored nor covered by a tombstone. */
-static int missing_numbers(ec_history *h, const work *w, uint64_t first, uint64_t last, uint64_t *ret, ea_err *err) {
+static int missing_numbers(ec_state_worker *h, const work *w, uint64_t first, uint64_t last, uint64_t *ret, ea_err *err) {
     size_t capacity = 256, n = 0;
     for (;;) {
         ec_range *ranges = malloc(capacity * sizeof *ranges);
@@ -414,7 +414,7 @@ static int has_waited(live *l, const work *w) {
 
 /* The next batch whose turn it is: 1, 0 when there is none yet. */
 static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
-    ec_history *h = l->history;
+    ec_state_worker *h = l->history;
     ec_batch_row row;
     uint64_t missing = 0, expected = l->fold.position + 1;
     int rc = ec_store_next_batch(h->store, l->stream_id, l->fold.position, &row, err);
@@ -443,10 +443,10 @@ static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
 
 /* Up to batches_per_commit batches, and their transaction. *ret_more: there may be more. */
 static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
-    ec_history *h = l->history;
+    ec_state_worker *h = l->history;
     ec_batch_row row;
     uint32_t n = 0;
-    int rc = ec_tables_begin(h->tables, err), more = 0;
+    int rc = ec_state_db_begin(h->tables, err), more = 0;
     if (rc)
         return rc;
     while (n < h->options.batches_per_commit && !h->stopping && (more = next_batch(l, w, &row, err)) == 1) {
@@ -470,11 +470,11 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
     if (more < 0)
         return more;
     l->fold.last_instance = ea_machine_last_instance(l->machine);
-    rc = ec_tables_put_pending_ids(h->tables, l->fold.fold_id, l->machine, err);
+    rc = ec_state_db_put_pending_ids(h->tables, l->fold.fold_id, l->machine, err);
     if (!rc)
-        rc = ec_tables_set_fold(h->tables, &l->fold, err);
+        rc = ec_state_db_set_fold(h->tables, &l->fold, err);
     if (!rc)
-        rc = ec_tables_commit(h->tables, err);
+        rc = ec_state_db_commit(h->tables, err);
     if (!rc)
         h->folded_count += n;
     *ret_more = more;
@@ -483,21 +483,21 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
 
 /* A batch came whose number had been given up, or in place of a tombstone: only a fold from the start puts it where it
  * belongs. *ret_started 0: not now, the last time was too recent. */
-static int fold_again(ec_history *h, const work *w, int *ret_started, ea_err *err) {
+static int fold_again(ec_state_worker *h, const work *w, int *ret_started, ea_err *err) {
     live *l;
     const uint64_t *not_before = ea_u64_map_get(&h->again, w->stream_id);
     *ret_started = 0;
     if (not_before && (uint64_t)ea_monotonic_ns() < *not_before)
         return 0;
-    int rc = ec_tables_begin(h->tables, err);
+    int rc = ec_state_db_begin(h->tables, err);
     if (!rc)
         rc = get_live(&l, h, w, err);
     if (rc)
         return rc;
     note(h, "%s: a batch came late; its stream is folded again from the start", w->host);
-    rc = ec_tables_reset_fold(h->tables, &l->fold, err);
+    rc = ec_state_db_reset_fold(h->tables, &l->fold, err);
     if (!rc)
-        rc = ec_tables_commit(h->tables, err);
+        rc = ec_state_db_commit(h->tables, err);
     drop_live(h, l);
     *ret_started = !rc;
     return rc;
@@ -511,7 +511,7 @@ static uint64_t pause_after(int64_t began_ns) {
     return (uint64_t)(now_ns + pause_ns);
 }
 
-static int fold_all_of(ec_history *h, const work *w, ea_err *err) {
+static int fold_all_of(ec_state_worker *h, const work *w, ea_err *err) {
     live *l = NULL;
     int rc = get_live(&l, h, w, err), more = 1;
     while (!rc && more && !h->stopping)
@@ -536,7 +536,7 @@ static int fold_all_of(ec_history *h, const work *w, ea_err *err) {
 }
 
 /* A stream that cannot go on: it is left alone for a while, and said, in a line at most every ALERT_SECONDS. */
-static void set_aside(ec_history *h, const work *w, int64_t began_ns, const char *why) {
+static void set_aside(ec_state_worker *h, const work *w, int64_t began_ns, const char *why) {
     int64_t now_ns = ea_monotonic_ns();
     if (h->options.counters)
         ea_count(h->options.counters, EA_COUNT_state_failures, 1);
@@ -554,7 +554,7 @@ static void set_aside(ec_history *h, const work *w, int64_t began_ns, const char
     h->failures_untold = 0;
 }
 
-static int fold_stream(ec_history *h, const work *w, ea_err *err) {
+static int fold_stream(ec_state_worker *h, const work *w, ea_err *err) {
     int64_t began_ns = ea_monotonic_ns();
     h->err = err;
     int rc = fold_all_of(h, w, err);
@@ -564,7 +564,7 @@ static int fold_stream(ec_history *h, const work *w, ea_err *err) {
         return 0;
     }
     /* The machine is ahead of the tables now: both go back to the last commit. */
-    ec_tables_rollback(h->tables);
+    ec_state_db_rollback(h->tables);
     for (size_t i = 0; i < h->live_count; i++)
         if (h->lives[i]->stream_id == w->stream_id) {
             drop_live(h, h->lives[i]);
@@ -579,7 +579,7 @@ static int fold_stream(ec_history *h, const work *w, ea_err *err) {
 /* ---- all streams ---- */
 
 static int add_work(const ec_stream_row *row, void *arg) {
-    ec_history *h = arg;
+    ec_state_worker *h = arg;
     const uint64_t *done = ea_u64_map_get(&h->done, row->stream_id);
     if (row->batch_count == 0 || (done && *done == row->batch_count + row->event_count))
         return 0;
@@ -601,11 +601,11 @@ static int add_work(const ec_stream_row *row, void *arg) {
 /* ---- what is too old ---- */
 
 typedef struct folds {
-    ec_fold *items;
+    ec_state_fold *items;
     size_t count, capacity;
 } folds;
 
-static int add_fold(const ec_fold *fold, void *arg) {
+static int add_fold(const ec_state_fold *fold, void *arg) {
     folds *f = arg;
     if (EA_GROW(f->items, f->capacity, f->count + 1, SIZE_MAX))
         return EA_ENOMEM;
@@ -613,32 +613,32 @@ static int add_fold(const ec_fold *fold, void *arg) {
     return 0;
 }
 
-static int prune_fold(ec_history *h, ec_fold *fold, ea_err *err) {
+static int prune_fold(ec_state_worker *h, ec_state_fold *fold, ea_err *err) {
     uint64_t number = UINT64_MAX;
     int64_t begin_utc_ns = INT64_MAX;
     int left = ec_store_what_is_left(h->store, fold->host, fold->stream, &number, &begin_utc_ns, err);
     if (left < 0 && left != EA_ENOTFOUND)
         return left;
-    int rc = ec_tables_begin(h->tables, err);
+    int rc = ec_state_db_begin(h->tables, err);
     if (rc)
         return rc;
-    rc = left == EA_ENOTFOUND ? ec_tables_drop_fold(h->tables, fold, err)
-                              : ec_tables_prune(h->tables, fold, begin_utc_ns, number, err);
+    rc = left == EA_ENOTFOUND ? ec_state_db_drop_fold(h->tables, fold, err)
+                              : ec_state_db_prune(h->tables, fold, begin_utc_ns, number, err);
     if (!rc)
-        rc = ec_tables_commit(h->tables, err);
+        rc = ec_state_db_commit(h->tables, err);
     if (rc)
-        ec_tables_rollback(h->tables);
+        ec_state_db_rollback(h->tables);
     return rc;
 }
 
 /* Retention has deleted segments: what only they told of leaves the tables, too. */
-static int prune(ec_history *h, ea_err *err) {
+static int prune(ec_state_worker *h, ea_err *err) {
     uint64_t first = 0;
     folds all = {0};
     int rc = ec_store_first_segment(h->store, &first, err);
     if (rc || first == h->pruned_below)
         return rc;
-    rc = ec_tables_each_fold(h->tables, NULL, add_fold, &all, err);
+    rc = ec_state_db_each_fold(h->tables, NULL, add_fold, &all, err);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "delete what is too old");
     while (h->live_count) /* machines know what the tables hold: they are read back */
@@ -658,7 +658,7 @@ static int prune(ec_history *h, ea_err *err) {
 
 /* All streams but those that failed a while ago. One that fails holds up no other: *ret_failed is the first such
  * failure, and err says it. Any other failure is returned. */
-static int fold_streams(ec_history *h, int *ret_failed, ea_err *err) {
+static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
     unsigned in_a_row = 0;
     *ret_failed = 0;
     for (size_t i = 0; i < h->work_count && !h->stopping; i++) {
@@ -681,7 +681,7 @@ static int fold_streams(ec_history *h, int *ret_failed, ea_err *err) {
 }
 
 /* The streams of host; NULL: all. */
-static int fold_round(ec_history *h, const char *host, int *ret_failed, ea_err *err) {
+static int fold_round(ec_state_worker *h, const char *host, int *ret_failed, ea_err *err) {
     ea_err why = {0};
     h->work_count = 0;
     h->folded_count = 0;
@@ -700,7 +700,7 @@ static int fold_round(ec_history *h, const char *host, int *ret_failed, ea_err *
     return rc;
 }
 
-int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
+int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err) {
     ea_err local = {0};
     int failed, rc = fold_round(h, NULL, &failed, err ? err : &local);
     if (!rc && ret_batches)
@@ -708,8 +708,8 @@ int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
     return rc ? rc : failed;
 }
 
-int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err) {
-    ec_history *h = calloc(1, sizeof *h);
+int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_worker_options *options, ea_err *err) {
+    ec_state_worker *h = calloc(1, sizeof *h);
     if (!h)
         return ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
     h->options = *options;
@@ -730,16 +730,16 @@ int ec_history_open(ec_history **ret, const char *dir, const ec_history_options 
     int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
                       : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
     if (!rc)
-        rc = ec_tables_open(&h->tables, dir, 1, err);
+        rc = ec_state_db_open(&h->tables, dir, 1, err);
     if (rc) {
-        ec_history_close(h);
+        ec_state_worker_close(h);
         return rc;
     }
     *ret = h;
     return 0;
 }
 
-void ec_history_close(ec_history *h) {
+void ec_state_worker_close(ec_state_worker *h) {
     if (!h)
         return;
     for (size_t i = 0; h->lives && i < h->live_count; i++)
@@ -749,7 +749,7 @@ void ec_history_close(ec_history *h) {
     ea_u64_map_deinit(&h->done);
     ea_u64_map_deinit(&h->again);
     ea_u64_map_deinit(&h->failed);
-    ec_tables_close(h->tables);
+    ec_state_db_close(h->tables);
     ec_store_close(h->store);
     free(h);
 }
@@ -780,7 +780,7 @@ static int add_goal(const ec_stream_row *row, void *arg) {
     return 0;
 }
 
-static int measure_goal(const ec_fold *fold, void *arg) {
+static int measure_goal(const ec_state_fold *fold, void *arg) {
     goals *g = arg;
     for (size_t k = 0; k < g->count; k++) { /* mostly the next one: folds begin in the order of their streams */
         size_t i = (g->next + k) % g->count;
@@ -797,22 +797,22 @@ static int measure_goal(const ec_fold *fold, void *arg) {
 }
 
 static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_behind, ea_err *err) {
-    ec_tables *t = NULL;
+    ec_state_db *t = NULL;
     for (size_t i = 0; i < g->count; i++)
         g->items[i].behind = g->items[i].batch_count;
-    int rc = ec_tables_open(&t, dir, 0, err);
+    int rc = ec_state_db_open(&t, dir, 0, err);
     if (!rc)
-        rc = ec_tables_each_fold(t, host, measure_goal, g, err);
+        rc = ec_state_db_each_fold(t, host, measure_goal, g, err);
     if (rc == EA_ENOTFOUND)
         rc = 0; /* nothing is folded yet */
-    ec_tables_close(t);
+    ec_state_db_close(t);
     *ret_behind = 0;
     for (size_t i = 0; i < g->count; i++)
         *ret_behind += g->items[i].behind;
     return rc;
 }
 
-int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind, ea_err *err) {
+int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind, ea_err *err) {
     ea_err local = {0};
     if (!err)
         err = &local;
@@ -827,14 +827,14 @@ int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "look at the streams of %s", dir);
     while (!rc && !(rc = measure(dir, host, &g, &behind, err)) && behind) {
-        ec_history *h = NULL;
-        ec_history_options options = {.hole_wait_ns = -1};
+        ec_state_worker *h = NULL;
+        ec_state_worker_options options = {.hole_wait_ns = -1};
         ea_err why = {0};
-        int can = ec_history_open(&h, dir, &options, &why);
+        int can = ec_state_worker_open(&h, dir, &options, &why);
         if (can == 0) {
             int failed;
             rc = fold_round(h, host, &failed, err);
-            ec_history_close(h);
+            ec_state_worker_close(h);
             /* one stream that cannot go on is one that is behind; who asks for its host alone gets the reason */
             rc = rc ? rc : host ? failed : 0;
             if (!rc)
@@ -863,8 +863,8 @@ typedef struct gap {
     unsigned asked;
 } gap;
 
-struct ec_history_worker {
-    ec_history_options options; /* the caller's */
+struct ec_state_worker_worker {
+    ec_state_worker_options options; /* the caller's */
     char *dir;
     ea_thread *thread;
     ea_cpu_throttle pace; /* the thread's own */
@@ -877,25 +877,25 @@ struct ec_history_worker {
 };
 
 static int worker_goes_on(void *arg) {
-    ec_history_worker *w = arg;
+    ec_state_worker_worker *w = arg;
     return !atomic_load_explicit(&w->stop, memory_order_relaxed);
 }
 
 /* Before each batch. */
 static int worker_takes_on(void *arg) {
-    ec_history_worker *w = arg;
+    ec_state_worker_worker *w = arg;
     while (worker_goes_on(w) && ea_cpu_throttle_wait(&w->pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
     }
     return worker_goes_on(w);
 }
 
 static void worker_note(void *arg, const char *text) {
-    const ec_history_worker *w = arg;
+    const ec_state_worker_worker *w = arg;
     if (w->options.on_note)
         w->options.on_note(w->options.arg, text);
 }
 
-static gap *find_gap(ec_history_worker *w, const char *host, const uint8_t *stream) {
+static gap *find_gap(ec_state_worker_worker *w, const char *host, const uint8_t *stream) {
     for (size_t i = 0; i < w->gap_count; i++)
         if (memcmp(w->gaps[i].stream, stream, EA_STREAM_ID_BYTES) == 0 && strcmp(w->gaps[i].host, host) == 0)
             return &w->gaps[i];
@@ -903,7 +903,7 @@ static gap *find_gap(ec_history_worker *w, const char *host, const uint8_t *stre
 }
 
 static void worker_gap(void *arg, const char *host, const uint8_t *stream, int is_gap) {
-    ec_history_worker *w = arg;
+    ec_state_worker_worker *w = arg;
     ea_mutex_lock(w->mutex);
     gap *at = find_gap(w, host, stream);
     if (!is_gap && at) {
@@ -922,7 +922,7 @@ static void worker_gap(void *arg, const char *host, const uint8_t *stream, int i
     ea_mutex_unlock(w->mutex);
 }
 
-int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint8_t *stream) {
+int ec_state_worker_wants_keyframe(ec_state_worker_worker *w, const char *host, const uint8_t *stream) {
     int64_t now_ns = ea_monotonic_ns();
     ea_mutex_lock(w->mutex);
     gap *at = find_gap(w, host, stream);
@@ -936,7 +936,7 @@ int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint
 }
 
 /* Until somebody wakes it, it is asked to stop, or the time is over. */
-static void worker_wait(ec_history_worker *w, int64_t wait_ns) {
+static void worker_wait(ec_state_worker_worker *w, int64_t wait_ns) {
     ea_mutex_lock(w->mutex);
     if (!w->woken && worker_goes_on(w))
         (void)ea_cond_wait_for(w->cond, w->mutex, wait_ns);
@@ -945,16 +945,16 @@ static void worker_wait(ec_history_worker *w, int64_t wait_ns) {
 }
 
 /* The next history leaves the same streams alone. */
-static void swap_failed(ec_history *h, ea_u64_map *other) {
+static void swap_failed(ec_state_worker *h, ea_u64_map *other) {
     ea_u64_map mine = h->failed;
     h->failed = *other;
     *other = mine;
 }
 
 static void work_until_stopped(void *arg) {
-    ec_history_worker *w = arg;
-    ec_history *h = NULL;
-    ec_history_options options = w->options;
+    ec_state_worker_worker *w = arg;
+    ec_state_worker *h = NULL;
+    ec_state_worker_options options = w->options;
     options.keep_going = worker_takes_on;
     options.on_note = worker_note;
     options.on_gap = worker_gap;
@@ -964,7 +964,7 @@ static void work_until_stopped(void *arg) {
     ea_u64_map_init(&left_alone, FAILED_MAX);
     while (worker_goes_on(w)) {
         ea_err err = {0};
-        int opens = !h, rc = h ? 0 : ec_history_open(&h, w->dir, &options, &err);
+        int opens = !h, rc = h ? 0 : ec_state_worker_open(&h, w->dir, &options, &err);
         if (!rc && opens)
             swap_failed(h, &left_alone);
         if (!rc)
@@ -974,18 +974,18 @@ static void work_until_stopped(void *arg) {
         told = rc && rc != EA_EBUSY;
         if (rc && h) { /* begin anew, in a while */
             swap_failed(h, &left_alone);
-            ec_history_close(h);
+            ec_state_worker_close(h);
             h = NULL;
         }
         worker_wait(w, MS_TO_NS(WORKER_IDLE_MS));
         if (worker_goes_on(w))
             ea_sleep_ns(MS_TO_NS(WORKER_PAUSE_MS));
     }
-    ec_history_close(h);
+    ec_state_worker_close(h);
     ea_u64_map_deinit(&left_alone);
 }
 
-static void worker_destroy(ec_history_worker *w) {
+static void worker_destroy(ec_state_worker_worker *w) {
     ea_cond_destroy(w->cond);
     ea_mutex_destroy(w->mutex);
     free(w->gaps);
@@ -993,8 +993,8 @@ static void worker_destroy(ec_history_worker *w) {
     free(w);
 }
 
-int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_options *options, ea_err *err) {
-    ec_history_worker *w = calloc(1, sizeof *w);
+int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const ec_state_worker_options *options, ea_err *err) {
+    ec_state_worker_worker *w = calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "start the history's thread");
     w->options = *options;
@@ -1015,18 +1015,18 @@ int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_
     return 0;
 }
 
-void ec_history_wake(ec_history_worker *w) {
+void ec_state_worker_wake(ec_state_worker_worker *w) {
     ea_mutex_lock(w->mutex);
     w->woken = 1;
     ea_cond_signal(w->cond);
     ea_mutex_unlock(w->mutex);
 }
 
-void ec_history_stop(ec_history_worker *w) {
+void ec_state_worker_stop(ec_state_worker_worker *w) {
     if (!w)
         return;
     atomic_store_explicit(&w->stop, 1, memory_order_relaxed);
-    ec_history_wake(w);
+    ec_state_worker_wake(w);
     ea_thread_join(w->thread);
     worker_destroy(w);
 }

@@ -1,5 +1,5 @@
-/* The tables of the history: schema, writing, reading back. See tables.h. */
-#include "collector/state/tables.h"
+/* The tables of the history: schema, writing, reading back. See state_db.h. */
+#include "collector/state/state_db.h"
 
 #include "collector/state/blindness.h"
 
@@ -181,19 +181,19 @@ static const char *const SQL[] = {
 #undef X
 };
 
-struct ec_tables {
+struct ec_state_db {
     sqlite3 *db;
     ea_file *lock;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
 };
 
-static int run_sql(ec_tables *t, const char *sql, const char *doing, ea_err *err) {
+static int run_sql(ec_state_db *t, const char *sql, const char *doing, ea_err *err) {
     return ec_sqlite_exec(t->db, sql, doing, err);
 }
 
 /* ---- opening ---- */
 
-static int read_version(ec_tables *t, int *ret, ea_err *err) {
+static int read_version(ec_state_db *t, int *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = 0;
     if (sqlite3_prepare_v2(t->db, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
@@ -221,7 +221,7 @@ static int remove_database(const char *path, ea_err *err) {
     return rc;
 }
 
-static int open_database(ec_tables *t, const char *path, int writable, ea_err *err) {
+static int open_database(ec_state_db *t, const char *path, int writable, ea_err *err) {
     int flags = writable ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
     int code = sqlite3_open_v2(path, &t->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK &&
@@ -236,14 +236,14 @@ static int open_database(ec_tables *t, const char *path, int writable, ea_err *e
 }
 
 /* Command lines are nobody else's business: the file is made for its owner only, which SQLite would not do. */
-static int open_new_database(ec_tables *t, const char *path, ea_err *err) {
+static int open_new_database(ec_state_db *t, const char *path, ea_err *err) {
     ea_file *f = NULL;
     int rc = ea_file_open(&f, path, EA_OPEN_APPEND, err);
     ea_file_close(f);
     return rc ? rc : open_database(t, path, 1, err);
 }
 
-static int open_tables(ec_tables *t, const char *path, const char *lock_path, int writable, ea_err *err) {
+static int open_tables(ec_state_db *t, const char *path, const char *lock_path, int writable, ea_err *err) {
     int version = 0, rc;
     if (!writable) {
         if (!ea_path_exists(path))
@@ -289,8 +289,8 @@ static int open_tables(ec_tables *t, const char *path, const char *lock_path, in
     return rc;
 }
 
-int ec_tables_open(ec_tables **ret, const char *dir, int writable, ea_err *err) {
-    ec_tables *t = calloc(1, sizeof *t);
+int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err) {
+    ec_state_db *t = calloc(1, sizeof *t);
     ea_text path, lock;
     ea_text_init(&path);
     ea_text_init(&lock);
@@ -301,14 +301,14 @@ int ec_tables_open(ec_tables **ret, const char *dir, int writable, ea_err *err) 
     ea_text_deinit(&path);
     ea_text_deinit(&lock);
     if (rc) {
-        ec_tables_close(t);
+        ec_state_db_close(t);
         return rc;
     }
     *ret = t;
     return 0;
 }
 
-void ec_tables_close(ec_tables *t) {
+void ec_state_db_close(ec_state_db *t) {
     if (!t)
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
@@ -318,20 +318,20 @@ void ec_tables_close(ec_tables *t) {
     free(t);
 }
 
-sqlite3 *ec_tables_database(ec_tables *t) {
+sqlite3 *ec_state_db_database(ec_state_db *t) {
     return t->db;
 }
 
 /* ---- statements ---- */
 
 /* The statement, reset and ready to be bound. */
-static int prepare(ec_tables *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int prepare(ec_state_db *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(t->db, &t->prepared[which], SQL[which], NULL, err);
     *ret = t->prepared[which];
     return rc;
 }
 
-static int run(ec_tables *t, enum statement which, ea_err *err) {
+static int run(ec_state_db *t, enum statement which, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, which, &s, err);
     return rc ? rc : ec_sqlite_run(s, SQL[which], err);
@@ -390,20 +390,20 @@ static void read_life(sqlite3_stmt *s, ea_interval *ret) {
 
 /* ---- transactions and folds ---- */
 
-int ec_tables_begin(ec_tables *t, ea_err *err) {
+int ec_state_db_begin(ec_state_db *t, ea_err *err) {
     return run(t, S_BEGIN, err);
 }
-int ec_tables_commit(ec_tables *t, ea_err *err) {
+int ec_state_db_commit(ec_state_db *t, ea_err *err) {
     return run(t, S_COMMIT, err);
 }
 
-void ec_tables_rollback(ec_tables *t) {
+void ec_state_db_rollback(ec_state_db *t) {
     if (!sqlite3_get_autocommit(t->db) && run(t, S_ROLLBACK, NULL))
         return; /* SQLite has rolled back by itself */
 }
 
-static void read_fold(sqlite3_stmt *s, ec_fold *ret) {
-    *ret = (ec_fold){.fold_id = sqlite3_column_int64(s, 0),
+static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
+    *ret = (ec_state_fold){.fold_id = sqlite3_column_int64(s, 0),
                      .position = (uint64_t)sqlite3_column_int64(s, 3),
                      .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
                      .event_count = (uint64_t)sqlite3_column_int64(s, 5),
@@ -417,7 +417,7 @@ static void read_fold(sqlite3_stmt *s, ec_fold *ret) {
         memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
 }
 
-int ec_tables_find_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
+int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_FIND_FOLD, &s, err);
     if (rc)
@@ -433,8 +433,8 @@ int ec_tables_find_fold(ec_tables *t, const char *host, const uint8_t *stream, e
     return rc ? rc : code == SQLITE_ROW;
 }
 
-int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
-    int found = ec_tables_find_fold(t, host, stream, ret, err);
+int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err) {
+    int found = ec_state_db_find_fold(t, host, stream, ret, err);
     if (found)
         return found < 0 ? found : 0;
     sqlite3_stmt *s = NULL;
@@ -447,11 +447,11 @@ int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec
     rc = ec_sqlite_run(s, "begin a fold", err);
     if (rc)
         return rc;
-    found = ec_tables_find_fold(t, host, stream, ret, err);
+    found = ec_state_db_find_fold(t, host, stream, ret, err);
     return found > 0 ? 0 : found < 0 ? found : ea_fail(err, EA_EDATABASE, "a fold that was just made is not there");
 }
 
-int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
+int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_SET_FOLD, &s, err);
     if (rc)
@@ -468,7 +468,7 @@ int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
     return ec_sqlite_run(s, "keep the position of a fold", err);
 }
 
-int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg), void *arg,
+int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg), void *arg,
                         ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code, rc = prepare(t, S_EACH_FOLD, &s, err);
@@ -476,7 +476,7 @@ int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold 
         return rc;
     sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC); /* NULL for NULL */
     while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc) {
-        ec_fold fold;
+        ec_state_fold fold;
         read_fold(s, &fold);
         rc = fn(&fold, arg);
     }
@@ -486,7 +486,7 @@ int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold 
     return rc;
 }
 
-int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
+int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
     static const enum statement DROPS[] = {S_DROP_PROCESSES,  S_DROP_THREADS,        S_DROP_MODULES,
                                            S_DROP_PENDING,    S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
                                            S_DROP_BLINDNESS,  S_DROP_ALERTS,         S_DROP_NAMES,
@@ -504,12 +504,12 @@ int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
     fold->position = fold->batch_count = fold->event_count = 0;
     fold->missing_count = fold->damaged_count = fold->last_instance = 0;
     fold->begin_utc_ns = fold->end_utc_ns = INT64_MIN;
-    return ec_tables_set_fold(t, fold, err);
+    return ec_state_db_set_fold(t, fold, err);
 }
 
-int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
+int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = ec_tables_reset_fold(t, fold, err);
+    int rc = ec_state_db_reset_fold(t, fold, err);
     if (!rc)
         rc = prepare(t, S_DROP_STREAM, &s, err);
     if (rc)
@@ -518,7 +518,7 @@ int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
     return ec_sqlite_run(s, "forget a stream", err);
 }
 
-int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uint64_t first_number, ea_err *err) {
+int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number, ea_err *err) {
     static const enum statement PRUNES[] = {S_PRUNE_PROCESSES, S_PRUNE_THREADS,        S_PRUNE_MODULES,
                                             S_PRUNE_PENDING,   S_PRUNE_NAMES,          S_PRUNE_OPERATIONS,
                                             S_PRUNE_BLINDNESS, S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
@@ -542,7 +542,7 @@ int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uin
 
 /* ---- rows ---- */
 
-int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err) {
+int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_PROCESS, &s, err);
     if (rc)
@@ -581,7 +581,7 @@ void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
     read_life(s, &ret->life);
 }
 
-int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
+int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_THREAD, &s, err);
     if (rc)
@@ -612,7 +612,7 @@ void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
     read_life(s, &ret->life);
 }
 
-int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
+int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_MODULE, &s, err);
     if (rc)
@@ -660,7 +660,7 @@ void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
 }
 
 typedef struct pending_writer {
-    ec_tables *tables;
+    ec_state_db *tables;
     int64_t fold_id;
     ea_err *err;
     int rc;
@@ -684,7 +684,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     w->rc = ec_sqlite_run(s, "keep an image id", w->err);
 }
 
-int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
+int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
@@ -728,7 +728,7 @@ static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
     return ea_machine_restore_pending_id(m, &id, sqlite3_column_int64(s, 0));
 }
 
-int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machine *machine, ea_err *err) {
+int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *machine, ea_err *err) {
     static const struct {
         enum statement statement;
         int (*restore)(sqlite3_stmt *s, ea_machine *m);

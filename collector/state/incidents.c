@@ -1,8 +1,8 @@
-/* See alarms.h. */
-#include "collector/state/alarms.h"
+/* See incidents.h. */
+#include "collector/state/incidents.h"
 
 #include "proto/base/platform.h"
-#include "collector/state/tables.h"
+#include "collector/state/state_db.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +34,18 @@ static const char *const STATEMENTS[COUNT] = {
         " (SELECT 1 FROM alarms WHERE" KEY " AND (end_utc_ns IS NULL OR end_utc_ns >= ?5 OR begin_utc_ns = ?5))",
 };
 
-struct ec_alarms {
+struct ec_incidents {
     sqlite3 *db;
     sqlite3_stmt *statements[COUNT];
 };
 
-static int exec(ec_alarms *a, const char *sql, ea_err *err) {
+static int exec(ec_incidents *a, const char *sql, ea_err *err) {
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
 }
 
-int ec_alarms_open(ec_alarms **ret, const char *dir, int writable, ea_err *err) {
+int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err *err) {
     char path[1200];
-    ec_alarms *a = calloc(1, sizeof *a);
+    ec_incidents *a = calloc(1, sizeof *a);
     if (!a || snprintf(path, sizeof path, "%s/alarms.db", dir) >= (int)sizeof path) {
         free(a);
         return ea_fail(err, EA_ENOMEM, "open the incidents of %s", dir);
@@ -65,14 +65,14 @@ int ec_alarms_open(ec_alarms **ret, const char *dir, int writable, ea_err *err) 
         if (sqlite3_prepare_v2(a->db, STATEMENTS[i], -1, &a->statements[i], NULL) != SQLITE_OK)
             rc = ec_fail_sqlite(err, a->db, "keep incidents");
     if (rc) {
-        ec_alarms_close(a);
+        ec_incidents_close(a);
         return rc;
     }
     *ret = a;
     return 0;
 }
 
-void ec_alarms_close(ec_alarms *a) {
+void ec_incidents_close(ec_incidents *a) {
     if (!a)
         return;
     for (int i = 0; i < COUNT; i++)
@@ -81,12 +81,12 @@ void ec_alarms_close(ec_alarms *a) {
     free(a);
 }
 
-sqlite3 *ec_alarms_database(ec_alarms *a) {
+sqlite3 *ec_incidents_database(ec_incidents *a) {
     return a->db;
 }
 
 /* The rows that changed, or an error. end_utc_ns: of ADD_OVER. */
-static int run(ec_alarms *a, enum which which, const ec_alarm *alarm, const int64_t *end_utc_ns, ea_err *err) {
+static int run(ec_incidents *a, enum which which, const ec_alarm *alarm, const int64_t *end_utc_ns, ea_err *err) {
     sqlite3_stmt *st = a->statements[which];
     const char *const texts[] = {alarm->host, alarm->stream, alarm->kind, alarm->family};
     for (int i = 0; i < 4; i++)
@@ -103,23 +103,23 @@ static int run(ec_alarms *a, enum which which, const ec_alarm *alarm, const int6
     return rc ? rc : sqlite3_changes(a->db);
 }
 
-int ec_alarms_begin(ec_alarms *a, ea_err *err) {
+int ec_incidents_begin(ec_incidents *a, ea_err *err) {
     int rc = exec(a, "BEGIN IMMEDIATE", err);
     return rc ? rc : exec(a, "UPDATE alarms SET look = 0 WHERE look <> 0", err);
 }
 
-int ec_alarms_holds(ec_alarms *a, const ec_alarm *alarm, int only_open, ea_err *err) {
+int ec_incidents_holds(ec_incidents *a, const ec_alarm *alarm, int only_open, ea_err *err) {
     int rc = run(a, GO_ON, alarm, NULL, err);
     if (rc || only_open)
         return rc < 0 ? rc : 0;
     return run(a, ADD, alarm, NULL, err);
 }
 
-int ec_alarms_held(ec_alarms *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err) {
+int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err) {
     return run(a, ADD_OVER, alarm, &end_utc_ns, err);
 }
 
-int ec_alarms_put_uses(ec_alarms *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns, ea_err *err) {
+int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns, ea_err *err) {
     sqlite3_stmt *st = a->statements[ADD_USE];
     int rc = exec(a, "DELETE FROM quotas", err);
     for (size_t i = 0; i < count && i < EC_ALARMS_USES; i++)
@@ -144,7 +144,7 @@ int ec_alarms_put_uses(ec_alarms *a, const ec_quota_use *uses, size_t count, int
     return rc;
 }
 
-int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err) {
+int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err) {
     char sql[400];
     snprintf(sql, sizeof sql, "UPDATE alarms SET end_utc_ns = %lld WHERE end_utc_ns IS NULL AND look = 0",
              (long long)now_utc_ns);
@@ -160,6 +160,6 @@ int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err 
     return rc ? rc : exec(a, "COMMIT", err);
 }
 
-void ec_alarms_undo(ec_alarms *a) {
+void ec_incidents_undo(ec_incidents *a) {
     (void)sqlite3_exec(a->db, "ROLLBACK", NULL, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The history of each machine as tables of a SQLite database, DIR/state.db: which process, thread and module lived from
  * when to when. It is made out of the stored batches alone: it may be deleted at any time and is then built again.
  * SCHEMA.md beside this file describes it for people who write SQL.
- * Before it: history.c. After it: collector/query. Thread: one ec_tables is one connection and belongs to one thread;
+ * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one thread;
  * one process at a time may write (DIR/state.lock), any number may read meanwhile. */
 #ifndef EC_STATE_TABLES_H
 #define EC_STATE_TABLES_H
@@ -20,20 +20,20 @@ static inline uint64_t ec_u64_from_sql(int64_t v) {
     return (uint64_t)v ^ 0x8000000000000000u;
 }
 
-typedef struct ec_tables ec_tables;
+typedef struct ec_state_db ec_state_db;
 
 /* Opens DIR/state.db; writable: makes it when it is missing or of another version, and takes the lock (EA_EBUSY when
  * another process folds). Not writable: EA_ENOTFOUND while there is none. */
-EA_MUST_CHECK int ec_tables_open(ec_tables **ret, const char *dir, int writable, ea_err *err);
-void ec_tables_close(ec_tables *t); /* NULL is allowed */
-sqlite3 *ec_tables_database(ec_tables *t);
+EA_MUST_CHECK int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err);
+void ec_state_db_close(ec_state_db *t); /* NULL is allowed */
+sqlite3 *ec_state_db_database(ec_state_db *t);
 
-EA_MUST_CHECK int ec_tables_begin(ec_tables *t, ea_err *err);
-EA_MUST_CHECK int ec_tables_commit(ec_tables *t, ea_err *err);
-void ec_tables_rollback(ec_tables *t);
+EA_MUST_CHECK int ec_state_db_begin(ec_state_db *t, ea_err *err);
+EA_MUST_CHECK int ec_state_db_commit(ec_state_db *t, ea_err *err);
+void ec_state_db_rollback(ec_state_db *t);
 
 /* How far one stream is folded; written in the same transaction as the rows. */
-typedef struct ec_fold {
+typedef struct ec_state_fold {
     int64_t fold_id; /* the tables' `stream` column; this database's own number */
     char host[256];
     uint8_t stream[EA_STREAM_ID_BYTES];
@@ -43,35 +43,35 @@ typedef struct ec_fold {
     uint64_t damaged_count;            /* batches that could not be read */
     uint64_t last_instance;
     int64_t begin_utc_ns, end_utc_ns; /* of the events so far; both INT64_MIN without any */
-} ec_fold;
+} ec_state_fold;
 
 /* The fold of a stream: 1, 0 when nothing of it is folded, or an error. */
-EA_MUST_CHECK int ec_tables_find_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err);
+EA_MUST_CHECK int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err);
 /* The same, made when it is new. Writable connections only. */
-EA_MUST_CHECK int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err);
-EA_MUST_CHECK int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err);
+EA_MUST_CHECK int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err);
+EA_MUST_CHECK int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err);
 /* Calls fn for each fold (host NULL: of all hosts) in the order in which they were made; non-zero stops and is
  * returned. */
-EA_MUST_CHECK int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg),
+EA_MUST_CHECK int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg),
                                       void *arg, ea_err *err);
 /* Deletes all that was folded of a stream; its fold starts again. */
-EA_MUST_CHECK int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err);
+EA_MUST_CHECK int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 
 /* Deletes what ended before begin_utc_ns, and the ledger of batches below first_number but for each counter's last
  * value. What is open, and the position of the fold, stay. */
-EA_MUST_CHECK int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
+EA_MUST_CHECK int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
                                   ea_err *err);
 /* Deletes a stream with all that was folded of it. */
-EA_MUST_CHECK int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err);
+EA_MUST_CHECK int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 
-EA_MUST_CHECK int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err);
-EA_MUST_CHECK int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err);
-EA_MUST_CHECK int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err);
 /* Replaces what is stored of the ids that wait in the machine. */
-EA_MUST_CHECK int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err);
 
 /* Fills a new machine with what is stored of a stream. */
-EA_MUST_CHECK int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machine *machine, ea_err *err);
+EA_MUST_CHECK int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *machine, ea_err *err);
 
 /* For SELECTs: the columns of each table in the order in which the readers expect them. Texts are borrowed from the
  * statement until its next step. */

@@ -1,5 +1,5 @@
 /* Names in the state tables: the same answers as the ones in memory, whatever happens in between; bounds. */
-#include "collector/state/naming.h"
+#include "collector/state/object_names_db.h"
 #include "tests/unit/scratch.h"
 
 #include <setjmp.h>
@@ -18,10 +18,10 @@ enum { EVENTS = 4000, ADDRESSES = 24, IRPS = 6 };
 
 typedef struct fixture {
     ea_registry *registry;
-    ec_tables *tables;
-    ec_fold fold;
-    ec_naming *naming;
-    ec_naming_options options;
+    ec_state_db *tables;
+    ec_state_fold fold;
+    ec_object_names_db *naming;
+    ec_object_names_db_options options;
     ea_counters counters;
     uint8_t payload[1024];
     size_t bytes;
@@ -36,20 +36,20 @@ static void check(int rc, const ea_err *err) {
 static void open_naming(fixture *f) {
     ea_err err = {0};
     f->options.counters = &f->counters;
-    check(ec_tables_open(&f->tables, scratch_path("."), 1, &err), &err);
-    check(ec_tables_begin(f->tables, &err), &err);
-    check(ec_tables_get_fold(f->tables, "host", STREAM, &f->fold, &err), &err);
-    check(ec_naming_open(&f->naming, f->tables, f->fold.fold_id, &f->options, &err), &err);
+    check(ec_state_db_open(&f->tables, scratch_path("."), 1, &err), &err);
+    check(ec_state_db_begin(f->tables, &err), &err);
+    check(ec_state_db_get_fold(f->tables, "host", STREAM, &f->fold, &err), &err);
+    check(ec_object_names_db_open(&f->naming, f->tables, f->fold.fold_id, &f->options, &err), &err);
 }
 
 static void close_naming(fixture *f, int commit) {
     ea_err err = {0};
     if (commit)
-        check(ec_tables_commit(f->tables, &err), &err);
+        check(ec_state_db_commit(f->tables, &err), &err);
     else
-        ec_tables_rollback(f->tables);
-    ec_naming_close(f->naming);
-    ec_tables_close(f->tables);
+        ec_state_db_rollback(f->tables);
+    ec_object_names_db_close(f->naming);
+    ec_state_db_close(f->tables);
 }
 
 static void setup(fixture *f) {
@@ -186,7 +186,7 @@ static void test_as_in_memory(void **state) {
             close_naming(&f, 1);
             open_naming(&f);
             for (uint32_t k = next(20); k; k--) /* of a transaction that is lost */
-                check(ec_naming_apply(f.naming, &f.record, random_event(&f), 100 * i, &err), &err);
+                check(ec_object_names_db_apply(f.naming, &f.record, random_event(&f), 100 * i, &err), &err);
             close_naming(&f, 0);
             open_naming(&f);
             seed = before;
@@ -194,10 +194,10 @@ static void test_as_in_memory(void **state) {
         const ea_class *c = random_event(&f);
         assert_int_equal(c->status, EA_CLASS_KNOWN);
         check(ea_object_names_apply(names, &f.record, c, 100 * (i / 2), &err), &err);
-        check(ec_naming_apply(f.naming, &f.record, c, 100 * (i / 2), &err), &err);
+        check(ec_object_names_db_apply(f.naming, &f.record, c, 100 * (i / 2), &err), &err);
     }
     ea_object_names_seal(names);
-    ea_resolver memory = ea_object_names_resolver(names), tables = ec_naming_resolver(f.naming);
+    ea_resolver memory = ea_object_names_resolver(names), tables = ec_object_names_db_resolver(f.naming);
     for (int i = 0; i < EVENTS; i++) {
         const ea_class *c = random_event(&f);
         ea_completion end;
@@ -212,14 +212,14 @@ static void test_as_in_memory(void **state) {
     ea_object_names_counts(names, &in_memory, &ended, &left_out);
     assert_true(in_memory > 500 && ended > 200 && named > EVENTS / 2 && completed > 20);
     assert_int_equal(left_out, 0);
-    assert_null(ec_naming_error(f.naming));
+    assert_null(ec_object_names_db_error(f.naming));
     ea_object_names_destroy(names);
     teardown(&f);
 }
 
 static int64_t count(const fixture *f, const char *sql) {
     sqlite3_stmt *s = NULL;
-    assert_int_equal(sqlite3_prepare_v2(ec_tables_database(f->tables), sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(f->tables), sql, -1, &s, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     int64_t v = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
@@ -233,7 +233,7 @@ static void test_bounds(void **state) {
     (void)state;
     memset(&f, 0, sizeof f);
     check(ea_registry_create(&f.registry, 0, NULL), NULL);
-    f.options = (ec_naming_options){.limit_names = 64, .limit_name_bytes = 2000, .limit_operations = 32};
+    f.options = (ec_object_names_db_options){.limit_names = 64, .limit_name_bytes = 2000, .limit_operations = 32};
     open_naming(&f);
     ea_text_init(&t);
     /* one that stays open, then many that begin and end */
@@ -247,12 +247,12 @@ static void test_bounds(void **state) {
         number(&f, 77, 4);
         number(&f, 0, 12);
         text(&f, name);
-        check(ec_naming_apply(f.naming, &f.record, end(&f), 10 * i, &err), &err);
+        check(ec_object_names_db_apply(f.naming, &f.record, end(&f), 10 * i, &err), &err);
         if (i) {
             begin(&f, &FILE_IO, 35, 2);
             number(&f, 0x1000 + i, 8);
             text(&f, name);
-            check(ec_naming_apply(f.naming, &f.record, end(&f), 10 * i + 5, &err), &err);
+            check(ec_object_names_db_apply(f.naming, &f.record, end(&f), 10 * i + 5, &err), &err);
         }
         if (i == 500) { /* the counts come back */
             close_naming(&f, 1);
@@ -265,12 +265,12 @@ static void test_bounds(void **state) {
     assert_true(count(&f, "SELECT count(*) FROM names") > 32 && count(&f, "SELECT count(*) FROM operations") > 16);
     assert_int_equal(ea_counter_get(&f.counters, EA_COUNT_state_evicted),
                      2000 - count(&f, "SELECT count(*) FROM names") - count(&f, "SELECT count(*) FROM operations"));
-    assert_int_equal(ec_naming_find(f.naming, EA_NAME_FILE, 0x1000, 9999, &t, NULL), 1);
+    assert_int_equal(ec_object_names_db_find(f.naming, EA_NAME_FILE, 0x1000, 9999, &t, NULL), 1);
     assert_string_equal(t.data, "\\Device\\x\\file0000");
     ea_text_clear(&t);
-    assert_int_equal(ec_naming_find(f.naming, EA_NAME_FILE, 0x1000 + 999, 9990, &t, NULL), 1);
+    assert_int_equal(ec_object_names_db_find(f.naming, EA_NAME_FILE, 0x1000 + 999, 9990, &t, NULL), 1);
     assert_string_equal(t.data, "\\Device\\x\\file0999");
-    assert_int_equal(ec_naming_find(f.naming, EA_NAME_FILE, 0x1000 + 1, 12, &t, NULL), 0);
+    assert_int_equal(ec_object_names_db_find(f.naming, EA_NAME_FILE, 0x1000 + 1, 12, &t, NULL), 0);
     ea_text_deinit(&t);
     teardown(&f);
 }
@@ -282,10 +282,10 @@ static void test_reset(void **state) {
     (void)state;
     setup(&f);
     for (int i = 0; i < 200; i++)
-        check(ec_naming_apply(f.naming, &f.record, random_event(&f), i, &err), &err);
+        check(ec_object_names_db_apply(f.naming, &f.record, random_event(&f), i, &err), &err);
     assert_true(count(&f, "SELECT count(*) FROM names") && count(&f, "SELECT count(*) FROM operations") &&
                 count(&f, "SELECT count(*) FROM volumes"));
-    check(ec_tables_reset_fold(f.tables, &f.fold, &err), &err);
+    check(ec_state_db_reset_fold(f.tables, &f.fold, &err), &err);
     assert_int_equal(count(&f, "SELECT count(*) FROM names"), 0);
     assert_int_equal(count(&f, "SELECT count(*) FROM operations"), 0);
     assert_int_equal(count(&f, "SELECT count(*) FROM volumes"), 0);

@@ -1,6 +1,6 @@
 /* What a person should know of, with begin and end: hosts that fell silent, ledgers that do not balance. Kept in
  * DIR/alarms.db, which the watch alone writes; what is kept nowhere else survives when index and history are made anew.
- * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_alarms belongs to one thread.
+ * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one thread.
  */
 #ifndef EC_STATE_ALARMS_H
 #define EC_STATE_ALARMS_H
@@ -16,7 +16,7 @@ enum {
     EC_ALARMS_USES = 1000,  /* names of which the use of quotas is kept */
 };
 
-typedef struct ec_alarms ec_alarms;
+typedef struct ec_incidents ec_incidents;
 
 /* One incident; what it is about are host, stream, kind and family together. Texts are borrowed. */
 typedef struct ec_alarm {
@@ -28,23 +28,23 @@ typedef struct ec_alarm {
 } ec_alarm;
 
 /* Opens the alarms of the store in folder dir. Not writable: when there are none yet, as if they were empty. */
-EA_MUST_CHECK int ec_alarms_open(ec_alarms **ret, const char *dir, int writable, ea_err *err);
-void ec_alarms_close(ec_alarms *a); /* NULL is allowed */
-sqlite3 *ec_alarms_database(ec_alarms *a);
+EA_MUST_CHECK int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err *err);
+void ec_incidents_close(ec_incidents *a); /* NULL is allowed */
+sqlite3 *ec_incidents_database(ec_incidents *a);
 
 /* One look at everything: begin, what holds and what held, end. All of it is one transaction. */
-EA_MUST_CHECK int ec_alarms_begin(ec_alarms *a, ea_err *err);
+EA_MUST_CHECK int ec_incidents_begin(ec_incidents *a, ea_err *err);
 /* What holds now. One that is open goes on with its begin and the new numbers: 0; else it is new: 1. With only_open
  * nothing new is made. */
-EA_MUST_CHECK int ec_alarms_holds(ec_alarms *a, const ec_alarm *alarm, int only_open, ea_err *err);
+EA_MUST_CHECK int ec_incidents_holds(ec_incidents *a, const ec_alarm *alarm, int only_open, ea_err *err);
 /* What held, and was not seen while it did: 1 when it is new, 0 when it is known. */
-EA_MUST_CHECK int ec_alarms_held(ec_alarms *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err);
+EA_MUST_CHECK int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err);
 /* Replaces what is kept of agents' and readers' use of their quotas (table quotas). Inside a look. */
-EA_MUST_CHECK int ec_alarms_put_uses(ec_alarms *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns,
+EA_MUST_CHECK int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns,
                                      ea_err *err);
 /* Whatever was not told to hold since begin is over now. *ret_ended: how many. */
-EA_MUST_CHECK int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err);
+EA_MUST_CHECK int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err);
 /* Gives the look up: nothing of it is kept. */
-void ec_alarms_undo(ec_alarms *a);
+void ec_incidents_undo(ec_incidents *a);
 
 #endif

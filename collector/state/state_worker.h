@@ -1,6 +1,6 @@
 /* The history of every machine: stored batches of each stream are folded, in the order of their numbers, through
  * proto/state, and what it says is kept in the tables of DIR/state.db.
- * Before it: collector/store. After it: collector/query. Thread: an ec_history belongs to one thread; ec_history_start
+ * Before it: collector/store. After it: collector/query. Thread: an ec_state_worker belongs to one thread; ec_state_worker_start
  * makes a thread that owns one.
  *
  * How far a stream is folded is stored in the same transaction as what came of it: after a crash the fold goes on from
@@ -15,15 +15,15 @@
 
 #include <stdint.h>
 
-typedef struct ec_history ec_history;
+typedef struct ec_state_worker ec_state_worker;
 
-typedef struct ec_history_options {
+typedef struct ec_state_worker_options {
     uint32_t live_streams;                  /* machines kept in memory; others are read back when they go on; 0: 64 */
     uint32_t batches_per_commit;            /* 0: 16 */
     int64_t hole_wait_ns;                   /* after the stream's last arrival; 0: 30 s; negative: do not wait */
     uint64_t hole_batches;                  /* batches behind a hole that end the waiting; 0: 256 */
     size_t limit_state_bytes;               /* of each such machine, see machine.h; 0: 64 MiB */
-    uint64_t limit_names, limit_operations; /* of each stream, see naming.h; 0: 1,048,576 each */
+    uint64_t limit_names, limit_operations; /* of each stream, see object_names_db.h; 0: 1,048,576 each */
     ea_counters *counters;                  /* borrowed; may be NULL */
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
     int (*keep_going)(void *arg);
@@ -34,34 +34,34 @@ typedef struct ec_history_options {
      * be NULL. */
     void (*on_gap)(void *arg, const char *host, const uint8_t *stream, int gap);
     void *arg;
-} ec_history_options;
+} ec_state_worker_options;
 
 /* Opens the tables of store folder dir for writing; EA_EBUSY when another process, or thread, folds already. */
-EA_MUST_CHECK int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err);
-void ec_history_close(ec_history *h); /* NULL is allowed */
+EA_MUST_CHECK int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_worker_options *options, ea_err *err);
+void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
 
 /* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. A stream that fails is left
  * alone for ten seconds at least and holds up no other: its failure is returned when the others are done. When eight
  * fail in a row it is not theirs, and the fold ends. */
-EA_MUST_CHECK int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err);
+EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err);
 
 /* For queries: sees to it that what is stored now of host (NULL: of all) is folded. Folds it itself when nobody else
  * does, otherwise waits up to wait_ns for the one who does. *ret_behind: batches that are stored and not folded yet. A
  * folder in which nothing may be written is no error: then nothing is folded. */
-EA_MUST_CHECK int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
+EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                                       ea_err *err);
 
 /* The daemon's: a thread that folds what arrives. keep_going and on_gap of the options are not used. */
-typedef struct ec_history_worker ec_history_worker;
-EA_MUST_CHECK int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_options *options,
+typedef struct ec_state_worker_worker ec_state_worker_worker;
+EA_MUST_CHECK int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const ec_state_worker_options *options,
                                    ea_err *err);
 /* Something was stored: fold soon. Any thread; cheap. */
-void ec_history_wake(ec_history_worker *w);
+void ec_state_worker_wake(ec_state_worker_worker *w);
 /* 1 when a keyframe should be asked for: this stream's state has had a gap since its last whole keyframe, or its
  * beginning was not seen; at most once in ten seconds. Of more than 1,024 such streams the first are forgotten, until
  * they have another gap. Any thread; cheap. */
-int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint8_t *stream);
+int ec_state_worker_wants_keyframe(ec_state_worker_worker *w, const char *host, const uint8_t *stream);
 /* Finishes the batch at hand, commits, ends the thread. NULL is allowed. */
-void ec_history_stop(ec_history_worker *w);
+void ec_state_worker_stop(ec_state_worker_worker *w);
 
 #endif

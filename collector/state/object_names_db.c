@@ -1,5 +1,5 @@
-/* Names of kernel addresses in the state tables. See naming.h. */
-#include "collector/state/naming.h"
+/* Names of kernel addresses in the state tables. See object_names_db.h. */
+#include "collector/state/object_names_db.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +47,10 @@ static const char *const SQL[] = {
 #undef X
 };
 
-struct ec_naming {
+struct ec_object_names_db {
     sqlite3 *db;
     int64_t fold_id;
-    ec_naming_options options;
+    ec_object_names_db_options options;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
     uint64_t name_count, name_bytes, last_name;
     uint64_t first_operation, last_operation; /* numbers */
@@ -62,7 +62,7 @@ struct ec_naming {
 };
 
 /* The statement with the stream bound. */
-static int prepare(ec_naming *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int prepare(ec_object_names_db *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(n->db, &n->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
@@ -97,7 +97,7 @@ static void read_operation(sqlite3_stmt *s, ea_operation_row *ret) {
 
 /* ---- opening ---- */
 
-static int count_rows(ec_naming *n, ea_err *err) {
+static int count_rows(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_COUNT_NAMES, &s, err);
     if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
@@ -115,11 +115,11 @@ static int count_rows(ec_naming *n, ea_err *err) {
     return 0;
 }
 
-int ec_naming_open(ec_naming **ret, ec_tables *tables, int64_t fold_id, const ec_naming_options *options, ea_err *err) {
-    ec_naming *n = calloc(1, sizeof *n);
+int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id, const ec_object_names_db_options *options, ea_err *err) {
+    ec_object_names_db *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "open the names of a stream");
-    n->db = ec_tables_database(tables);
+    n->db = ec_state_db_database(tables);
     n->fold_id = fold_id;
     n->options = *options;
     if (!n->options.limit_names)
@@ -132,14 +132,14 @@ int ec_naming_open(ec_naming **ret, ec_tables *tables, int64_t fold_id, const ec
     ea_text_init(&n->found);
     int rc = count_rows(n, err);
     if (rc) {
-        ec_naming_close(n);
+        ec_object_names_db_close(n);
         return rc;
     }
     *ret = n;
     return 0;
 }
 
-void ec_naming_close(ec_naming *n) {
+void ec_object_names_db_close(ec_object_names_db *n) {
     if (!n)
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
@@ -153,11 +153,11 @@ void ec_naming_close(ec_naming *n) {
     free(n);
 }
 
-const ea_err *ec_naming_error(const ec_naming *n) {
+const ea_err *ec_object_names_db_error(const ec_object_names_db *n) {
     return n->error.code ? &n->error : NULL;
 }
 
-static void evicted(const ec_naming *n, uint64_t count) {
+static void evicted(const ec_object_names_db *n, uint64_t count) {
     if (n->options.counters)
         ea_count(n->options.counters, EA_COUNT_state_evicted, count);
 }
@@ -165,7 +165,7 @@ static void evicted(const ec_naming *n, uint64_t count) {
 /* ---- keeping rows ---- */
 
 static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
-    ec_naming *n = arg;
+    ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_LAST_NAME, &s, err);
     if (rc)
@@ -179,7 +179,7 @@ static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret
 }
 
 /* Makes room: a sixteenth of the names goes. */
-static int drop_names(ec_naming *n, ea_err *err) {
+static int drop_names(ec_object_names_db *n, ea_err *err) {
     uint64_t most = n->name_count / SHARE_THAT_GOES + 1, gone = 0;
     uint64_t *numbers = malloc((size_t)most * sizeof *numbers);
     sqlite3_stmt *s = NULL;
@@ -209,7 +209,7 @@ static int drop_names(ec_naming *n, ea_err *err) {
 }
 
 static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
-    ec_naming *n = arg;
+    ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc;
     if (row->number) {
@@ -246,7 +246,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
 }
 
 static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
-    ec_naming *n = arg;
+    ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_LAST_OPERATION, &s, err);
     if (rc)
@@ -258,7 +258,7 @@ static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err
     return rc;
 }
 
-static int drop_operations(ec_naming *n, ea_err *err) {
+static int drop_operations(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     uint64_t count = n->options.limit_operations / SHARE_THAT_GOES + 1;
     int rc = prepare(n, S_DROP_OPERATIONS, &s, err);
@@ -274,7 +274,7 @@ static int drop_operations(ec_naming *n, ea_err *err) {
 }
 
 static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
-    ec_naming *n = arg;
+    ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc;
     if (row->number) {
@@ -306,7 +306,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
 }
 
 static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
-    ec_naming *n = arg;
+    ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_ADD_VOLUME, &s, err);
     if (rc)
@@ -317,7 +317,7 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     return ec_sqlite_run(s, "keep a name", err);
 }
 
-int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
     static const ea_object_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
     int rc = ea_object_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
     sqlite3_reset(n->prepared[S_LAST_NAME]); /* of NULL: nothing */
@@ -327,7 +327,7 @@ int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, in
 
 /* ---- questions ---- */
 
-int ec_naming_find(ec_naming *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, ea_text *out, ea_err *err) {
+int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, ea_text *out, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_FIND_NAMES, &s, err), found = 0;
     int64_t begin = 0;
@@ -351,7 +351,7 @@ int ec_naming_find(ec_naming *n, enum ea_name_kind kind, uint64_t address, int64
 }
 
 /* Volumes hold for the whole stream. */
-static int read_volumes(ec_naming *n, ea_err *err) {
+static int read_volumes(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_VOLUMES, &s, err);
     if (rc)
@@ -373,7 +373,7 @@ static int read_volumes(ec_naming *n, ea_err *err) {
 }
 
 /* Keeps the first error of a question. */
-static int answer(ec_naming *n, int rc, const ea_err *err) {
+static int answer(ec_object_names_db *n, int rc, const ea_err *err) {
     if (rc < 0 && !n->error.code) {
         n->error = *err;
         n->error.code = rc;
@@ -382,7 +382,7 @@ static int answer(ec_naming *n, int rc, const ea_err *err) {
 }
 
 static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
-    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     if (!n->volumes_read) {
         n->volumes_read = 1;
@@ -392,13 +392,13 @@ static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_
 }
 
 static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
-    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     int is_key = semantic == EA_SEM_KCB;
     if (!is_key && semantic != EA_SEM_FILE_OBJECT && semantic != EA_SEM_FILE_KEY)
         return 0;
     ea_text_clear(&n->found);
-    int rc = ec_naming_find(n, is_key ? EA_NAME_KEY : EA_NAME_FILE, value, utc_ns, &n->found, &err);
+    int rc = ec_object_names_db_find(n, is_key ? EA_NAME_KEY : EA_NAME_FILE, value, utc_ns, &n->found, &err);
     if (!answer(n, rc, &err) || n->found.failed || !n->found.len_bytes)
         return 0;
     if (is_key || !resolve_path(n, n->found.data, n->found.len_bytes, out))
@@ -407,7 +407,7 @@ static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int
 }
 
 static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
-    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     uint64_t irp;
     int is_end, go_on = 1, found = 0;
@@ -434,6 +434,6 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     return found;
 }
 
-ea_resolver ec_naming_resolver(ec_naming *n) {
+ea_resolver ec_object_names_db_resolver(ec_object_names_db *n) {
     return (ea_resolver){n, resolve_number, resolve_path, completion};
 }

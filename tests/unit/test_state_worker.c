@@ -2,7 +2,7 @@
  * of crashes; and questions to it. */
 #include "tests/unit/batches.h"
 #include "service/batch/builder.h"
-#include "collector/state/history.h"
+#include "collector/state/state_worker.h"
 #include "tests/unit/machine_records.h"
 #include "proto/base/platform.h"
 #include "collector/query/analysis/query.h"
@@ -191,13 +191,13 @@ static void append_all(ec_store *store, const char *host, const bytes *batches) 
         append(store, host, &batches[i]);
 }
 
-static uint64_t fold(const char *dir, const ec_history_options *options) {
-    ec_history *h;
+static uint64_t fold(const char *dir, const ec_state_worker_options *options) {
+    ec_state_worker *h;
     uint64_t n = 0;
     ea_err err = {0};
-    check(ec_history_open(&h, dir, options, &err), &err);
-    check(ec_history_fold(h, &n, &err), &err);
-    ec_history_close(h);
+    check(ec_state_worker_open(&h, dir, options, &err), &err);
+    check(ec_state_worker_fold(h, &n, &err), &err);
+    ec_state_worker_close(h);
     return n;
 }
 
@@ -209,14 +209,14 @@ static char *contents(const char *dir, const char *host) {
         "SELECT p.* FROM threads p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM modules p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM pending_ids p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, pid, base"};
-    ec_tables *t;
+    ec_state_db *t;
     ea_text out;
     ea_err err = {0};
     ea_text_init(&out);
-    check(ec_tables_open(&t, dir, 0, &err), &err);
+    check(ec_state_db_open(&t, dir, 0, &err), &err);
     for (size_t i = 0; i < sizeof QUERIES / sizeof QUERIES[0]; i++) {
         sqlite3_stmt *s;
-        assert_int_equal(sqlite3_prepare_v2(ec_tables_database(t), QUERIES[i], -1, &s, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(t), QUERIES[i], -1, &s, NULL), SQLITE_OK);
         sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC);
         int code;
         while ((code = sqlite3_step(s)) == SQLITE_ROW) {
@@ -232,7 +232,7 @@ static char *contents(const char *dir, const char *host) {
         assert_int_equal(code, SQLITE_DONE);
         sqlite3_finalize(s);
     }
-    ec_tables_close(t);
+    ec_state_db_close(t);
     assert_false(out.failed);
     return out.data;
 }
@@ -252,7 +252,7 @@ static void check_same(const char *dir, const char *host, const char *expected) 
 /* What comes out when everything arrives in order and is folded at once. */
 static char *reference(fixture *f) {
     append_all(f->other_store, "alpha", f->batches);
-    assert_int_equal(fold(f->other, &(ec_history_options){0}), BATCHES);
+    assert_int_equal(fold(f->other, &(ec_state_worker_options){0}), BATCHES);
     char *text = contents(f->other, "alpha");
     assert_true(strlen(text) > 10000);
     return text;
@@ -265,9 +265,9 @@ static void test_batch_by_batch(void **state) {
     char *expected = reference(f);
     for (int i = 0; i < BATCHES; i++) {
         append(f->store, "alpha", &f->batches[i]);
-        assert_int_equal(fold(f->dir, &(ec_history_options){0}), 1); /* a restart after each */
+        assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 1); /* a restart after each */
     }
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), 0);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 0);
     check_same(f->dir, "alpha", expected);
     free(expected);
 }
@@ -291,12 +291,12 @@ static void test_kills(void **state) {
     int kills = 0, status;
     for (;;) {
         fuse u = {draw(&seed, 6)};
-        ec_history_options o = {.batches_per_commit = 1 + draw(&seed, 4), .keep_going = burn, .arg = &u};
+        ec_state_worker_options o = {.batches_per_commit = 1 + draw(&seed, 4), .keep_going = burn, .arg = &u};
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            ec_history *h;
-            if (ec_history_open(&h, f->dir, &o, NULL) || ec_history_fold(h, NULL, NULL))
+            ec_state_worker *h;
+            if (ec_state_worker_open(&h, f->dir, &o, NULL) || ec_state_worker_fold(h, NULL, NULL))
                 _exit(1);
             _exit(0);
         }
@@ -322,9 +322,9 @@ static void test_stops_between_batches(void **state) {
     char *expected = reference(f);
     append_all(f->store, "alpha", f->batches);
     uint32_t left = 3;
-    ec_history_options o = {.keep_going = stop_after, .arg = &left};
+    ec_state_worker_options o = {.keep_going = stop_after, .arg = &left};
     assert_int_equal(fold(f->dir, &o), 3);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), BATCHES - 3);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), BATCHES - 3);
     check_same(f->dir, "alpha", expected);
     free(expected);
 }
@@ -334,7 +334,7 @@ static void test_any_order_of_arrival(void **state) {
     char *expected = reference(f);
     int order[BATCHES];
     uint64_t seed = 9;
-    ec_history *h;
+    ec_state_worker *h;
     ea_err err = {0};
     for (int i = 0; i < BATCHES; i++)
         order[i] = i;
@@ -343,12 +343,12 @@ static void test_any_order_of_arrival(void **state) {
         order[i] = order[k];
         order[k] = swap;
     }
-    check(ec_history_open(&h, f->dir, &(ec_history_options){0}, &err), &err);
+    check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
     for (int i = 0; i < BATCHES; i++) {
         append(f->store, "alpha", &f->batches[order[i]]);
-        check(ec_history_fold(h, NULL, &err), &err);
+        check(ec_state_worker_fold(h, NULL, &err), &err);
     }
-    ec_history_close(h);
+    ec_state_worker_close(h);
     check_same(f->dir, "alpha", expected);
     free(expected);
 }
@@ -358,7 +358,7 @@ static void count_note(void *arg, const char *text) {
     ++*(int *)arg;
 }
 
-static ec_fold fold_of(const char *dir);
+static ec_state_fold fold_of(const char *dir);
 
 static void test_hole_that_is_given_up_and_filled(void **state) {
     fixture *f = *state;
@@ -367,8 +367,8 @@ static void test_hole_that_is_given_up_and_filled(void **state) {
     for (int i = 0; i < BATCHES; i++)
         if (i != 4 && i != 5)
             append(f->store, "alpha", &f->batches[i]);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), 4); /* waits */
-    ec_history_options o = {.hole_wait_ns = -1, .on_note = count_note, .arg = &notes};
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 4); /* waits */
+    ec_state_worker_options o = {.hole_wait_ns = -1, .on_note = count_note, .arg = &notes};
     assert_int_equal(fold(f->dir, &o), BATCHES - 6);
     assert_int_equal(notes, 1);
     assert_int_equal(fold_of(f->dir).missing_count, 2);
@@ -387,7 +387,7 @@ static void test_count_ends_the_waiting(void **state) {
     for (int i = 0; i < BATCHES; i++)
         if (i != 4)
             append(f->store, "alpha", &f->batches[i]);
-    ec_history_options o = {.hole_batches = BATCHES - 6};
+    ec_state_worker_options o = {.hole_batches = BATCHES - 6};
     assert_int_equal(fold(f->dir, &o), BATCHES - 1);
     assert_int_equal(fold_of(f->dir).missing_count, 1);
 }
@@ -407,13 +407,13 @@ static void test_tombstone(void **state) {
             append(f->store, "alpha", &f->batches[i]);
     append(f->store, "alpha", &(bytes){(uint8_t *)stone.data, stone.len_bytes});
     /* nothing is waited for */
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), BATCHES - 2);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), BATCHES - 2);
     assert_int_equal(fold_of(f->dir).missing_count, 0);
     assert_int_equal(fold_of(f->dir).position, BATCHES);
     /* the batches come after all */
     for (int i = 4; i < 7; i++)
         append(f->store, "alpha", &f->batches[i]);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), BATCHES);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), BATCHES);
     check_same(f->dir, "alpha", expected);
     ea_text_deinit(&stone);
     free(expected);
@@ -426,20 +426,20 @@ static void test_streams_do_not_mix(void **state) {
     bytes second[BATCHES];
     random_batches(second, 2);
     append_all(f->other_store, "beta", second);
-    assert_int_equal(fold(f->other, &(ec_history_options){0}), BATCHES);
+    assert_int_equal(fold(f->other, &(ec_state_worker_options){0}), BATCHES);
     char *expected_second = contents(f->other, "beta");
     /* one machine in memory, three streams in turn; two hosts even have the same stream id */
-    ec_history *h;
+    ec_state_worker *h;
     ea_err err = {0};
-    check(ec_history_open(&h, f->dir, &(ec_history_options){.live_streams = 1}, &err), &err);
+    check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){.live_streams = 1}, &err), &err);
     for (int i = 0; i < BATCHES; i++)
         for (int k = 0; k < 3; k++) {
             append(f->store, HOSTS[k], k == 1 ? &second[i] : &f->batches[i]);
             if (i % 3 == 0)
-                check(ec_history_fold(h, NULL, &err), &err);
+                check(ec_state_worker_fold(h, NULL, &err), &err);
         }
-    check(ec_history_fold(h, NULL, &err), &err);
-    ec_history_close(h);
+    check(ec_state_worker_fold(h, NULL, &err), &err);
+    ec_state_worker_close(h);
     check_same(f->dir, "alpha", expected);
     check_same(f->dir, "beta", expected_second);
     check_same(f->dir, "gamma", expected);
@@ -452,16 +452,16 @@ static void test_tables_can_be_lost(void **state) {
     fixture *f = *state;
     char *expected = reference(f), path[100];
     append_all(f->store, "alpha", f->batches);
-    fold(f->dir, &(ec_history_options){0});
+    fold(f->dir, &(ec_state_worker_options){0});
     snprintf(path, sizeof path, "%s/state.db", f->dir);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), BATCHES);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), BATCHES);
     check_same(f->dir, "alpha", expected);
     ea_err err = {0};
     check(ea_path_write_all(path, "this is no database, but long enough to look at it closely ................", 75, 0,
                             &err),
           &err);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), BATCHES);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), BATCHES);
     check_same(f->dir, "alpha", expected);
     free(expected);
 }
@@ -479,7 +479,7 @@ static void test_damaged_batch_costs_itself(void **state) {
              f->dir, row.offset + row.len_bytes / 2);
     assert_int_equal(system(command), 0);
     int notes = 0;
-    ec_history_options o = {.on_note = count_note, .arg = &notes};
+    ec_state_worker_options o = {.on_note = count_note, .arg = &notes};
     assert_int_equal(fold(f->dir, &o), BATCHES);
     assert_int_equal(notes, 1);
     assert_int_equal(fold_of(f->dir).damaged_count, 1);
@@ -492,7 +492,7 @@ static void test_more_classes_than_memory(void **state) {
     enum { CLASSES = 60, ENTRIES = 100000 };
     static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
     const fixture *f = *state;
-    const ec_history_options options = {0};
+    const ec_state_worker_options options = {0};
     ea_err err = {0};
     for (uint32_t i = 1; i <= CLASSES + 1; i++) {
         const ea_tombstone t = {.first = i, .last = i, .cause = 15};
@@ -513,37 +513,37 @@ static void test_more_classes_than_memory(void **state) {
 static void test_worker(void **state) {
     fixture *f = *state;
     char *expected = reference(f);
-    ec_history_worker *w;
+    ec_state_worker_worker *w;
     ea_err err = {0};
     uint64_t behind;
-    check(ec_history_start(&w, f->dir, &(ec_history_options){0}, &err), &err);
+    check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){0}, &err), &err);
     for (int i = 0; i < BATCHES; i++) {
         append(f->store, "alpha", &f->batches[i]);
-        ec_history_wake(w);
+        ec_state_worker_wake(w);
         if (i == BATCHES / 2) {
-            check(ec_history_catch_up(f->dir, NULL, INT64_C(20000000000), &behind, &err), &err);
+            check(ec_state_worker_catch_up(f->dir, NULL, INT64_C(20000000000), &behind, &err), &err);
             assert_int_equal(behind, 0);
         }
     }
-    check(ec_history_catch_up(f->dir, "alpha", INT64_C(20000000000), &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "alpha", INT64_C(20000000000), &behind, &err), &err);
     assert_int_equal(behind, 0);
     check_same(f->dir, "alpha", expected);
-    ec_history_stop(w);
+    ec_state_worker_stop(w);
     /* nobody folds now: whoever asks does */
     bytes second[BATCHES];
     random_batches(second, 2);
     append_all(f->store, "beta", second);
-    check(ec_history_catch_up(f->dir, "beta", 0, &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "beta", 0, &behind, &err), &err);
     assert_int_equal(behind, 0);
     /* somebody else holds the lock, and does not go on */
-    ec_history *h;
-    check(ec_history_open(&h, f->dir, &(ec_history_options){0}, &err), &err);
+    ec_state_worker *h;
+    check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
     append_all(f->store, "gamma", second);
-    check(ec_history_catch_up(f->dir, NULL, 50000000, &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, NULL, 50000000, &behind, &err), &err);
     assert_int_equal(behind, BATCHES);
-    check(ec_history_catch_up(f->dir, "alpha", 50000000, &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "alpha", 50000000, &behind, &err), &err);
     assert_int_equal(behind, 0);
-    ec_history_close(h);
+    ec_state_worker_close(h);
     free_batches(second);
     free(expected);
 }
@@ -551,14 +551,14 @@ static void test_worker(void **state) {
 /* A database error of one stream that does not go away as long as the trigger is there. */
 static void break_stream(const char *dir, const char *host, int broken) {
     ea_err err = {0};
-    ec_tables *t;
+    ec_state_db *t;
     char *sql = broken ? sqlite3_mprintf("CREATE TRIGGER broken_%s BEFORE UPDATE ON streams WHEN NEW.host = '%s' BEGIN "
                                          "SELECT RAISE(ABORT, 'this row is broken'); END",
                                          host, host)
                        : sqlite3_mprintf("DROP TRIGGER broken_%s", host);
-    check(ec_tables_open(&t, dir, 1, &err), &err);
-    assert_int_equal(sqlite3_exec(ec_tables_database(t), sql, NULL, NULL, NULL), SQLITE_OK);
-    ec_tables_close(t);
+    check(ec_state_db_open(&t, dir, 1, &err), &err);
+    assert_int_equal(sqlite3_exec(ec_state_db_database(t), sql, NULL, NULL, NULL), SQLITE_OK);
+    ec_state_db_close(t);
     sqlite3_free(sql);
 }
 
@@ -567,7 +567,7 @@ enum { BROKEN = 9 }; /* more than may fail in a row before a round ends */
 /* Streams that cannot go on stand before one that can. */
 static void store_broken_streams(fixture *f) {
     append(f->store, "alpha", &f->batches[0]);
-    assert_int_equal(fold(f->dir, &(ec_history_options){0}), 1); /* the tables are there */
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 1); /* the tables are there */
     for (int k = 0; k < BROKEN; k++) {
         char host[16];
         snprintf(host, sizeof host, "bad%d", k);
@@ -583,29 +583,29 @@ static void test_failure_of_some_streams(void **state) {
     ea_counters counters = {0};
     int notes = 0;
     uint64_t behind, n = 0;
-    ec_history *h;
+    ec_state_worker *h;
     ea_err err = {0};
     store_broken_streams(f);
-    ec_history_options o = {.counters = &counters, .on_note = count_note, .arg = &notes};
-    check(ec_history_open(&h, f->dir, &o, &err), &err);
-    assert_int_not_equal(ec_history_fold(h, &n, &err), 0); /* eight in a row */
+    ec_state_worker_options o = {.counters = &counters, .on_note = count_note, .arg = &notes};
+    check(ec_state_worker_open(&h, f->dir, &o, &err), &err);
+    assert_int_not_equal(ec_state_worker_fold(h, &n, &err), 0); /* eight in a row */
     assert_non_null(strstr(err.message, "this row is broken"));
     assert_int_equal(n, 0);
-    assert_int_not_equal(ec_history_fold(h, &n, &err), 0); /* the ninth, and then the one that can */
+    assert_int_not_equal(ec_state_worker_fold(h, &n, &err), 0); /* the ninth, and then the one that can */
     assert_int_equal(n, BATCHES);
     check_same(f->dir, "zulu", expected);
-    check(ec_history_fold(h, &n, &err), &err); /* all nine are left alone */
+    check(ec_state_worker_fold(h, &n, &err), &err); /* all nine are left alone */
     assert_int_equal(n, 0);
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_failures), BROKEN);
     assert_int_equal(notes, 1);
-    ec_history_close(h);
+    ec_state_worker_close(h);
     /* who asks about another machine is answered */
-    check(ec_history_catch_up(f->dir, "zulu", 0, &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "zulu", 0, &behind, &err), &err);
     assert_int_equal(behind, 0);
-    assert_int_not_equal(ec_history_catch_up(f->dir, "bad3", 0, &behind, &err), 0);
+    assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", 0, &behind, &err), 0);
     assert_non_null(strstr(err.message, "this row is broken"));
     break_stream(f->dir, "bad3", 0);
-    check(ec_history_catch_up(f->dir, "bad3", 0, &behind, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "bad3", 0, &behind, &err), &err);
     assert_int_equal(behind, 0);
     free(expected);
 }
@@ -620,13 +620,13 @@ static int has_all(const char *dir, const char *host, const char *expected) {
 static void test_worker_beside_failures(void **state) {
     fixture *f = *state;
     char *expected = reference(f);
-    ec_history_worker *w;
+    ec_state_worker_worker *w;
     ea_err err = {0};
     store_broken_streams(f);
-    check(ec_history_start(&w, f->dir, &(ec_history_options){0}, &err), &err);
+    check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){0}, &err), &err);
     for (int i = 0; i < 200 && !has_all(f->dir, "zulu", expected); i++)
         ea_sleep_ns(100000000);
-    ec_history_stop(w);
+    ec_state_worker_stop(w);
     check_same(f->dir, "zulu", expected);
     free(expected);
 }
@@ -635,7 +635,7 @@ static void test_worker_beside_failures(void **state) {
 static void test_gaps_are_bounded(void **state) {
     enum { STREAMS = 1026, REMEMBERED = 1024 };
     fixture *f = *state;
-    ec_history_worker *w;
+    ec_state_worker_worker *w;
     char host[16];
     int wanted = 0, last = 0;
     ea_err err = {0};
@@ -644,38 +644,38 @@ static void test_gaps_are_bounded(void **state) {
         assert_int_equal(ec_store_append(f->store, host, f->batches[1].data, f->batches[1].len, &err), EC_STORED);
     }
     check(ec_store_commit(f->store, &err), &err);
-    check(ec_history_start(&w, f->dir, &(ec_history_options){.hole_wait_ns = -1}, &err), &err);
+    check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){.hole_wait_ns = -1}, &err), &err);
     uint8_t stream[EA_STREAM_ID_BYTES];
     memset(stream, 1, sizeof stream);
     for (int i = 0; i < 600 && !last; i++) {
         ea_sleep_ns(100000000);
-        last = ec_history_wants_keyframe(w, host, stream);
+        last = ec_state_worker_wants_keyframe(w, host, stream);
     }
     assert_true(last);
     for (int i = 0; i < STREAMS - 1; i++) {
         snprintf(host, sizeof host, "pc-%04d", i);
-        int wants = ec_history_wants_keyframe(w, host, stream);
+        int wants = ec_state_worker_wants_keyframe(w, host, stream);
         assert_int_equal(wants, i >= STREAMS - REMEMBERED);
         wanted += wants;
     }
     assert_int_equal(wanted, REMEMBERED - 1);
-    ec_history_stop(w);
+    ec_state_worker_stop(w);
 }
 
 /* ---- questions ---- */
 
-static int keep_fold(const ec_fold *fold_row, void *arg) {
-    *(ec_fold *)arg = *fold_row;
+static int keep_fold(const ec_state_fold *fold_row, void *arg) {
+    *(ec_state_fold *)arg = *fold_row;
     return 1;
 }
 
-static ec_fold fold_of(const char *dir) {
-    ec_tables *t;
-    ec_fold found = {0};
+static ec_state_fold fold_of(const char *dir) {
+    ec_state_db *t;
+    ec_state_fold found = {0};
     ea_err err = {0};
-    check(ec_tables_open(&t, dir, 0, &err), &err);
-    assert_int_equal(ec_tables_each_fold(t, NULL, keep_fold, &found, &err), 1);
-    ec_tables_close(t);
+    check(ec_state_db_open(&t, dir, 0, &err), &err);
+    assert_int_equal(ec_state_db_each_fold(t, NULL, keep_fold, &found, &err), 1);
+    ec_state_db_close(t);
     return found;
 }
 
