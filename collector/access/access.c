@@ -22,8 +22,8 @@ struct ec_access {
     int is_read;
     ec_token *tokens;
     size_t count;
-    ec_rates *addresses;              /* requests without a right token */
-    ec_rates *failures;               /* wrong tokens, by address and id */
+    ec_rate_limiter *addresses;              /* requests without a right token */
+    ec_rate_limiter *failures;               /* wrong tokens, by address and id */
     ec_rate of_tokens[EC_TOKENS_MAX]; /* by their place in tokens; begins anew when the file changes */
 };
 
@@ -33,9 +33,9 @@ int ec_access_open(ec_access **ret, const char *dir, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, "read the tokens");
     snprintf(a->dir, sizeof a->dir, "%s", dir);
     snprintf(a->path, sizeof a->path, "%s/tokens", a->dir);
-    int rc = ec_rates_create(&a->addresses, err);
+    int rc = ec_rate_limiter_create(&a->addresses, err);
     if (!rc)
-        rc = ec_rates_create(&a->failures, err);
+        rc = ec_rate_limiter_create(&a->failures, err);
     if (!rc)
         rc = ea_mutex_create(&a->mutex, err);
     if (rc) {
@@ -50,8 +50,8 @@ void ec_access_close(ec_access *a) {
     if (!a)
         return;
     ea_mutex_destroy(a->mutex);
-    ec_rates_destroy(a->addresses);
-    ec_rates_destroy(a->failures);
+    ec_rate_limiter_destroy(a->addresses);
+    ec_rate_limiter_destroy(a->failures);
     free(a->tokens);
     free(a);
 }
@@ -65,7 +65,7 @@ static int refresh(ec_access *a, ea_err *err) {
         now.st_mtim.tv_sec == a->read.st_mtim.tv_sec && now.st_mtim.tv_nsec == a->read.st_mtim.tv_nsec &&
         now.st_ctim.tv_sec == a->read.st_ctim.tv_sec && now.st_ctim.tv_nsec == a->read.st_ctim.tv_nsec)
         return 0;
-    int rc = ec_tokens_read(a->dir, &tokens, &count, err);
+    int rc = ec_api_tokens_read(a->dir, &tokens, &count, err);
     free(a->tokens);
     a->tokens = rc ? NULL : tokens; /* what cannot be read lets nobody in */
     a->count = rc ? 0 : count;
@@ -128,7 +128,7 @@ static int admit(ec_access *a, const char *address, const char *authorization, i
     if (rc) /* not the caller's fault */
         return rc == EA_EREFUSED || rc == EA_ELIMIT ? EA_EIO : rc;
     int given = token_of(authorization, text);
-    const ec_token *found = given ? ec_tokens_find(a->tokens, a->count, text) : NULL;
+    const ec_token *found = given ? ec_api_tokens_find(a->tokens, a->count, text) : NULL;
     const char *id = found ? found->secret.id : known_id(a, text);
     OPENSSL_cleanse(text, sizeof text);
     if (found && !is_expired(found)) {
@@ -137,13 +137,13 @@ static int admit(ec_access *a, const char *address, const char *authorization, i
                    ? 0
                    : ea_fail(err, EA_ELIMIT, "too many requests with this token");
     }
-    if ((rc = ec_rates_take(a->addresses, address, now_ns, &b, err)))
+    if ((rc = ec_rate_limiter_take(a->addresses, address, now_ns, &b, err)))
         return rc;
     if (!authorization) /* a browser that has to be asked for a token first */
         return ea_fail(err, EA_EREFUSED, "a token is needed");
     if (found) /* it is right, so it is no guess */
         return fail_expired(found, err);
-    b = ec_rates_of(a->failures, address, id);
+    b = ec_rate_limiter_of(a->failures, address, id);
     if (ec_rate_is_closed(b, now_ns))
         return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
     ec_rate_failed(b, now_ns);

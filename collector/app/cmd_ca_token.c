@@ -2,7 +2,7 @@
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
 #include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/ca/grants.h"
+#include "collector/ca/enroll_tokens.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static int add(const void *arg, int operand_count, char **operands) {
         rc = ea_fail(&err, EA_EUSAGE, "--name: at most %d characters", EC_GRANT_NAMES_BYTES - 1);
     if (!rc) {
         snprintf(g.names, sizeof g.names, "%s", o->name);
-        rc = ec_grants_add(o->dir, &g, token, &err);
+        rc = ec_enroll_tokens_add(o->dir, &g, token, &err);
     }
     if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))
         rc = ea_fail(&err, EA_EIO, "write to standard output");
@@ -51,7 +51,7 @@ static int revoke(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     (void)operand_count;
-    return finish(ec_grants_revoke(o->dir, operands[0], &err), &err);
+    return finish(ec_enroll_tokens_revoke(o->dir, operands[0], &err), &err);
 }
 
 /* Names are of letters, digits and . _ - * , alone (grants.h). */
@@ -82,7 +82,7 @@ static int list(const void *arg, int operand_count, char **operands) {
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
-    int rc = ec_grants_read(o->dir, &grants, &count, &err);
+    int rc = ec_enroll_tokens_read(o->dir, &grants, &count, &err);
     if (!rc && o->json)
         ea_text_str(&t, "{\"tokens\": [");
     for (size_t i = 0; !rc && i < count; i++) {

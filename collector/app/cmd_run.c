@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "collector/app/confine_run.h"
 #include "collector/net/descriptors.h"
-#include "collector/enroll/enroll.h"
+#include "collector/enroll/enroll_server.h"
 #include "collector/state/forget.h"
 #include "collector/state/state_worker.h"
 #include "collector/ingest/ingest.h"

@@ -4,7 +4,7 @@
 #include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "proto/base/text.h"
-#include "collector/access/tokens.h"
+#include "collector/access/api_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static int add(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     char token[EC_SECRET_BYTES];
     (void)operand_count, (void)operands;
-    int rc = ec_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
+    int rc = ec_api_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
                            o->life_ns / S_NS, token, &err);
     if (!rc)
         rc = audit(o->store, o->name, "token added", &err);
@@ -53,7 +53,7 @@ static int revoke(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     (void)operand_count;
-    int rc = ec_tokens_revoke(o->store, operands[0], &err);
+    int rc = ec_api_tokens_revoke(o->store, operands[0], &err);
     if (!rc)
         rc = audit(o->store, operands[0], "token revoked", &err);
     return finish(rc, &err);
@@ -67,7 +67,7 @@ static int list(const void *arg, int operand_count, char **operands) {
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
-    int rc = ec_tokens_read(o->store, &tokens, &count, &err);
+    int rc = ec_api_tokens_read(o->store, &tokens, &count, &err);
     if (!rc && o->json)
         ea_text_str(&t, "{\"tokens\": [");
     for (size_t i = 0; !rc && i < count; i++) {

@@ -9,7 +9,7 @@
  *   ca.crl      the revocation list; valid as long as the CA, replaced when something is revoked
  *   issued.tsv  the issuance log (issuance.h)
  *   NAME.crt, NAME.key   what was issued, unless another folder was named
- *   enroll-tokens        who may have a certificate without a key that was made here (grants.h)
+ *   enroll-tokens        who may have a certificate without a key that was made here (enroll_tokens.h)
  *   enrolled/NAME.crt    what they got last, under the name in lower case
  *
  * Names that differ in the case of their letters alone are one name, as for Windows.
@@ -20,7 +20,7 @@
 #define EC_CA_CA_H
 
 #include "proto/base/cli.h"
-#include "collector/access/secrets.h"
+#include "collector/access/token_store.h"
 
 #include <stddef.h>
 #include <stdint.h>

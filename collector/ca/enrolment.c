@@ -2,7 +2,7 @@
 #include "collector/ca/ca_parts.h"
 
 #include "proto/base/crypto_error.h"
-#include "collector/ca/grants.h"
+#include "collector/ca/enroll_tokens.h"
 #include "proto/base/pattern.h"
 #include "proto/base/text.h"
 
@@ -238,7 +238,7 @@ static int take_use(void *arg, const X509 *cert, ea_err *err) {
     g->uses_left--;
     g->has_key = 1;
     memcpy(g->key, t->w->key_hash, sizeof g->key);
-    return ec_grants_write(t->dir, t->grants, t->count, err);
+    return ec_enroll_tokens_write(t->dir, t->grants, t->count, err);
 }
 
 static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
@@ -271,12 +271,12 @@ int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes
     taking t = {.dir = ca->dir, .w = &w};
     ea_file *lock = NULL;
     *ret = (ec_ca_enrolled){.pem = NULL};
-    int rc = ec_grants_lock(ca->dir, &lock, err);
+    int rc = ec_enroll_tokens_lock(ca->dir, &lock, err);
     if (!rc)
-        rc = ec_grants_read(ca->dir, &t.grants, &t.count, err);
+        rc = ec_enroll_tokens_read(ca->dir, &t.grants, &t.count, err);
     if (rc == EA_EREFUSED) /* the file's mode: not the caller's fault */
         rc = EA_EIO;
-    if (!rc && !(t.grant = ec_grants_find(t.grants, t.count, token)))
+    if (!rc && !(t.grant = ec_enroll_tokens_find(t.grants, t.count, token)))
         rc = ea_fail(err, EA_EREFUSED, "the token is wrong, or was revoked, or expired long ago");
     if (!rc) {
         memcpy(ret->token, t.grant->secret.id, sizeof ret->token);

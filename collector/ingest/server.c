@@ -15,7 +15,7 @@
 #include "collector/ingest/ingest.h"
 
 #include "collector/net/guard.h"
-#include "collector/ingest/identities.h"
+#include "collector/ingest/duplicate_agents.h"
 #include "collector/net/log.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"

@@ -2,7 +2,7 @@
 #include "collector/ingest/writer.h"
 
 #include "proto/base/array.h"
-#include "collector/ingest/identities.h"
+#include "collector/ingest/duplicate_agents.h"
 #include "collector/net/log.h"
 #include "proto/base/map.h"
 #include "proto/base/cpu_throttle.h"
@@ -48,7 +48,7 @@ struct ec_writer {
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
     ea_u64_map known_seen, unknown_seen;
     ea_arena texts;
-    ec_identities *identities;
+    ec_duplicate_agents *identities;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
     const ec_upload *group;                /* the uploads that are stored now; NULL: none */
 };
@@ -101,7 +101,7 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
  * the log alone: no batch depends on it. */
 static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
-    if (!ec_identities_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
+    if (!ec_duplicate_agents_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
         return;
     if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
@@ -114,7 +114,7 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
     char text[400];
     ec_twin twin;
     ec_visit visit = {.agent = u->agent, .run = u->run, .peer = u->peer, .connection = u->connection};
-    if (!ec_identities_see(w->identities, &visit, ea_monotonic_ns(), &twin))
+    if (!ec_duplicate_agents_see(w->identities, &visit, ea_monotonic_ns(), &twin))
         return;
     ea_count(w->options.counters, EA_COUNT_ingest_identities_twice, 1);
     snprintf(text, sizeof text,
@@ -500,7 +500,7 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
     ea_arena_init(&w->texts, 0);
     int rc = ea_mutex_create(&w->mutex, err);
     if (!rc)
-        rc = ec_identities_create(&w->identities, 0, err);
+        rc = ec_duplicate_agents_create(&w->identities, 0, err);
     if (!rc)
         rc = ea_cond_create(&w->wake, err);
     if (!rc)
@@ -557,6 +557,6 @@ void ec_writer_destroy(ec_writer *w) {
     ea_u64_map_deinit(&w->unknown_seen);
     free(w->unknown);
     ea_arena_deinit(&w->texts);
-    ec_identities_destroy(w->identities);
+    ec_duplicate_agents_destroy(w->identities);
     free(w);
 }

@@ -28,7 +28,7 @@ static int metrics(ec_call *c, ea_err *err) {
 static int tokens(ec_call *c, ea_err *err) {
     ec_token *all = NULL;
     size_t count = 0;
-    int rc = ec_tokens_read(c->options->store, &all, &count, err);
+    int rc = ec_api_tokens_read(c->options->store, &all, &count, err);
     if (rc)
         return rc;
     ea_text_str(&c->out, "{\"items\":[");

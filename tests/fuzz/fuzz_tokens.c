@@ -1,9 +1,9 @@
 /* Files of tokens, from another version or a hand. First byte: even, readers' tokens; odd, enrolment tokens. The rest
  * is the file. What is read can be written, and is the same when it is read again. */
 #include "tests/fuzz/folder.h"
-#include "collector/ca/grants.h"
+#include "collector/ca/enroll_tokens.h"
 #include "proto/base/platform.h"
-#include "collector/access/tokens.h"
+#include "collector/access/api_tokens.h"
 
 #include <string.h>
 
@@ -26,13 +26,13 @@ static void read_tokens(void) {
     ec_token *tokens = NULL;
     size_t count = 0;
     ea_err err;
-    must(ec_tokens_read(folder, &tokens, &count, &err) == 0 && count <= EC_TOKENS_MAX);
+    must(ec_api_tokens_read(folder, &tokens, &count, &err) == 0 && count <= EC_TOKENS_MAX);
     for (size_t i = 0; i < count; i++) {
         must(tokens[i].scope >= EC_SCOPE_METRICS && tokens[i].scope <= EC_SCOPE_ADMIN && *tokens[i].name);
         must(!ec_token_sees(&tokens[i], "h") || tokens[i].scope >= EC_SCOPE_READ);
         must(!ec_token_is_expired(&tokens[i], 0));
     }
-    must(ec_tokens_find(tokens, count, TEXT) == NULL); /* a hash that no secret of zeros has */
+    must(ec_api_tokens_find(tokens, count, TEXT) == NULL); /* a hash that no secret of zeros has */
     free(tokens);
 }
 
@@ -40,10 +40,10 @@ static void read_grants(void) {
     ec_grant *grants = NULL, *again = NULL;
     size_t count = 0, count_again = 0;
     ea_err err;
-    if (ec_grants_read(folder, &grants, &count, &err))
+    if (ec_enroll_tokens_read(folder, &grants, &count, &err))
         return;
-    must(count <= EC_GRANTS_MAX && ec_grants_write(folder, grants, count, &err) == 0);
-    must(ec_grants_read(folder, &again, &count_again, &err) == 0 && count_again == count);
+    must(count <= EC_GRANTS_MAX && ec_enroll_tokens_write(folder, grants, count, &err) == 0);
+    must(ec_enroll_tokens_read(folder, &again, &count_again, &err) == 0 && count_again == count);
     for (size_t i = 0; i < count; i++)
         must(strcmp(grants[i].names, again[i].names) == 0 && grants[i].expires_s == again[i].expires_s &&
              grants[i].uses_left == again[i].uses_left && strcmp(grants[i].secret.id, again[i].secret.id) == 0);

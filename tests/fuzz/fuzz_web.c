@@ -8,7 +8,7 @@
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
 #include "collector/web/call.h"
-#include "collector/enroll/enroll.h"
+#include "collector/enroll/enroll_server.h"
 #include "tests/fuzz/folder.h"
 #include "collector/net/listen.h"
 #include "proto/base/platform.h"
@@ -69,10 +69,10 @@ static void must_at(int condition, int line) {
 
 /* Each has the type of what it stands in for: a signature that changes in one place only does not compile. */
 #define STAND_IN(name) __typeof__(name) __wrap_##name
-__typeof__(ec_rates_take) __real_ec_rates_take;
+__typeof__(ec_rate_limiter_take) __real_ec_rates_take;
 __typeof__(ec_rate_take) __real_ec_rate_take;
 __typeof__(ec_call_ask) __real_ec_call_ask;
-STAND_IN(ec_rates_take);
+STAND_IN(ec_rate_limiter_take);
 STAND_IN(ec_rate_take);
 STAND_IN(ec_call_ask);
 STAND_IN(ec_call_wait);
@@ -87,7 +87,7 @@ static int64_t later(int64_t now_ns) {
     static atomic_llong hours;
     return now_ns + atomic_fetch_add(&hours, 1) * AN_HOUR_NS;
 }
-int __wrap_ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
+int __wrap_ec_rates_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
     return __real_ec_rates_take(r, address, later(now_ns), ret, err);
 }
 int __wrap_ec_rate_take(ec_rate *b, int64_t now_ns) {
@@ -281,7 +281,7 @@ static void write_tokens(void) {
     ec_token *tokens = NULL;
     size_t count = 0;
     ea_err err;
-    must(ec_tokens_read(folder, &tokens, &count, &err) == 0 && count == sizeof ROWS_OF / sizeof *ROWS_OF);
+    must(ec_api_tokens_read(folder, &tokens, &count, &err) == 0 && count == sizeof ROWS_OF / sizeof *ROWS_OF);
     free(tokens);
 }
 

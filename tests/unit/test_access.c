@@ -17,7 +17,7 @@ static const int64_t S_NS = INT64_C(1000000000);
 static ea_err err;
 
 static void add(const char *name, enum ec_scope scope, const char *hosts, char token[EC_SECRET_BYTES]) {
-    if (ec_tokens_add(scratch, name, scope, hosts, 0, token, &err))
+    if (ec_api_tokens_add(scratch, name, scope, hosts, 0, token, &err))
         fail_msg("add: %s", err.message);
 }
 
@@ -35,22 +35,22 @@ static void each_character_counts(void **state) {
     size_t count = 0;
     add("one", EC_SCOPE_READ, "", token);
     add("two", EC_SCOPE_ADMIN, "", wrong);
-    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(ec_api_tokens_read(scratch, &all, &count, &err), 0);
     assert_int_equal(count, 2);
-    const ec_token *found = ec_tokens_find(all, count, token);
+    const ec_token *found = ec_api_tokens_find(all, count, token);
     assert_non_null(found);
     assert_string_equal(found->name, "one");
     for (size_t i = 0; i < EC_SECRET_BYTES - 1; i++) {
         memcpy(wrong, token, sizeof wrong);
         wrong[i] = wrong[i] == 'f' ? 'e' : 'f';
-        assert_null(ec_tokens_find(all, count, wrong));
+        assert_null(ec_api_tokens_find(all, count, wrong));
         wrong[i] = 0;
-        assert_null(ec_tokens_find(all, count, wrong));
+        assert_null(ec_api_tokens_find(all, count, wrong));
     }
-    assert_null(ec_tokens_find(NULL, 0, token));
+    assert_null(ec_api_tokens_find(NULL, 0, token));
     free(all);
-    assert_int_equal(ec_tokens_revoke(scratch, "one", &err), 0);
-    assert_int_equal(ec_tokens_revoke(scratch, "one", &err), EA_ENOTFOUND);
+    assert_int_equal(ec_api_tokens_revoke(scratch, "one", &err), 0);
+    assert_int_equal(ec_api_tokens_revoke(scratch, "one", &err), EA_ENOTFOUND);
 }
 
 static void groups_see_theirs(void **state) {
@@ -124,7 +124,7 @@ static void guessing_ends(void **state) {
     ec_token changed = who;
     snprintf(changed.hosts, sizeof changed.hosts, "other");
     assert_int_equal(ec_access_check(a, &changed, &err), EA_EREFUSED);
-    assert_int_equal(ec_tokens_revoke(scratch, "right", &err), 0);
+    assert_int_equal(ec_api_tokens_revoke(scratch, "right", &err), 0);
     assert_int_equal(ec_access_check(a, &who, &err), EA_EREFUSED);
     assert_non_null(strstr(err.message, "the token was revoked"));
     assert_int_equal(admit(a, "192.0.2.4", token, now, &who), EA_EREFUSED);
@@ -150,8 +150,8 @@ static void tokens_expire(void **state) {
     size_t len_bytes = 0, count = 0;
     ec_access *a = NULL;
     ec_token who, *all = NULL;
-    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 3600, token, &err), 0);
-    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err),
+    assert_int_equal(ec_api_tokens_add(scratch, "old", EC_SCOPE_READ, "", 3600, token, &err), 0);
+    assert_int_equal(ec_api_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err),
                      EA_EUSAGE); /* its name is taken */
     assert_int_equal(ea_path_read_all(scratch_path("tokens"), 1 << 16, &line, &len_bytes, &err), 0);
     assert_int_equal(ec_access_open(&a, scratch, &err), 0);
@@ -176,16 +176,16 @@ static void tokens_expire(void **state) {
     assert_int_equal(who.expires_s, 0);
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
         set_expiry(line, WRONG[i]);
-        assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+        assert_int_equal(ec_api_tokens_read(scratch, &all, &count, &err), 0);
         free(all);
         assert_int_equal(count, 0);
     }
     /* the name of an expired token may be given again, which takes the expired one out */
     set_expiry(line, "\t1000000000");
-    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err), 0);
-    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(ec_api_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err), 0);
+    assert_int_equal(ec_api_tokens_read(scratch, &all, &count, &err), 0);
     assert_int_equal(count, 1);
-    assert_non_null(ec_tokens_find(all, count, again));
+    assert_non_null(ec_api_tokens_find(all, count, again));
     free(all);
     free(line);
     ec_access_close(a);
@@ -327,7 +327,7 @@ static void damaged_files_let_nobody_in(void **state) {
         "abcdefgh\t00\tread\t1\tn\t\ntoo\tfew\n"
         "01234567\t0000000000000000000000000000000000000000000000000000000000000000\troot\t1\tn\t\n";
     assert_int_equal(ea_path_write_all(scratch_path("tokens"), LINES, sizeof LINES - 1, 1, &err), 0);
-    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(ec_api_tokens_read(scratch, &all, &count, &err), 0);
     assert_int_equal(count, 0);
     free(all);
     assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), EA_EREFUSED);

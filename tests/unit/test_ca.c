@@ -2,7 +2,7 @@
  */
 #include "collector/ca/ca.h"
 #include "proto/base/clock.h"
-#include "collector/ca/grants.h"
+#include "collector/ca/enroll_tokens.h"
 #include "collector/ca/issuance.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
@@ -248,16 +248,16 @@ static void enrolment_tokens_are_kept(void **state) {
     ec_ca_enrolled got;
     size_t count = 0;
     init();
-    must(ec_grants_add(scratch, &grant, token, &err), &err);
-    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
+    must(ec_enroll_tokens_read(scratch, &grants, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_int_equal(grants[0].uses_left, 2);
     assert_string_equal(grants[0].names, "a-*,b");
-    assert_ptr_equal(ec_grants_find(grants, count, token), grants);
+    assert_ptr_equal(ec_enroll_tokens_find(grants, count, token), grants);
     for (size_t i = 0; i < sizeof token - 1; i++) {
         memcpy(wrong, token, sizeof wrong);
         wrong[i] = wrong[i] == '0' ? '1' : '0';
-        assert_null(ec_grants_find(grants, count, wrong));
+        assert_null(ec_enroll_tokens_find(grants, count, wrong));
     }
     free(grants);
     assert_int_equal(enroll(token, "", 0, &got, &err), EA_EINVAL);
@@ -266,7 +266,7 @@ static void enrolment_tokens_are_kept(void **state) {
     assert_int_equal(enroll(token, "", 0, &got, &err), EA_EIO);
     must(ea_path_write_all(scratch_path("enroll-tokens"), "what\n", 5, 1, &err), &err);
     assert_int_equal(enroll(token, "", 0, &got, &err), EA_ECORRUPT);
-    assert_int_equal(ec_grants_add(scratch, &grant, token, &err), EA_ECORRUPT);
+    assert_int_equal(ec_enroll_tokens_add(scratch, &grant, token, &err), EA_ECORRUPT);
 }
 
 /* A file with as many tokens as there may be, the first of which has expired. */
@@ -281,7 +281,7 @@ static void fill_with_tokens(int64_t now_s) {
         must(ec_secret_make("ece_", &grants[i].secret, token, &err), &err);
     }
     grants[0].expires_s = now_s - 1;
-    must(ec_grants_write(scratch, grants, EC_GRANTS_MAX, &err), &err);
+    must(ec_enroll_tokens_write(scratch, grants, EC_GRANTS_MAX, &err), &err);
     free(grants);
 }
 
@@ -294,14 +294,14 @@ static void enrolment_tokens_are_bounded(void **state) {
     ec_grant grant = {.expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "b"}, *grants = NULL;
     size_t count = 0, len_bytes = 0;
     fill_with_tokens(now_s);
-    must(ec_grants_add(scratch, &grant, token, &err), &err);
-    assert_int_equal(ec_grants_add(scratch, &(ec_grant){.expires_s = now_s + 60, .names = "c"}, refused, &err),
+    must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
+    assert_int_equal(ec_enroll_tokens_add(scratch, &(ec_grant){.expires_s = now_s + 60, .names = "c"}, refused, &err),
                      EA_ELIMIT);
     assert_non_null(strstr(err.message, "4096 enrolment tokens"));
     assert_string_equal(refused, "untouched");
-    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    must(ec_enroll_tokens_read(scratch, &grants, &count, &err), &err);
     assert_int_equal(count, 4096);
-    assert_ptr_equal(ec_grants_find(grants, count, token), grants + 4095);
+    assert_ptr_equal(ec_enroll_tokens_find(grants, count, token), grants + 4095);
     for (size_t i = 0; i < count; i++)
         assert_true(grants[i].expires_s > now_s);
     free(grants);
@@ -312,20 +312,20 @@ static void enrolment_tokens_are_bounded(void **state) {
     assert_non_null(text);
     memcpy(text + len_bytes, text, line_bytes);
     must(ea_path_write_all(scratch_path("enroll-tokens"), text, len_bytes + line_bytes, 1, &err), &err);
-    assert_int_equal(ec_grants_read(scratch, &grants, &count, &err), EA_ECORRUPT);
+    assert_int_equal(ec_enroll_tokens_read(scratch, &grants, &count, &err), EA_ECORRUPT);
     assert_non_null(strstr(err.message, "line 4097"));
     must(ea_path_write_all(scratch_path("enroll-tokens"), text, len_bytes, 1, &err), &err);
     free(text);
-    must(ec_grants_revoke(scratch, grant.secret.id, &err), &err);
-    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    must(ec_enroll_tokens_revoke(scratch, grant.secret.id, &err), &err);
+    must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
     /* nor is one of more uses than a token may have */
     grant.uses_left = EC_GRANT_USES_MAX;
-    must(ec_grants_write(scratch, &grant, 1, &err), &err);
-    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    must(ec_enroll_tokens_write(scratch, &grant, 1, &err), &err);
+    must(ec_enroll_tokens_read(scratch, &grants, &count, &err), &err);
     free(grants);
     grant.uses_left = 1000001;
-    must(ec_grants_write(scratch, &grant, 1, &err), &err);
-    assert_int_equal(ec_grants_read(scratch, &grants, &count, &err), EA_ECORRUPT);
+    must(ec_enroll_tokens_write(scratch, &grant, 1, &err), &err);
+    assert_int_equal(ec_enroll_tokens_read(scratch, &grants, &count, &err), EA_ECORRUPT);
 }
 
 /* ---- the issuance log ---- */
@@ -537,7 +537,7 @@ static ec_ca *open_with_token(const char *names, int64_t life_s, uint64_t uses, 
     ec_grant grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = life_s, .uses_left = uses};
     snprintf(grant.names, sizeof grant.names, "%s", names);
     init();
-    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
     must(ec_ca_open(&ca, scratch, NULL, &err), &err);
     return ca;
 }

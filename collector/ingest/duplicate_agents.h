@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-typedef struct ec_identities ec_identities;
+typedef struct ec_duplicate_agents ec_duplicate_agents;
 
 enum {
     EC_RUN_BYTES = 32,   /* longest name of a run */
@@ -38,12 +38,12 @@ typedef struct ec_twin {
 
 /* agents: how many are remembered, in all; the one that was silent longest gives way to a new one (of the few
  * that share its place in the table). 0: 16,384, which is 11 MB when all of them have come. */
-EA_MUST_CHECK int ec_identities_create(ec_identities **ret, uint32_t agents, ea_err *err);
-void ec_identities_destroy(ec_identities *t); /* NULL is allowed */
+EA_MUST_CHECK int ec_duplicate_agents_create(ec_duplicate_agents **ret, uint32_t agents, ea_err *err);
+void ec_duplicate_agents_destroy(ec_duplicate_agents *t); /* NULL is allowed */
 
 /* Notes a visit at now_ns (monotonic). 1 with ret when the identity is in use twice at a time, else 0. */
-int ec_identities_see(ec_identities *t, const ec_visit *visit, int64_t now_ns, ec_twin *ret);
+int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *visit, int64_t now_ns, ec_twin *ret);
 /* Whether something about this agent (0 ... 7, the caller's numbers) may be told now: once an hour. */
-int ec_identities_may_tell(ec_identities *t, const char *agent, unsigned what, int64_t now_ns);
+int ec_duplicate_agents_may_tell(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns);
 
 #endif

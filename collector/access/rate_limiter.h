@@ -26,19 +26,19 @@ typedef struct ec_rate {
     int64_t failed_ns;
 } ec_rate;
 
-typedef struct ec_rates ec_rates;
+typedef struct ec_rate_limiter ec_rate_limiter;
 
-EA_MUST_CHECK int ec_rates_create(ec_rates **ret, ea_err *err);
-void ec_rates_destroy(ec_rates *r); /* NULL is allowed */
+EA_MUST_CHECK int ec_rate_limiter_create(ec_rate_limiter **ret, ea_err *err);
+void ec_rate_limiter_destroy(ec_rate_limiter *r); /* NULL is allowed */
 
 /* Takes one request out of a bucket: 0 when it is empty. now_ns: monotonic. */
 int ec_rate_take(ec_rate *b, int64_t now_ns);
 /* Undoes an ec_rate_take that succeeded. */
 void ec_rate_put_back(ec_rate *b);
 /* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests. */
-EA_MUST_CHECK int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
+EA_MUST_CHECK int ec_rate_limiter_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
 /* The bucket of the pair of an address and a token's id ("": none), until the next call. */
-ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id);
+ec_rate *ec_rate_limiter_of(ec_rate_limiter *r, const char *address, const char *id);
 /* 1 while the bucket has too many failures. */
 int ec_rate_is_closed(ec_rate *b, int64_t now_ns);
 /* Notes a wrong token. */

@@ -1,5 +1,5 @@
-/* Buckets of requests. See rates.h. */
-#include "collector/access/rates.h"
+/* Buckets of requests. See rate_limiter.h. */
+#include "collector/access/rate_limiter.h"
 
 #include "proto/base/bytes.h"
 #include "proto/base/platform.h"
@@ -12,13 +12,13 @@
 enum { WAYS = 4, HASH_BYTES = 32 };
 static const int64_t S_NS = INT64_C(1000000000);
 
-struct ec_rates {
+struct ec_rate_limiter {
     uint64_t salt; /* so that nobody chooses who shares a place */
     ec_rate addresses[EC_ACCESS_ADDRESSES];
 };
 
-int ec_rates_create(ec_rates **ret, ea_err *err) {
-    ec_rates *r = calloc(1, sizeof *r);
+int ec_rate_limiter_create(ec_rate_limiter **ret, ea_err *err) {
+    ec_rate_limiter *r = calloc(1, sizeof *r);
     if (!r)
         return ea_fail(err, EA_ENOMEM, "count requests");
     int rc = ea_random_bytes(&r->salt, sizeof r->salt, err);
@@ -30,7 +30,7 @@ int ec_rates_create(ec_rates **ret, ea_err *err) {
     return 0;
 }
 
-void ec_rates_destroy(ec_rates *r) {
+void ec_rate_limiter_destroy(ec_rate_limiter *r) {
     free(r);
 }
 
@@ -52,7 +52,7 @@ void ec_rate_put_back(ec_rate *b) {
     b->left += 1;
 }
 
-ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id) {
+ec_rate *ec_rate_limiter_of(ec_rate_limiter *r, const char *address, const char *id) {
     enum { ADDRESS_BYTES = 16 };
     ec_rate fresh = {.seen_ns = 0};
     uint8_t mixed[sizeof fresh.key + sizeof r->salt], hash[HASH_BYTES], v6[16];
@@ -83,8 +83,8 @@ int ec_rate_is_closed(ec_rate *b, int64_t now_ns) {
     return b->failures >= EC_ACCESS_FAILURES;
 }
 
-int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
-    ec_rate *b = ec_rates_of(r, address, "");
+int ec_rate_limiter_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
+    ec_rate *b = ec_rate_limiter_of(r, address, "");
     if (!ec_rate_take(b, now_ns))
         return ea_fail(err, EA_ELIMIT, "too many requests from this address");
     *ret = b;

@@ -1,5 +1,5 @@
-/* Enrolment tokens. See grants.h. */
-#include "collector/ca/grants.h"
+/* Enrolment tokens. See enroll_tokens.h. */
+#include "collector/ca/enroll_tokens.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -51,20 +51,20 @@ static const ec_secret_file GRANTS = {
     .print = print_grant,
 };
 
-int ec_grants_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err) {
+int ec_enroll_tokens_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err) {
     void *rows = NULL;
-    int rc = ec_secrets_read(&GRANTS, dir, &rows, ret_count, err);
+    int rc = ec_token_store_read(&GRANTS, dir, &rows, ret_count, err);
     if (!rc)
         *ret = rows;
     return rc;
 }
 
-int ec_grants_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err) {
-    return ec_secrets_write(&GRANTS, dir, grants, count, err);
+int ec_enroll_tokens_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err) {
+    return ec_token_store_write(&GRANTS, dir, grants, count, err);
 }
 
-int ec_grants_lock(const char *dir, ea_file **ret, ea_err *err) {
-    return ec_secrets_lock(&GRANTS, dir, ret, err);
+int ec_enroll_tokens_lock(const char *dir, ea_file **ret, ea_err *err) {
+    return ec_token_store_lock(&GRANTS, dir, ret, err);
 }
 
 typedef struct adding {
@@ -82,22 +82,22 @@ static int add(void *arg, void *rows, size_t *count, ea_err *err) {
             grants[kept++] = grants[i];
     *count = kept;
     a->grant->created_s = now_s;
-    return ec_secrets_append(&GRANTS, rows, count, a->grant, a->ret_token, err);
+    return ec_token_store_append(&GRANTS, rows, count, a->grant, a->ret_token, err);
 }
 
-int ec_grants_add(const char *dir, ec_grant *grant, char ret_token[EC_SECRET_BYTES], ea_err *err) {
+int ec_enroll_tokens_add(const char *dir, ec_grant *grant, char ret_token[EC_SECRET_BYTES], ea_err *err) {
     adding a = {grant, ret_token};
     if (!ec_is_word(grant->names, "._-*,", sizeof grant->names, 0))
         return ea_fail(err, EA_EUSAGE, "--name: an agent's name, or names with * in them, separated by commas");
-    return ec_secrets_change(&GRANTS, dir, add, &a, err);
+    return ec_token_store_change(&GRANTS, dir, add, &a, err);
 }
 
-int ec_grants_revoke(const char *dir, const char *id, ea_err *err) {
-    return ec_secrets_revoke(&GRANTS, dir, id, err);
+int ec_enroll_tokens_revoke(const char *dir, const char *id, ea_err *err) {
+    return ec_token_store_revoke(&GRANTS, dir, id, err);
 }
 
-ec_grant *ec_grants_find(ec_grant *grants, size_t count, const char *text) {
-    const ec_grant *found = ec_secrets_find(&GRANTS, grants, count, text);
+ec_grant *ec_enroll_tokens_find(ec_grant *grants, size_t count, const char *text) {
+    const ec_grant *found = ec_token_store_find(&GRANTS, grants, count, text);
     return found ? grants + (found - grants) : NULL;
 }
 

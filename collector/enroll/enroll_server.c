@@ -1,12 +1,12 @@
-/* The listener of enrolments. See enroll.h. */
-#include "collector/enroll/enroll.h"
+/* The listener of enrolments. See enroll_server.h. */
+#include "collector/enroll/enroll_server.h"
 
 #include "collector/ca/ca.h"
 #include "collector/net/http.h"
 #include "collector/net/listen.h"
 #include "proto/base/platform.h"
-#include "collector/access/rates.h"
-#include "collector/access/secrets.h"
+#include "collector/access/rate_limiter.h"
+#include "collector/access/token_store.h"
 #include "proto/base/text.h"
 #include "collector/net/tls.h"
 
@@ -28,9 +28,9 @@ struct ec_enroll {
     uint16_t port;
     ec_http http;
     ea_thread *loop;
-    ec_rates *rates;   /* the loop's, as the next two: of addresses, for requests without right token and certificate */
-    ec_rates *callers; /* of an address with a token's id or a certificate's name */
-    ec_rates *failures; /* wrong tokens and certificates of an address */
+    ec_rate_limiter *rates;   /* the loop's, as the next two: of addresses, for requests without right token and certificate */
+    ec_rate_limiter *callers; /* of an address with a token's id or a certificate's name */
+    ec_rate_limiter *failures; /* wrong tokens and certificates of an address */
 };
 
 /* What came of a request. */
@@ -174,7 +174,7 @@ static const char *token_of(struct evhttp_request *http) {
 
 /* One request out of the rate of an address with an id. NULL: there were too many, and *o says that. */
 static ec_rate *take_caller(const ec_enroll *e, const char *address, const char *id, const char *what, outcome *o) {
-    ec_rate *b = ec_rates_of(e->callers, address, id);
+    ec_rate *b = ec_rate_limiter_of(e->callers, address, id);
     if (ec_rate_take(b, ea_monotonic_ns()))
         return b;
     (void)ea_fail(&o->err, EA_ELIMIT, "too many requests with this %s", what);
@@ -279,10 +279,10 @@ static void answer(ec_enroll *e, struct evhttp_request *http, const char *addres
           o);
     if (o->is_right)
         return;
-    if (ec_rates_take(e->rates, address, now_ns, &rate, &o->err)) {
+    if (ec_rate_limiter_take(e->rates, address, now_ns, &rate, &o->err)) {
         set_status(o, 429);
     } else if (o->status == 401 || o->status == 403) {
-        rate = ec_rates_of(e->failures, address, "");
+        rate = ec_rate_limiter_of(e->failures, address, "");
         if (ec_rate_is_closed(rate, now_ns)) {
             (void)ea_fail(&o->err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
             set_status(o, 429);
@@ -356,11 +356,11 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     e->options = *options;
     int rc = ec_listen_split("--enroll", options->listen, e->host, &e->port, err);
     if (!rc)
-        rc = ec_rates_create(&e->rates, err);
+        rc = ec_rate_limiter_create(&e->rates, err);
     if (!rc)
-        rc = ec_rates_create(&e->callers, err);
+        rc = ec_rate_limiter_create(&e->callers, err);
     if (!rc)
-        rc = ec_rates_create(&e->failures, err);
+        rc = ec_rate_limiter_create(&e->failures, err);
     if (!rc)
         rc = start_http(e, err);
     if (!rc)
@@ -390,8 +390,8 @@ void ec_enroll_stop(ec_enroll *e) {
     if (e->look)
         event_free(e->look);
     ec_http_close(&e->http);
-    ec_rates_destroy(e->rates);
-    ec_rates_destroy(e->callers);
-    ec_rates_destroy(e->failures);
+    ec_rate_limiter_destroy(e->rates);
+    ec_rate_limiter_destroy(e->callers);
+    ec_rate_limiter_destroy(e->failures);
     free(e);
 }

@@ -1,5 +1,5 @@
-/* Identities in use. See identities.h. */
-#include "collector/ingest/identities.h"
+/* Identities in use. See duplicate_agents.h. */
+#include "collector/ingest/duplicate_agents.h"
 
 #include "proto/base/map.h"
 
@@ -31,26 +31,26 @@ typedef struct identity {
     int64_t told_ns[KINDS]; /* 0: never */
 } identity;
 
-struct ec_identities {
+struct ec_duplicate_agents {
     identity *rows;
     uint64_t sets;
 };
 
-int ec_identities_create(ec_identities **ret, uint32_t agents, ea_err *err) {
-    ec_identities *t = calloc(1, sizeof *t);
+int ec_duplicate_agents_create(ec_duplicate_agents **ret, uint32_t agents, ea_err *err) {
+    ec_duplicate_agents *t = calloc(1, sizeof *t);
     if (t) {
         t->sets = ((agents ? agents : DEFAULT_AGENTS) + WAYS - 1) / WAYS;
         t->rows = calloc((size_t)t->sets * WAYS, sizeof *t->rows);
     }
     if (!t || !t->rows) {
-        ec_identities_destroy(t);
+        ec_duplicate_agents_destroy(t);
         return ea_fail(err, EA_ENOMEM, "remember identities");
     }
     *ret = t;
     return 0;
 }
 
-void ec_identities_destroy(ec_identities *t) {
+void ec_duplicate_agents_destroy(ec_duplicate_agents *t) {
     if (!t)
         return;
     free(t->rows);
@@ -58,7 +58,7 @@ void ec_identities_destroy(ec_identities *t) {
 }
 
 /* The agent's row; a new one takes the place of the one that was silent longest. */
-static identity *row_of(ec_identities *t, const char *agent) {
+static identity *row_of(ec_duplicate_agents *t, const char *agent) {
     identity *set = &t->rows[ea_hash64(agent, strlen(agent), 0) % t->sets * WAYS], *oldest = set;
     for (int i = 0; i < WAYS; i++) {
         if (strcmp(set[i].agent, agent) == 0)
@@ -83,7 +83,7 @@ static int take_connection(run_entry *r, uint64_t connection) {
     return known;
 }
 
-int ec_identities_see(ec_identities *t, const ec_visit *v, int64_t now_ns, ec_twin *ret) {
+int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t now_ns, ec_twin *ret) {
     identity *row = row_of(t, v->agent);
     int at = 0, returned = 0;
     row->seen_ns = now_ns;
@@ -121,7 +121,7 @@ int ec_identities_see(ec_identities *t, const ec_visit *v, int64_t now_ns, ec_tw
     return 1;
 }
 
-int ec_identities_may_tell(ec_identities *t, const char *agent, unsigned what, int64_t now_ns) {
+int ec_duplicate_agents_may_tell(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns) {
     identity *row = row_of(t, agent);
     int64_t *told_ns = &row->told_ns[what % KINDS];
     if (*told_ns && now_ns - *told_ns < HOUR_NS)

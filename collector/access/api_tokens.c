@@ -1,5 +1,5 @@
-/* Tokens. See tokens.h. */
-#include "collector/access/tokens.h"
+/* Tokens. See api_tokens.h. */
+#include "collector/access/api_tokens.h"
 
 #include "proto/base/pattern.h"
 
@@ -54,9 +54,9 @@ static const ec_secret_file TOKENS = {
     .print = print_token,
 };
 
-int ec_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err) {
+int ec_api_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err) {
     void *rows = NULL;
-    int rc = ec_secrets_read(&TOKENS, dir, &rows, ret_count, err);
+    int rc = ec_token_store_read(&TOKENS, dir, &rows, ret_count, err);
     if (!rc)
         *ret = rows;
     return rc;
@@ -79,10 +79,10 @@ static int add(void *arg, void *rows, size_t *count, ea_err *err) {
             tokens[kept++] = tokens[i];
     }
     *count = kept;
-    return ec_secrets_append(&TOKENS, rows, count, &a->made, a->ret_token, err);
+    return ec_token_store_append(&TOKENS, rows, count, &a->made, a->ret_token, err);
 }
 
-int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts, int64_t life_s,
+int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts, int64_t life_s,
                   char ret_token[EC_SECRET_BYTES], ea_err *err) {
     adding a = {.made = {.scope = scope, .created_s = ea_utc_ns() / INT64_C(1000000000)}, .ret_token = ret_token};
     if (!ec_is_word(name, "._-", sizeof a.made.name, 0))
@@ -94,17 +94,17 @@ int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const 
     a.made.expires_s = life_s ? a.made.created_s + life_s : 0;
     snprintf(a.made.name, sizeof a.made.name, "%s", name);
     snprintf(a.made.hosts, sizeof a.made.hosts, "%s", hosts);
-    return ec_secrets_change(&TOKENS, dir, add, &a, err);
+    return ec_token_store_change(&TOKENS, dir, add, &a, err);
 }
 
-int ec_tokens_revoke(const char *dir, const char *which, ea_err *err) {
-    return ec_secrets_revoke(&TOKENS, dir, which, err);
+int ec_api_tokens_revoke(const char *dir, const char *which, ea_err *err) {
+    return ec_token_store_revoke(&TOKENS, dir, which, err);
 }
 
 /* ---- what a token is good for ---- */
 
-const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char *text) {
-    return ec_secrets_find(&TOKENS, tokens, count, text);
+const ec_token *ec_api_tokens_find(const ec_token *tokens, size_t count, const char *text) {
+    return ec_token_store_find(&TOKENS, tokens, count, text);
 }
 
 int ec_token_is_expired(const ec_token *token, int64_t utc_s) {

@@ -1,5 +1,5 @@
-/* Tokens' texts and hashes. See secrets.h. */
-#include "collector/access/secrets.h"
+/* Tokens' texts and hashes. See token_store.h. */
+#include "collector/access/token_store.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -105,7 +105,7 @@ static int read_line(const ec_secret_file *f, char *line, void *ret) {
            parse_secret(fields[0], fields[1], ret) && f->parse(fields + 2, ret);
 }
 
-int ec_secrets_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count, ea_err *err) {
+int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count, ea_err *err) {
     char path[1040], *text = NULL;
     size_t len_bytes = 0, count = 0, number = 0;
     int rc = 0;
@@ -141,7 +141,7 @@ int ec_secrets_read(const ec_secret_file *f, const char *dir, void **ret, size_t
     return 0;
 }
 
-int ec_secrets_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count, ea_err *err) {
+int ec_token_store_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count, ea_err *err) {
     char path[1040];
     ea_text t;
     path_of(f, dir, "", path);
@@ -160,24 +160,24 @@ int ec_secrets_write(const ec_secret_file *f, const char *dir, const void *rows,
     return rc;
 }
 
-int ec_secrets_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err) {
+int ec_token_store_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err) {
     char path[1040];
     path_of(f, dir, ".lock", path);
     return ec_lock_wait(ret, path, err);
 }
 
-int ec_secrets_change(const ec_secret_file *f, const char *dir,
+int ec_token_store_change(const ec_secret_file *f, const char *dir,
                       int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg, ea_err *err) {
     void *rows = NULL;
     size_t count = 0;
     ea_file *file = NULL;
-    int rc = ec_secrets_lock(f, dir, &file, err);
+    int rc = ec_token_store_lock(f, dir, &file, err);
     if (!rc)
-        rc = ec_secrets_read(f, dir, &rows, &count, err);
+        rc = ec_token_store_read(f, dir, &rows, &count, err);
     if (!rc)
         rc = change(arg, rows, &count, err);
     if (!rc)
-        rc = ec_secrets_write(f, dir, rows, count, err);
+        rc = ec_token_store_write(f, dir, rows, count, err);
     free(rows);
     ea_file_close(file);
     return rc;
@@ -203,12 +203,12 @@ static int revoke(void *arg, void *rows, size_t *count, ea_err *err) {
     return 0;
 }
 
-int ec_secrets_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err) {
+int ec_token_store_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err) {
     revoking r = {f, which};
-    return ec_secrets_change(f, dir, revoke, &r, err);
+    return ec_token_store_change(f, dir, revoke, &r, err);
 }
 
-int ec_secrets_append(const ec_secret_file *f, void *rows, size_t *count, void *row, char ret_text[EC_SECRET_BYTES],
+int ec_token_store_append(const ec_secret_file *f, void *rows, size_t *count, void *row, char ret_text[EC_SECRET_BYTES],
                       ea_err *err) {
     if (*count >= f->rows_max)
         return ea_fail(err, EA_ELIMIT, "there are %zu %ss: revoke some", f->rows_max, f->what);
@@ -218,7 +218,7 @@ int ec_secrets_append(const ec_secret_file *f, void *rows, size_t *count, void *
     return rc;
 }
 
-const void *ec_secrets_find(const ec_secret_file *f, const void *rows, size_t count, const char *text) {
+const void *ec_token_store_find(const ec_secret_file *f, const void *rows, size_t count, const char *text) {
     static const ec_secret NOBODY = {.id = ""};
     const ec_secret *found = &NOBODY;
     ec_secret given;

@@ -2,14 +2,14 @@
  *
  *     id \t SHA-256 of the secret, hex \t scope \t created, s since 1970 \t name \t hosts \t expires
  *
- * A token begins with "ect_" (secrets.h). hosts: names with * in them, separated by commas; empty: all. expires:
+ * A token begins with "ect_" (token_store.h). hosts: names with * in them, separated by commas; empty: all. expires:
  * s since 1970; 0, or not there: never. An expired token stays until it is revoked or its name is given again. Lines
  * that cannot be read are no tokens. Before it: the commands token add, list, revoke. After it: access.h. Thread: any.
  */
 #ifndef EC_ACCESS_TOKENS_H
 #define EC_ACCESS_TOKENS_H
 
-#include "collector/access/secrets.h"
+#include "collector/access/token_store.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,18 +37,18 @@ typedef struct ec_token {
 } ec_token;
 
 /* All of them, malloc'd into *ret; none when there is no file. EA_EREFUSED when others than the owner may read it. */
-EA_MUST_CHECK int ec_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_api_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err);
 /* Makes one and keeps its hash; life_s 0: it does not expire; the token itself goes to ret_token and nowhere else.
  * EA_EUSAGE: a name or hosts of other characters than letters, digits and . _ - (hosts: and * ,), or a name that is
  * taken. */
-EA_MUST_CHECK int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
+EA_MUST_CHECK int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
                                 int64_t life_s, char ret_token[EC_SECRET_BYTES], ea_err *err);
 /* By id or name. EA_ENOTFOUND. */
-EA_MUST_CHECK int ec_tokens_revoke(const char *dir, const char *which, ea_err *err);
+EA_MUST_CHECK int ec_api_tokens_revoke(const char *dir, const char *which, ea_err *err);
 
 /* The token of a text, among these: NULL when none is. Takes as long for a wrong secret as for a right one, and for an
  * id that is not there. */
-const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char *text);
+const ec_token *ec_api_tokens_find(const ec_token *tokens, size_t count, const char *text);
 /* 1 when the token has expired at utc_s. */
 int ec_token_is_expired(const ec_token *token, int64_t utc_s);
 /* 1 when the token may see the host; NULL: all hosts at once. */

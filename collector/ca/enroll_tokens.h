@@ -11,7 +11,7 @@
 #ifndef EC_CA_GRANTS_H
 #define EC_CA_GRANTS_H
 
-#include "collector/access/secrets.h"
+#include "collector/access/token_store.h"
 
 #include <stddef.h>
 
@@ -34,18 +34,18 @@ typedef struct ec_grant {
 
 /* All of them, malloc'd into *ret; none when there is no file. EA_EREFUSED when others than the owner may read it,
  * EA_ECORRUPT. */
-EA_MUST_CHECK int ec_grants_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err);
-EA_MUST_CHECK int ec_grants_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err);
+EA_MUST_CHECK int ec_enroll_tokens_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_enroll_tokens_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err);
 /* Held by whoever reads them to write them again. */
-EA_MUST_CHECK int ec_grants_lock(const char *dir, ea_file **ret, ea_err *err);
+EA_MUST_CHECK int ec_enroll_tokens_lock(const char *dir, ea_file **ret, ea_err *err);
 
 /* Makes one out of names, expires_s, life_s and uses_left; the token itself goes to ret_token and nowhere else. What
  * has expired leaves the file. EA_EUSAGE: names of other characters than letters, digits and . _ - * , */
-EA_MUST_CHECK int ec_grants_add(const char *dir, ec_grant *grant, char ret_token[EC_SECRET_BYTES], ea_err *err);
+EA_MUST_CHECK int ec_enroll_tokens_add(const char *dir, ec_grant *grant, char ret_token[EC_SECRET_BYTES], ea_err *err);
 /* EA_ENOTFOUND. */
-EA_MUST_CHECK int ec_grants_revoke(const char *dir, const char *id, ea_err *err);
+EA_MUST_CHECK int ec_enroll_tokens_revoke(const char *dir, const char *id, ea_err *err);
 /* The token of a text, among these: NULL when none is. Takes as long for a wrong secret as for a right one. */
-ec_grant *ec_grants_find(ec_grant *grants, size_t count, const char *text);
+ec_grant *ec_enroll_tokens_find(ec_grant *grants, size_t count, const char *text);
 /* The name that every certificate of it has; NULL: the names have * in them, or are several. */
 const char *ec_grant_fixed_name(const ec_grant *g);
 

@@ -1,5 +1,5 @@
 /* Identities in use twice, and the incidents that the store keeps. */
-#include "collector/ingest/identities.h"
+#include "collector/ingest/duplicate_agents.h"
 #include "tests/unit/scratch.h"
 #include "collector/store/store.h"
 
@@ -15,20 +15,20 @@
 
 static const int64_t SECOND = 1000000000, HOUR = INT64_C(3600) * 1000000000;
 
-static ec_identities *make(uint32_t agents) {
-    ec_identities *t = NULL;
-    assert_int_equal(ec_identities_create(&t, agents, NULL), 0);
+static ec_duplicate_agents *make(uint32_t agents) {
+    ec_duplicate_agents *t = NULL;
+    assert_int_equal(ec_duplicate_agents_create(&t, agents, NULL), 0);
     return t;
 }
 
-static int see(ec_identities *t, const char *agent, const char *run, uint64_t connection, int64_t at_ns) {
+static int see(ec_duplicate_agents *t, const char *agent, const char *run, uint64_t connection, int64_t at_ns) {
     ec_twin twin;
-    return ec_identities_see(t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection},
+    return ec_duplicate_agents_see(t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection},
                              at_ns, &twin);
 }
 
 static void one_after_the_other_is_one(void **state) {
-    ec_identities *t = make(0);
+    ec_duplicate_agents *t = make(0);
     (void)state;
     for (unsigned i = 0; i < 50; i++) { /* restarts, and many connections of each run */
         char run[16];
@@ -37,11 +37,11 @@ static void one_after_the_other_is_one(void **state) {
             for (int k = 0; k < 3; k++)
                 assert_int_equal(see(t, "a", run, 10 * i + c, (int64_t)(i + 1) * SECOND), 0);
     }
-    ec_identities_destroy(t);
+    ec_duplicate_agents_destroy(t);
 }
 
 static void two_runs_by_turns_are_two(void **state) {
-    ec_identities *t = make(0);
+    ec_duplicate_agents *t = make(0);
     ec_twin twin;
     (void)state;
     assert_int_equal(see(t, "a", "x", 1, 1 * SECOND), 0);
@@ -49,7 +49,7 @@ static void two_runs_by_turns_are_two(void **state) {
     assert_int_equal(see(t, "b", "x", 3, 2 * SECOND), 0); /* somebody else */
     assert_int_equal(see(t, "a", "x", 1, 3 * SECOND), 0); /* may be a straggler */
     ec_visit visit = {.agent = "a", .run = "y", .peer = "192.0.2.7", .connection = 2};
-    assert_int_equal(ec_identities_see(t, &visit, 5 * SECOND, &twin), 1);
+    assert_int_equal(ec_duplicate_agents_see(t, &visit, 5 * SECOND, &twin), 1);
     assert_string_equal(twin.other_run, "x");
     assert_string_equal(twin.other_peer, "192.0.2.1");
     assert_true(twin.other_age_ns == 2 * SECOND);
@@ -57,22 +57,22 @@ static void two_runs_by_turns_are_two(void **state) {
     assert_int_equal(see(t, "b", "x", 3, 7 * SECOND), 0);
     /* a return after hours is the first one again */
     assert_int_equal(see(t, "a", "y", 2, 6 * SECOND + 2 * HOUR), 0);
-    ec_identities_destroy(t);
+    ec_duplicate_agents_destroy(t);
 }
 
 /* A machine that was copied while it ran has the same run twice: its connections tell. */
 static void one_run_on_two_connections_is_two(void **state) {
-    ec_identities *t = make(0);
+    ec_duplicate_agents *t = make(0);
     (void)state;
     assert_int_equal(see(t, "a", "", 1, 1 * SECOND), 0);
     assert_int_equal(see(t, "a", "", 2, 2 * SECOND), 0);
     assert_int_equal(see(t, "a", "", 1, 3 * SECOND), 0);
     assert_int_equal(see(t, "a", "", 2, 4 * SECOND), 1);
-    ec_identities_destroy(t);
+    ec_duplicate_agents_destroy(t);
 }
 
 static void the_table_is_bounded(void **state) {
-    ec_identities *t = make(64);
+    ec_duplicate_agents *t = make(64);
     char name[300];
     (void)state;
     for (unsigned i = 0; i < 10000; i++) {
@@ -87,19 +87,19 @@ static void the_table_is_bounded(void **state) {
     run[EC_RUN_BYTES] = peer[EC_PEER_BYTES] = 0;
     ec_twin twin;
     ec_visit visit = {.agent = name, .run = run, .peer = peer, .connection = 1};
-    assert_int_equal(ec_identities_see(t, &visit, SECOND, &twin), 0);
-    ec_identities_destroy(t);
+    assert_int_equal(ec_duplicate_agents_see(t, &visit, SECOND, &twin), 0);
+    ec_duplicate_agents_destroy(t);
 }
 
 static void once_an_hour(void **state) {
-    ec_identities *t = make(0);
+    ec_duplicate_agents *t = make(0);
     (void)state;
-    assert_int_equal(ec_identities_may_tell(t, "a", 1, 5 * SECOND), 1);
-    assert_int_equal(ec_identities_may_tell(t, "a", 1, 6 * SECOND), 0);
-    assert_int_equal(ec_identities_may_tell(t, "a", 2, 6 * SECOND), 1);
-    assert_int_equal(ec_identities_may_tell(t, "b", 1, 6 * SECOND), 1);
-    assert_int_equal(ec_identities_may_tell(t, "a", 1, 5 * SECOND + HOUR), 1);
-    ec_identities_destroy(t);
+    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 5 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 6 * SECOND), 0);
+    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 2, 6 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_tell(t, "b", 1, 6 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 5 * SECOND + HOUR), 1);
+    ec_duplicate_agents_destroy(t);
 }
 
 typedef struct heard {
