@@ -30,9 +30,9 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
-    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/stretches.c": ["test_activity"], "collector/query/analysis/links.c": PROFILE,
+    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
     "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
-    "collector/query/analysis/places.c": PROFILE, "collector/query/analysis/walks.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
+    "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": QUERY, "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],

@@ -2,7 +2,7 @@
  * Before it: the operating system. After it: one command. Thread: the main one. */
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
-#include "collector/web/clerk.h"
+#include "collector/web/symbol_worker.h"
 #include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "collector/web/profile_worker.h"
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], EC_WORKER_NAME) == 0)
         return ec_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_CLERK_NAME) == 0)
-        return ec_clerk_main();
+        return ec_symbol_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_BROKER_NAME) == 0)
         return ec_broker_main();
     if (argc == 2 && strcmp(argv[1], EC_SIGNER_NAME) == 0)

@@ -25,7 +25,7 @@ static int check_folder(const char *s, ea_err *err) {
     return 0;
 }
 
-static int add_place(ec_chain *c, enum ec_place_kind kind, const char *where) {
+static int add_place(ec_chain *c, enum ec_event_position_kind kind, const char *where) {
     if (c->count == EC_SYMBOL_STORES_MAX)
         return EA_ELIMIT;
     c->places[c->count++] = (ec_place){kind, where};

@@ -21,14 +21,14 @@
 
 enum { EC_SYMBOL_ELEMENTS_MAX = 64, EC_SYMBOL_STORES_MAX = 10, EC_SYMBOL_PATH_MAX = 65536 };
 
-enum ec_place_kind {
+enum ec_event_position_kind {
     EC_PLACE_STORE,  /* a folder in the layout NAME/KEY/NAME */
     EC_PLACE_SERVER, /* the same behind HTTP */
     EC_PLACE_FOLDER, /* files by their names alone */
 };
 
 typedef struct ec_place {
-    enum ec_place_kind kind;
+    enum ec_event_position_kind kind;
     const char *where; /* without a slash at its end; borrowed from the path */
 } ec_place;
 

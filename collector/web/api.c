@@ -8,7 +8,7 @@
 #include "collector/web/flame.h"
 #include "collector/metrics/metrics.h"
 #include "collector/web/questions.h"
-#include "collector/web/rows.h"
+#include "collector/web/result.h"
 #include "collector/web/server.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static int sql(ec_call *c, ea_err *err) {
         return rc;
     const char *statement = ec_body_get(&body, "sql"), *limit = ec_body_get(&body, "rows"),
                *format = ec_body_get(&body, "format");
-    ec_rows q = {.sql = statement, .host = ec_body_get(&body, "host"), .form = EC_FORM_ARRAY};
+    ec_result q = {.sql = statement, .host = ec_body_get(&body, "host"), .form = EC_FORM_ARRAY};
     if (!statement)
         rc = ea_fail(err, EA_EUSAGE, "\"sql\" is missing");
     else if (limit && (ea_u64_parse(limit, &rows) || !rows || rows > SQL_ROWS_MAX))
@@ -73,7 +73,7 @@ static int sql(ec_call *c, ea_err *err) {
     if (statement && !(c->statement = strdup(statement)) && !rc)
         rc = ea_fail(err, EA_ENOMEM, "answer");
     if (!rc)
-        rc = ec_rows_answer(c, &q, err);
+        rc = ec_result_answer(c, &q, err);
     ec_body_deinit(&body);
     return rc;
 }

@@ -4,7 +4,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 #include "collector/web/questions.h"
-#include "collector/web/rows.h"
+#include "collector/web/result.h"
 #include "collector/query/sql/sql.h"
 
 #include <inttypes.h>
@@ -308,7 +308,7 @@ static void add_event(page *p, size_t count, const ec_value *cells) {
             ea_text_char(out, ',');
         ea_text_json_str(out, p->names[i]);
         ea_text_char(out, ':');
-        ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+        ec_result_json_cell(out, &p->cell, &cells[i], p->types[i]);
     }
     ea_text_char(out, '}');
 }
@@ -427,7 +427,7 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
 
 static int answer_in_order(ec_call *c, search *s, ea_err *err) {
     ea_text sql;
-    ec_rows q = {.host = s->host,
+    ec_result q = {.host = s->host,
                  .params = s->params,
                  .form = s->form,
                  .limit_rows = s->limit,
@@ -446,7 +446,7 @@ static int answer_in_order(ec_call *c, search *s, ea_err *err) {
         snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"events.%s\"",
                  s->form == EC_FORM_CSV ? "csv" : "jsonl");
     if (!rc)
-        rc = ec_rows_answer(c, &q, err);
+        rc = ec_result_answer(c, &q, err);
     ea_text_deinit(&sql);
     return rc;
 }

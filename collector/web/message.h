@@ -1,5 +1,5 @@
 /* Messages between this process and its children, over pipes: a letter, the length (u32, little-endian), so many bytes.
- * Before and after it: clerk.c, profile_worker.c, on both sides. Thread: the owner's of each struct. */
+ * Before and after it: symbol_worker.c, profile_worker.c, on both sides. Thread: the owner's of each struct. */
 #ifndef EC_WEB_MESSAGE_H
 #define EC_WEB_MESSAGE_H
 

@@ -2,7 +2,7 @@
 #include "collector/web/profile_worker.h"
 
 #include "collector/sandbox/child.h"
-#include "collector/web/clerk.h"
+#include "collector/web/symbol_worker.h"
 #include "collector/query/sql/confine.h"
 #include "collector/web/message.h"
 #include "proto/base/platform.h"
@@ -80,18 +80,18 @@ static int listen_to(const ec_profile_question *q, int out, atomic_int *stop, ea
 }
 
 int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_processor_ns, ea_err *err) {
-    ec_clerk_process clerk = {.in = -1, .out = -1};
+    ec_symbol_worker_process clerk = {.in = -1, .out = -1};
     ec_child_options options = {.name = EC_PROFILE_WORKER_NAME};
     pid_t pid = 0;
     int in = -1, out = -1, status;
-    int rc = q->symbols ? ec_clerk_start(&clerk, q->symbols, q->broker, q->limit_ns, err) : 0;
+    int rc = q->symbols ? ec_symbol_worker_start(&clerk, q->symbols, q->broker, q->limit_ns, err) : 0;
     if (rc)
         return rc;
     options.has_extra = q->symbols != NULL;
     options.extra_in = clerk.out;
     options.extra_out = clerk.in;
     rc = ec_child_start(&options, &pid, &in, &out, err);
-    ec_clerk_leave(&clerk);
+    ec_symbol_worker_leave(&clerk);
     if (!rc) {
         ec_broker_lower(q->broker, pid);
         rc = send_request(in, q, err);
@@ -103,7 +103,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
         *ret_processor_ns = ec_child_wait(pid, &status);
     }
     if (q->symbols)
-        ec_clerk_end(&clerk);
+        ec_symbol_worker_end(&clerk);
     return rc;
 }
 
@@ -124,16 +124,16 @@ static int goes_on(void *arg) {
 
 static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
                    void *arg, ea_err *err) {
-    return ec_clerk_resolve(source, module, rvas, count, fn, arg, err);
+    return ec_symbol_worker_resolve(source, module, rvas, count, fn, arg, err);
 }
 
 /* Makes the answer. */
 static int make(worker *w, ea_text *out, ea_err *err) {
-    ec_clerk *clerk = NULL;
+    ec_symbol_worker *clerk = NULL;
     ec_profile *p = NULL;
     int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, err);
     if (!rc && w->order.has_names)
-        rc = ec_clerk_open(&clerk, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
+        rc = ec_symbol_worker_open(&clerk, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
     ec_profile_names names = {.resolve = resolve, .source = clerk};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     w->order.request.namer = clerk ? &namer : NULL;
@@ -149,7 +149,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
         rc = ea_fail(err, EA_ELIMIT, "the profile needs more than %" PRIu64 " MiB: ask about a shorter range",
                      w->order.limit_bytes >> 20);
     ec_profile_destroy(p);
-    ec_clerk_close(clerk);
+    ec_symbol_worker_close(clerk);
     return rc;
 }
 

@@ -1,6 +1,6 @@
 /* A profile that is asked for over HTTP, made in a process of its own with limits: whatever is in the batches that it
  * reads, who asked stays unharmed. Before it: flame.c. After it: collector/query's profile, in the child, which can
- * read the store and nothing else (confine.h), and has a clerk for names (clerk.h). Thread: the one that asks.
+ * read the store and nothing else (confine.h), and has a clerk for names (symbol_worker.h). Thread: the one that asks.
  *
  * Messages (message.h), in: P (the request). Out: D (a piece of the answer) again and again, then E (an error's code
  * and text; code 0: none). No D comes before an error. */

@@ -509,7 +509,7 @@ static void add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
 }
 
-static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_rows *q, ec_value *ret, ea_err *err) {
+static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret, ea_err *err) {
     const char *text = given(c, spec->name);
     int64_t number = 0;
     if (!text && (strcmp(spec->name, "from") == 0 || strcmp(spec->name, "to") == 0))
@@ -572,7 +572,7 @@ static void write_order(const ec_call *c, const fixed *f, ea_text *sql) {
 
 /* "SELECT * FROM (...) ORDER BY ... LIMIT n OFFSET m"; of hosts "SELECT * FROM (...) WHERE host IN (SELECT host FROM
  * (...) ORDER BY ... LIMIT n OFFSET m) ORDER BY ...". */
-static int write_statement(const ec_call *c, const fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
+static int write_statement(const ec_call *c, const fixed *f, const ec_result *q, ea_text *sql, ea_err *err) {
     const char *sort = ec_call_param(c, "sort");
     const char *descending = ec_call_param(c, "descending");
     if (sort && *sort && !is_column(sort))
@@ -618,7 +618,7 @@ static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
 static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ec_value params[PARAMS_MAX];
     ea_text likes[PARAMS_MAX], sql;
-    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != FIXED_ONE};
+    ec_result q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != FIXED_ONE};
     int rc = check_params(c, f, err);
     if (!rc)
         rc = ec_param_form(c, f->kind == FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
@@ -642,7 +642,7 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
         if (is_export)
             snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"etwagent.%s\"",
                      q.form == EC_FORM_CSV ? "csv" : "jsonl");
-        rc = ec_rows_answer(c, &q, err);
+        rc = ec_result_answer(c, &q, err);
     }
     for (size_t i = 0; i < PARAMS_MAX; i++)
         ea_text_deinit(&likes[i]);

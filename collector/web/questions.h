@@ -1,9 +1,9 @@
 /* The questions with a fixed statement: the API's lists and the named queries are rows of one table each.
- * Before it: api.c. After it: rows.h. Thread: any; the tables are constant. */
+ * Before it: api.c. After it: result.h. Thread: any; the tables are constant. */
 #ifndef EC_WEB_QUESTIONS_H
 #define EC_WEB_QUESTIONS_H
 
-#include "collector/web/rows.h"
+#include "collector/web/result.h"
 
 /* The handler of lists: the row whose path is the route's. limit, cursor, sort, descending and format are every list's.
  */

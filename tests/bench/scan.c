@@ -141,19 +141,19 @@ static int check(const char *way, const truth *t, uint64_t count, int64_t sum, e
 }
 
 /* all: grouped by process; else of one process. */
-static int scan(ec_archive *archive, const ec_shape *shape, const truth *t, int all, ea_err *err) {
+static int scan(ec_archive *archive, const ec_table_schema *shape, const truth *t, int all, ea_err *err) {
     const ec_value values[] = {
         {.type = EC_INT, .i = t->from_utc_ns}, {.type = EC_INT, .i = t->to_utc_ns}, {.type = EC_INT, .i = t->pid}};
-    const size_t pid = ec_shape_find(shape, "pid");
-    const ec_condition conditions[] = {{ec_shape_find(shape, "time"), EC_OP_GE, &values[0], 1},
-                                       {ec_shape_find(shape, "time"), EC_OP_LE, &values[1], 1},
+    const size_t pid = ec_table_schema_find(shape, "pid");
+    const ec_condition conditions[] = {{ec_table_schema_find(shape, "time"), EC_OP_GE, &values[0], 1},
+                                       {ec_table_schema_find(shape, "time"), EC_OP_LE, &values[1], 1},
                                        {pid, EC_OP_EQ, &values[2], 1}};
     ec_aggregate_options o = {.conditions = conditions,
                               .condition_count = all ? 2 : 3,
                               .by = {pid},
                               .by_count = all ? 1 : 0,
                               .has_value = 1,
-                              .value = ec_shape_find(shape, FIELD)};
+                              .value = ec_table_schema_find(shape, FIELD)};
     ec_aggregate *a = NULL;
     size_t n;
     int rc = ec_aggregate_run(&a, archive, shape, &o, err);
@@ -189,7 +189,7 @@ static int ask(ec_sql *from, const truth *t, int all, ea_err *err) {
 
 static int measure(const char *dir, const options *o, const truth *t, ea_err *err) {
     ec_sql *s = NULL;
-    ec_shape shape = {0};
+    ec_table_schema shape = {0};
     uint32_t *to = malloc(sizeof *to * EVENTS);
     int rc = to ? 0 : ea_fail(err, EA_ENOMEM, "measure");
     if (!rc)
@@ -200,7 +200,7 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
     if (!rc && !set)
         rc = ea_fail(err, EA_ENOTFOUND, "the store has no " NAME);
     if (!rc)
-        rc = ec_shape_init(&shape, set, err);
+        rc = ec_table_schema_init(&shape, set, err);
     double events = (double)t->inside;
     for (uint64_t i = 0; !rc && i <= o->runs; i++) { /* the first warms */
         double native[2] = {0}, sql[2] = {0};
@@ -224,7 +224,7 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
                    "\"group_sql_ns\": %.3f, \"copy_ns\": %.4f}\n",
                    t->inside, native[0], sql[0], native[1], sql[1], (double)(t1 - t0) / EVENTS);
     }
-    ec_shape_deinit(&shape);
+    ec_table_schema_deinit(&shape);
     ec_sql_close(s);
     free(to);
     return rc;

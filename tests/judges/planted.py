@@ -18,10 +18,10 @@ MACHINES = "made-reused"
 # what is removed: (file, text, what stands there instead, judges that are run, an answer that must be wrong)
 PLANTED = {
     "a thread number's samples belong to the first thread that had it": (
-        "collector/query/analysis/places.c", "return s.count ? last_begun(s, &p->threads->begin, sizeof *p->threads, utc_ns) : (uint32_t)EC_NO_THREAD;",
+        "collector/query/analysis/address_space.c", "return s.count ? last_begun(s, &p->threads->begin, sizeof *p->threads, utc_ns) : (uint32_t)EC_NO_THREAD;",
         "(void)utc_ns; return s.count ? s.first : (uint32_t)EC_NO_THREAD;", "judge_usage", "query top-processes-by-cpu"),
     "a process number belongs to the first process that had it": (
-        "collector/query/analysis/places.c", "last_begun(s, &p->processes->life.begin_utc_ns, sizeof *p->processes, utc_ns)", "s.first", "judge_usage", "table file_usage"),
+        "collector/query/analysis/address_space.c", "last_begun(s, &p->processes->life.begin_utc_ns, sizeof *p->processes, utc_ns)", "s.first", "judge_usage", "table file_usage"),
     "a list of processes at a time has those that had ended": (
         "collector/web/questions.c", '#define OVERLAPS "begin <= ?3 AND (\\"end\\" IS NULL OR \\"end\\" > ?2)"', '#define OVERLAPS "begin <= ?3 AND ?2 = ?2"',
         "judge_lists", "route /api/v1/hosts/{host}/processes"),

@@ -11,7 +11,7 @@ PLANTED = {
     "a table over a time": ("collector/query/analysis/activity.c", "    [EC_ACTIVITY_MISSED_STACKS] =", '    [EC_ACTIVITY_PLANTED] =\n        {.name = "planted"},\n    [EC_ACTIVITY_MISSED_STACKS] =',
                             "table planted: no row"),
     "a metric": ("collector/metrics/metrics.c", '"etwcollector_hosts_left_out"', '"etwcollector_http2_total", "etwcollector_hosts_left_out"', "metric etwcollector_http2_total: no row"),
-    "a metric of another file": ("collector/web/rows.c", '#include "collector/web/rows.h"', '#include "collector/web/rows.h"\nstatic const char NAME[] = "etwcollector_planted{kind=\\"x\\"}";', "metric etwcollector_planted: no row"),
+    "a metric of another file": ("collector/web/result.c", '#include "collector/web/result.h"', '#include "collector/web/result.h"\nstatic const char NAME[] = "etwcollector_planted{kind=\\"x\\"}";', "metric etwcollector_planted: no row"),
     "a section": ("collector/web/ui/src/pages.jsx", '<Section title="Children"', '<Section address={url(base)} title="Planted" /><Section title="Children"', "panel Process: Planted: no row"),
     "a table of a page": ("collector/web/ui/src/pages.jsx", '<Table label="Groups"', '<Table rows={[]} label={view.planted} /><Table label="Groups"', "panel Fleet: {view.planted}: no row"),
     "a heading": ("collector/web/ui/src/host.jsx", "<h2>Processes over time</h2>", "<h2>Processes over time</h2><h2>planted</h2>", "panel Host: planted: no row"),

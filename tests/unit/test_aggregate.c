@@ -16,7 +16,7 @@
 enum { EVENTS = 40, BATCHES = 3 };
 
 static ec_archive *archive;
-static ec_shape shape;
+static ec_table_schema shape;
 
 static int setup(void **state) {
     ec_store *store = NULL;
@@ -37,10 +37,10 @@ static int setup(void **state) {
     ec_store_close(store);
     if (!rc)
         rc = ec_archive_open(&archive, scratch_path("."), NULL, NULL, &err);
-    return rc ? rc : ec_shape_init(&shape, NULL, &err);
+    return rc ? rc : ec_table_schema_init(&shape, NULL, &err);
 }
 static int teardown(void **state) {
-    ec_shape_deinit(&shape);
+    ec_table_schema_deinit(&shape);
     ec_archive_close(archive);
     return scratch_clear(state);
 }
@@ -51,7 +51,7 @@ static int run(const ec_aggregate_options *o, ec_aggregate **ret) {
 }
 
 static void test_group_limit(void **state) {
-    ec_aggregate_options o = {.by = {ec_shape_find(&shape, "clock")}, .by_count = 1, .limit_groups = BATCHES * EVENTS};
+    ec_aggregate_options o = {.by = {ec_table_schema_find(&shape, "clock")}, .by_count = 1, .limit_groups = BATCHES * EVENTS};
     ec_aggregate *a = NULL;
     size_t n;
     (void)state;
@@ -84,7 +84,7 @@ static void test_cancel(void **state) {
 }
 
 static void test_totals(void **state) {
-    ec_aggregate_options o = {.has_value = 1, .value = ec_shape_find(&shape, "position")};
+    ec_aggregate_options o = {.has_value = 1, .value = ec_table_schema_find(&shape, "position")};
     ec_aggregate *a = NULL;
     size_t n;
     (void)state;
@@ -99,7 +99,7 @@ static void test_totals(void **state) {
     assert_int_equal(g->greatest.i, EVENTS - 1);
     ec_aggregate_destroy(a);
 
-    o.value = ec_shape_find(&shape, "clock"); /* 40 times nearly 2^63 */
+    o.value = ec_table_schema_find(&shape, "clock"); /* 40 times nearly 2^63 */
     assert_int_equal(run(&o, &a), 0);
     g = ec_aggregate_groups(a, &n);
     assert_true(g->is_overflow);
@@ -110,11 +110,11 @@ static void test_totals(void **state) {
 
 static void test_buckets_and_top(void **state) {
     /* the last batch lies behind 2262, where time stands still */
-    ec_aggregate_options o = {.by = {ec_shape_find(&shape, "batch")},
+    ec_aggregate_options o = {.by = {ec_table_schema_find(&shape, "batch")},
                               .by_count = 1,
                               .every_ns = 10000000,
                               .has_value = 1,
-                              .value = ec_shape_find(&shape, "position"),
+                              .value = ec_table_schema_find(&shape, "position"),
                               .top = 2};
     ec_aggregate *a = NULL;
     size_t n;
@@ -134,10 +134,10 @@ static void test_buckets_and_top(void **state) {
 
 static void test_refused(void **state) {
     const ec_value five = {.type = EC_INT, .i = 5}, text = {.type = EC_TEXT, .data = "host", .len_bytes = 4};
-    const ec_condition bad[] = {{ec_shape_find(&shape, "host"), EC_OP_EQ, &five, 1},
-                                {ec_shape_find(&shape, "host"), EC_OP_LT, &text, 1},
-                                {ec_shape_find(&shape, "fields"), EC_OP_EQ, &text, 1}};
-    const ec_condition good = {ec_shape_find(&shape, "host"), EC_OP_EQ, &text, 1};
+    const ec_condition bad[] = {{ec_table_schema_find(&shape, "host"), EC_OP_EQ, &five, 1},
+                                {ec_table_schema_find(&shape, "host"), EC_OP_LT, &text, 1},
+                                {ec_table_schema_find(&shape, "fields"), EC_OP_EQ, &text, 1}};
+    const ec_condition good = {ec_table_schema_find(&shape, "host"), EC_OP_EQ, &text, 1};
     ec_aggregate *a = NULL;
     size_t n;
     (void)state;
@@ -145,7 +145,7 @@ static void test_refused(void **state) {
         ec_aggregate_options o = {.conditions = &bad[i], .condition_count = 1};
         assert_int_equal(run(&o, &a), EA_EUSAGE);
     }
-    ec_aggregate_options o = {.has_value = 1, .value = ec_shape_find(&shape, "name")};
+    ec_aggregate_options o = {.has_value = 1, .value = ec_table_schema_find(&shape, "name")};
     assert_int_equal(run(&o, &a), EA_EUSAGE);
     assert_null(a);
     o = (ec_aggregate_options){.conditions = &good, .condition_count = 1};

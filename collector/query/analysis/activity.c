@@ -7,12 +7,12 @@
 #include "proto/event/compact_cswitch.h"
 #include "proto/base/map.h"
 #include "collector/query/analysis/methods.h"
-#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/address_space.h"
 #include "collector/query/analysis/query.h"
 #include "collector/query/analysis/stack_query.h"
-#include "collector/query/analysis/stretches.h"
+#include "collector/query/analysis/sched_tracker.h"
 #include "collector/state/state_db.h"
-#include "collector/query/scan/tape.h"
+#include "collector/query/scan/event_cursor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -155,7 +155,7 @@ static const struct {
     enum what what;
     uint32_t kinds;
     const char *text; /* what it is called in the table */
-    const char *fields[EC_TAPE_FIELDS];
+    const char *fields[EC_EVENT_CURSOR_FIELDS];
 } CLASSES[] = {
     {"Thread/CSwitch", SWITCH, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
     {"Thread/CompCS", COMPACT, BIT(THREADS), NULL, {NULL}},
@@ -214,7 +214,7 @@ static const struct {
 // clang-format on
 
 typedef struct plan {
-    ec_tape_plan tape; /* first */
+    ec_event_cursor_plan tape; /* first */
     uint8_t what;
     const char *text;
 } plan;
@@ -223,7 +223,7 @@ typedef struct row_key {
     uint64_t key[EC_ACTIVITY_KEYS];
     const char *text[3];  /* interned, so that addresses tell them apart */
     const char *image[2]; /* of the processes that it is about */
-    int64_t process[2];   /* their instances: ec_places_process_key */
+    int64_t process[2];   /* their instances: ec_address_space_process_key */
     int64_t bucket;       /* INT64_MIN: none */
     const ec_archive_stream *stream;
 } row_key;
@@ -262,9 +262,9 @@ struct ec_activity {
     ea_bytes_map kernel_network; /* runs, as host and id, of which TcpIp or UdpIp events were met */
     /* of a stream */
     const ec_archive_stream *stream;
-    ec_places *places;
+    ec_address_space *places;
     ec_sched *sched;
-    ec_tape *tape;
+    ec_event_cursor *tape;
     ea_clock clock;        /* of the last event */
     int64_t last_utc_ns;   /* of the last event */
     ea_cswitch_expander *expander; /* of compact switches; NULL: there was none yet */
@@ -329,11 +329,11 @@ static int find_row(ec_activity *a, row_key *k, row **ret) {
 
 /* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
 static void put_process(ec_activity *a, row_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
-    uint32_t at = ec_places_process(a->places, pid, utc_ns);
-    const ea_process *p = ec_places_get_process(a->places, at);
+    uint32_t at = ec_address_space_process(a->places, pid, utc_ns);
+    const ea_process *p = ec_address_space_get_process(a->places, at);
     const char *name = p ? ec_base_name(p->image_name) : "";
     k->image[which] = keep(a, name, strlen(name));
-    k->process[which] = ec_places_process_key(a->places, at);
+    k->process[which] = ec_address_space_process_key(a->places, at);
 }
 
 static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
@@ -348,7 +348,7 @@ static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns)
 }
 
 static uint32_t pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
-    return ec_places_pid_of_thread(a->places, tid, utc_ns);
+    return ec_address_space_pid_of_thread(a->places, tid, utc_ns);
 }
 
 static int is_in_range(const ec_activity *a, int64_t utc_ns) {
@@ -370,8 +370,8 @@ static int add_latency(ec_activity *a, row_key *k, uint64_t ns, uint64_t bytes) 
 }
 
 static uint64_t span_ns(const ec_activity *a, int64_t begin_raw, int64_t end_raw) {
-    int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), begin_raw);
-    int64_t end = ea_clock_to_utc_ns(ec_tape_clock(a->tape), end_raw);
+    int64_t begin = ea_clock_to_utc_ns(ec_event_cursor_clock(a->tape), begin_raw);
+    int64_t end = ea_clock_to_utc_ns(ec_event_cursor_clock(a->tape), end_raw);
     return end > begin ? (uint64_t)(end - begin) : 0;
 }
 
@@ -400,7 +400,7 @@ static int clip(const ec_activity *a, int64_t *begin, int64_t end, uint64_t *ret
     return end >= *begin;
 }
 
-static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *clock) {
+static int add_stretch(ec_activity *a, const ec_sched_slice *s, const ea_clock *clock) {
     int64_t begin = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end);
     uint64_t ns;
     if (!clip(a, &begin, at, &ns))
@@ -431,15 +431,15 @@ static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *cloc
     return rc;
 }
 
-static int add_stretches(ec_activity *a, const ec_stretch *s, size_t n) {
+static int add_stretches(ec_activity *a, const ec_sched_slice *s, size_t n) {
     int rc = 0;
     for (size_t i = 0; !rc && i < n; i++)
-        rc = add_stretch(a, &s[i], ec_tape_clock(a->tape));
+        rc = add_stretch(a, &s[i], ec_event_cursor_clock(a->tape));
     return rc;
 }
 
 /* What nobody saw the end of, as long as it is known to have gone on. */
-static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc_ns) {
+static int add_unfinished(ec_activity *a, const ec_sched_slice *s, int64_t until_utc_ns) {
     int64_t begin = ea_clock_to_utc_ns(&a->clock, s->begin);
     int is_wait = a->kind == EC_ACTIVITY_WAITS && s->state == EC_SCHED_WAITING;
     uint64_t ns;
@@ -457,7 +457,7 @@ static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc
 
 /* Nothing is known of any thread, or CPU, from then on. */
 static int know_nothing(ec_activity *a, int64_t until_utc_ns) {
-    ec_stretch s;
+    ec_sched_slice s;
     int rc = 0;
     for (size_t cursor = 0; !rc && ec_sched_next_open(a->sched, &cursor, &s);)
         rc = add_unfinished(a, &s, until_utc_ns);
@@ -487,10 +487,10 @@ static int add_problem(ec_activity *a, uint64_t cpu, uint64_t source, const char
 }
 
 /* Windows says of counters that they are wrong: of each its source and when it was last right. */
-static int on_corruption(ec_activity *a, const ec_tape_event *e, const char *what) {
+static int on_corruption(ec_activity *a, const ec_event_cursor_event *e, const char *what) {
     enum { STATUS_BYTES = 12 };
-    uint64_t cpu = ec_tape_u64_or_0(a->tape, e, 0);
-    ea_slice list = ec_tape_bytes(a->tape, e, 1);
+    uint64_t cpu = ec_event_cursor_u64_or_0(a->tape, e, 0);
+    ea_slice list = ec_event_cursor_bytes(a->tape, e, 1);
     int rc = 0;
     for (size_t i = 0; !rc && i + STATUS_BYTES <= list.len_bytes; i += STATUS_BYTES)
         rc = add_problem(a, cpu, ea_load32(list.data + i), what);
@@ -532,16 +532,16 @@ static const char *gap_of(const cpu_counters *c, const ec_counter_config *config
 }
 
 /* Counters on a switch: what they counted since the CPU's last switch is the old thread's. */
-static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_tid, uint32_t new_tid, int64_t utc_ns) {
+static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32_t old_tid, uint32_t new_tid, int64_t utc_ns) {
     ea_ext item;
     unsigned i = 0;
     int rc = 0, has_item, is_inside = is_in_range(a, utc_ns);
-    while ((has_item = ec_tape_item(a->tape, e, i, &item)) && item.type != EA_EXT_PMC_COUNTERS)
+    while ((has_item = ec_event_cursor_item(a->tape, e, i, &item)) && item.type != EA_EXT_PMC_COUNTERS)
         i++;
     if (e->cpu >= CPUS_MAX)
         return 0;
     size_t n = !has_item ? 0 : item.size_bytes / 8 < EC_COUNTERS_MAX ? item.size_bytes / 8 : EC_COUNTERS_MAX;
-    const ec_counter_config *config = ec_counter_names_at(a->names, ec_tape_place(a->tape));
+    const ec_counter_config *config = ec_counter_names_at(a->names, ec_event_position(a->tape));
     int is_named = config && config->count == n;
     if (config != a->config)
         rc = use_config(a, config);
@@ -573,12 +573,12 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
     return rc;
 }
 
-static int on_switch(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+static int on_switch(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     enum { NEW, OLD, STATE, REASON, WAITING = 5 };
-    ec_stretch stretches[3];
-    uint64_t new_tid, old_tid, state, reason = ec_tape_u64_or_0(a->tape, e, REASON);
-    if (!ec_tape_u64(a->tape, e, NEW, &new_tid) || !ec_tape_u64(a->tape, e, OLD, &old_tid) ||
-        !ec_tape_u64(a->tape, e, STATE, &state))
+    ec_sched_slice stretches[3];
+    uint64_t new_tid, old_tid, state, reason = ec_event_cursor_u64_or_0(a->tape, e, REASON);
+    if (!ec_event_cursor_u64(a->tape, e, NEW, &new_tid) || !ec_event_cursor_u64(a->tape, e, OLD, &old_tid) ||
+        !ec_event_cursor_u64(a->tape, e, STATE, &state))
         return 0;
     if (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS)
         return count_counters(a, e, (uint32_t)old_tid, (uint32_t)new_tid, utc_ns);
@@ -604,7 +604,7 @@ static int on_compact_switch(void *arg, const ea_record *record, const ea_class 
     cpu->since = record->time_raw;
     if (old_tid && since != INT64_MIN && since <= record->time_raw)
         rc = add_stretch(a,
-                         &(ec_stretch){.tid = old_tid,
+                         &(ec_sched_slice){.tid = old_tid,
                                        .state = EC_SCHED_RUNNING,
                                        .cpu = record->cpu,
                                        .begin = since,
@@ -617,27 +617,27 @@ static int on_compact_switch(void *arg, const ea_record *record, const ea_class 
                               ea_clock_to_utc_ns(clock, record->time_raw));
 }
 
-static int on_compact_switches(ec_activity *a, const ec_tape_event *e) {
+static int on_compact_switches(ec_activity *a, const ec_event_cursor_event *e) {
     ea_record record;
     int rc = a->expander ? 0 : ea_cswitch_expander_create(&a->expander, NULL);
-    ec_tape_record(a->tape, e, &record);
-    return rc ? rc : ea_cswitch_expand(a->expander, &record, e->c, ec_tape_clock(a->tape), on_compact_switch, a, NULL);
+    ec_event_cursor_record(a->tape, e, &record);
+    return rc ? rc : ea_cswitch_expand(a->expander, &record, e->c, ec_event_cursor_clock(a->tape), on_compact_switch, a, NULL);
 }
 
 /* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
-static int on_ready(ec_activity *a, const ec_tape_event *e) {
-    ec_stretch stretches[3];
+static int on_ready(ec_activity *a, const ec_event_cursor_event *e) {
+    ec_sched_slice stretches[3];
     uint32_t waker = e->tid != UINT32_MAX ? e->tid : ec_sched_running(a->sched, e->cpu);
-    size_t n = ec_sched_ready(a->sched, e->time, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), waker, stretches);
+    size_t n = ec_sched_ready(a->sched, e->time, (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, 0), waker, stretches);
     return add_stretches(a, stretches, n);
 }
 
 /* ---- samples of counters ---- */
 
-static int on_interval(ec_activity *a, const ec_tape_event *e) {
-    uint64_t source = ec_tape_u64_or_0(a->tape, e, 0);
-    ea_slice name = ec_tape_bytes(a->tape, e, 2);
-    int rc = ea_u64_map_put(&a->intervals, source, ec_tape_u64_or_0(a->tape, e, 1));
+static int on_interval(ec_activity *a, const ec_event_cursor_event *e) {
+    uint64_t source = ec_event_cursor_u64_or_0(a->tape, e, 0);
+    ea_slice name = ec_event_cursor_bytes(a->tape, e, 2);
+    int rc = ea_u64_map_put(&a->intervals, source, ec_event_cursor_u64_or_0(a->tape, e, 1));
     if (rc || !name.data)
         return rc == EA_ELIMIT ? 0 : rc;
     size_t n = 0;
@@ -663,9 +663,9 @@ static const char *module_name(ec_activity *a, const ea_module *m, int is_unload
  * address. */
 static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns,
                              uint64_t *ret_offset) {
-    uint32_t process = ec_places_process(a->places, pid, utc_ns);
+    uint32_t process = ec_address_space_process(a->places, pid, utc_ns);
     int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
-    const ea_module *m = ec_places_module(a->places, process, ec_places_epoch(a->places, process, utc_ns), address,
+    const ea_module *m = ec_address_space_module(a->places, process, ec_address_space_epoch(a->places, process, utc_ns), address,
                                           is_kernel, &unloaded);
     *ret_offset = m ? address - m->base : address;
     return m ? module_name(a, m, unloaded) : NULL;
@@ -674,15 +674,15 @@ static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, uns
 /* The .NET method that an address was in; NULL: in none that is known. */
 static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int64_t utc_ns) {
     const ec_method *m = ec_methods_find(a->methods, pid, address, utc_ns);
-    const ea_process *p = m ? ec_places_get_process(a->places, ec_places_process(a->places, pid, utc_ns)) : NULL;
+    const ea_process *p = m ? ec_address_space_get_process(a->places, ec_address_space_process(a->places, pid, utc_ns)) : NULL;
     if (!p || (m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < p->life.begin_utc_ns))
         return NULL; /* of a process that had this number before */
     return keep(a, m->name, strlen(m->name));
 }
 
-static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
-    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
-    uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
+static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
+    uint64_t source = ec_event_cursor_u64_or_0(a->tape, e, 1);
     const uint64_t *interval = ea_u64_map_get(&a->intervals, source), *name = ea_u64_map_get(&a->source_names, source);
     row_key k = {
         .key = {[KEY_PID] = pid, [KEY_TID] = tid, [KEY_SOURCE] = source, [KEY_INTERVAL] = interval ? *interval : 0}};
@@ -698,7 +698,7 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     if (name)
         memcpy(&k.text[TEXT_COUNTER], name, sizeof k.text[TEXT_COUNTER]);
     if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
-        uint64_t offset = 0, address = ec_tape_u64_or_0(a->tape, e, 2);
+        uint64_t offset = 0, address = ec_event_cursor_u64_or_0(a->tape, e, 2);
         k.text[TEXT_MODULE] = module_of(a, pid, address, e->c->pointer_size, utc_ns, &offset);
         if (a->kind == EC_ACTIVITY_CODE_COUNTERS && !ea_stack_is_kernel(address, e->c->pointer_size))
             k.text[TEXT_METHOD] = method_of(a, pid, address, utc_ns);
@@ -721,10 +721,10 @@ static int64_t bucket_of(const ec_activity *a, int64_t utc_ns) {
     return utc_ns < INT64_MIN + 1 + rest ? INT64_MIN + 1 : utc_ns - rest;
 }
 
-static int on_cpu_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     if (!is_in_range(a, utc_ns))
         return 0;
-    uint32_t pid = pid_of(a, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), utc_ns);
+    uint32_t pid = pid_of(a, (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, 0), utc_ns);
     row_key k = {.key = {[KEY_PID] = pid}, .bucket = bucket_of(a, utc_ns)};
     put_process(a, &k, 0, pid, utc_ns);
     return add_counted(a, &k, 0);
@@ -776,17 +776,17 @@ static void drop_doubles(ec_activity *a) {
     a->count = kept;
 }
 
-static int on_transfer(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     enum { SIZE, TID, PID };
     uint64_t pid = e->pid, tid = e->tid;
     if (!is_in_range(a, utc_ns))
         return 0;
-    (void)ec_tape_u64(a->tape, e, TID, &tid);
-    if (!ec_tape_u64(a->tape, e, PID, &pid) && pid == UINT32_MAX)
+    (void)ec_event_cursor_u64(a->tape, e, TID, &tid);
+    if (!ec_event_cursor_u64(a->tape, e, PID, &pid) && pid == UINT32_MAX)
         pid = pid_of(a, (uint32_t)tid, utc_ns);
     int is_manifest = a->kind == EC_ACTIVITY_NETWORK_USAGE && !e->c->classic;
     int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
-    return rc ? rc : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE), is_manifest);
+    return rc ? rc : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_event_cursor_u64_or_0(a->tape, e, SIZE), is_manifest);
 }
 
 /* ---- requests ---- */
@@ -823,12 +823,12 @@ static int end_request(ec_activity *a, uint64_t irp, request *ret) {
     return 1;
 }
 
-static int on_disk_end(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     enum { IRP, RESPONSE, FILE_OBJECT, SIZE, DISK, TID };
     request q = {.tid = UINT32_MAX, .pid = UINT32_MAX};
     uint64_t tid;
-    int is_known = end_request(a, ec_tape_u64_or_0(a->tape, e, IRP), &q);
-    if (ec_tape_u64(a->tape, e, TID, &tid))
+    int is_known = end_request(a, ec_event_cursor_u64_or_0(a->tape, e, IRP), &q);
+    if (ec_event_cursor_u64(a->tape, e, TID, &tid))
         q.tid = (uint32_t)tid;
     if (!is_in_range(a, utc_ns))
         return 0;
@@ -837,21 +837,21 @@ static int on_disk_end(ec_activity *a, const ec_tape_event *e, const plan *p, in
     if (pid == UINT32_MAX && is_known)
         pid = q.pid;
     if (a->kind == EC_ACTIVITY_DISK_USAGE)
-        return add_transfer(a, pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE), 0);
-    uint64_t ticks = ec_tape_u64_or_0(a->tape, e, RESPONSE), file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
+        return add_transfer(a, pid, utc_ns, p->text, ec_event_cursor_u64_or_0(a->tape, e, SIZE), 0);
+    uint64_t ticks = ec_event_cursor_u64_or_0(a->tape, e, RESPONSE), file_object = ec_event_cursor_u64_or_0(a->tape, e, FILE_OBJECT);
     row_key k = {
-        .key = {[KEY_PID] = pid, [KEY_DISK] = ec_tape_u64_or_0(a->tape, e, DISK), [KEY_FILE_OBJECT] = file_object},
+        .key = {[KEY_PID] = pid, [KEY_DISK] = ec_event_cursor_u64_or_0(a->tape, e, DISK), [KEY_FILE_OBJECT] = file_object},
         .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
     put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, span_ns(a, e->time - (int64_t)(ticks & INT64_MAX), e->time),
-                       ec_tape_u64_or_0(a->tape, e, SIZE));
+                       ec_event_cursor_u64_or_0(a->tape, e, SIZE));
 }
 
-static int on_file_end(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+static int on_file_end(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     request q;
-    if (!end_request(a, ec_tape_u64_or_0(a->tape, e, 0), &q) || !is_in_range(a, utc_ns))
+    if (!end_request(a, ec_event_cursor_u64_or_0(a->tape, e, 0), &q) || !is_in_range(a, utc_ns))
         return 0;
-    int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), q.time);
+    int64_t begin = ea_clock_to_utc_ns(ec_event_cursor_clock(a->tape), q.time);
     uint32_t pid = q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, begin);
     row_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.file_object},
                  .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = file_of(a, q.file_object, begin)}};
@@ -859,23 +859,23 @@ static int on_file_end(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     return add_latency(a, &k, span_ns(a, q.time, e->time), 0);
 }
 
-static int on_fault(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     enum { BEGIN, FILE_OBJECT, TID, SIZE };
-    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
-    uint64_t file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
+    uint64_t file_object = ec_event_cursor_u64_or_0(a->tape, e, FILE_OBJECT);
     row_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
                  .text = {[TEXT_FILE] = file_of(a, file_object, utc_ns)}};
     put_process(a, &k, 0, pid, utc_ns);
     return is_in_range(a, utc_ns)
-               ? add_latency(a, &k, span_ns(a, (int64_t)ec_tape_u64_or_0(a->tape, e, BEGIN), e->time),
-                             ec_tape_u64_or_0(a->tape, e, SIZE))
+               ? add_latency(a, &k, span_ns(a, (int64_t)ec_event_cursor_u64_or_0(a->tape, e, BEGIN), e->time),
+                             ec_event_cursor_u64_or_0(a->tape, e, SIZE))
                : 0;
 }
 
-static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+static int on_interrupt(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     uint64_t begin, routine;
     int unloaded;
-    if (!is_in_range(a, utc_ns) || !ec_tape_u64(a->tape, e, 0, &begin) || !ec_tape_u64(a->tape, e, 1, &routine))
+    if (!is_in_range(a, utc_ns) || !ec_event_cursor_u64(a->tape, e, 0, &begin) || !ec_event_cursor_u64(a->tape, e, 1, &routine))
         return 0;
     row_key k = {.key = {[KEY_ROUTINE] = routine, [KEY_CPU] = e->cpu}, .text = {[TEXT_INTERRUPT] = p->text}};
     int rc = add_latency(a, &k, span_ns(a, (int64_t)begin, e->time), 0);
@@ -885,8 +885,8 @@ static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, i
     if (rc || r->module)
         return rc;
     const ea_module *m =
-        ec_places_module(a->places, (uint32_t)EC_NO_PROCESS,
-                         ec_places_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns), routine, 1, &unloaded);
+        ec_address_space_module(a->places, (uint32_t)EC_NO_PROCESS,
+                         ec_address_space_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns), routine, 1, &unloaded);
     r->module = m ? module_name(a, m, unloaded) : keep(a, "", 0);
     return r->module ? 0 : EA_ENOMEM;
 }
@@ -915,7 +915,7 @@ static const char *transfer_of(const ea_class *c) {
     }
 }
 
-static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
     ec_activity *a = arg;
     const char *same = transfer_of(c), *name = same ? same : c->name;
     for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
@@ -923,13 +923,13 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
             continue;
         plan *p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
         if (!p)
-            return &EC_TAPE_NO_MEMORY;
+            return &EC_EVENT_CURSOR_NO_MEMORY;
         p->what = (uint8_t)CLASSES[i].what;
         p->text = CLASSES[i].text ? keep(a, CLASSES[i].text, strlen(CLASSES[i].text)) : NULL;
         p->tape.addresses = -1;
         p->tape.wants_items = p->what == SWITCH && !(THREAD_KINDS >> a->kind & 1);
         p->tape.wants_record = p->what == COMPACT;
-        for (unsigned k = 0; k < EC_TAPE_FIELDS; k++) {
+        for (unsigned k = 0; k < EC_EVENT_CURSOR_FIELDS; k++) {
             p->tape.fields[k] = -1;
             for (size_t f = 0; CLASSES[i].fields[k] && f < ea_class_top_count(c); f++)
                 if (strcmp(c->fields[ea_class_top_field(c, f)].name, CLASSES[i].fields[k]) == 0)
@@ -940,16 +940,16 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     return NULL;
 }
 
-static int on_thread_life(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
-    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0);
-    ec_stretch s;
+static int on_thread_life(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, 0);
+    ec_sched_slice s;
     int is_open = p->what == THREAD_BEGIN ? ec_sched_begin(a->sched, tid, &s) : ec_sched_end(a->sched, tid, &s);
     return is_open ? add_unfinished(a, &s, utc_ns) : 0;
 }
 
-static int on_event(ec_activity *a, const ec_tape_event *e) {
+static int on_event(ec_activity *a, const ec_event_cursor_event *e) {
     const plan *p = (const plan *)e->plan;
-    int64_t utc_ns = ec_tape_utc_ns(e);
+    int64_t utc_ns = ec_event_cursor_utc_ns(e);
     int rc = 0;
     if (e->is_behind_gap) {
         rc = know_nothing(a, a->last_utc_ns);
@@ -984,18 +984,18 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
     case TRANSFER:
         return on_transfer(a, e, p, utc_ns);
     case DISK_BEGIN: {
-        uint64_t tid = e->tid, irp = ec_tape_u64_or_0(a->tape, e, 0);
-        (void)ec_tape_u64(a->tape, e, 1, &tid);
+        uint64_t tid = e->tid, irp = ec_event_cursor_u64_or_0(a->tape, e, 0);
+        (void)ec_event_cursor_u64(a->tape, e, 1, &tid);
         return begin_request(a, irp, &(request){.time = e->time, .tid = (uint32_t)tid, .pid = e->pid});
     }
     case DISK_END:
         return on_disk_end(a, e, p, utc_ns);
     case FILE_BEGIN:
-        return begin_request(a, ec_tape_u64_or_0(a->tape, e, 0),
+        return begin_request(a, ec_event_cursor_u64_or_0(a->tape, e, 0),
                              &(request){.time = e->time,
                                         .tid = e->tid,
                                         .pid = e->pid,
-                                        .file_object = ec_tape_u64_or_0(a->tape, e, 1),
+                                        .file_object = ec_event_cursor_u64_or_0(a->tape, e, 1),
                                         .operation = p->text});
     case FILE_END:
         return on_file_end(a, e, utc_ns);
@@ -1005,9 +1005,9 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
 }
 
 static void end_stream(ec_activity *a) {
-    ec_tape_close(a->tape);
+    ec_event_cursor_close(a->tape);
     ec_sched_destroy(a->sched);
-    ec_places_close(a->places);
+    ec_address_space_close(a->places);
     ec_counter_names_close(a->names);
     ec_methods_close(a->methods);
     a->methods = NULL;
@@ -1047,8 +1047,8 @@ static int add_missed(void *arg, const ec_missed_half *m) {
     row *r = NULL;
     row_key k = {.key = {[KEY_PID] = m->pid,
                          [KEY_TID] = m->tid,
-                         [KEY_BATCH] = ec_place_batch(m->place),
-                         [KEY_POSITION] = ec_place_position(m->place)},
+                         [KEY_BATCH] = ec_event_position_batch(m->place),
+                         [KEY_POSITION] = ec_event_position_in_batch(m->place)},
                  .text = {[TEXT_OUTCOME] = keep(a, m->outcome, strlen(m->outcome)),
                           [TEXT_HALF] = m->half ? keep(a, m->half, strlen(m->half)) : NULL},
                  .image = {keep(a, m->image, strlen(m->image))},
@@ -1068,8 +1068,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
     }
     if (a->kind == EC_ACTIVITY_STACKS)
         return ec_stack_query_sums(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
-    ec_tape_event e;
-    int rc = ec_places_open(&a->places, a->archive, a->stream, 1, err);
+    ec_event_cursor_event e;
+    int rc = ec_address_space_open(&a->places, a->archive, a->stream, 1, err);
     if (!rc)
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
@@ -1079,15 +1079,15 @@ static int run_stream(ec_activity *a, ea_err *err) {
     /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
      * the range's end is told by what ended it */
     if (!rc)
-        rc = ec_tape_open(&a->tape, a->archive,
-                          &(ec_tape_options){.stream = a->stream,
+        rc = ec_event_cursor_open(&a->tape, a->archive,
+                          &(ec_event_cursor_options){.stream = a->stream,
                                              .from_utc_ns = INT64_MIN,
                                              .to_utc_ns = THREAD_KINDS >> a->kind & 1 ? INT64_MAX : a->to_utc_ns,
                                              .plan = plan_class,
                                              .arg = a,
                                              .wants_gaps = 1},
                           err);
-    while (!rc && (rc = ec_tape_next(a->tape, &e, err)) == 1) {
+    while (!rc && (rc = ec_event_cursor_next(a->tape, &e, err)) == 1) {
         rc = on_event(a, &e);
         if (rc)
             rc = ea_fail(err, rc,

@@ -37,7 +37,7 @@ typedef struct bucket {
 
 struct ec_aggregate {
     const ec_aggregate_options *options;
-    const ec_shape *shape;
+    const ec_table_schema *shape;
     ec_scan *scan;
     ea_arena arena;
     ea_bytes_map interned; /* text -> its index + 1 */
@@ -679,7 +679,7 @@ static int finish(ec_aggregate *a, ea_err *err) {
 }
 
 /* Whether the scan keeps a condition and nothing else: nobody looks again. */
-static int is_exact(const ec_shape *shape, const ec_condition *c) {
+static int is_exact(const ec_table_schema *shape, const ec_condition *c) {
     enum ec_kind kind = shape->columns[c->column].kind;
     int keeps = ec_scan_keeps(shape, c->column, c->op);
     for (size_t k = 0; keeps == 1 && k < c->value_count; k++)
@@ -693,7 +693,7 @@ static int is_number(enum ec_kind kind) {
            kind == EC_KIND_COUNT || kind == EC_KIND_REAL;
 }
 
-int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_shape *shape,
+int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_table_schema *shape,
                      const ec_aggregate_options *options, ea_err *err) {
     for (size_t i = 0; i < options->condition_count; i++)
         if (!is_exact(shape, &options->conditions[i]))

@@ -2,14 +2,14 @@
 #include "collector/query/analysis/instances.h"
 
 #include "proto/base/map.h"
-#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/address_space.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct known {
     const ec_archive_stream *stream;
-    ec_places *places; /* NULL: not read yet */
+    ec_address_space *places; /* NULL: not read yet */
     size_t next;       /* of the sessions of its run, in a circle: index; its own when it is alone */
 } known;
 
@@ -80,7 +80,7 @@ void ec_instances_destroy(ec_instances *i) {
     if (!i)
         return;
     for (size_t k = 0; k < i->count; k++)
-        ec_places_close(i->streams[k].places);
+        ec_address_space_close(i->streams[k].places);
     ea_bytes_map_deinit(&i->by_name);
     ea_bytes_map_deinit(&i->by_run);
     ea_arena_deinit(&i->arena);
@@ -108,23 +108,23 @@ static int find(ec_instances *i, const char *host, const char *stream, size_t *r
     return 1;
 }
 
-static int read_places(ec_instances *i, size_t at, ec_places **ret, ea_err *err) {
+static int read_places(ec_instances *i, size_t at, ec_address_space **ret, ea_err *err) {
     known *k = &i->streams[at];
-    int rc = k->places ? 0 : ec_places_open(&k->places, i->archive, k->stream, 0, err);
+    int rc = k->places ? 0 : ec_address_space_open(&k->places, i->archive, k->stream, 0, err);
     if (!rc)
         *ret = k->places;
     return rc;
 }
 
-static size_t count_of(ec_places *p, enum ec_instance_kind kind) {
-    return kind == EC_INSTANCE_PROCESS ? ec_places_process_count(p) : ec_places_thread_count(p);
+static size_t count_of(ec_address_space *p, enum ec_instance_kind kind) {
+    return kind == EC_INSTANCE_PROCESS ? ec_address_space_process_count(p) : ec_address_space_thread_count(p);
 }
 
 /* The stream that tells of a stream's processes, or threads, at a time: of its run's sessions that have any the one
  * that began last by then, or first. It is the stream itself when none has. */
-static int teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns, ec_places **ret,
+static int teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns, ec_address_space **ret,
                   ea_err *err) {
-    ec_places *own = NULL, *p = NULL;
+    ec_address_space *own = NULL, *p = NULL;
     int64_t best = 0;
     int rc = read_places(i, of, &own, err);
     *ret = own;
@@ -145,7 +145,7 @@ static int teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_
 
 int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream, uint32_t number,
                     int64_t utc_ns, int64_t *ret, ea_err *err) {
-    ec_places *p = NULL;
+    ec_address_space *p = NULL;
     size_t of = 0;
     *ret = 0;
     if (!find(i, host, stream, &of))
@@ -154,11 +154,11 @@ int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *hos
     if (rc)
         return rc;
     if (kind == EC_INSTANCE_PROCESS) {
-        uint32_t at = ec_places_process(p, number, utc_ns);
-        *ret = ec_places_process_begin(p, at) <= utc_ns ? ec_places_process_key(p, at) : 0;
+        uint32_t at = ec_address_space_process(p, number, utc_ns);
+        *ret = ec_address_space_process_begin(p, at) <= utc_ns ? ec_address_space_process_key(p, at) : 0;
     } else {
-        uint32_t at = ec_places_thread(p, number, utc_ns);
-        *ret = ec_places_thread_begin(p, at) <= utc_ns ? ec_places_thread_key(p, at) : 0;
+        uint32_t at = ec_address_space_thread(p, number, utc_ns);
+        *ret = ec_address_space_thread_begin(p, at) <= utc_ns ? ec_address_space_thread_key(p, at) : 0;
     }
     return 0;
 }

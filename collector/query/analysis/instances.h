@@ -1,5 +1,5 @@
 /* Which instance of a process or thread had a number at a time, in any stream of an archive: SQL's process_at and
- * thread_at. Before it: places.h. After it: sql_functions.c. Thread: the archive's. */
+ * thread_at. Before it: address_space.h. After it: sql_functions.c. Thread: the archive's. */
 #ifndef EC_QUERY_INSTANCES_H
 #define EC_QUERY_INSTANCES_H
 
@@ -12,7 +12,7 @@ void ec_instances_destroy(ec_instances *i);                                     
 
 enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
 
-/* The key (ec_places_process_key, ec_places_thread_key) of the process or thread that had a number at a time: the one
+/* The key (ec_address_space_process_key, ec_address_space_thread_key) of the process or thread that had a number at a time: the one
  * that lived then, else the last one that had the number before; 0 when none had it by then, or the host has no such
  * stream. stream: 32 hex digits. A session without processes, or without threads, is answered by the other sessions of
  * its agent's run. A stream's history is read when it is first asked for, and kept; then an answer is a binary search.

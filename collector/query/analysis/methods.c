@@ -3,7 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/query/scan/tape.h"
+#include "collector/query/scan/event_cursor.h"
 
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ struct ec_methods {
     ea_u64_map last; /* pid and start -> number of the last method there, from 1 */
     ea_arena arena;
     ea_text text;
-    ec_tape_plan plans[ENTRIES_MAX];
+    ec_event_cursor_plan plans[ENTRIES_MAX];
     size_t plan_count;
     const uint32_t *pid;
     uint64_t left_out;
@@ -41,15 +41,15 @@ static int concerns(const ea_class *c) {
     return c->code == ID_LOAD || c->code == ID_END || (runtime && (c->code == ID_OLD_START || c->code == ID_OLD_STOP));
 }
 
-static const ec_tape_plan *plan_of(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
     static const char *const NAMES[FIELDS] = {"MethodStartAddress", "MethodSize", "MethodNamespace", "MethodName",
                                               "MethodSignature"};
     ec_methods *m = arg;
     if (!concerns(c) || m->plan_count == ENTRIES_MAX)
         return NULL;
-    ec_tape_plan *p = &m->plans[m->plan_count++];
-    *p = (ec_tape_plan){.addresses = -1};
-    for (size_t k = 0; k < EC_TAPE_FIELDS; k++)
+    ec_event_cursor_plan *p = &m->plans[m->plan_count++];
+    *p = (ec_event_cursor_plan){.addresses = -1};
+    for (size_t k = 0; k < EC_EVENT_CURSOR_FIELDS; k++)
         p->fields[k] = -1;
     for (size_t k = 0; k < FIELDS; k++)
         for (size_t i = 0; i < ea_class_top_count(c); i++)
@@ -79,12 +79,12 @@ static uint64_t key_of(uint32_t pid, uint64_t start) {
     return ea_hash64(both, sizeof both, 0);
 }
 
-static int add(ec_methods *m, const ec_tape *t, const ec_tape_event *e) {
+static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
     int runtime = ea_guid_equal(&e->c->provider, &RUNTIME);
     int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
-    int64_t utc_ns = ec_tape_utc_ns(e);
+    int64_t utc_ns = ec_event_cursor_utc_ns(e);
     uint64_t start, size_bytes;
-    if ((m->pid && *m->pid != e->pid) || !ec_tape_u64(t, e, START, &start) || !ec_tape_u64(t, e, SIZE, &size_bytes) ||
+    if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, START, &start) || !ec_event_cursor_u64(t, e, SIZE, &size_bytes) ||
         !size_bytes || start + size_bytes < start)
         return 0;
     uint64_t key = key_of(e->pid, start), *last = ea_u64_map_get(&m->last, key);
@@ -110,13 +110,13 @@ static int add(ec_methods *m, const ec_tape *t, const ec_tape_event *e) {
                        .begin_utc_ns = since,
                        .end_utc_ns = unload ? utc_ns : INT64_MAX};
     ea_text_clear(&m->text);
-    add_text(m, ec_tape_bytes(t, e, NAMESPACE));
+    add_text(m, ec_event_cursor_bytes(t, e, NAMESPACE));
     if (m->text.len_bytes)
         ea_text_char(&m->text, '.');
-    add_text(m, ec_tape_bytes(t, e, NAME));
+    add_text(m, ec_event_cursor_bytes(t, e, NAME));
     own->name = keep(m);
     ea_text_clear(&m->text);
-    add_text(m, ec_tape_bytes(t, e, SIGNATURE));
+    add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
     own->signature = keep(m);
     if (!own->name || !own->signature) {
         m->left_out++; /* no room for their names */
@@ -168,23 +168,23 @@ static int find_changes(ec_methods *m) {
 int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
                     uint64_t *ret_left_out, ea_err *err) {
     ec_methods *m = calloc(1, sizeof *m);
-    ec_tape *tape = NULL;
-    ec_tape_event e;
+    ec_event_cursor *tape = NULL;
+    ec_event_cursor_event e;
     if (!m)
         return ea_fail(err, EA_ENOMEM, "read methods");
     ea_u64_map_init(&m->last, 0);
     ea_arena_init(&m->arena, TEXT_BYTES);
     ea_text_init(&m->text);
     m->pid = pid;
-    const ec_tape_options options = {
+    const ec_event_cursor_options options = {
         .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
-    int rc = ec_tape_open(&tape, archive, &options, err);
-    while (!rc && (rc = ec_tape_next(tape, &e, err)) == 1) {
+    int rc = ec_event_cursor_open(&tape, archive, &options, err);
+    while (!rc && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
         rc = add(m, tape, &e);
         if (rc)
             ea_fail(err, rc, "read methods");
     }
-    ec_tape_close(tape);
+    ec_event_cursor_close(tape);
     ea_u64_map_clear(&m->last);
     m->pid = NULL;
     if (rc) {

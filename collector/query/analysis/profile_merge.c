@@ -4,7 +4,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/address_space.h"
 #include "collector/query/analysis/query.h"
 
 #include <inttypes.h>

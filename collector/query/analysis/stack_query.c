@@ -7,9 +7,9 @@
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "collector/query/analysis/query.h"
-#include "collector/query/analysis/stretches.h"
-#include "collector/query/scan/tape.h"
-#include "collector/query/analysis/walks.h"
+#include "collector/query/analysis/sched_tracker.h"
+#include "collector/query/scan/event_cursor.h"
+#include "collector/query/analysis/stackwalk_reader.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ enum { IRP, RESPONSE };                                   /* disk */
 enum { INTERVAL_SOURCE, INTERVAL_LENGTH, INTERVAL_NAME }; /* of samples */
 
 typedef struct plan {
-    ec_tape_plan tape; /* first */
+    ec_event_cursor_plan tape; /* first */
     ea_stack_plan stack;
     uint8_t kind;
     uint32_t name; /* of the class, among the query's */
@@ -46,7 +46,7 @@ typedef struct subject {
     uint64_t weight;
     union {
         uint64_t address; /* where it was, 0 unknown */
-        uint64_t place;   /* where each event counts: ec_tape_place */
+        uint64_t place;   /* where each event counts: ec_event_position */
     };
     uint32_t pid, name; /* pid: of its header */
     uint8_t is_open;    /* its weight comes later */
@@ -102,10 +102,10 @@ struct ec_stack_query {
     ea_stacks *stacks;
     ea_stack_join *join;
     ec_sched *sched;
-    ec_places *places;
+    ec_address_space *places;
     ec_methods *methods;
-    ec_tape *tape;
-    ec_walks walks; /* with the clock's times */
+    ec_event_cursor *tape;
+    ec_stackwalk_reader walks; /* with the clock's times */
     int (*wants)(const ec_stack_query *q, const plan *p);
     subject *subjects; /* a ring: those that are in the window */
     uint64_t first_subject, next_subject;
@@ -147,7 +147,7 @@ static int16_t field(const ea_class *c, const char *name) {
 
 static void set_fields(plan *p, const ea_class *c, enum kind kind, const char *const *names) {
     p->kind = (uint8_t)kind;
-    for (unsigned i = 0; i < EC_TAPE_FIELDS && names[i]; i++)
+    for (unsigned i = 0; i < EC_EVENT_CURSOR_FIELDS && names[i]; i++)
         p->tape.fields[i] = field(c, names[i]);
 }
 
@@ -156,7 +156,7 @@ static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
         const char *class_name;
         enum kind kind;
         int weights; /* bits: for which weights; 0: all */
-        const char *fields[EC_TAPE_FIELDS];
+        const char *fields[EC_EVENT_CURSOR_FIELDS];
     } KINDS[] = {
         {"PerfInfo/SampleProf", SAMPLE, 0, {"ThreadId", "InstructionPointer", "Count"}},
         {"PerfInfo/PmcCounterProf", COUNTER_SAMPLE, 0, {"ThreadId", "InstructionPointer", "ProfileSource"}},
@@ -201,17 +201,17 @@ static int number_name(ec_stack_query *q, const char *name, uint32_t *ret) {
     return 0;
 }
 
-static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
     ec_stack_query *q = arg;
     plan *p = ea_arena_zalloc(&q->arena, 1, sizeof *p);
     if (!p)
-        return &EC_TAPE_NO_MEMORY;
-    for (unsigned i = 0; i < EC_TAPE_FIELDS; i++)
+        return &EC_EVENT_CURSOR_NO_MEMORY;
+    for (unsigned i = 0; i < EC_EVENT_CURSOR_FIELDS; i++)
         p->tape.fields[i] = -1;
     p->tape.addresses = -1;
     p->stack = ea_stack_plan_of(c);
     if (q->is_each_event && number_name(q, c->name, &p->name))
-        return &EC_TAPE_NO_MEMORY;
+        return &EC_EVENT_CURSOR_NO_MEMORY;
     switch (p->stack.role) {
     case EA_STACK_IS_NOTHING:
         return NULL;
@@ -223,7 +223,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
         p->tape.wants_items = 1;
         break;
     default:
-        ec_walks_plan(&p->tape, &p->stack);
+        ec_stackwalk_reader_plan(&p->tape, &p->stack);
         break;
     }
     return q->wants(q, p) ? &p->tape : NULL;
@@ -351,7 +351,7 @@ static void note_lack(ec_stack_query *q, const ea_stack_joined *e, uint32_t *hal
 }
 
 static const char *process_name(const ec_stack_query *q, uint32_t process) {
-    const ea_process *p = ec_places_get_process(q->places, process);
+    const ea_process *p = ec_address_space_get_process(q->places, process);
     if (p && p->pid == 0)
         return "Idle";
     return p && *p->image_name ? ec_base_name(p->image_name) : "?";
@@ -362,10 +362,10 @@ static void tell_missed(ec_stack_query *q, ec_missed_half m) {
     if (to->rc || m.utc_ns < to->from_utc_ns || m.utc_ns >= q->to_utc_ns)
         return;
     if (m.pid == UINT32_MAX)
-        m.pid = ec_places_pid_of_thread(q->places, m.tid, m.utc_ns);
-    uint32_t process = ec_places_process(q->places, m.pid, m.utc_ns);
+        m.pid = ec_address_space_pid_of_thread(q->places, m.tid, m.utc_ns);
+    uint32_t process = ec_address_space_process(q->places, m.pid, m.utc_ns);
     m.image = process_name(q, process);
-    m.process_key = ec_places_process_key(q->places, process);
+    m.process_key = ec_address_space_process_key(q->places, process);
     to->rc = to->fn(to->arg, &m);
 }
 
@@ -459,7 +459,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     }
     uint32_t pid = e->pid != UINT32_MAX ? e->pid : s->pid;
     if (pid == UINT32_MAX)
-        pid = ec_places_pid_of_thread(q->places, e->tid, s->utc_ns);
+        pid = ec_address_space_pid_of_thread(q->places, e->tid, s->utc_ns);
     if ((q->options.weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(q, pid))
         return 0;
     uint32_t kernel = e->half[EA_STACK_KERNEL], user = e->half[EA_STACK_USER];
@@ -478,9 +478,9 @@ static int on_event(void *arg, const ea_stack_joined *e) {
         note_lack(q, e, user ? &kernel : &user);
     q->counts->total += s->weight;
     q->counts->events++;
-    uint32_t process = ec_places_process(q->places, pid, s->utc_ns);
+    uint32_t process = ec_address_space_process(q->places, pid, s->utc_ns);
     return pair_comes(q, (pair){.process = process,
-                                .epoch = ec_places_epoch(q->places, process, s->utc_ns),
+                                .epoch = ec_address_space_epoch(q->places, process, s->utc_ns),
                                 .kernel = kernel,
                                 .user = user,
                                 .code = ec_methods_epoch(q->methods, pid, s->utc_ns),
@@ -537,27 +537,27 @@ static void use_clock(ec_stack_query *q, const ea_clock *c) {
     if (q->missed && EA_GROW(q->missed->clocks, q->missed->clock_capacity, q->missed->clock_count + 1, SIZE_MAX))
         q->missed->rc = q->missed->rc ? q->missed->rc : EA_ENOMEM;
     else if (q->missed)
-        q->missed->clocks[q->missed->clock_count++] = (struct clock_since){ec_tape_place(q->tape), *c};
+        q->missed->clocks[q->missed->clock_count++] = (struct clock_since){ec_event_position(q->tape), *c};
     q->raw_from = raw_of(c, q->from_utc_ns);
     q->raw_to = raw_of(c, q->to_utc_ns);
     q->raw_until = is_thread_time(q) ? INT64_MAX : q->raw_to;
     q->raw_last = INT64_MIN;
-    q->walks = (ec_walks){q->tape, q->stacks, q->join, q->raw_from, q->raw_until};
-    if (ec_tape_pointer_size(q->tape) > q->pointer_size)
-        q->pointer_size = ec_tape_pointer_size(q->tape);
+    q->walks = (ec_stackwalk_reader){q->tape, q->stacks, q->join, q->raw_from, q->raw_until};
+    if (ec_event_cursor_pointer_size(q->tape) > q->pointer_size)
+        q->pointer_size = ec_event_cursor_pointer_size(q->tape);
 }
 
 static int may_count(const ec_stack_query *q, int64_t raw) {
     return raw >= q->raw_from && raw < q->raw_until;
 }
 
-static void on_interval(ec_stack_query *q, const ec_tape_event *e) {
-    uint64_t source = ec_tape_u64_or_0(q->tape, e, INTERVAL_SOURCE);
+static void on_interval(ec_stack_query *q, const ec_event_cursor_event *e) {
+    uint64_t source = ec_event_cursor_u64_or_0(q->tape, e, INTERVAL_SOURCE);
     const char *counter = q->options.counter;
     if (source >= SOURCES_MAX)
         return;
-    q->intervals[source] = ec_tape_u64_or_0(q->tape, e, INTERVAL_LENGTH);
-    ea_slice name = ec_tape_bytes(q->tape, e, INTERVAL_NAME);
+    q->intervals[source] = ec_event_cursor_u64_or_0(q->tape, e, INTERVAL_LENGTH);
+    ea_slice name = ec_event_cursor_bytes(q->tape, e, INTERVAL_NAME);
     if (!counter || q->has_source || !name.data)
         return;
     size_t n = strlen(counter), i = 0;
@@ -603,19 +603,19 @@ static void note_source(ec_stack_query *q, uint64_t source) {
         q->counts->other_sources[q->counts->other_source_count++] = source;
 }
 
-static uint64_t span_ns(const ec_stack_query *q, const ec_stretch *s) {
+static uint64_t span_ns(const ec_stack_query *q, const ec_sched_slice *s) {
     int64_t begin = s->begin > q->raw_from ? s->begin : q->raw_from, end = s->end < q->raw_to ? s->end : q->raw_to;
     if (end <= begin)
         return 0;
     return (uint64_t)(ea_clock_to_utc_ns(&q->clock_copy, end) - ea_clock_to_utc_ns(&q->clock_copy, begin));
 }
 
-static uint64_t switch_weight(ec_stack_query *q, const ec_tape_event *e) {
-    ec_stretch stretches[3];
-    uint64_t weight = 0, new_tid = ec_tape_u64_or_0(q->tape, e, NEW_TID);
-    size_t n = ec_sched_switch(q->sched, e->time, e->cpu, (uint32_t)ec_tape_u64_or_0(q->tape, e, OLD_TID),
-                               (uint8_t)ec_tape_u64_or_0(q->tape, e, OLD_STATE),
-                               (uint8_t)ec_tape_u64_or_0(q->tape, e, OLD_REASON), (uint32_t)new_tid, stretches);
+static uint64_t switch_weight(ec_stack_query *q, const ec_event_cursor_event *e) {
+    ec_sched_slice stretches[3];
+    uint64_t weight = 0, new_tid = ec_event_cursor_u64_or_0(q->tape, e, NEW_TID);
+    size_t n = ec_sched_switch(q->sched, e->time, e->cpu, (uint32_t)ec_event_cursor_u64_or_0(q->tape, e, OLD_TID),
+                               (uint8_t)ec_event_cursor_u64_or_0(q->tape, e, OLD_STATE),
+                               (uint8_t)ec_event_cursor_u64_or_0(q->tape, e, OLD_REASON), (uint32_t)new_tid, stretches);
     for (size_t i = 0; i < n; i++) {
         if (stretches[i].tid != new_tid)
             continue;
@@ -643,7 +643,7 @@ static uint64_t waited(ec_stack_query *q, uint32_t tid, uint64_t weight, int is_
 }
 
 /* What a thread does by raw_now, and nobody has seen the end of: how much of it is inside the range. */
-static uint64_t open_time(const ec_stack_query *q, ec_stretch s, int64_t raw_now) {
+static uint64_t open_time(const ec_stack_query *q, ec_sched_slice s, int64_t raw_now) {
     int is_wait = q->options.weight == EC_WEIGHT_WAIT;
     uint64_t ns = 0;
     const uint64_t *waited_ns = is_wait ? ea_u64_map_get(&q->by_irp, s.tid) : NULL;
@@ -652,7 +652,7 @@ static uint64_t open_time(const ec_stack_query *q, ec_stretch s, int64_t raw_now
         ns = span_ns(q, &s);
     }
     ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
-    return ns && wants_pid(q, ec_places_pid_of_thread(q->places, s.tid, ea_clock_to_utc_ns(&q->clock_copy, s.begin)))
+    return ns && wants_pid(q, ec_address_space_pid_of_thread(q->places, s.tid, ea_clock_to_utc_ns(&q->clock_copy, s.begin)))
                ? ns
                : 0;
 }
@@ -660,7 +660,7 @@ static uint64_t open_time(const ec_stack_query *q, ec_stretch s, int64_t raw_now
 /* The same of all threads: how many, and how much of them is added to *ret_ns (may be NULL). */
 static uint64_t open_times(const ec_stack_query *q, int64_t raw_now, uint64_t *ret_ns) {
     uint64_t count = 0;
-    ec_stretch s;
+    ec_sched_slice s;
     for (size_t cursor = 0; q->clock && ec_sched_next_open(q->sched, &cursor, &s);) {
         uint64_t ns = open_time(q, s, raw_now);
         count += ns > 0;
@@ -677,9 +677,9 @@ static void know_nothing(ec_stack_query *q, int64_t raw_now) {
     ea_u64_map_clear(&q->by_irp);
 }
 
-static void on_thread_life(ec_stack_query *q, const ec_tape_event *e, enum kind kind) {
-    uint32_t tid = (uint32_t)ec_tape_u64_or_0(q->tape, e, THREAD);
-    ec_stretch s;
+static void on_thread_life(ec_stack_query *q, const ec_event_cursor_event *e, enum kind kind) {
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(q->tape, e, THREAD);
+    ec_sched_slice s;
     int is_open = kind == START ? ec_sched_begin(q->sched, tid, &s) : ec_sched_end(q->sched, tid, &s);
     uint64_t ns = is_open ? open_time(q, s, e->time) : 0;
     q->counts->unfinished += ns > 0;
@@ -688,24 +688,24 @@ static void on_thread_life(ec_stack_query *q, const ec_tape_event *e, enum kind 
 }
 
 /* The weight of an event; *ret_open: it comes later. */
-static uint64_t weight_of(ec_stack_query *q, const ec_tape_event *e, const plan *p, int *ret_open) {
+static uint64_t weight_of(ec_stack_query *q, const ec_event_cursor_event *e, const plan *p, int *ret_open) {
     enum ec_weight w = q->options.weight;
     uint64_t source, n;
-    ec_stretch stretches[3];
+    ec_sched_slice stretches[3];
     if (q->is_each_event)
         return 1;
     switch (p->kind) {
     case SAMPLE:
         if (w != EC_WEIGHT_CPU && w != EC_WEIGHT_SAMPLES)
             return 0;
-        n = ec_tape_u64_or_0(q->tape, e, SOURCE); /* the field Count */
+        n = ec_event_cursor_u64_or_0(q->tape, e, SOURCE); /* the field Count */
         n = n ? n : 1;
         return w == EC_WEIGHT_SAMPLES ? n : n * 100 * (q->intervals[0] ? q->intervals[0] : DEFAULT_INTERVAL);
     case COUNTER_SAMPLE:
         if (w != EC_WEIGHT_PMC)
             return 0;
         find_source(q, e->c);
-        source = ec_tape_u64_or_0(q->tape, e, SOURCE);
+        source = ec_event_cursor_u64_or_0(q->tape, e, SOURCE);
         if (!q->has_source || source != q->source) {
             if (may_count(q, e->time))
                 note_source(q, source);
@@ -716,9 +716,9 @@ static uint64_t weight_of(ec_stack_query *q, const ec_tape_event *e, const plan 
         if (w != EC_WEIGHT_READY && w != EC_WEIGHT_WAIT)
             return 0;
         n = switch_weight(q, e);
-        return w == EC_WEIGHT_WAIT ? waited(q, (uint32_t)ec_tape_u64_or_0(q->tape, e, NEW_TID), n, 1) : n;
+        return w == EC_WEIGHT_WAIT ? waited(q, (uint32_t)ec_event_cursor_u64_or_0(q->tape, e, NEW_TID), n, 1) : n;
     case READY: {
-        uint32_t tid = (uint32_t)ec_tape_u64_or_0(q->tape, e, THREAD);
+        uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(q->tape, e, THREAD);
         if (ec_sched_ready(q->sched, e->time, tid, e->tid, stretches) && w == EC_WEIGHT_WAIT &&
             stretches[0].state == EC_SCHED_WAITING)
             (void)waited(q, tid, span_ns(q, &stretches[0]), 0);
@@ -741,8 +741,8 @@ static uint64_t weight_of(ec_stack_query *q, const ec_tape_event *e, const plan 
     }
 }
 
-static void end_disk(ec_stack_query *q, const ec_tape_event *e) {
-    uint64_t irp = ec_tape_u64_or_0(q->tape, e, IRP), ticks = ec_tape_u64_or_0(q->tape, e, RESPONSE);
+static void end_disk(ec_stack_query *q, const ec_event_cursor_event *e) {
+    uint64_t irp = ec_event_cursor_u64_or_0(q->tape, e, IRP), ticks = ec_event_cursor_u64_or_0(q->tape, e, RESPONSE);
     const uint64_t *number = ea_u64_map_get(&q->by_irp, irp);
     if (!number)
         return;
@@ -755,7 +755,7 @@ static void end_disk(ec_stack_query *q, const ec_tape_event *e) {
     ea_u64_map_remove(&q->by_irp, irp);
 }
 
-static int on_other(ec_stack_query *q, const ec_tape_event *e, const plan *p) {
+static int on_other(ec_stack_query *q, const ec_event_cursor_event *e, const plan *p) {
     uint64_t thread, tag = 0;
     uint32_t tid = e->tid;
     int is_open = 0;
@@ -764,7 +764,7 @@ static int on_other(ec_stack_query *q, const ec_tape_event *e, const plan *p) {
     if (p->kind == DISK_END)
         end_disk(q, e);
     if ((p->kind == SAMPLE || p->kind == COUNTER_SAMPLE || p->kind == SWITCH) &&
-        ec_tape_u64(q->tape, e, THREAD, &thread)) /* NEW_TID stands there too */
+        ec_event_cursor_u64(q->tape, e, THREAD, &thread)) /* NEW_TID stands there too */
         tid = (uint32_t)thread;
     uint64_t weight = weight_of(q, e, p, &is_open);
     if ((weight || is_open) && may_count(q, e->time)) {
@@ -773,13 +773,13 @@ static int on_other(ec_stack_query *q, const ec_tape_event *e, const plan *p) {
             return rc;
         subject *s = &q->subjects[q->next_subject & q->subject_mask];
         *s = (subject){
-            .utc_ns = ec_tape_utc_ns(e), .weight = weight, .pid = e->pid, .name = p->name, .is_open = (uint8_t)is_open};
+            .utc_ns = ec_event_cursor_utc_ns(e), .weight = weight, .pid = e->pid, .name = p->name, .is_open = (uint8_t)is_open};
         if (q->is_each_event)
-            s->place = ec_tape_place(q->tape);
+            s->place = ec_event_position(q->tape);
         else if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
-            s->address = ec_tape_u64_or_0(q->tape, e, ADDRESS);
+            s->address = ec_event_cursor_u64_or_0(q->tape, e, ADDRESS);
         if (is_open) { /* without room it stays open: its end does not come */
-            int full = ea_u64_map_put(&q->by_irp, ec_tape_u64_or_0(q->tape, e, IRP), q->next_subject);
+            int full = ea_u64_map_put(&q->by_irp, ec_event_cursor_u64_or_0(q->tape, e, IRP), q->next_subject);
             (void)full;
         }
         tag = ++q->next_subject;
@@ -789,22 +789,22 @@ static int on_other(ec_stack_query *q, const ec_tape_event *e, const plan *p) {
     if (p->stack.clr)
         ea_stack_join_clr_event(q->join, (uint64_t)p->stack.clr << 32 | e->tid);
     ea_ext item;
-    for (unsigned i = 0; !rc && ec_tape_item(q->tape, e, i, &item); i++)
+    for (unsigned i = 0; !rc && ec_event_cursor_item(q->tape, e, i, &item); i++)
         ea_stack_feed_item(q->join, &item, EA_STACK_IS_EVENT);
     return rc;
 }
 
 /* Each time that threads waited or were ready in the range has ended, and its stack is there. */
-static int all_has_ended(const ec_stack_query *q, const ec_tape_event *e) {
+static int all_has_ended(const ec_stack_query *q, const ec_event_cursor_event *e) {
     int64_t last = q->subject_utc_ns > q->to_utc_ns ? q->subject_utc_ns : q->to_utc_ns;
-    return is_thread_time(q) && ec_tape_utc_ns(e) > later(last, LATE_NS) && !open_times(q, e->time, NULL);
+    return is_thread_time(q) && ec_event_cursor_utc_ns(e) > later(last, LATE_NS) && !open_times(q, e->time, NULL);
 }
 
 /* Everything of a pass over the stream. Definitions count that came after after_utc_ns, until to_utc_ns. */
 static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
-    ec_tape_event e;
-    int rc = ec_tape_open(&q->tape, q->archive,
-                          &(ec_tape_options){.stream = q->stream,
+    ec_event_cursor_event e;
+    int rc = ec_event_cursor_open(&q->tape, q->archive,
+                          &(ec_event_cursor_options){.stream = q->stream,
                                              .from_utc_ns = from_utc_ns,
                                              .to_utc_ns = to_utc_ns,
                                              .plan = plan_class,
@@ -815,7 +815,7 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
         return rc;
     int is_over = 0; /* only definitions still count */
     q->clock = NULL;
-    while ((rc = ec_tape_next(q->tape, &e, err)) == 1) {
+    while ((rc = ec_event_cursor_next(q->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
         if (e.is_behind_gap)
             know_nothing(q, q->raw_last);
@@ -835,7 +835,7 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
         if (is_over && p->stack.role != EA_STACK_IS_DEFINITION)
             continue;
         if (q->missed)
-            ea_stack_join_from(q->join, &(ea_stack_origin){ec_tape_place(q->tape), e.time, e.pid, e.tid});
+            ea_stack_join_from(q->join, &(ea_stack_origin){ec_event_position(q->tape), e.time, e.pid, e.tid});
         switch (p->stack.role) {
         case EA_STACK_IS_EVENT:
             rc = q->wants == wants_all ? on_other(q, &e, p) : 0;
@@ -844,18 +844,18 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
             break;
         case EA_STACK_IS_MATCH: {
             ea_ext item;
-            for (unsigned i = 0; ec_tape_item(q->tape, &e, i, &item); i++)
+            for (unsigned i = 0; ec_event_cursor_item(q->tape, &e, i, &item); i++)
                 ea_stack_feed_item(q->join, &item, EA_STACK_IS_MATCH);
             rc = 0;
             break;
         }
         case EA_STACK_IS_DEFINITION: {
-            int64_t utc_ns = ec_tape_utc_ns(&e);
-            rc = utc_ns > after_utc_ns && utc_ns <= to_utc_ns ? ec_walks_add(&q->walks, &e, &p->stack) : 0;
+            int64_t utc_ns = ec_event_cursor_utc_ns(&e);
+            rc = utc_ns > after_utc_ns && utc_ns <= to_utc_ns ? ec_stackwalk_reader_add(&q->walks, &e, &p->stack) : 0;
             break;
         }
         default:
-            rc = ec_walks_add(&q->walks, &e, &p->stack);
+            rc = ec_stackwalk_reader_add(&q->walks, &e, &p->stack);
         }
         if (rc) {
             rc = ea_fail(err, rc,
@@ -864,7 +864,7 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
             break;
         }
     }
-    ec_tape_close(q->tape);
+    ec_event_cursor_close(q->tape);
     q->tape = NULL;
     return rc;
 }
@@ -873,7 +873,7 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
 
 /* The .NET method that an address was in: of no module, or of a native image that was compiled ahead of time. */
 static const ec_method *method_at(const ec_stack_query *q, const pair *p, uint64_t address) {
-    const ea_process *process = ec_places_get_process(q->places, p->process);
+    const ea_process *process = ec_address_space_get_process(q->places, p->process);
     const ec_method *m = process ? ec_methods_find(q->methods, process->pid, address, p->last_utc_ns) : NULL;
     if (m && m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < process->life.begin_utc_ns)
         return NULL; /* of a process that had this number before */
@@ -891,7 +891,7 @@ static int each_frame(const ec_stack_query *q, const pair *p, int (*fn)(void *ar
         for (size_t i = 0; !rc && addresses && i < count && n < FRAMES_MAX; i++, n++) {
             ec_stack_frame f = {.address = addresses[i], .is_return = n > 0};
             int is_kernel = ea_stack_is_kernel(f.address, q->pointer_size);
-            f.module = ec_places_module(q->places, p->process, p->epoch, f.address, is_kernel, &f.is_unloaded);
+            f.module = ec_address_space_module(q->places, p->process, p->epoch, f.address, is_kernel, &f.is_unloaded);
             /* a call may be the last that a method does */
             f.method = is_kernel ? NULL : method_at(q, p, f.address - (uint64_t)f.is_return);
             rc = fn(arg, &f);
@@ -939,7 +939,7 @@ static int tell_pair(const ec_stack_query *q, const pair *p, ea_text *t, int (*f
                         .image = process_name(q, p->process),
                         .pid = p->pid,
                         .tid = p->tid,
-                        .process_key = ec_places_process_key(q->places, p->process),
+                        .process_key = ec_address_space_process_key(q->places, p->process),
                         .count = p->events,
                         .hash = hash_of_stack(q, p->kernel, p->user),
                         .first_utc_ns = p->first_utc_ns,
@@ -960,7 +960,7 @@ void ec_stack_query_close(ec_stack_query *q) {
     ea_stack_join_destroy(q->join);
     ea_stacks_destroy(q->stacks);
     ec_sched_destroy(q->sched);
-    ec_places_close(q->places);
+    ec_address_space_close(q->places);
     ec_methods_close(q->methods);
     ea_u64_map_deinit(&q->by_irp);
     ea_u64_map_deinit(&q->unanswered);
@@ -993,7 +993,7 @@ static int create(ec_stack_query **ret, ec_archive *archive, const ec_archive_st
 }
 
 static int begin_stream(ec_stack_query *q, ea_err *err) {
-    int rc = ec_places_open(&q->places, q->archive, q->stream, 1, err);
+    int rc = ec_address_space_open(&q->places, q->archive, q->stream, 1, err);
     if (!rc) /* without batches that hold methods nothing is read */
         rc = ec_methods_open(&q->methods, q->archive, q->stream, NULL, NULL, err);
     if (!rc)

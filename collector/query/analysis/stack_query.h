@@ -1,11 +1,11 @@
 /* Stored stacks, joined to the stored events of a stream: summed by process and stack, or event by event. What a
- * profile, the tables of stacks and the column stack_hash are made of. Before it: tape.h, walks.h, places.h, methods.h,
- * proto/stack. After it: profile.c, activity.c, links.c. Thread: the caller's. */
+ * profile, the tables of stacks and the column stack_hash are made of. Before it: tape.h, stackwalk_reader.h, address_space.h, methods.h,
+ * proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's. */
 #ifndef EC_QUERY_STACK_QUERY_H
 #define EC_QUERY_STACK_QUERY_H
 
 #include "collector/query/analysis/methods.h"
-#include "collector/query/analysis/places.h"
+#include "collector/query/analysis/address_space.h"
 #include "proto/stack/stack_join.h"
 #include "collector/query/analysis/weight.h"
 
@@ -71,7 +71,7 @@ typedef struct ec_stack_sum {
     const char *name;  /* of the class */
     const char *image; /* of the process, "?" unknown */
     uint32_t pid, tid;
-    int64_t process_key;  /* ec_places_process_key */
+    int64_t process_key;  /* ec_address_space_process_key */
     uint64_t count, hash; /* hash: of the addresses */
     int64_t first_utc_ns, last_utc_ns;
     size_t depth;
@@ -86,7 +86,7 @@ EA_MUST_CHECK int ec_stack_query_sums(ec_archive *archive, const ec_archive_stre
 
 /* The stack of one event. */
 typedef struct ec_stack_link {
-    uint64_t place; /* of the event: ec_tape_place */
+    uint64_t place; /* of the event: ec_event_position */
     uint64_t hash;  /* as in ec_stack_sum */
 } ec_stack_link;
 typedef struct ec_stack_links {
@@ -101,13 +101,13 @@ EA_MUST_CHECK int ec_stack_query_links(ec_archive *archive, const ec_archive_str
 
 /* A half of a stack that joined no event. Borrowed during the call. */
 typedef struct ec_missed_half {
-    uint64_t place;      /* ec_tape_place: of the record that brought it; "no_answer": of the event */
+    uint64_t place;      /* ec_event_position: of the record that brought it; "no_answer": of the event */
     int64_t utc_ns;      /* of the event that the walk names; without one, of the record */
     const char *half;    /* "kernel", "user"; NULL: the record could not be read */
     const char *outcome; /* ea_stack_outcome_name, or "no_answer": an event named a match id, and no user half came */
     const char *image;   /* of the process, "?" unknown */
     uint32_t pid, tid;
-    int64_t process_key; /* ec_places_process_key */
+    int64_t process_key; /* ec_address_space_process_key */
 } ec_missed_half;
 
 /* All halves of a stream that joined no event, of times from one to another. The stream is read from its beginning. fn

@@ -3,7 +3,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
-#include "collector/query/scan/tape.h"
+#include "collector/query/scan/event_cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@ struct ec_counter_names {
     size_t count, capacity;
 };
 
-static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
     static const char *const FIELDS[] = {[COUNT] = "CounterCount", [NAMES] = "CounterName"};
     ec_counter_names *n = arg;
     if (strcmp(c->name, "PerfInfo/PmcCtrConfig") != 0)
         return NULL;
-    ec_tape_plan *plan = ea_arena_zalloc(&n->arena, 1, sizeof *plan);
+    ec_event_cursor_plan *plan = ea_arena_zalloc(&n->arena, 1, sizeof *plan);
     if (!plan)
-        return &EC_TAPE_NO_MEMORY;
+        return &EC_EVENT_CURSOR_NO_MEMORY;
     plan->addresses = -1;
-    for (unsigned i = 0; i < EC_TAPE_FIELDS; i++)
+    for (unsigned i = 0; i < EC_EVENT_CURSOR_FIELDS; i++)
         plan->fields[i] = -1;
     for (size_t f = 0; f < ea_class_top_count(c); f++)
         for (unsigned i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++)
@@ -71,29 +71,29 @@ static int add(ec_counter_names *n, const ec_counter_config *c) {
 }
 
 int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
-    ec_tape *tape = NULL;
-    ec_tape_event e;
+    ec_event_cursor *tape = NULL;
+    ec_event_cursor_event e;
     ec_counter_names *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "read the counters' names");
     ea_arena_init(&n->arena, 0);
-    int rc = ec_tape_open(
+    int rc = ec_event_cursor_open(
         &tape, archive,
-        &(ec_tape_options){
+        &(ec_event_cursor_options){
             .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_class, .arg = n},
         err);
-    while (!rc && n->count <= CHANGES_MAX && (rc = ec_tape_next(tape, &e, err)) == 1) {
-        ec_counter_config c = {.place = ec_tape_place(tape)};
+    while (!rc && n->count <= CHANGES_MAX && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
+        ec_counter_config c = {.place = ec_event_position(tape)};
         rc = 0;
         if (n->count < CHANGES_MAX) {
-            ea_slice names = ec_tape_bytes(tape, &e, NAMES);
-            c.count = ec_tape_u64_or_0(tape, &e, COUNT);
+            ea_slice names = ec_event_cursor_bytes(tape, &e, NAMES);
+            c.count = ec_event_cursor_u64_or_0(tape, &e, COUNT);
             rc = take_names(&names, &c);
         }
         if (rc || (rc = add(n, &c)))
             rc = ea_fail(err, rc, "read the counters' names");
     }
-    ec_tape_close(tape);
+    ec_event_cursor_close(tape);
     if (rc) {
         ec_counter_names_close(n);
         return rc;

@@ -1,5 +1,5 @@
 /* What the hardware counters on a stream's events are called, and from when on: PerfInfo/PmcCtrConfig. Before it:
- * tape.h. After it: activity.c, scan_values.c. Thread: its owner's. */
+ * event_cursor.h. After it: activity.c, scan_values.c. Thread: its owner's. */
 #ifndef EC_QUERY_COUNTER_NAMES_H
 #define EC_QUERY_COUNTER_NAMES_H
 
@@ -9,7 +9,7 @@
 enum { EC_COUNTERS_MAX = 8, EC_COUNTER_NAME_BYTES = 200 };
 
 typedef struct ec_counter_config {
-    uint64_t place; /* it holds from this event on: ec_tape_place */
+    uint64_t place; /* it holds from this event on: ec_event_position */
     uint64_t count; /* so many counters Windows says that there are */
     uint32_t name_count;
     char names[EC_COUNTERS_MAX][EC_COUNTER_NAME_BYTES]; /* UTF-8, at most 64 characters each */

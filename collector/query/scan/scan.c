@@ -28,7 +28,7 @@ typedef struct ec_scan_condition {
 
 /* ---- conditions ---- */
 
-int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op) {
+int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op) {
     const ec_column *c = &shape->columns[column];
     if (c->is_name)
         return 0;
@@ -268,7 +268,7 @@ static int choose_classes(ec_scan *s, ea_err *err) {
     return 0;
 }
 
-int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape, const ec_annotator *annotator,
+int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape, const ec_annotator *annotator,
                  const ec_condition *conditions, size_t condition_count, ea_err *err) {
     ec_scan *s = calloc(1, sizeof *s);
     if (!s)

@@ -1,6 +1,6 @@
 /* The native scan: events of a store, block by block, filtered while they are columns. SQL's tables and the aggregates
  * are built on it, and whatever else asks the store for events.
- * Before it: archive.h, shape.h. After it: SQL, aggregate.c. Thread: one ec_scan belongs to one thread; several may be
+ * Before it: archive.h, table_schema.h. After it: SQL, aggregate.c. Thread: one ec_scan belongs to one thread; several may be
  * open on one archive, in its thread.
  *
  * Batches are skipped by the store's index (stream, time, class, pid), groups by their constants, events by their
@@ -10,7 +10,7 @@
 #define EC_QUERY_SCAN_H
 
 #include "collector/query/scan/counter_names.h"
-#include "collector/query/scan/shape.h"
+#include "collector/query/scan/table_schema.h"
 
 typedef struct ec_scan ec_scan;
 
@@ -35,7 +35,7 @@ typedef struct ec_condition {
 } ec_condition;
 
 /* How well the scan itself keeps a condition on a column: 0 not at all, 1 it may let others through, 2 exactly. */
-int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op);
+int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op);
 
 /* Events of one group of a batch. rows[selected[0 .. selected_count)] are the indexes, in events' arrays, of those that
  * the conditions let through, ascending. */
@@ -56,7 +56,7 @@ typedef struct ec_block {
 
 /* What other events of its stream say of an event (links.h): where the columns stack_hash and counters come from. */
 typedef struct ec_annotator {
-    /* The hash of the stack (ec_stack_sum) of an event at a place (ec_tape_place), whose time is in the range, both
+    /* The hash of the stack (ec_stack_sum) of an event at a place (ec_event_position), whose time is in the range, both
      * ends included: 1 and *ret, 0 when it has none. */
     int (*stack)(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
                  uint64_t *ret, ea_err *err);
@@ -68,7 +68,7 @@ typedef struct ec_annotator {
 
 /* Begins a scan. archive, shape: borrowed until close; annotator: copied, NULL: no event has a stack, nor names of
  * counters; conditions are copied, their texts are not. A shape without a set gives all events (no keyframes). */
-EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_shape *shape, const ec_annotator *annotator,
+EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape, const ec_annotator *annotator,
                                const ec_condition *conditions, size_t condition_count, ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are left out and told to the archive (ec_archive_damaged). */

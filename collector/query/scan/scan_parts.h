@@ -21,7 +21,7 @@ typedef struct ec_scan_cell {
 
 struct ec_scan {
     ec_archive *archive;
-    const ec_shape *shape;
+    const ec_table_schema *shape;
     ec_annotator annotator; /* stack NULL: there is none */
     ec_scan_condition *conditions;
     size_t condition_count;

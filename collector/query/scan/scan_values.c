@@ -3,7 +3,7 @@
 #include "collector/query/scan/scan_parts.h"
 
 #include "proto/event/render.h"
-#include "collector/query/scan/tape.h"
+#include "collector/query/scan/event_cursor.h"
 #include "proto/event/value.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ ec_scan_cell *ec_scan_find_cell(ec_scan *s, size_t column) {
     ec_scan_cell *c = &s->cells[column];
     if (c->block != s->block_number) {
         const ea_class *class = s->block.c;
-        *c = (ec_scan_cell){.block = s->block_number, .top = ec_shape_field(s->shape, class, column)};
+        *c = (ec_scan_cell){.block = s->block_number, .top = ec_table_schema_field(s->shape, class, column)};
         if (c->top >= 0) {
             c->field_index = ea_class_top_field(class, (size_t)c->top);
             c->field = &class->fields[c->field_index];

@@ -2,7 +2,7 @@
 #include "collector/state/incidents.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/state/ledger_report.h"
-#include "collector/query/analysis/links.h"
+#include "collector/query/analysis/event_annotations.h"
 #include "collector/query/sql/sql_parts.h"
 
 #include "proto/base/clock.h"
@@ -79,10 +79,10 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     int rc = ec_archive_open(&s->archive, dir, options->host, options->shown, err);
     if (!rc)
         ec_archive_on_batch(s->archive, options->keep_going, options->arg);
-    if (!rc && ec_links_create(&s->links, s->archive))
+    if (!rc && ec_annotations_create(&s->links, s->archive))
         rc = ea_fail(err, EA_ENOMEM, "open %s", dir);
     if (!rc)
-        s->annotator = ec_links_annotator(s->links);
+        s->annotator = ec_annotations_annotator(s->links);
     if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         rc = ea_fail(err, EA_ENOMEM, "open %s", dir);
     if (!rc) {
@@ -127,7 +127,7 @@ void ec_sql_close(ec_sql *s) {
     ec_state_db_close(s->state);
     ec_incidents_close(s->alarms);
     ec_instances_destroy(s->instances);
-    ec_links_destroy(s->links);
+    ec_annotations_destroy(s->links);
     ec_archive_close(s->archive);
     for (size_t i = 0; i < s->taken_count; i++)
         sqlite3_free(s->taken[i]);

@@ -44,13 +44,13 @@ static int is_own(const char *name) {
 }
 
 /* A column of events whose name is taken here is event_NAME. */
-static int add_columns(ea_text *to, const ec_shape *shape) {
+static int add_columns(ea_text *to, const ec_table_schema *shape) {
     for (size_t i = 0; i < OWN_COUNT; i++)
         ea_text_printf(to, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
     for (size_t i = 0; i < shape->count; i++) {
         char *name = sqlite3_mprintf("%s", shape->columns[i].name);
         while (name && (is_own(name) ||
-                        (name[0] && i != ec_shape_find(shape, name) && ec_shape_find(shape, name) < shape->count))) {
+                        (name[0] && i != ec_table_schema_find(shape, name) && ec_table_schema_find(shape, name) < shape->count))) {
             char *longer = sqlite3_mprintf("event_%s", name);
             sqlite3_free(name);
             name = longer;
@@ -72,7 +72,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
 
 /* Whether a group may be by a name out of the history. Which columns the arguments name is known here when they are
  * constants. */
-static int uses_history(const ec_shape *shape, sqlite3_index_info *info) {
+static int uses_history(const ec_table_schema *shape, sqlite3_index_info *info) {
     int has_any = 0;
     for (size_t i = 0; i < shape->count; i++)
         has_any |= shape->columns[i].has_history;
@@ -85,7 +85,7 @@ static int uses_history(const ec_shape *shape, sqlite3_index_info *info) {
         if (sqlite3_vtab_rhs_value(info, i, &v) != SQLITE_OK)
             v = NULL;
 #endif
-        size_t named = v ? ec_shape_find(shape, text_of(v)) : shape->count;
+        size_t named = v ? ec_table_schema_find(shape, text_of(v)) : shape->count;
         if (!v || (named < shape->count && shape->columns[named].has_history))
             return 1;
     }
@@ -163,7 +163,7 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 static int find_column(const ec_sql_shaped *t, sqlite3_value *v, size_t *ret, ea_err *err) {
-    *ret = ec_shape_find(&t->shape, text_of(v));
+    *ret = ec_table_schema_find(&t->shape, text_of(v));
     return *ret < t->shape.count
                ? 0
                : ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s", text_of(v));

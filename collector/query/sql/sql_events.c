@@ -18,7 +18,7 @@ typedef struct cursor {
     ea_arena arena;        /* the values of the conditions */
 } cursor;
 
-static int add_columns(ea_text *to, const ec_shape *shape) {
+static int add_columns(ea_text *to, const ec_table_schema *shape) {
     for (size_t i = 0; i < shape->count; i++) {
         const ec_column *c = &shape->columns[i];
         if (i)
@@ -39,7 +39,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
 }
 
 /* Whether a column that is used holds names out of the history; SQLite has one bit for all columns from the 64th on. */
-static int uses_history(const ec_shape *shape, sqlite3_uint64 used) {
+static int uses_history(const ec_table_schema *shape, sqlite3_uint64 used) {
     enum { LAST_BIT = 63 };
     for (size_t i = 0; i < shape->count; i++)
         if (shape->columns[i].has_history && used >> (i < LAST_BIT ? i : LAST_BIT) & 1)

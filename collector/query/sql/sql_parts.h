@@ -10,7 +10,7 @@ struct ec_sql {
     ec_sql_options options;
     char *dir;
     ec_archive *archive;
-    struct ec_links *links;
+    struct ec_annotations *links;
     ec_annotator annotator; /* the links' */
     sqlite3 *db;
     ec_state_db *state;               /* opened when a table of it is first used */
@@ -52,7 +52,7 @@ void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int c
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);
 /* What is behind the column's number in the plan, with its argument: values live in the arena. */
-EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_shape *shape, size_t column,
+EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
                                    ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
@@ -81,11 +81,11 @@ typedef struct ec_sql_source {
 typedef struct ec_sql_shaped {
     sqlite3_vtab base;
     ec_sql *sql;
-    ec_shape shape;
+    ec_table_schema shape;
     double rows; /* a guess: all events of the store */
 } ec_sql_shaped;
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
-                          int (*add_columns)(ea_text *to, const ec_shape *shape), sqlite3_vtab **ret,
+                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
                           char **ret_message);
 int ec_sql_shaped_disconnect(sqlite3_vtab *base);
 

@@ -168,7 +168,7 @@ size_t ec_sql_plan_number(const char **plan) {
     return n;
 }
 
-int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_shape *shape, size_t column, ea_arena *arena,
+int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column, ea_arena *arena,
                      ec_condition *ret, ea_err *err) {
     enum ec_kind kind = shape->columns[column].kind;
     size_t capacity = 1, n = 0;
@@ -238,11 +238,11 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 /* ---- tables of events' columns ---- */
 
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
-                          int (*add_columns)(ea_text *to, const ec_shape *shape), sqlite3_vtab **ret,
+                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
                           char **ret_message) {
     ea_err err = {0};
     ea_text columns;
-    ec_shape shape = {0};
+    ec_table_schema shape = {0};
     size_t streams = 0;
     double rows = 0;
     const ec_archive_stream *s = NULL;
@@ -250,13 +250,13 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
     for (size_t i = 0; i < streams; i++)
         rows += (double)s[i].row.event_count;
     if (!rc)
-        rc = ec_shape_init(&shape, from->set, &err);
+        rc = ec_table_schema_init(&shape, from->set, &err);
     ea_text_init(&columns);
     if (!rc)
         rc = add_columns(&columns, &shape);
     int code = ec_sql_make_table(db, rc, &err, &columns, sizeof(ec_sql_shaped), ret, ret_message);
     if (code != SQLITE_OK) {
-        ec_shape_deinit(&shape);
+        ec_table_schema_deinit(&shape);
         return code;
     }
     sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
@@ -269,7 +269,7 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
 
 int ec_sql_shaped_disconnect(sqlite3_vtab *base) {
     ec_sql_shaped *t = (ec_sql_shaped *)base;
-    ec_shape_deinit(&t->shape);
+    ec_table_schema_deinit(&t->shape);
     sqlite3_free(t);
     return SQLITE_OK;
 }

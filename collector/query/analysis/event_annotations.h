@@ -7,14 +7,14 @@
 
 #include "collector/query/scan/scan.h"
 
-typedef struct ec_links ec_links;
+typedef struct ec_annotations ec_annotations;
 
-EA_MUST_CHECK int ec_links_create(ec_links **ret, ec_archive *archive); /* archive: borrowed */
-void ec_links_destroy(ec_links *l);                                     /* NULL is allowed */
+EA_MUST_CHECK int ec_annotations_create(ec_annotations **ret, ec_archive *archive); /* archive: borrowed */
+void ec_annotations_destroy(ec_annotations *l);                                     /* NULL is allowed */
 
 /* For scans; valid as long as l. All stacks of a range are joined when one is asked for: the same range, or one inside
  * it, costs a look-up from then on. A stack's errors: EA_EFULL when more than 8,388,608 events have one; else as
  * ec_stack_query_links. */
-ec_annotator ec_links_annotator(ec_links *l);
+ec_annotator ec_annotations_annotator(ec_annotations *l);
 
 #endif

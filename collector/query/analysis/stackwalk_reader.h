@@ -5,20 +5,20 @@
 #define EC_QUERY_WALKS_H
 
 #include "proto/stack/stack_feed.h"
-#include "collector/query/scan/tape.h"
+#include "collector/query/scan/event_cursor.h"
 
 /* All borrowed. */
-typedef struct ec_walks {
-    ec_tape *tape;
+typedef struct ec_stackwalk_reader {
+    ec_event_cursor *tape;
     ea_stacks *stacks;
     ea_stack_join *join;
     int64_t raw_from, raw_to; /* walks of events of these times count; raw_to is not included */
-} ec_walks;
+} ec_stackwalk_reader;
 
 /* What the tape has to read of a class of walks or definitions. */
-void ec_walks_plan(ec_tape_plan *tape, const ea_stack_plan *plan);
+void ec_stackwalk_reader_plan(ec_event_cursor_plan *tape, const ea_stack_plan *plan);
 /* An event of such a class: a definition is kept, a walk is handed to the join. Returns 0 or what the join's on_event
  * returned. */
-EA_MUST_CHECK int ec_walks_add(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *plan);
+EA_MUST_CHECK int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *plan);
 
 #endif

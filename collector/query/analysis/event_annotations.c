@@ -1,5 +1,5 @@
-/* See links.h. */
-#include "collector/query/analysis/links.h"
+/* See event_annotations.h. */
+#include "collector/query/analysis/event_annotations.h"
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
@@ -17,7 +17,7 @@ typedef struct known {
     ec_counter_names *names; /* NULL: nobody asked */
 } known;
 
-struct ec_links {
+struct ec_annotations {
     ec_archive *archive;
     known *streams;
     size_t count, capacity;
@@ -25,8 +25,8 @@ struct ec_links {
     size_t link_count;    /* of all streams */
 };
 
-int ec_links_create(ec_links **ret, ec_archive *archive) {
-    ec_links *l = calloc(1, sizeof *l);
+int ec_annotations_create(ec_annotations **ret, ec_archive *archive) {
+    ec_annotations *l = calloc(1, sizeof *l);
     if (!l)
         return EA_ENOMEM;
     l->archive = archive;
@@ -35,14 +35,14 @@ int ec_links_create(ec_links **ret, ec_archive *archive) {
     return 0;
 }
 
-static void forget_stacks(ec_links *l, known *k) {
+static void forget_stacks(ec_annotations *l, known *k) {
     l->link_count -= k->stacks.count;
     free(k->stacks.links);
     k->stacks = (ec_stack_links){0};
     k->has_stacks = 0;
 }
 
-void ec_links_destroy(ec_links *l) {
+void ec_annotations_destroy(ec_annotations *l) {
     if (!l)
         return;
     for (size_t i = 0; i < l->count; i++) {
@@ -54,7 +54,7 @@ void ec_links_destroy(ec_links *l) {
     free(l);
 }
 
-static int find(ec_links *l, const ec_archive_stream *stream, known **ret, ea_err *err) {
+static int find(ec_annotations *l, const ec_archive_stream *stream, known **ret, ea_err *err) {
     const uint64_t *at = ea_u64_map_get(&l->by_stream, stream->row.stream_id);
     if (at) {
         *ret = &l->streams[*at];
@@ -70,7 +70,7 @@ static int find(ec_links *l, const ec_archive_stream *stream, known **ret, ea_er
     return 0;
 }
 
-static int join(ec_links *l, known *k, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
+static int join(ec_annotations *l, known *k, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                 ea_err *err) {
     forget_stacks(l, k);
     k->stacks.limit_count = LINKS_MAX - l->link_count;
@@ -92,7 +92,7 @@ static int join(ec_links *l, known *k, const ec_archive_stream *stream, int64_t 
 
 static int stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
                  uint64_t *ret, ea_err *err) {
-    ec_links *l = arg;
+    ec_annotations *l = arg;
     known *k = NULL;
     int rc = find(l, stream, &k, err);
     if (!rc && !(k->has_stacks && k->from_utc_ns <= from_utc_ns && to_utc_ns <= k->to_utc_ns))
@@ -115,7 +115,7 @@ static int stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns
 
 static int counters(void *arg, const ec_archive_stream *stream, uint64_t place, const ec_counter_config **ret,
                     ea_err *err) {
-    ec_links *l = arg;
+    ec_annotations *l = arg;
     known *k = NULL;
     int rc = find(l, stream, &k, err);
     if (!rc && !k->names)
@@ -125,6 +125,6 @@ static int counters(void *arg, const ec_archive_stream *stream, uint64_t place, 
     return rc;
 }
 
-ec_annotator ec_links_annotator(ec_links *l) {
+ec_annotator ec_annotations_annotator(ec_annotations *l) {
     return (ec_annotator){.stack = stack, .counters = counters, .arg = l};
 }

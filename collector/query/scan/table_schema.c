@@ -1,5 +1,5 @@
-/* See shape.h. */
-#include "collector/query/scan/shape.h"
+/* See table_schema.h. */
+#include "collector/query/scan/table_schema.h"
 
 #include "proto/base/map.h"
 #include "proto/event/render.h"
@@ -95,7 +95,7 @@ static const char *lower_case(ea_arena *arena, const char *s) {
 }
 
 /* Takes a name for a column: as it is, or with a number behind it. */
-static int take_name(ec_shape *s, ea_bytes_map *taken, const char *name, const char **ret) {
+static int take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
     size_t n = strlen(name);
     char *out = ea_arena_alloc(&s->arena, n + 8);
     if (!out)
@@ -115,7 +115,7 @@ static int take_name(ec_shape *s, ea_bytes_map *taken, const char *name, const c
 }
 
 /* The name of a column that every event has; event_NAME where a field is called that. */
-static int take_hidden_name(ec_shape *s, ea_bytes_map *taken, const char *name, const char **ret) {
+static int take_hidden_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
     char prefixed[64];
     snprintf(prefixed, sizeof prefixed, "event_%s", name);
     return take_name(s, taken, ea_bytes_map_get(taken, name, strlen(name)) ? prefixed : name, ret);
@@ -123,7 +123,7 @@ static int take_hidden_name(ec_shape *s, ea_bytes_map *taken, const char *name, 
 
 /* The column of a class's field, or of its name; made when no class before has the field. ordinal: how many fields of
  * that name the class has before it. */
-static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f, unsigned ordinal,
+static int add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f, unsigned ordinal,
                      int is_name, size_t *ret) {
     char suffix[24];
     enum ec_kind kind = is_name ? EC_KIND_TEXT : ec_kind_of_field(f);
@@ -169,7 +169,7 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
 }
 
 /* The columns of a class's fields, or of their names. */
-static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride, int names) {
+static int add_class(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride, int names) {
     const ea_class *c = s->set->classes[k];
     int rc = 0;
     for (size_t f = 0, top = 0; !rc && f < c->field_count; f += c->fields[f].span, top++) {
@@ -186,14 +186,14 @@ static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size
     return rc;
 }
 
-int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
+int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *err) {
     ea_bytes_map taken, known;
     size_t most = 0;
     for (size_t k = 0; set && k < set->count; k++)
         most += 2 * (size_t)set->classes[k]->top_count; /* their names, too */
     if (most > FIELD_COLUMNS_MAX)
         most = FIELD_COLUMNS_MAX;
-    *s = (ec_shape){.set = set};
+    *s = (ec_table_schema){.set = set};
     ea_arena_init(&s->arena, 0);
     ea_bytes_map_init(&taken, 0);
     ea_bytes_map_init(&known, 0);
@@ -224,15 +224,15 @@ int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
     ea_bytes_map_deinit(&taken);
     ea_bytes_map_deinit(&known);
     if (rc) {
-        ec_shape_deinit(s);
+        ec_table_schema_deinit(s);
         return ea_fail(err, rc, "list the columns of %s", set ? set->name : "events");
     }
     return 0;
 }
 
-void ec_shape_deinit(ec_shape *s) {
+void ec_table_schema_deinit(ec_table_schema *s) {
     ea_arena_deinit(&s->arena);
-    *s = (ec_shape){0};
+    *s = (ec_table_schema){0};
 }
 
 static int same_name(const char *a, const char *b) {
@@ -244,14 +244,14 @@ static int same_name(const char *a, const char *b) {
     return *a == *b;
 }
 
-size_t ec_shape_find(const ec_shape *s, const char *name) {
+size_t ec_table_schema_find(const ec_table_schema *s, const char *name) {
     size_t i = 0;
     while (i < s->count && !same_name(s->columns[i].name, name))
         i++;
     return i;
 }
 
-int ec_shape_field(const ec_shape *s, const ea_class *c, size_t column) {
+int ec_table_schema_field(const ec_table_schema *s, const ea_class *c, size_t column) {
     for (size_t k = 0; s->set && column >= EC_COMMON_COUNT && k < s->set->count; k++)
         if (s->set->classes[k] == c)
             return s->fields[k * (s->count - EC_COMMON_COUNT) + column - EC_COMMON_COUNT];

@@ -1,5 +1,5 @@
-/* See places.h. */
-#include "collector/query/analysis/places.h"
+/* See address_space.h. */
+#include "collector/query/analysis/address_space.h"
 
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
@@ -37,7 +37,7 @@ typedef struct thread {
     int64_t begin;
 } thread;
 
-struct ec_places {
+struct ec_address_space {
     ea_arena arena;
     int64_t fold_id;
     ea_process *processes;
@@ -52,12 +52,12 @@ struct ec_places {
     uint32_t last_process; /* was asked for last */
 };
 
-static int keep_text(ec_places *p, const char **text) {
+static int keep_text(ec_address_space *p, const char **text) {
     *text = ea_arena_strdup(&p->arena, *text);
     return *text ? 0 : EA_ENOMEM;
 }
 
-static int add_process(ec_places *p, sqlite3_stmt *s) {
+static int add_process(ec_address_space *p, sqlite3_stmt *s) {
     if (EA_GROW(p->processes, p->process_capacity, p->process_count + 1, SIZE_MAX))
         return EA_ENOMEM;
     ea_process *to = &p->processes[p->process_count++];
@@ -67,7 +67,7 @@ static int add_process(ec_places *p, sqlite3_stmt *s) {
     return rc ? rc : keep_text(p, &to->command_line);
 }
 
-static int add_thread(ec_places *p, sqlite3_stmt *s) {
+static int add_thread(ec_address_space *p, sqlite3_stmt *s) {
     ea_thread_row row;
     if (EA_GROW(p->threads, p->thread_capacity, p->thread_count + 1, SIZE_MAX))
         return EA_ENOMEM;
@@ -77,7 +77,7 @@ static int add_thread(ec_places *p, sqlite3_stmt *s) {
     return 0;
 }
 
-static int add_module(ec_places *p, sqlite3_stmt *s) {
+static int add_module(ec_address_space *p, sqlite3_stmt *s) {
     if (EA_GROW(p->modules, p->module_capacity, p->module_count + 1, SIZE_MAX))
         return EA_ENOMEM;
     ea_module *to = &p->modules[p->module_count++];
@@ -89,8 +89,8 @@ static int add_module(ec_places *p, sqlite3_stmt *s) {
     return rc ? rc : keep_text(p, &to->original_name);
 }
 
-static int read_rows(ec_places *p, sqlite3 *db, int64_t fold_id, const char *sql,
-                     int (*add)(ec_places *p, sqlite3_stmt *s), ea_err *err) {
+static int read_rows(ec_address_space *p, sqlite3 *db, int64_t fold_id, const char *sql,
+                     int (*add)(ec_address_space *p, sqlite3_stmt *s), ea_err *err) {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the history");
@@ -126,7 +126,7 @@ static int compare_times(const void *a, const void *b) {
 }
 
 /* Sorts the changes, leaves each once; and the reach of each module, since modules stand by base. */
-static void finish_space(const ec_places *p, image_space *s) {
+static void finish_space(const ec_address_space *p, image_space *s) {
     uint32_t n = 0;
     uint64_t reach = 0;
     qsort(s->changes, s->change_count, sizeof *s->changes, compare_times);
@@ -143,18 +143,18 @@ static void finish_space(const ec_places *p, image_space *s) {
 }
 
 /* The space that a module belongs to: of its process's instance, else of whoever has its pid; drivers' is the last. */
-static size_t space_of(ec_places *p, const ea_u64_map *by_instance, const ea_module *m) {
+static size_t space_of(ec_address_space *p, const ea_u64_map *by_instance, const ea_module *m) {
     if (m->pid == 0)
         return p->process_count;
     const uint64_t *at = m->process_instance ? ea_u64_map_get(by_instance, m->process_instance) : NULL;
     if (at)
         return (size_t)*at;
-    uint32_t process = ec_places_process(p, m->pid, m->life.seen_utc_ns);
+    uint32_t process = ec_address_space_process(p, m->pid, m->life.seen_utc_ns);
     return process == (uint32_t)EC_NO_PROCESS ? SIZE_MAX : process;
 }
 
 /* Modules stand by (base, begin); each goes behind those of its space. */
-static int make_spaces(ec_places *p) {
+static int make_spaces(ec_address_space *p) {
     ea_u64_map by_instance;
     size_t *of = calloc(p->module_count + 1, sizeof *of);
     int rc = of ? 0 : EA_ENOMEM;
@@ -196,7 +196,7 @@ static int make_spaces(ec_places *p) {
     return rc;
 }
 
-static int read_all(ec_places *p, ec_state_db *tables, int64_t fold_id, int has_modules, ea_err *err) {
+static int read_all(ec_address_space *p, ec_state_db *tables, int64_t fold_id, int has_modules, ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
     p->fold_id = fold_id;
     int rc = read_rows(p, db, fold_id,
@@ -214,12 +214,12 @@ static int read_all(ec_places *p, ec_state_db *tables, int64_t fold_id, int has_
     return rc;
 }
 
-int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
+int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
                    ea_err *err) {
     ec_state_db *tables = NULL;
     ec_state_fold fold;
     int found = 0;
-    ec_places *p = calloc(1, sizeof *p);
+    ec_address_space *p = calloc(1, sizeof *p);
     if (!p)
         return ea_fail(err, EA_ENOMEM, "read the history");
     ea_arena_init(&p->arena, 0);
@@ -243,14 +243,14 @@ int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream
     if (!rc && make_spaces(p))
         rc = ea_fail(err, EA_ENOMEM, "read the history");
     if (rc) {
-        ec_places_close(p);
+        ec_address_space_close(p);
         return rc;
     }
     *ret = p;
     return 0;
 }
 
-void ec_places_close(ec_places *p) {
+void ec_address_space_close(ec_address_space *p) {
     if (!p)
         return;
     ea_u64_map_deinit(&p->by_pid.by_id);
@@ -277,7 +277,7 @@ static uint32_t last_begun(span s, const int64_t *begin, size_t stride, int64_t 
     return s.first + low - 1;
 }
 
-uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns) {
+uint32_t ec_address_space_process(ec_address_space *p, uint32_t pid, int64_t utc_ns) {
     if (p->last_process < p->process_count) {
         const ea_process *last = &p->processes[p->last_process];
         if (last->pid == pid && last->life.begin_utc_ns <= utc_ns && utc_ns < last->life.end_utc_ns)
@@ -289,38 +289,38 @@ uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns) {
     return p->last_process;
 }
 
-uint32_t ec_places_thread(const ec_places *p, uint32_t tid, int64_t utc_ns) {
+uint32_t ec_address_space_thread(const ec_address_space *p, uint32_t tid, int64_t utc_ns) {
     span s = rows_of(&p->by_tid, tid);
     return s.count ? last_begun(s, &p->threads->begin, sizeof *p->threads, utc_ns) : (uint32_t)EC_NO_THREAD;
 }
 
-uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns) {
-    uint32_t at = tid ? ec_places_thread(p, tid, utc_ns) : 0;
+uint32_t ec_address_space_pid_of_thread(ec_address_space *p, uint32_t tid, int64_t utc_ns) {
+    uint32_t at = tid ? ec_address_space_thread(p, tid, utc_ns) : 0;
     return !tid ? 0 : at == (uint32_t)EC_NO_THREAD ? UINT32_MAX : p->threads[at].pid;
 }
 
-const ea_process *ec_places_get_process(const ec_places *p, uint32_t index) {
+const ea_process *ec_address_space_get_process(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? &p->processes[index] : NULL;
 }
-size_t ec_places_process_count(const ec_places *p) {
+size_t ec_address_space_process_count(const ec_address_space *p) {
     return p->process_count;
 }
-size_t ec_places_thread_count(const ec_places *p) {
+size_t ec_address_space_thread_count(const ec_address_space *p) {
     return p->thread_count;
 }
-int64_t ec_places_process_key(const ec_places *p, uint32_t index) {
+int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? ec_instance_key(p->fold_id, p->processes[index].life.instance) : 0;
 }
-int64_t ec_places_thread_key(const ec_places *p, uint32_t index) {
+int64_t ec_address_space_thread_key(const ec_address_space *p, uint32_t index) {
     return index < p->thread_count ? ec_instance_key(p->fold_id, p->threads[index].instance) : 0;
 }
-int64_t ec_places_process_begin(const ec_places *p, uint32_t index) {
+int64_t ec_address_space_process_begin(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? p->processes[index].life.begin_utc_ns : INT64_MAX;
 }
-int64_t ec_places_thread_begin(const ec_places *p, uint32_t index) {
+int64_t ec_address_space_thread_begin(const ec_address_space *p, uint32_t index) {
     return index < p->thread_count ? p->threads[index].begin : INT64_MAX;
 }
-static const image_space *space(const ec_places *p, uint32_t process, int is_kernel) {
+static const image_space *space(const ec_address_space *p, uint32_t process, int is_kernel) {
     if (is_kernel)
         return &p->spaces[p->process_count];
     return process < p->process_count ? &p->spaces[process] : NULL;
@@ -341,7 +341,7 @@ static uint32_t changed(const image_space *s, int64_t utc_ns, unsigned bits) {
 }
 
 /* The process's changes in the upper bits, the kernel's in the lower ones. */
-uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns) {
+uint32_t ec_address_space_epoch(ec_address_space *p, uint32_t process, int64_t utc_ns) {
     const image_space *user = space(p, process, 0);
     uint32_t kernel = changed(space(p, 0, 1), utc_ns, p->kernel_bits);
     uint64_t of_user = user ? changed(user, utc_ns, 32 - p->kernel_bits) : 0;
@@ -349,7 +349,7 @@ uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns) {
 }
 
 /* The first of the space's modules whose base is above the address, or at it. */
-static uint32_t first_at(const ec_places *p, const image_space *s, uint64_t address, int is_above) {
+static uint32_t first_at(const ec_address_space *p, const image_space *s, uint64_t address, int is_above) {
     uint32_t low = 0, high = s->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -363,7 +363,7 @@ static uint32_t first_at(const ec_places *p, const image_space *s, uint64_t addr
 }
 
 /* Of modules first to end - 1, which have one base, how many had begun by a time. */
-static uint32_t begun(const ec_places *p, const image_space *s, uint32_t first, uint32_t end, int64_t utc_ns) {
+static uint32_t begun(const ec_address_space *p, const image_space *s, uint32_t first, uint32_t end, int64_t utc_ns) {
     uint32_t low = first, high = end;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -380,7 +380,7 @@ const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity) {
     return buffer;
 }
 
-const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
+const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
                                   int *ret_unloaded) {
     const image_space *s = space(p, process, is_kernel);
     const ea_module *gone = NULL, *there = NULL; /* of several the last that came: the others' unloads were lost */

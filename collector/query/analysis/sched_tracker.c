@@ -1,5 +1,5 @@
-/* See stretches.h. */
-#include "collector/query/analysis/stretches.h"
+/* See sched_tracker.h. */
+#include "collector/query/analysis/sched_tracker.h"
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
@@ -84,10 +84,10 @@ static processor *processor_of(ec_sched *s, uint16_t cpu) {
 }
 
 /* The thread's state changes; what it was in until now goes out. */
-static size_t change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state to, ec_stretch *ret) {
+static size_t change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state to, ec_sched_slice *ret) {
     size_t n = 0;
     if (t->state != EC_SCHED_UNKNOWN && time >= t->since) {
-        *ret = (ec_stretch){.tid = tid,
+        *ret = (ec_sched_slice){.tid = tid,
                             .state = t->state,
                             .reason = t->reason,
                             .cpu = t->cpu,
@@ -104,7 +104,7 @@ static size_t change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state 
 }
 
 size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid, uint8_t old_state, uint8_t old_reason,
-                       uint32_t new_tid, ec_stretch ret[3]) {
+                       uint32_t new_tid, ec_sched_slice ret[3]) {
     size_t n = 0;
     processor *p = processor_of(s, cpu);
     if (p && p->tid != UINT32_MAX && p->tid != old_tid &&
@@ -135,7 +135,7 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
     return n;
 }
 
-size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_stretch ret[3]) {
+size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_sched_slice ret[3]) {
     thread *t = tid ? thread_of(s, tid) : NULL;
     if (!t || t->state == EC_SCHED_RUNNING || t->state == EC_SCHED_READY)
         return 0;
@@ -149,10 +149,10 @@ uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu) {
 }
 
 /* What a thread does: 1 and *ret, 0 when nobody knows. */
-static int read_open(const thread *t, uint32_t tid, ec_stretch *ret) {
+static int read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
     if (t->state == EC_SCHED_UNKNOWN)
         return 0;
-    *ret = (ec_stretch){.tid = tid,
+    *ret = (ec_sched_slice){.tid = tid,
                         .state = t->state,
                         .reason = t->reason,
                         .cpu = t->cpu,
@@ -162,7 +162,7 @@ static int read_open(const thread *t, uint32_t tid, ec_stretch *ret) {
     return 1;
 }
 
-int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret) {
+int ec_sched_begin(ec_sched *s, uint32_t tid, ec_sched_slice *ret) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
     int is_open = known && read_open(&s->threads[*known], tid, ret);
     if (known)
@@ -170,12 +170,12 @@ int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret) {
     return is_open;
 }
 
-int ec_sched_end(ec_sched *s, uint32_t tid, ec_stretch *ret) {
+int ec_sched_end(ec_sched *s, uint32_t tid, ec_sched_slice *ret) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
     return known && s->threads[*known].state != EC_SCHED_RUNNING ? ec_sched_begin(s, tid, ret) : 0;
 }
 
-int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret) {
+int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_sched_slice *ret) {
     uint64_t tid, index;
     while (ea_u64_map_next(&s->by_tid, cursor, &tid, &index))
         if (read_open(&s->threads[index], (uint32_t)tid, ret))

@@ -17,28 +17,28 @@
 #define EC_CLERK_NAME "symbol-clerk"
 
 /* The process, and this side of its standard input and output. */
-typedef struct ec_clerk_process {
+typedef struct ec_symbol_worker_process {
     pid_t pid;
     int in, out;
-} ec_clerk_process;
+} ec_symbol_worker_process;
 
 /* Starts it. limit_ns: its time. The options' strings are borrowed during the call. */
-EA_MUST_CHECK int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *options, ec_broker *broker,
+EA_MUST_CHECK int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *options, ec_broker *broker,
                                  int64_t limit_ns, ea_err *err);
 /* Gives up this side of its pipes; who else has them, goes on. */
-void ec_clerk_leave(ec_clerk_process *p);
+void ec_symbol_worker_leave(ec_symbol_worker_process *p);
 /* Ends it, and waits for it. */
-void ec_clerk_end(ec_clerk_process *p);
+void ec_symbol_worker_end(ec_symbol_worker_process *p);
 
 /* Who asks: over both descriptors, which stay the caller's. */
-typedef struct ec_clerk ec_clerk;
-EA_MUST_CHECK int ec_clerk_open(ec_clerk **ret, int in, int out, int64_t deadline_ns, ea_err *err);
+typedef struct ec_symbol_worker ec_symbol_worker;
+EA_MUST_CHECK int ec_symbol_worker_open(ec_symbol_worker **ret, int in, int out, int64_t deadline_ns, ea_err *err);
 /* As ec_symbols_resolve. EA_ETIMEOUT: its time is over; then there is no answer to any further question. */
-EA_MUST_CHECK int ec_clerk_resolve(ec_clerk *c, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
+EA_MUST_CHECK int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
                                    ec_symbol_fn fn, void *arg, ea_err *err);
-void ec_clerk_close(ec_clerk *c); /* NULL is allowed */
+void ec_symbol_worker_close(ec_symbol_worker *c); /* NULL is allowed */
 
 /* The process's main(): returns its exit code. */
-int ec_clerk_main(void);
+int ec_symbol_worker_main(void);
 
 #endif

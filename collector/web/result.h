@@ -14,7 +14,7 @@ enum ec_form {
     EC_FORM_JSONL, /* likewise */
 };
 
-typedef struct ec_rows {
+typedef struct ec_result {
     const char *sql, *host; /* host NULL: of all */
     const ec_value *params;
     size_t param_count;
@@ -25,12 +25,12 @@ typedef struct ec_rows {
     int has_pages;
     uint64_t offset;
     int is_empty_without_table; /* a class that was never stored has no table: no rows then */
-} ec_rows;
+} ec_result;
 
 /* Asks, and fills the call's answer (or sends it in pieces). */
-EA_MUST_CHECK int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err);
+EA_MUST_CHECK int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err);
 
 /* A cell as a JSON value: whole numbers beyond 2^53, which JavaScript cannot tell apart, as texts. */
-void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type);
+void ec_result_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type);
 
 #endif

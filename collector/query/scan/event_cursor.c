@@ -1,5 +1,5 @@
-/* See tape.h. */
-#include "collector/query/scan/tape.h"
+/* See event_cursor.h. */
+#include "collector/query/scan/event_cursor.h"
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
@@ -8,10 +8,10 @@
 
 /* A group of the batch at hand. */
 typedef struct group {
-    const ec_tape_plan *plan;
+    const ec_event_cursor_plan *plan;
     const ea_class *c;
     uint32_t next; /* row of its next event */
-    ea_column fields[EC_TAPE_FIELDS];
+    ea_column fields[EC_EVENT_CURSOR_FIELDS];
     ea_column repeated;
     const uint32_t *index; /* into repeated; NULL: row by row */
     uint64_t *memory;      /* of each distinct row */
@@ -21,13 +21,13 @@ typedef struct group {
     unsigned item_count;
 } group;
 
-struct ec_tape {
+struct ec_event_cursor {
     ec_archive *archive;
-    ec_tape_options options;
+    ec_event_cursor_options options;
     ea_class_hash *classes;
     size_t class_count;
     ea_u64_map plans; /* address of a class -> index + 1 in chosen */
-    const ec_tape_plan **chosen;
+    const ec_event_cursor_plan **chosen;
     size_t chosen_count;
     ec_find_filter filter;
     ec_find *find;
@@ -45,15 +45,15 @@ struct ec_tape {
     const ea_clock *clock; /* the source's; NULL: the batch is new */
 };
 
-const ec_tape_plan EC_TAPE_NO_MEMORY = {.addresses = -1};
+const ec_event_cursor_plan EC_EVENT_CURSOR_NO_MEMORY = {.addresses = -1};
 
-int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err) {
+int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_event_cursor_options *options, ea_err *err) {
     size_t all;
     const ea_class *const *classes = NULL;
     int rc = ec_archive_classes(archive, &classes, &all, err);
     if (rc)
         return rc;
-    ec_tape *t = calloc(1, sizeof *t);
+    ec_event_cursor *t = calloc(1, sizeof *t);
     if (t) {
         t->archive = archive;
         t->options = *options;
@@ -63,11 +63,11 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
     }
     rc = t && t->classes && t->chosen ? 0 : EA_ENOMEM;
     for (size_t i = 0; !rc && i < all; i++) {
-        const ec_tape_plan *plan =
+        const ec_event_cursor_plan *plan =
             classes[i]->kind == EA_KIND_KEYFRAME ? NULL : options->plan(options->arg, classes[i]);
         if (!plan)
             continue;
-        if (plan == &EC_TAPE_NO_MEMORY) {
+        if (plan == &EC_EVENT_CURSOR_NO_MEMORY) {
             rc = EA_ENOMEM;
             break;
         }
@@ -76,7 +76,7 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
         rc = ea_u64_map_put(&t->plans, (uintptr_t)classes[i], t->chosen_count);
     }
     if (rc) {
-        ec_tape_close(t);
+        ec_event_cursor_close(t);
         return ea_fail(err, EA_ENOMEM, "read events");
     }
     t->filter = (ec_find_filter){.from_utc_ns = options->from_utc_ns,
@@ -88,7 +88,7 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
     if (!rc && t->find)
         ec_find_stream(t->find, &options->stream->row);
     if (rc) {
-        ec_tape_close(t);
+        ec_event_cursor_close(t);
         return rc;
     }
     *ret = t;
@@ -96,7 +96,7 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
 }
 
 /* The batch is over; its view's memory is the next one's. */
-static void end_batch(ec_tape *t) {
+static void end_batch(ec_event_cursor *t) {
     for (size_t i = 0; i < t->group_count; i++)
         free(t->groups[i].memory);
     t->group_count = 0;
@@ -104,7 +104,7 @@ static void end_batch(ec_tape *t) {
     t->clock = NULL;
 }
 
-void ec_tape_close(ec_tape *t) {
+void ec_event_cursor_close(ec_event_cursor *t) {
     if (!t)
         return;
     end_batch(t);
@@ -118,7 +118,7 @@ void ec_tape_close(ec_tape *t) {
     free(t);
 }
 
-static int load_repeated(ec_tape *t, size_t i, group *g, ea_err *err) {
+static int load_repeated(ec_event_cursor *t, size_t i, group *g, ea_err *err) {
     size_t top = (size_t)g->plan->addresses;
     int rc = ea_batch_dictionary(t->view, i, top, &g->repeated, &g->index, err);
     if (rc < 0)
@@ -129,14 +129,14 @@ static int load_repeated(ec_tape *t, size_t i, group *g, ea_err *err) {
     return g->memory ? 0 : EA_ENOMEM;
 }
 
-static int load_group(ec_tape *t, size_t i, group *g, ea_err *err) {
+static int load_group(ec_event_cursor *t, size_t i, group *g, ea_err *err) {
     const ea_class *c = ea_batch_group_class(t->view, i);
     const uint64_t *plan = ea_u64_map_get(&t->plans, (uintptr_t)c);
     *g = (group){.c = c, .plan = plan ? t->chosen[*plan - 1] : NULL};
     if (!g->plan)
         return 0;
     int rc = 0;
-    for (unsigned k = 0; !rc && k < EC_TAPE_FIELDS; k++)
+    for (unsigned k = 0; !rc && k < EC_EVENT_CURSOR_FIELDS; k++)
         if (g->plan->fields[k] >= 0)
             rc = ea_batch_column(t->view, i, (size_t)g->plan->fields[k], &g->fields[k], err);
     if (!rc && g->plan->addresses >= 0)
@@ -151,7 +151,7 @@ static int load_group(ec_tape *t, size_t i, group *g, ea_err *err) {
     return rc;
 }
 
-static int open_batch(ec_tape *t, ea_err *err) {
+static int open_batch(ec_event_cursor *t, ea_err *err) {
     const uint8_t *data;
     size_t len_bytes;
     int rc = ec_store_read(ec_archive_store(t->archive), &t->found.row, &data, &len_bytes, err);
@@ -177,7 +177,7 @@ static int open_batch(ec_tape *t, ea_err *err) {
 }
 
 /* Looks at what stands between the batch that was found and the one before. */
-static int look_for_gap(ec_tape *t, ea_err *err) {
+static int look_for_gap(ec_event_cursor *t, ea_err *err) {
     uint64_t first = t->number + 1, last = t->found.row.number - 1;
     int rc = 1;
     if (!t->options.wants_gaps)
@@ -190,7 +190,7 @@ static int look_for_gap(ec_tape *t, ea_err *err) {
 }
 
 /* 1, 0 at the end. */
-static int next_batch(ec_tape *t, ea_err *err) {
+static int next_batch(ec_event_cursor *t, ea_err *err) {
     for (;;) {
         ea_err damage = {0};
         end_batch(t);
@@ -218,7 +218,7 @@ static int next_batch(ec_tape *t, ea_err *err) {
     }
 }
 
-int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
+int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err *err) {
     for (;;) {
         if (!t->events || t->at == t->events->count) {
             int rc = next_batch(t, err);
@@ -236,7 +236,7 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
             t->source = e->source[i];
             t->clock = &ea_batch_source(t->view, t->source)->clock;
         }
-        *ret = (ec_tape_event){.c = g->c,
+        *ret = (ec_event_cursor_event){.c = g->c,
                                .plan = g->plan,
                                .time = e->time[i],
                                .clock = t->clock,
@@ -252,31 +252,31 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
     }
 }
 
-const ea_clock *ec_tape_clock(const ec_tape *t) {
+const ea_clock *ec_event_cursor_clock(const ec_event_cursor *t) {
     return t->clock;
 }
 
-uint64_t ec_tape_place(const ec_tape *t) {
+uint64_t ec_event_position(const ec_event_cursor *t) {
     return ec_place(t->found.row.number, t->at - 1);
 }
 
-unsigned ec_tape_pointer_size(const ec_tape *t) {
+unsigned ec_event_cursor_pointer_size(const ec_event_cursor *t) {
     return ea_batch_source(t->view, t->source)->pointer_size == 4 ? 4 : 8;
 }
 
-ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i) {
+ea_slice ec_event_cursor_bytes(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i) {
     (void)t;
     return e->fields[i].count ? ea_column_row(&e->fields[i], e->row) : (ea_slice){0};
 }
 
-ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory) {
+ea_slice ec_event_cursor_repeated(const ec_event_cursor *t, const ec_event_cursor_event *e, uint64_t **ret_memory) {
     const group *g = &t->groups[e->group];
     uint32_t row = g->index ? g->index[e->row] : e->row;
     *ret_memory = g->index ? &g->memory[row] : NULL;
     return ea_column_row(&g->repeated, row);
 }
 
-int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t number, ea_slice *ret,
+int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number, ea_slice *ret,
                           uint64_t **ret_memory) {
     const group *g = &t->groups[e->group];
     uint64_t row = g->index ? (uint64_t)g->index[e->row] + number : UINT64_MAX;
@@ -287,7 +287,7 @@ int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t num
     return 1;
 }
 
-void ec_tape_record(const ec_tape *t, const ec_tape_event *e, ea_record *ret) {
+void ec_event_cursor_record(const ec_event_cursor *t, const ec_event_cursor_event *e, ea_record *ret) {
     ea_slice payload = ea_column_row(&t->groups[e->group].payloads, e->row);
     *ret = *ea_batch_group_constants(t->view, e->group);
     ret->payload = payload.data;
@@ -300,7 +300,7 @@ void ec_tape_record(const ec_tape *t, const ec_tape_event *e, ea_record *ret) {
     ret->ext_count = 0;
 }
 
-int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret) {
+int ec_event_cursor_item(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i, ea_ext *ret) {
     const group *g = &t->groups[e->group];
     if (i >= g->item_count)
         return 0;

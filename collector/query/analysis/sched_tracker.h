@@ -16,14 +16,14 @@
 enum ec_sched_state { EC_SCHED_UNKNOWN, EC_SCHED_RUNNING, EC_SCHED_READY, EC_SCHED_WAITING };
 
 /* A stretch of time of one thread, in the unit that was fed. */
-typedef struct ec_stretch {
+typedef struct ec_sched_slice {
     uint32_t tid;
     uint8_t state;  /* EC_SCHED_RUNNING, _READY, _WAITING */
     uint8_t reason; /* of a wait: OldThreadWaitReason */
     uint16_t cpu;   /* of a run */
     int64_t begin, end;
     uint32_t waker; /* of a wait: the thread that ended it; UINT32_MAX unknown */
-} ec_stretch;
+} ec_sched_slice;
 
 typedef struct ec_sched ec_sched;
 
@@ -33,20 +33,20 @@ void ec_sched_destroy(ec_sched *s); /* NULL is allowed */
 
 /* Each gives the stretches that end with it: their number, in ret (room for 3). */
 size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid, uint8_t old_state, uint8_t old_reason,
-                       uint32_t new_tid, ec_stretch ret[3]);
-size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_stretch ret[3]);
+                       uint32_t new_tid, ec_sched_slice ret[3]);
+size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_sched_slice ret[3]);
 /* The thread that runs on a CPU as far as its last switch says; UINT32_MAX unknown. */
 uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
 /* A thread begins: what is known under its number is another's. 1 and *ret, whose end is INT64_MAX: what that one did
  * last, and nobody saw the end of; else 0. */
-int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret);
+int ec_sched_begin(ec_sched *s, uint32_t tid, ec_sched_slice *ret);
 /* A thread ends. While it runs, its last switch ends that; else 1 and *ret as above, or 0. */
-int ec_sched_end(ec_sched *s, uint32_t tid, ec_stretch *ret);
+int ec_sched_end(ec_sched *s, uint32_t tid, ec_sched_slice *ret);
 /* 1 when there was no memory to follow a thread or a CPU: what was told is not all. */
 int ec_sched_is_short(const ec_sched *s);
 /* Those that go on, in no order: start with *cursor = 0; 1 and a stretch whose end is INT64_MAX, 0 behind the last. No
  * event meanwhile. */
-int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret);
+int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_sched_slice *ret);
 /* Events were lost: nothing is known of anybody until the next event. */
 void ec_sched_lost(ec_sched *s);
 

@@ -83,22 +83,22 @@ typedef struct ec_column {
     int has_history;   /* which other events say: the history of the machine has to be there */
 } ec_column;
 
-typedef struct ec_shape {
+typedef struct ec_table_schema {
     const ec_class_set *set; /* NULL: the table of all events, which has no fields' columns */
     ec_column *columns;
     size_t count;
     int16_t *fields; /* [class of the set][column - EC_COMMON_COUNT]: the top-level field, -1: none */
     ea_arena arena;
-} ec_shape;
+} ec_table_schema;
 
 /* A field whose name is taken (in any case), by host, time, cpu, pid, tid or a field before it, is NAME_2 and so on; a
  * hidden column whose name a field has is event_NAME. Fields whose values may have names
  * (ea_field_has_names) have a second, hidden column FIELD_name. What is beyond 1,900 columns has none. */
-EA_MUST_CHECK int ec_shape_init(ec_shape *shape, const ec_class_set *set, ea_err *err);
-void ec_shape_deinit(ec_shape *shape); /* harmless on a zeroed one */
+EA_MUST_CHECK int ec_table_schema_init(ec_table_schema *shape, const ec_class_set *set, ea_err *err);
+void ec_table_schema_deinit(ec_table_schema *shape); /* harmless on a zeroed one */
 /* The column of a name, in any case; shape->count: none. */
-size_t ec_shape_find(const ec_shape *shape, const char *name);
+size_t ec_table_schema_find(const ec_table_schema *shape, const char *name);
 /* The top-level field of a class (of the set) that a column shows; -1: none. */
-int ec_shape_field(const ec_shape *shape, const ea_class *c, size_t column);
+int ec_table_schema_field(const ec_table_schema *shape, const ea_class *c, size_t column);
 
 #endif

@@ -7,20 +7,20 @@
 
 #include "collector/query/scan/archive.h"
 
-enum { EC_TAPE_FIELDS = 8 };
+enum { EC_EVENT_CURSOR_FIELDS = 8 };
 
 /* What a reader wants of a class; it begins the reader's own struct of a class. */
-typedef struct ec_tape_plan {
-    int16_t fields[EC_TAPE_FIELDS]; /* top-level fields, -1: absent */
-    int16_t addresses;              /* a field whose rows repeat: ec_tape_repeated; -1: none */
+typedef struct ec_event_cursor_plan {
+    int16_t fields[EC_EVENT_CURSOR_FIELDS]; /* top-level fields, -1: absent */
+    int16_t addresses;              /* a field whose rows repeat: ec_event_cursor_repeated; -1: none */
     uint8_t wants_items;            /* the extended items, too */
-    uint8_t wants_record;           /* ec_tape_record */
-} ec_tape_plan;
+    uint8_t wants_record;           /* ec_event_cursor_record */
+} ec_event_cursor_plan;
 
 /* An event; all borrowed until the next call. */
-typedef struct ec_tape_event {
+typedef struct ec_event_cursor_event {
     const ea_class *c;
-    const ec_tape_plan *plan;
+    const ec_event_cursor_plan *plan;
     int64_t time;          /* raw ticks */
     const ea_clock *clock; /* of time */
     uint32_t pid, tid;
@@ -28,52 +28,52 @@ typedef struct ec_tape_event {
     uint32_t group, row;
     int is_behind_gap;       /* with wants_gaps: batches between the event before and this one are not there */
     const ea_column *fields; /* of the plan; those that the class lacks have no rows */
-} ec_tape_event;
+} ec_event_cursor_event;
 
 /* What plan gives when there is no memory for one: the tape is not opened. */
-extern const ec_tape_plan EC_TAPE_NO_MEMORY;
+extern const ec_event_cursor_plan EC_EVENT_CURSOR_NO_MEMORY;
 
-typedef struct ec_tape_options {
+typedef struct ec_event_cursor_options {
     const ec_archive_stream *stream;
     int64_t from_utc_ns, to_utc_ns; /* batches without an event in between are left out; single events are not */
     /* Asked once for each class: its plan (borrowed while the tape is open); NULL: none of its events;
-     * &EC_TAPE_NO_MEMORY. */
-    const ec_tape_plan *(*plan)(void *arg, const ea_class *c);
+     * &EC_EVENT_CURSOR_NO_MEMORY. */
+    const ec_event_cursor_plan *(*plan)(void *arg, const ea_class *c);
     void *arg;
     int wants_gaps;
-} ec_tape_options;
+} ec_event_cursor_options;
 
-typedef struct ec_tape ec_tape;
+typedef struct ec_event_cursor ec_event_cursor;
 
-EA_MUST_CHECK int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err);
+EA_MUST_CHECK int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_event_cursor_options *options, ea_err *err);
 /* The next event: 1, 0 at the end. What is damaged is left out and told to the archive. */
-EA_MUST_CHECK int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err);
-void ec_tape_close(ec_tape *t); /* NULL is allowed */
+EA_MUST_CHECK int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err *err);
+void ec_event_cursor_close(ec_event_cursor *t); /* NULL is allowed */
 
 /* The clock of the last event. */
-const ea_clock *ec_tape_clock(const ec_tape *t);
+const ea_clock *ec_event_cursor_clock(const ec_event_cursor *t);
 /* Where the last event is in its stream: the number of its batch, and its position there, as one number that is greater
  * for what came later. */
-uint64_t ec_tape_place(const ec_tape *t);
+uint64_t ec_event_position(const ec_event_cursor *t);
 enum { EC_POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
 static inline uint64_t ec_place(uint64_t batch, uint32_t position) {
     return batch << EC_POSITION_BITS | position;
 }
-static inline uint64_t ec_place_batch(uint64_t place) {
+static inline uint64_t ec_event_position_batch(uint64_t place) {
     return place >> EC_POSITION_BITS;
 }
-static inline uint32_t ec_place_position(uint64_t place) {
+static inline uint32_t ec_event_position_in_batch(uint64_t place) {
     return (uint32_t)(place & ((UINT32_C(1) << EC_POSITION_BITS) - 1));
 }
 /* Bytes of a pointer of the machine that the last event came from, 4 or 8: as its session says, whatever the process
  * was. */
-unsigned ec_tape_pointer_size(const ec_tape *t);
+unsigned ec_event_cursor_pointer_size(const ec_event_cursor *t);
 /* UTC of an event's time. */
-static inline int64_t ec_tape_utc_ns(const ec_tape_event *e) {
+static inline int64_t ec_event_cursor_utc_ns(const ec_event_cursor_event *e) {
     return ea_clock_to_utc_ns(e->clock, e->time);
 }
 /* plan->fields[i] as a number: 1 and *ret, 0 when the event lacks it. */
-static inline int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret) {
+static inline int ec_event_cursor_u64(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i, uint64_t *ret) {
     const ea_column *c = &e->fields[i];
     (void)t;
     if (!c->count || ea_column_missing(c, e->row))
@@ -82,22 +82,22 @@ static inline int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned
     return 1;
 }
 /* The same, or 0. */
-static inline uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i) {
+static inline uint64_t ec_event_cursor_u64_or_0(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i) {
     uint64_t v = 0;
-    return ec_tape_u64(t, e, i, &v) ? v : 0;
+    return ec_event_cursor_u64(t, e, i, &v) ? v : 0;
 }
 /* Any field's bytes. */
-ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i);
+ea_slice ec_event_cursor_bytes(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i);
 /* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at
  * first; NULL when each row stands for itself. */
-ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory);
+ea_slice ec_event_cursor_repeated(const ec_event_cursor *t, const ec_event_cursor_event *e, uint64_t **ret_memory);
 /* What is behind the event's, in the order in which rows first need it: number 0 is the event's own. 0 behind the last
  * one, and when each row stands for itself. */
-int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t number, ea_slice *ret,
+int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number, ea_slice *ret,
                           uint64_t **ret_memory);
 /* An event whose plan wants_record as a record, without extended items. */
-void ec_tape_record(const ec_tape *t, const ec_tape_event *e, ea_record *ret);
+void ec_event_cursor_record(const ec_event_cursor *t, const ec_event_cursor_event *e, ea_record *ret);
 /* An extended item of an event whose plan wants_items: 1, 0 behind the last. */
-int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret);
+int ec_event_cursor_item(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i, ea_ext *ret);
 
 #endif

@@ -1,5 +1,5 @@
-/* See clerk.h. */
-#include "collector/web/clerk.h"
+/* See symbol_worker.h. */
+#include "collector/web/symbol_worker.h"
 
 #include "collector/sandbox/child.h"
 #include "collector/web/message.h"
@@ -22,7 +22,7 @@ static const char *const VARIABLES[] = {"PATH",          "http_proxy",   "https_
                                         "SSL_CERT_FILE", "SSL_CERT_DIR", NULL};
 static const uint64_t LIMIT_BYTES = UINT64_C(4) << 30; /* a PDB of 2 GiB, and what is made of it */
 
-struct ec_clerk {
+struct ec_symbol_worker {
     int in;
     int is_over; /* no further question is answered */
     ec_message_reader reader;
@@ -30,10 +30,10 @@ struct ec_clerk {
 
 /* ---- who starts it ---- */
 
-int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *o, ec_broker *broker, int64_t limit_ns,
+int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *o, ec_broker *broker, int64_t limit_ns,
                    ea_err *err) {
     ea_text t;
-    ec_clerk_process p = {.in = -1, .out = -1};
+    ec_symbol_worker_process p = {.in = -1, .out = -1};
     int rc =
         ec_child_start(&(ec_child_options){.name = EC_CLERK_NAME, .variables = VARIABLES}, &p.pid, &p.in, &p.out, err);
     if (rc)
@@ -51,13 +51,13 @@ int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *o, ec_broker
     rc = ec_message_send(p.in, &t) ? ea_fail(err, EA_EIO, "ask the process that names symbols") : 0;
     ea_text_deinit(&t);
     if (rc)
-        ec_clerk_end(&p);
+        ec_symbol_worker_end(&p);
     else
         *ret = p;
     return rc;
 }
 
-void ec_clerk_leave(ec_clerk_process *p) {
+void ec_symbol_worker_leave(ec_symbol_worker_process *p) {
     if (p->in >= 0)
         close(p->in);
     if (p->out >= 0)
@@ -65,17 +65,17 @@ void ec_clerk_leave(ec_clerk_process *p) {
     p->in = p->out = -1;
 }
 
-void ec_clerk_end(ec_clerk_process *p) {
+void ec_symbol_worker_end(ec_symbol_worker_process *p) {
     int status;
-    ec_clerk_leave(p);
+    ec_symbol_worker_leave(p);
     (void)kill(p->pid, SIGKILL); /* ours, and not waited for yet */
     (void)ec_child_wait(p->pid, &status);
 }
 
 /* ---- who asks ---- */
 
-int ec_clerk_open(ec_clerk **ret, int in, int out, int64_t deadline_ns, ea_err *err) {
-    ec_clerk *c = calloc(1, sizeof *c);
+int ec_symbol_worker_open(ec_symbol_worker **ret, int in, int out, int64_t deadline_ns, ea_err *err) {
+    ec_symbol_worker *c = calloc(1, sizeof *c);
     if (!c)
         return ea_fail(err, EA_ENOMEM, "name symbols");
     c->in = in;
@@ -84,14 +84,14 @@ int ec_clerk_open(ec_clerk **ret, int in, int out, int64_t deadline_ns, ea_err *
     return 0;
 }
 
-void ec_clerk_close(ec_clerk *c) {
+void ec_symbol_worker_close(ec_symbol_worker *c) {
     if (!c)
         return;
     ec_message_reader_deinit(&c->reader);
     free(c);
 }
 
-static int next_message(ec_clerk *c, ec_message *ret, ea_err *err) {
+static int next_message(ec_symbol_worker *c, ec_message *ret, ea_err *err) {
     int rc = ec_message_next(&c->reader, ret);
     if (rc == EA_ETIMEOUT)
         return ea_fail(err, rc, "there was no time left to find its symbols");
@@ -114,7 +114,7 @@ static int on_symbol_message(ec_message *m, uint32_t rva, ec_symbol_fn fn, void 
 }
 
 /* Reads the answer of an M. *ret_is_whole: the next question can be asked. */
-static int read_answer(ec_clerk *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn, void *arg, int *ret_is_whole,
+static int read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn, void *arg, int *ret_is_whole,
                        ea_err *err) {
     for (size_t next = 0;;) {
         ec_message m;
@@ -136,7 +136,7 @@ static int read_answer(ec_clerk *c, const uint32_t *rvas, size_t count, ec_symbo
     }
 }
 
-int ec_clerk_resolve(ec_clerk *c, const ec_symbol_module *m, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
+int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *m, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
                      void *arg, ea_err *err) {
     ea_text t;
     int is_whole = 0;
@@ -237,7 +237,7 @@ static int serve(ec_message_reader *in, ec_symbols_options *o) {
     return rc;
 }
 
-int ec_clerk_main(void) {
+int ec_symbol_worker_main(void) {
     ea_err err = {0};
     ec_message m;
     ec_message_reader in = {.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};

@@ -1,5 +1,5 @@
-/* Rows as JSON and CSV. See rows.h. */
-#include "collector/web/rows.h"
+/* Rows as JSON and CSV. See result.h. */
+#include "collector/web/result.h"
 
 #include "collector/query/scan/cell.h"
 
@@ -15,7 +15,7 @@ static const int64_t EXACT_MAX = INT64_C(9007199254740991); /* 2^53 - 1 */
 
 typedef struct printer {
     ec_call *call;
-    const ec_rows *q;
+    const ec_result *q;
     char **names, **types;
     size_t columns;
     uint64_t rows;
@@ -25,7 +25,7 @@ typedef struct printer {
     int rc;
 } printer;
 
-void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type) {
+void ec_result_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type) {
     enum ec_look look = ec_cell_text(scratch, v, type);
     if (look == EC_LOOK_NUMBER && v->type == EC_INT && (v->i > EXACT_MAX || v->i < -EXACT_MAX))
         look = EC_LOOK_WORD;
@@ -40,7 +40,7 @@ void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const 
         ea_text_char(out, '"');
 }
 
-static int is_streamed(const ec_rows *q) {
+static int is_streamed(const ec_result *q) {
     return q->form == EC_FORM_CSV || q->form == EC_FORM_JSONL;
 }
 
@@ -52,7 +52,7 @@ static void add_object(printer *p, const ec_value *cells) {
             ea_text_char(out, ',');
         ea_text_json_str(out, p->names[i]);
         ea_text_char(out, ':');
-        ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+        ec_result_json_cell(out, &p->cell, &cells[i], p->types[i]);
     }
     ea_text_char(out, '}');
 }
@@ -137,7 +137,7 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
         for (size_t i = 0; i < p->columns; i++) {
             if (i)
                 ea_text_char(out, ',');
-            ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+            ec_result_json_cell(out, &p->cell, &cells[i], p->types[i]);
         }
         ea_text_char(out, ']');
         break;
@@ -158,7 +158,7 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
 
 static int finish(printer *p, const ec_outcome *outcome) {
     ea_text *out = &p->call->out;
-    const ec_rows *q = p->q;
+    const ec_result *q = p->q;
     /* CSV and JSON lines have no "next". A list with pages selects one row more than its limit, so the query itself
      * ended whole. */
     ec_outcome marked = *outcome;
@@ -195,7 +195,7 @@ static int finish(printer *p, const ec_outcome *outcome) {
     return 0;
 }
 
-int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err) {
+int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     printer p = {.call = c, .q = q, .err = err};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
     ec_question question = {.store = c->options->store,

@@ -1,10 +1,10 @@
-/* See walks.h. */
-#include "collector/query/analysis/walks.h"
+/* See stackwalk_reader.h. */
+#include "collector/query/analysis/stackwalk_reader.h"
 
 /* The tape's fields. */
 enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
 
-void ec_walks_plan(ec_tape_plan *tape, const ea_stack_plan *plan) {
+void ec_stackwalk_reader_plan(ec_event_cursor_plan *tape, const ea_stack_plan *plan) {
     tape->fields[WALK_TIME] = plan->time;
     tape->fields[WALK_PID] = plan->pid;
     tape->fields[WALK_TID] = plan->tid;
@@ -21,7 +21,7 @@ static uint64_t pack_halves(size_t kernel, size_t count, const uint32_t half[EA_
 }
 
 /* Finds the halves of a walk that the batch stores once, and those of the next ones, which are needed soon. */
-static void learn_halves(const ec_walks *w, const ec_tape_event *e) {
+static void learn_halves(const ec_stackwalk_reader *w, const ec_event_cursor_event *e) {
     enum { WALKS = EA_STACKS_AT_ONCE / EA_STACK_HALVES };
     ea_stack_list halves[EA_STACKS_AT_ONCE];
     uint64_t *memories[WALKS], *memory;
@@ -29,7 +29,7 @@ static void learn_halves(const ec_walks *w, const ec_tape_event *e) {
     unsigned width = e->c->pointer_size;
     size_t n = 0;
     ea_slice list;
-    for (uint32_t i = 0; i < WALKS && ec_tape_repeated_next(w->tape, e, i, &list, &memory); i++) {
+    for (uint32_t i = 0; i < WALKS && ec_event_cursor_repeated_next(w->tape, e, i, &list, &memory); i++) {
         size_t count = list.len_bytes / width;
         if (*memory || !list.data || !count)
             continue;
@@ -46,11 +46,11 @@ static void learn_halves(const ec_walks *w, const ec_tape_event *e) {
     }
 }
 
-static int halves_of(const ec_walks *w, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
+static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
                      int *ret_has_user) {
     uint64_t *memory, known;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_tape_repeated(w->tape, e, &memory);
+    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
     if (!list.data || list.len_bytes < width)
         return 0;
     if (memory) {
@@ -68,20 +68,20 @@ static int halves_of(const ec_walks *w, const ec_tape_event *e, uint32_t half[EA
     return 1;
 }
 
-static void define(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *p) {
+static void define(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t *memory, key;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_tape_repeated(w->tape, e, &memory);
-    if (list.data && ec_tape_u64(w->tape, e, WALK_KEY, &key))
+    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
+    if (list.data && ec_event_cursor_u64(w->tape, e, WALK_KEY, &key))
         ea_stacks_define(w->stacks, p->opcode, key, list.data, list.len_bytes / width, width);
     else
         ea_stack_join_unusable(w->join);
 }
 
-static void clr_walk(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *p) {
+static void clr_walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t *memory;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_tape_repeated(w->tape, e, &memory);
+    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
     if (!list.data || list.len_bytes < width)
         ea_stack_join_unusable(w->join);
     else
@@ -89,12 +89,12 @@ static void clr_walk(const ec_walks *w, const ec_tape_event *e, const ea_stack_p
                                ea_stacks_add(w->stacks, list.data, list.len_bytes / width, width));
 }
 
-static int walk(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *p) {
+static int walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t time, pid, tid, key;
     uint32_t half[EA_STACK_HALVES];
     int is_kernel = 0, has_user = 0;
-    if (!ec_tape_u64(w->tape, e, WALK_TIME, &time) || !ec_tape_u64(w->tape, e, WALK_PID, &pid) ||
-        !ec_tape_u64(w->tape, e, WALK_TID, &tid)) {
+    if (!ec_event_cursor_u64(w->tape, e, WALK_TIME, &time) || !ec_event_cursor_u64(w->tape, e, WALK_PID, &pid) ||
+        !ec_event_cursor_u64(w->tape, e, WALK_TID, &tid)) {
         ea_stack_join_unusable(w->join);
         return 0;
     }
@@ -102,7 +102,7 @@ static int walk(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *
         return 0;
     if (p->role != EA_STACK_IS_WALK) {
         enum ea_stack_half which = p->role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
-        if (!ec_tape_u64(w->tape, e, WALK_KEY, &key)) {
+        if (!ec_event_cursor_u64(w->tape, e, WALK_KEY, &key)) {
             ea_stack_join_unusable(w->join);
             return 0;
         }
@@ -119,7 +119,7 @@ static int walk(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *
     return ea_stack_join_walk(w->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which, half[which]);
 }
 
-int ec_walks_add(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *plan) {
+int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *plan) {
     switch (plan->role) {
     case EA_STACK_IS_DEFINITION:
         define(w, e, plan);
