@@ -32,6 +32,7 @@ typedef struct reading {
 /* ---- mistakes ---- */
 
 static void problem(reading *r, yaml_mark_t at, const char *format, ...) EA_PRINTF(3, 4);
+
 static void problem(reading *r, yaml_mark_t at, const char *format, ...) {
     ea_text t;
     char what[400];
@@ -206,6 +207,7 @@ static void take(reading *r, const ea_option *o, const yaml_node_t *n, void *opt
 /* name: of the mapping, for messages; NULL for the file's. */
 static void take_mapping(reading *r, const char *name, const yaml_node_t *n, const ea_table *table, void *target) {
     enum { ROWS_MAX = 128 };
+
     yaml_mark_t at[ROWS_MAX];
     unsigned char given[ROWS_MAX] = {0};
     unsigned problems_before = r->problems;

@@ -253,6 +253,7 @@ const ea_kernel_stack ea_kernel_stacks[] = {
     {NULL,                      "HeapFree",                  "Heap/Free"},
     {NULL, NULL, NULL},
 };
+
 /* clang-format on */
 
 /* Both ASCII, in any case. */

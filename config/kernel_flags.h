@@ -45,9 +45,11 @@ int ea_kernel_name_is(const char *row, const char *name, size_t len);
 const char *ea_kernel_flag_nearest(const char *name);
 
 enum { EA_KERNEL_MASK_WORDS = 8 };
+
 static inline unsigned ea_kernel_flag_word(uint32_t mask) {
     return mask >> 29;
 }
+
 static inline uint32_t ea_kernel_flag_bits(uint32_t mask) {
     return mask & 0x1fffffffu;
 }

@@ -1,9 +1,9 @@
 /* Sessions and providers in a configuration. See sessions.h. */
 #include "config/sessions.h"
-#include "proto/base/clock.h"
-#include "proto/event/event.h"
 #include "config/kernel_flags.h"
 #include "config/system_providers.h"
+#include "proto/base/clock.h"
+#include "proto/event/event.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -206,6 +206,7 @@ static int check_names(const ea_provider_config *p, const char **ret_key, ea_err
                  {"packages", &p->packages},
                  {"app-ids", &p->app_ids},
                  {"containers", &p->containers}};
+
     int rc = 0;
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !rc; i++) {
         *ret_key = LISTS[i].key;
@@ -284,6 +285,7 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
                    {"groups", p->groups},
                    {"capture-state", p->capture_state},
                    {"capture-every", p->capture_every_ns != 0}};
+
     uint64_t mask;
     for (size_t i = 0; i < sizeof NOT_ITS / sizeof *NOT_ITS; i++)
         if (NOT_ITS[i].is_given) {
@@ -603,6 +605,7 @@ static int has_flag(const ea_session_config *s, const char *name) {
 
 static int check_kernel_part(const ea_session_config *s, const char **ret_key, ea_err *err) {
     int rc;
+
     const struct {
         const char *key;
         size_t count;
@@ -613,6 +616,7 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
                        {"pmc-counters", s->pmc_counters.count},
                        {"profile-interval", s->profile_interval_ns != 0},
                        {"images", s->images != 0}};
+
     for (size_t i = 0; s->kind == EA_SESSION_USER && i < sizeof KERNEL_ONLY / sizeof *KERNEL_ONLY; i++)
         if (KERNEL_ONLY[i].count) {
             *ret_key = KERNEL_ONLY[i].key;
@@ -1175,6 +1179,7 @@ static void write_rows(const ea_option *rows, const void *item, unsigned indent,
         ea_pmc_sample_config pmc;
         ea_payload_config payload;
     } defaults;
+
     ea_err err;
     memset(&defaults, 0, sizeof defaults);
     if (ea_option_fallbacks(rows, &defaults, &err))

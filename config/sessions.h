@@ -9,11 +9,15 @@
 #include "proto/base/cli.h"
 
 enum ea_session_kind { EA_SESSION_USER = 0, EA_SESSION_SYSTEM, EA_SESSION_KERNEL_LOGGER };
+
 enum ea_session_output { EA_OUTPUT_REALTIME = 0, EA_OUTPUT_FILE, EA_OUTPUT_BOTH };
+
 enum ea_session_clock { EA_SESSION_QPC = 0, EA_SESSION_SYSTEM_TIME, EA_SESSION_CPU_CYCLE };
+
 enum ea_session_stale { EA_STALE_STOP = 0, EA_STALE_ADOPT };
 
 enum { EA_POOL_TAGS_MAX = 4 }; /* ETW_MAX_POOLTAG_FILTER (ntwmi.h) */
+
 enum { EA_SESSIONS_MAX = 64, EA_SYSTEM_SESSIONS_MAX = 8, EA_PROVIDERS_MAX = 512, EA_SESSION_NAME_MAX = 64 };
 
 typedef struct ea_pmc_sample_config {
@@ -43,6 +47,7 @@ typedef struct ea_payload_compare {
     const char *name;
     uint16_t number;
 } ea_payload_compare;
+
 extern const ea_payload_compare ea_payload_compares[]; /* ends with a NULL name */
 
 /* What Windows takes of a provider's filters (evntprov.h, tdh.h). */

@@ -64,6 +64,7 @@ static const ea_system_provider providers[] = {
      {{"GENERAL", 1, "TIMER"}, {"CLOCK_TIMER", 2, "CLOCK_TIMER"}, {NULL, 0, NULL}}},
     {.name = NULL},
 };
+
 /* clang-format on */
 
 const ea_system_provider *ea_system_provider_find(const char *name) {

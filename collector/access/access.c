@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 enum { HEADER_MAX = 512 };
+
 static const int64_t S_NS = INT64_C(1000000000);
 
 struct ec_access {
@@ -22,8 +23,8 @@ struct ec_access {
     int is_read;
     ec_token *tokens;
     size_t count;
-    ec_rate_limiter *addresses;              /* requests without a right token */
-    ec_rate_limiter *failures;               /* wrong tokens, by address and id */
+    ec_rate_limiter *addresses;       /* requests without a right token */
+    ec_rate_limiter *failures;        /* wrong tokens, by address and id */
     ec_rate of_tokens[EC_TOKENS_MAX]; /* by their place in tokens; begins anew when the file changes */
 };
 

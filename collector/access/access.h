@@ -1,5 +1,6 @@
-/* Who may read: tokens, and how often (rate_limiter.h). The tokens' file is read again when it changes, so that a revoked
- * or expired token is refused from the next request on, and ends its open streams within a second (ec_access_check).
+/* Who may read: tokens, and how often (rate_limiter.h). The tokens' file is read again when it changes, so that a
+ * revoked or expired token is refused from the next request on, and ends its open streams within a second
+ * (ec_access_check).
  *
  * A request with a right token counts for that token's rate alone. All others count for their address; a wrong token
  * also counts as a failure of its address and its id. So neither a flood nor wrong tokens of one client lock out
@@ -8,8 +9,8 @@
 #ifndef EC_ACCESS_ACCESS_H
 #define EC_ACCESS_ACCESS_H
 
-#include "collector/access/rate_limiter.h"
 #include "collector/access/api_tokens.h"
+#include "collector/access/rate_limiter.h"
 
 typedef struct ec_access ec_access;
 

@@ -83,7 +83,7 @@ static int add(void *arg, void *rows, size_t *count, ea_err *err) {
 }
 
 int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts, int64_t life_s,
-                  char ret_token[EC_SECRET_BYTES], ea_err *err) {
+                      char ret_token[EC_SECRET_BYTES], ea_err *err) {
     adding a = {.made = {.scope = scope, .created_s = ea_utc_ns() / INT64_C(1000000000)}, .ret_token = ret_token};
     if (!ec_is_word(name, "._-", sizeof a.made.name, 0))
         return ea_fail(err, EA_EUSAGE, "--name: letters, digits and . _ - are allowed, at most 63");

@@ -26,6 +26,7 @@ enum ec_scope {
     EC_SCOPE_READ,        /* the dashboard and the API; only some hosts, if the token says so */
     EC_SCOPE_ADMIN,       /* who else has a token */
 };
+
 /* "metrics", "read", "admin". */
 const char *ec_scope_name(enum ec_scope scope);
 
@@ -42,7 +43,7 @@ EA_MUST_CHECK int ec_api_tokens_read(const char *dir, ec_token **ret, size_t *re
  * EA_EUSAGE: a name or hosts of other characters than letters, digits and . _ - (hosts: and * ,), or a name that is
  * taken. */
 EA_MUST_CHECK int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
-                                int64_t life_s, char ret_token[EC_SECRET_BYTES], ea_err *err);
+                                    int64_t life_s, char ret_token[EC_SECRET_BYTES], ea_err *err);
 /* By id or name. EA_ENOTFOUND. */
 EA_MUST_CHECK int ec_api_tokens_revoke(const char *dir, const char *which, ea_err *err);
 

@@ -23,6 +23,7 @@ enum {
     KEY_BYTES = 80,
     LOCK_TRIES = 100,
 };
+
 static const int64_t LOCK_PAUSE_NS = 10 * INT64_C(1000000), MINUTE_NS = 60 * INT64_C(1000000000);
 
 enum which { GRANTED, REFUSED };

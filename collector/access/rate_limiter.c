@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { WAYS = 4, HASH_BYTES = 32 };
+
 static const int64_t S_NS = INT64_C(1000000000);
 
 struct ec_rate_limiter {
@@ -54,6 +55,7 @@ void ec_rate_put_back(ec_rate *b) {
 
 ec_rate *ec_rate_limiter_of(ec_rate_limiter *r, const char *address, const char *id) {
     enum { ADDRESS_BYTES = 16 };
+
     ec_rate fresh = {.seen_ns = 0};
     uint8_t mixed[sizeof fresh.key + sizeof r->salt], hash[HASH_BYTES], v6[16];
     unsigned int n = 0;

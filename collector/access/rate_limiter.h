@@ -36,7 +36,8 @@ int ec_rate_take(ec_rate *b, int64_t now_ns);
 /* Undoes an ec_rate_take that succeeded. */
 void ec_rate_put_back(ec_rate *b);
 /* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests. */
-EA_MUST_CHECK int ec_rate_limiter_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
+EA_MUST_CHECK int ec_rate_limiter_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret,
+                                       ea_err *err);
 /* The bucket of the pair of an address and a token's id ("": none), until the next call. */
 ec_rate *ec_rate_limiter_of(ec_rate_limiter *r, const char *address, const char *id);
 /* 1 while the bucket has too many failures. */

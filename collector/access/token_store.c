@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { RANDOM_BYTES = 32, ID_BYTES = 4, LOCK_TRIES = 100, FIELDS_MAX = 8, FILE_MAX_BYTES = 4 << 20 };
+
 static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
 
 /* Splits a line at its tabs, in place: 1 when it has count fields, or up to later fewer: those are empty. */
@@ -167,7 +168,7 @@ int ec_token_store_lock(const ec_secret_file *f, const char *dir, ea_file **ret,
 }
 
 int ec_token_store_change(const ec_secret_file *f, const char *dir,
-                      int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg, ea_err *err) {
+                          int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg, ea_err *err) {
     void *rows = NULL;
     size_t count = 0;
     ea_file *file = NULL;
@@ -209,7 +210,7 @@ int ec_token_store_revoke(const ec_secret_file *f, const char *dir, const char *
 }
 
 int ec_token_store_append(const ec_secret_file *f, void *rows, size_t *count, void *row, char ret_text[EC_SECRET_BYTES],
-                      ea_err *err) {
+                          ea_err *err) {
     if (*count >= f->rows_max)
         return ea_fail(err, EA_ELIMIT, "there are %zu %ss: revoke some", f->rows_max, f->what);
     int rc = ec_secret_make(f->prefix, row, ret_text, err);

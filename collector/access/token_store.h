@@ -46,20 +46,21 @@ typedef struct ec_secret_file {
 
 /* All rows of DIR's file, malloc'd into *ret, where rows_max have room; none when there is no file. EA_EREFUSED when
  * others than the owner may read it. */
-EA_MUST_CHECK int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count,
+                                      ea_err *err);
 EA_MUST_CHECK int ec_token_store_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count,
-                                   ea_err *err);
+                                       ea_err *err);
 /* Held by whoever reads them to write them again; ea_file_close gives it back. EA_EBUSY after two seconds. */
 EA_MUST_CHECK int ec_token_store_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err);
 /* Reads, changes and writes them under that lock. change: among rows_max rows; what it fails with stays unwritten. */
 EA_MUST_CHECK int ec_token_store_change(const ec_secret_file *f, const char *dir,
-                                    int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg,
-                                    ea_err *err);
+                                        int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg,
+                                        ea_err *err);
 /* Takes out the row of an id or a name. EA_ENOTFOUND. */
 EA_MUST_CHECK int ec_token_store_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err);
 /* Makes a row's token and puts the row behind the others, within ec_token_store_change. EA_ELIMIT. */
 EA_MUST_CHECK int ec_token_store_append(const ec_secret_file *f, void *rows, size_t *count, void *row,
-                                    char ret_text[EC_SECRET_BYTES], ea_err *err);
+                                        char ret_text[EC_SECRET_BYTES], ea_err *err);
 /* The row of a token's text: NULL when none is. Takes as long for a wrong secret as for a right one, and for an id that
  * is not there. */
 const void *ec_token_store_find(const ec_secret_file *f, const void *rows, size_t count, const char *text);

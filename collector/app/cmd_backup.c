@@ -1,7 +1,7 @@
 /* etwcollector backup, restore: a store's copy, made while the collector runs, and the way back.
  * Before it: main.c. After it: collector/store/backup.h. Thread: the main one. */
-#include "collector/store/backup.h"
 #include "collector/app/collector_commands.h"
+#include "collector/store/backup.h"
 
 #include <inttypes.h>
 

@@ -1,8 +1,8 @@
 /* etwcollector ca init, sign, import, issue, revoke, list: the certificates of an installation.
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
+#include "collector/app/collector_commands.h"
 #include "collector/ca/ca.h"
 #include "proto/base/clock.h"
-#include "collector/app/collector_commands.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 

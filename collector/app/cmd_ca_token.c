@@ -1,8 +1,8 @@
 /* etwcollector ca token, tokens, revoke-token: who may enroll (run --enroll).
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "collector/ca/enroll_tokens.h"
+#include "proto/base/clock.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
  * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
-#include "collector/state/incidents.h"
-#include "collector/store/backup.h"
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/state/ledger_report.h"
-#include "proto/base/platform.h"
-#include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
+#include "collector/state/incidents.h"
+#include "collector/state/ledger_report.h"
 #include "collector/state/state_db.h"
+#include "collector/store/backup.h"
+#include "collector/store/retention.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <openssl/pem.h>
@@ -25,9 +25,11 @@ typedef struct options {
 } options;
 
 enum verdict { FINE, WARNING, WRONG };
+
 static const char *const VERDICTS[] = {"ok", "warning", "wrong"};
 
 enum { EXIT_WARNING = 3, EXIT_WRONG = 4, TOLD_HOSTS = 20 };
+
 static const int64_t S_NS = INT64_C(1000000000), SKEW_NS = 300 * INT64_C(1000000000);
 static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
 
@@ -39,6 +41,7 @@ typedef struct report {
 } report;
 
 static void say(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
+
 static void say(report *r, enum verdict v, const char *check, const char *format, ...) {
     char text[800];
     va_list args;

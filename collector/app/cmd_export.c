@@ -2,15 +2,16 @@
  * come from the state tables (naming.h). Before it: main.c. After it: collector/store, collector/state, proto/wire,
  * proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
-#include "collector/state/state_worker.h"
 #include "collector/state/object_names_db.h"
-#include "proto/event/print.h"
+#include "collector/state/state_worker.h"
 #include "collector/store/store.h"
+#include "proto/event/print.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 enum { WAIT_SECONDS = 10 };
+
 #define WAIT_NS (INT64_C(1000000000) * WAIT_SECONDS)
 
 typedef struct options {
@@ -28,6 +29,7 @@ typedef struct export {
     int rc;
     uint64_t streams, events, damaged;
 }
+
 export;
 
 /* Says which batch is damaged, and goes on. */
@@ -91,12 +93,14 @@ static int open_tables(export *x, ec_state_db **ret) {
 static int open_naming(export *x, const ec_stream_row *stream, ec_object_names_db **ret) {
     ec_state_fold fold;
     int found = x->tables ? ec_state_db_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
-    return found > 0 ? ec_object_names_db_open(ret, x->tables, fold.fold_id, &(ec_object_names_db_options){0}, x->err) : found;
+    return found > 0 ? ec_object_names_db_open(ret, x->tables, fold.fold_id, &(ec_object_names_db_options){0}, x->err)
+                     : found;
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
 static int outside(const ec_batch_row *b, int64_t from, int64_t to) {
     enum { TICK_NS = 1000000 };
+
     return (b->end_utc_ns < INT64_MAX - TICK_NS && b->end_utc_ns + TICK_NS < from) ||
            (b->begin_utc_ns > INT64_MIN + TICK_NS && b->begin_utc_ns - TICK_NS >= to);
 }

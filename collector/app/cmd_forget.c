@@ -1,8 +1,8 @@
 /* etwcollector forget: removes a host and all it sent.
  * Before it: main.c. After it: collector/state. Thread: the main one. */
 #include "collector/app/collector_commands.h"
-#include "collector/state/forget.h"
 #include "collector/app/question.h"
+#include "collector/state/forget.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* etwcollector hosts: which machines have sent what.
  * Before it: main.c. After it: collector/store. Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/store/store.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* etwcollector ledger: what became of every event of a stream, in the agent's own numbers and the collector's check.
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/state/state_worker.h"
-#include "collector/state/ledger_report.h"
 #include "collector/app/question.h"
+#include "collector/state/ledger_report.h"
+#include "collector/state/state_worker.h"
 #include "collector/store/store.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,6 +59,7 @@ static void open_list(listing *l, const char *key) {
         ea_text_printf(&l->out, ",\n    \"%s\": [", key);
     l->first = 1;
 }
+
 static void close_list(listing *l) {
     if (l->options->json)
         ea_text_str(&l->out, "]");
@@ -84,6 +85,7 @@ static int each_row(listing *l, const char *sql, int64_t fold_id, void (*fn)(lis
 static uint64_t column_u64(sqlite3_stmt *s, int at) {
     return (uint64_t)sqlite3_column_int64(s, at);
 }
+
 static const char *column_str(sqlite3_stmt *s, int at) {
     const unsigned char *text = sqlite3_column_text(s, at);
     return text ? (const char *)text : "";

@@ -1,8 +1,8 @@
 /* etwcollector modules: what was loaded in a process at a moment.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* etwcollector profile: what ran, waited or read, by call stack.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/web/profile_names.h"
-#include "collector/query/export/profile_write.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/query/export/profile_write.h"
+#include "collector/web/profile_names.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* etwcollector ps: which processes lived on a machine at a moment.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
-#include "proto/event/accounts.h"
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "proto/base/clock.h"
+#include "proto/event/accounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

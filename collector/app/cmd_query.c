@@ -1,13 +1,13 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query/sql (ask.h). Thread: the main one. */
-#include "proto/base/array.h"
-#include "collector/query/sql/ask.h"
-#include "collector/query/scan/cell.h"
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "proto/base/platform.h"
-#include "collector/store/store.h"
+#include "collector/query/scan/cell.h"
+#include "collector/query/sql/ask.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,9 @@
 #include <strings.h>
 
 enum format { TABLE, CSV, JSONL, JSON };
+
 static const char *const FORMATS[] = {"table", "csv", "jsonl", "json", NULL};
+
 enum {
     SQL_MAX = 1 << 20,
     FLUSH_BYTES = 1 << 16,
@@ -49,6 +51,7 @@ typedef struct printer {
 } printer;
 
 static atomic_int stopped; /* any thread's signal handler sets it */
+
 static void on_stop(void) {
     atomic_store(&stopped, 1);
 }

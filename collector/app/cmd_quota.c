@@ -1,13 +1,13 @@
 /* etwcollector quota: what agents and readers use, what they may use, and what was refused.
  * Before it: main.c. After it: collector/state (alarms.db, which the collector's watch writes), collector/store.
  * Thread: the main one. */
-#include "collector/state/incidents.h"
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "proto/base/platform.h"
 #include "collector/app/question.h"
-#include "collector/store/store.h"
+#include "collector/state/incidents.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <string.h>

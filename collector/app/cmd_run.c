@@ -1,26 +1,26 @@
 /* etwcollector run: the daemon. Receives batches, stores them, keeps every machine's history, until it is asked to
  * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
  * starts all others. */
-#include "collector/sandbox/broker.h"
 #include "collector/app/collector_commands.h"
-#include "config/config.h"
 #include "collector/app/confine_run.h"
-#include "collector/net/descriptors.h"
+#include "collector/app/quota_options.h"
+#include "collector/app/symbol_options.h"
 #include "collector/enroll/enroll_server.h"
+#include "collector/ingest/ingest.h"
+#include "collector/metrics/metrics.h"
+#include "collector/net/descriptors.h"
+#include "collector/net/log.h"
+#include "collector/net/tls.h"
+#include "collector/sandbox/broker.h"
+#include "collector/sandbox/sandbox.h"
 #include "collector/state/forget.h"
 #include "collector/state/state_worker.h"
-#include "collector/ingest/ingest.h"
-#include "collector/net/log.h"
-#include "collector/metrics/metrics.h"
+#include "collector/state/watch.h"
+#include "collector/store/private.h"
+#include "collector/web/web.h"
+#include "config/config.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
-#include "collector/store/private.h"
-#include "collector/app/quota_options.h"
-#include "collector/sandbox/sandbox.h"
-#include "collector/app/symbol_options.h"
-#include "collector/net/tls.h"
-#include "collector/state/watch.h"
-#include "collector/web/web.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -50,12 +50,15 @@ typedef struct options {
 static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
 enum { STOP_POLL_MS = 50, AGENT_SHARES = 8 /* of the memory for uploads */ };
+
 static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
 static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
+
 static void on_stop(void) {
     atomic_store(&stop_asked, 1);
 }
+
 static void on_reload(void) {
     atomic_store(&reload_asked, 1);
 }
@@ -90,9 +93,11 @@ static int announce(const options *o, ec_broker *broker, uint16_t port, ea_err *
 static void on_stored(void *history) {
     ec_state_worker_wake(history);
 }
+
 static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
+
 static void on_history_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
 }
@@ -536,14 +541,14 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     if (damaged)
         ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
     ec_state_worker_options ho = {.live_streams = (uint32_t)o->state_streams,
-                             .limit_state_bytes = (size_t)o->state_bytes,
-                             .limit_names = o->state_names,
-                             .limit_operations = o->state_operations,
-                             .hole_wait_ns = o->hole_wait,
-                             .cpu_percent = o->cpu_percent,
-                             .counters = counters,
-                             .on_note = on_history_note,
-                             .arg = log};
+                                  .limit_state_bytes = (size_t)o->state_bytes,
+                                  .limit_names = o->state_names,
+                                  .limit_operations = o->state_operations,
+                                  .hole_wait_ns = o->hole_wait,
+                                  .cpu_percent = o->cpu_percent,
+                                  .counters = counters,
+                                  .on_note = on_history_note,
+                                  .arg = log};
     rc = ec_state_worker_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);

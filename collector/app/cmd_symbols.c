@@ -1,10 +1,10 @@
 /* etwcollector symbols: functions and lines of addresses in an image.
  * Before it: main.c. After it: collector/symbols. Thread: the main one. */
 #include "collector/app/collector_commands.h"
-#include "collector/symbols/pe_image.h"
-#include "proto/base/platform.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/symbols/pe_image.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

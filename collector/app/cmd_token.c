@@ -1,10 +1,10 @@
 /* etwcollector token add, list, revoke: who may read over the network (run --web-tokens).
  * Before it: main.c. After it: collector/access. Thread: the main one. */
-#include "collector/access/audit.h"
-#include "proto/base/clock.h"
-#include "collector/app/collector_commands.h"
-#include "proto/base/text.h"
 #include "collector/access/api_tokens.h"
+#include "collector/access/audit.h"
+#include "collector/app/collector_commands.h"
+#include "proto/base/clock.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static int add(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     char token[EC_SECRET_BYTES];
     (void)operand_count, (void)operands;
-    int rc = ec_api_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
-                           o->life_ns / S_NS, token, &err);
+    int rc = ec_api_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope),
+                               o->hosts ? o->hosts : "", o->life_ns / S_NS, token, &err);
     if (!rc)
         rc = audit(o->store, o->name, "token added", &err);
     if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))

@@ -1,10 +1,10 @@
 /* etwcollector where: which module an address was in.
  * Before it: main.c. After it: collector/query. Thread: the main one. */
-#include "proto/base/clock.h"
 #include "collector/app/collector_commands.h"
-#include "collector/query/analysis/methods.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/query/analysis/methods.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>

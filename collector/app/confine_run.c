@@ -1,10 +1,10 @@
 /* See confine_run.h. */
 #include "collector/app/confine_run.h"
 
-#include "proto/base/array.h"
-#include "proto/base/platform.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/symbols/symbol_confine.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 #include "proto/base/text.h"
 
 #include <errno.h>
@@ -41,6 +41,7 @@ static const ec_sandbox_path SYSTEM[] = {
     {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
     {.path = "/proc", .access = EC_SANDBOX_READ},
 };
+
 enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
 
 typedef struct list {

@@ -1,12 +1,12 @@
 /* etwcollector: its command table. See collector_commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
+#include "collector/app/collector_commands.h"
+#include "collector/enroll/signer.h"
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
-#include "collector/web/symbol_worker.h"
-#include "collector/app/collector_commands.h"
-#include "proto/base/platform.h"
 #include "collector/web/profile_worker.h"
-#include "collector/enroll/signer.h"
+#include "collector/web/symbol_worker.h"
+#include "proto/base/platform.h"
 
 #include <string.h>
 #include <sys/stat.h>

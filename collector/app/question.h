@@ -3,9 +3,9 @@
 #ifndef EC_APP_QUESTION_H
 #define EC_APP_QUESTION_H
 
-#include "proto/base/cli.h"
 #include "collector/app/collector_commands.h"
 #include "collector/query/analysis/query.h"
+#include "proto/base/cli.h"
 
 /* The first member of such a command's options. */
 typedef struct ec_question_options {

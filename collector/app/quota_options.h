@@ -3,8 +3,8 @@
 #ifndef EC_APP_QUOTA_OPTIONS_H
 #define EC_APP_QUOTA_OPTIONS_H
 
-#include "proto/base/cli.h"
 #include "collector/net/quota.h"
+#include "proto/base/cli.h"
 
 /* Rows of the option table; member is the ec_quota_amounts in options. A time of an option is kept in the same 8 bytes
  * as an amount, in ns. */

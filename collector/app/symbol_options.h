@@ -3,8 +3,8 @@
 #ifndef EC_APP_SYMBOL_OPTIONS_H
 #define EC_APP_SYMBOL_OPTIONS_H
 
-#include "proto/base/cli.h"
 #include "collector/symbols/symbols.h"
+#include "proto/base/cli.h"
 
 /* A member of such a command's options. */
 typedef struct ec_symbol_options {

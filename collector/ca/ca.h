@@ -19,8 +19,8 @@
 #ifndef EC_CA_CA_H
 #define EC_CA_CA_H
 
-#include "proto/base/cli.h"
 #include "collector/access/token_store.h"
+#include "proto/base/cli.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -115,6 +115,7 @@ EA_MUST_CHECK int ec_ca_renew(ec_ca *ca, const uint8_t *cert, size_t cert_bytes,
                               ec_ca_enrolled *ret, ea_err *err);
 
 enum ec_ca_role { EC_CA_AGENT, EC_CA_SERVER, EC_CA_AUTHORITY };
+
 extern const char *const ec_ca_role_names[]; /* "agent", "server", "ca" */
 
 typedef struct ec_ca_row {
@@ -125,6 +126,7 @@ typedef struct ec_ca_row {
     char name[EC_CA_NAME_MAX + 1];
     char renews[EC_CA_SERIAL_HEX + 1]; /* the serial number of the certificate that this one follows; "": none */
 } ec_ca_row;
+
 /* What was issued and is in the log, in order; fn returns non-zero to stop. */
 EA_MUST_CHECK int ec_ca_each(const char *dir, int (*fn)(const ec_ca_row *row, void *arg), void *arg, ea_err *err);
 

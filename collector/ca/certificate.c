@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { DAYS_MAX = 36500, SAN_TEXT_MAX = 255 };
+
 static const int64_t SECOND_NS = 1000000000, DAY_S = 86400, SKEW_S = 300; /* clocks of a fleet differ a little */
 static const int64_t SKEW_PARTS = 12; /* ... and no more than this part of a short life */
 

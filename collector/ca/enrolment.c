@@ -1,8 +1,8 @@
 /* Certificates for who has a token or a certificate. See ca.h. */
 #include "collector/ca/ca_parts.h"
 
-#include "proto/base/crypto_error.h"
 #include "collector/ca/enroll_tokens.h"
+#include "proto/base/crypto_error.h"
 #include "proto/base/pattern.h"
 #include "proto/base/text.h"
 

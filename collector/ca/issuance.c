@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 
 enum { FIELDS = 6, FIELDS_BEFORE = 5, LINE_MAX_BYTES = 512, READ_BYTES = 64 << 10, WRITE_BYTES = 1 << 20 };
+
 enum key { BY_SERIAL, BY_NAME, BY_RENEWED, KEYS };
+
 static const uint32_t NONE = UINT32_MAX;
 static const int64_t SECOND_NS = 1000000000;
 

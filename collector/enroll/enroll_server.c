@@ -1,14 +1,14 @@
 /* The listener of enrolments. See enroll_server.h. */
 #include "collector/enroll/enroll_server.h"
 
+#include "collector/access/rate_limiter.h"
+#include "collector/access/token_store.h"
 #include "collector/ca/ca.h"
 #include "collector/net/http.h"
 #include "collector/net/listen.h"
-#include "proto/base/platform.h"
-#include "collector/access/rate_limiter.h"
-#include "collector/access/token_store.h"
-#include "proto/base/text.h"
 #include "collector/net/tls.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent_ssl.h>
@@ -28,8 +28,9 @@ struct ec_enroll {
     uint16_t port;
     ec_http http;
     ea_thread *loop;
-    ec_rate_limiter *rates;   /* the loop's, as the next two: of addresses, for requests without right token and certificate */
-    ec_rate_limiter *callers; /* of an address with a token's id or a certificate's name */
+    ec_rate_limiter
+        *rates; /* the loop's, as the next two: of addresses, for requests without right token and certificate */
+    ec_rate_limiter *callers;  /* of an address with a token's id or a certificate's name */
     ec_rate_limiter *failures; /* wrong tokens and certificates of an address */
 };
 
@@ -57,6 +58,7 @@ static void set_status(outcome *o, int status) {
                   {422, "Unprocessable Content"},
                   {429, "Too Many Requests"},
                   {503, "Service Unavailable"}};
+
     o->status = status;
     for (size_t i = 0; i < sizeof TITLES / sizeof *TITLES; i++)
         if (TITLES[i].status == status)
@@ -250,6 +252,7 @@ static void route(ec_enroll *e, struct evhttp_request *http, const char *path, c
         const char *path;
         void (*run)(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o);
     } ROUTES[] = {{"/v1/enroll", enroll}, {"/v1/renew", renew}};
+
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
         if (strcmp(path, ROUTES[i].path) != 0)
             continue;

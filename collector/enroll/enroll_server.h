@@ -14,11 +14,11 @@
 #define EC_ENROLL_ENROLL_H
 
 #include "collector/access/audit.h"
-#include "proto/base/counters.h"
+#include "collector/enroll/signer.h"
 #include "collector/net/guard.h"
 #include "collector/net/log.h"
 #include "collector/net/quota.h"
-#include "collector/enroll/signer.h"
+#include "proto/base/counters.h"
 
 typedef struct ec_enroll ec_enroll;
 

@@ -1,10 +1,10 @@
 /* The signer, seen from both sides. See signer.h. */
 #include "collector/enroll/signer.h"
 
-#include "collector/sandbox/child.h"
-#include "proto/base/platform.h"
-#include "collector/sandbox/sandbox.h"
 #include "collector/enroll/signer_message.h"
+#include "collector/sandbox/child.h"
+#include "collector/sandbox/sandbox.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { FILES_MAX = 64 };
+
 static const int64_t SECOND_NS = 1000000000;
 static const int64_t ANSWER_S = 30, START_S = 120; /* to read a long log, or to reach a token */
 static const int64_t PAUSE_MIN_S = 1, PAUSE_MAX_S = 60;

@@ -9,10 +9,10 @@
 #ifndef EC_ENROLL_SIGNER_H
 #define EC_ENROLL_SIGNER_H
 
-#include "collector/sandbox/broker.h"
 #include "collector/ca/ca.h"
-#include "proto/base/counters.h"
 #include "collector/net/log.h"
+#include "collector/sandbox/broker.h"
+#include "proto/base/counters.h"
 
 #define EC_SIGNER_NAME "certificate-signer"
 

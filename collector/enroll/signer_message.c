@@ -1,8 +1,8 @@
 /* Frames between the collector and its signer. See signer_message.h. */
 #include "collector/enroll/signer_message.h"
 
-#include "proto/base/bytes.h"
 #include "collector/ca/ca.h"
+#include "proto/base/bytes.h"
 
 #include <string.h>
 

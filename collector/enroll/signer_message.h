@@ -21,6 +21,7 @@ enum ec_signer_kind {
     EC_SIGNER_RENEW = 'R',  /* certificate, request */
     EC_SIGNER_ANSWER = 'A', /* code, its sentence, name, serial number, token's id, flags, certificates */
 };
+
 enum {
     EC_ANSWER_CODE,
     EC_ANSWER_TEXT,

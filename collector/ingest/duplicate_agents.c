@@ -14,6 +14,7 @@ enum {
     KINDS = 8,
     CONNECTIONS = 3, /* of one run: the last one, and those before */
 };
+
 static const int64_t HOUR_NS = INT64_C(3600) * 1000000000;
 
 typedef struct run_entry {

@@ -7,9 +7,9 @@
 
 #include "collector/net/guard.h"
 #include "collector/net/quota.h"
+#include "collector/net/tls.h"
 #include "collector/store/retention.h"
 #include "collector/store/store.h"
-#include "collector/net/tls.h"
 
 typedef struct ec_ingest ec_ingest;
 

@@ -14,15 +14,15 @@
  * them.) */
 #include "collector/ingest/ingest.h"
 
-#include "collector/net/guard.h"
 #include "collector/ingest/duplicate_agents.h"
+#include "collector/ingest/verifier.h"
+#include "collector/ingest/writer.h"
+#include "collector/net/guard.h"
 #include "collector/net/log.h"
+#include "collector/net/tls.h"
+#include "collector/net/wake.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/net/tls.h"
-#include "collector/ingest/verifier.h"
-#include "collector/net/wake.h"
-#include "collector/ingest/writer.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -57,6 +57,7 @@ enum {
     EVHTTP_PATIENCE_S = 60,
     FLUSH_MS = 300, /* for the last answers, when stopping */
 };
+
 static const int64_t SECOND_NS = INT64_C(1000000000);
 
 /* What one agent has open on one base. */
@@ -638,6 +639,7 @@ static uint16_t port_of(int fd) {
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } address = {0};
+
     socklen_t n = sizeof address;
     if (getsockname(fd, &address.any, &n) != 0)
         return 0;

@@ -4,8 +4,8 @@
 #ifndef EC_INGEST_UPLOAD_H
 #define EC_INGEST_UPLOAD_H
 
-#include "proto/base/arena.h"
 #include "collector/store/store.h"
+#include "proto/base/arena.h"
 
 typedef struct ec_upload {
     struct ec_upload *next; /* in whoever's list it is */

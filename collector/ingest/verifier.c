@@ -2,8 +2,8 @@
 #include "collector/ingest/verifier.h"
 
 #include "collector/net/log.h"
-#include "proto/base/map.h"
 #include "proto/base/cpu_throttle.h"
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>

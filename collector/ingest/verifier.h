@@ -13,14 +13,15 @@
 #ifndef EC_INGEST_VERIFIER_H
 #define EC_INGEST_VERIFIER_H
 
-#include "collector/net/quota.h"
 #include "collector/ingest/turns.h"
+#include "collector/net/quota.h"
 
 enum {
     EC_QUICK_THREADS = 2,
     EC_SLOW_THREADS_MAX = 8, /* half of the processors, at least one */
     EC_QUICK_SHARE = 5,      /* an agent's share of the processors is a fifth of one */
 };
+
 static const int64_t EC_QUICK_NS = 50 * INT64_C(1000000), EC_SLOW_SLICE_NS = 10 * INT64_C(1000000);
 
 typedef struct ec_verifier ec_verifier;

@@ -1,11 +1,11 @@
 /* Group commit. See writer.h. */
 #include "collector/ingest/writer.h"
 
-#include "proto/base/array.h"
 #include "collector/ingest/duplicate_agents.h"
 #include "collector/net/log.h"
-#include "proto/base/map.h"
+#include "proto/base/array.h"
 #include "proto/base/cpu_throttle.h"
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -14,8 +14,11 @@
 #include <string.h>
 
 enum { NAMES_MAX = 4096 }; /* definitions that one answer names as kept now, and as nowhere */
+
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
+
 enum { LANES = 2 };
+
 static const uint64_t GROUP_BYTES = 64 << 20;            /* most of a group: one upload of each agent */
 static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20;     /* most of a group that holds several uploads of an agent */
 static const int64_t ACTIVE_NS = 100 * INT64_C(1000000); /* so long a group of the quick lane counts as activity */
@@ -463,7 +466,8 @@ static void writer_main(void *arg) {
     int stop = 0;
     while (!stop) {
         ec_upload *list = take_group(w, &stop);
-        while (list && !is_stopping(w) && ea_cpu_throttle_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
+        while (list && !is_stopping(w) &&
+               ea_cpu_throttle_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         if (list) {
             int64_t begin_ns = ea_monotonic_ns();

@@ -5,9 +5,9 @@
 #ifndef EC_INGEST_WRITER_H
 #define EC_INGEST_WRITER_H
 
+#include "collector/ingest/turns.h"
 #include "collector/net/quota.h"
 #include "collector/store/retention.h"
-#include "collector/ingest/turns.h"
 
 typedef struct ec_writer ec_writer;
 

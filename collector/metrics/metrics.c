@@ -1,13 +1,13 @@
 /* Metrics. See metrics.h. */
 #include "collector/metrics/metrics.h"
 
-#include "proto/base/exposition.h"
-#include "collector/state/ledger_report.h"
-#include "proto/base/platform.h"
-#include "collector/store/retention.h"
 #include "collector/sandbox/sandbox.h"
-#include "collector/store/store.h"
+#include "collector/state/ledger_report.h"
 #include "collector/state/state_db.h"
+#include "collector/store/retention.h"
+#include "collector/store/store.h"
+#include "proto/base/exposition.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,6 +28,7 @@ typedef struct family {
 } family;
 
 enum { BLIND_KINDS = 3 };
+
 static const char *const BLIND_NAMES[BLIND_KINDS] = {"batches", "recorded", "counted"};
 
 typedef struct stream {
@@ -162,6 +163,7 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
 /* What became of the events of each family: a few sums, not all counters, since there are many families. */
 static void add_families(const exposition *x, const streams *all) {
     ea_text *t = x->t;
+
     static const struct {
         const char *name, *text;
         enum ea_counter first, second;
@@ -172,6 +174,7 @@ static void add_families(const exposition *x, const streams *all) {
         {"acknowledged", "events of the family that a collector has acknowledged", EA_COUNT_events_acknowledged,
          EA_COUNTER_COUNT},
     };
+
     char name[128];
     ea_text label;
     ea_text_init(&label);

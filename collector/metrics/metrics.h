@@ -22,6 +22,7 @@ typedef struct ec_gauges {
     _Atomic int64_t crl_made_s, crl_end_s; /* as ec_crl_times */
     atomic_int has_ca, ca_in_reach;        /* there is a folder of a CA; this process can open it (confine_run.h) */
 } ec_gauges;
+
 /* Appends them, before ec_metrics_text. */
 void ec_metrics_gauges(const ec_gauges *g, int open_metrics, ea_text *out);
 /* Appends the whole answer. dir: the store's folder; while there are no state tables yet, only counters are told. */

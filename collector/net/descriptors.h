@@ -9,6 +9,7 @@
 /* Raises the soft limit of open descriptors to the hard one. Returns how many the listeners may use in all: the rest is
  * reserved for the store and child processes (half of the limit, at most EC_DESCRIPTORS_RESERVED). */
 enum { EC_DESCRIPTORS_RESERVED = 1024 };
+
 uint64_t ec_descriptors_raise(void);
 
 /* One listener's bound of connections. */

@@ -9,11 +9,11 @@
  * thread-local pointer. */
 #include "collector/net/guard.h"
 
-#include "proto/base/clock.h"
 #include "collector/net/log.h"
+#include "collector/net/tls.h"
+#include "proto/base/clock.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/net/tls.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -32,6 +32,7 @@ enum {
     HEAD_LOOK = 4 << 10,
     ACCEPTS_A_ROUND = 64, /* then what waits of the other connections has its turn */
 };
+
 static const int64_t SECOND_NS = INT64_C(1000000000), MS_NS = INT64_C(1000000);
 
 typedef struct ec_guard_address {

@@ -3,9 +3,9 @@
 #ifndef EC_NET_HTTP_H
 #define EC_NET_HTTP_H
 
-#include "proto/base/counters.h"
 #include "collector/net/guard.h"
 #include "collector/net/wake.h"
+#include "proto/base/counters.h"
 
 #include <stdint.h>
 

@@ -88,6 +88,7 @@ static void renew(ec_log *log, int64_t now_ns) {
 }
 
 EA_PRINTF(3, 0)
+
 static void add(ec_log *log, enum ec_log_kind kind, const char *format, va_list ap) {
     char line[1024];
     int n = vsnprintf(line, sizeof line, format, ap);

@@ -18,6 +18,7 @@ typedef struct ec_log ec_log;
     X(LIBRARY, "messages of libevent")
 
 enum ec_log_kind {
+
 #define X(kind, text) EC_LOG_##kind,
     EC_LOG_KINDS(X)
 #undef X

@@ -15,6 +15,7 @@ enum {
     IS_RATE = 0,       /* how a resource is counted: the table's words */
     IS_HELD = 1,
 };
+
 static const int64_t S_NS = INT64_C(1000000000);
 
 static const ec_quota_info ROWS[EC_QUOTA_COUNT] = {

@@ -41,6 +41,7 @@
     X(downloads, READER, RATE, SIZE, "SIZE", "64MiB", 1, 120, "bytes", "bytes of the answers to a reader in a second")
 
 enum ec_quota_resource {
+
 #define X(name, who, how, type, argument, fallback, period_s, burst, unit, text) EC_QUOTA_##name,
     EC_QUOTAS(X)
 #undef X
@@ -111,6 +112,7 @@ void ec_quota_hold(ec_quota *q, enum ec_quota_resource which, const char *name, 
 typedef struct ec_quota_use {
     enum ec_quota_who who;
     char name[EC_QUOTA_NAME_BYTES + 1];
+
     struct {
         uint64_t limit;   /* 0: none */
         uint64_t used;    /* since the name's bucket was made; held: at the moment */
@@ -120,6 +122,7 @@ typedef struct ec_quota_use {
         int64_t above_since_utc_ns;
     } of[EC_QUOTA_COUNT];
 } ec_quota_use;
+
 /* All names that have a bucket; *ret is the caller's to free. */
 EA_MUST_CHECK int ec_quota_list(ec_quota *q, int64_t now_ns, ec_quota_use **ret, size_t *ret_count, ea_err *err);
 

@@ -1,9 +1,9 @@
 /* The TLS side of ingest. See tls.h. */
 #include "collector/net/tls.h"
 
+#include "collector/net/log.h"
 #include "collector/sandbox/broker.h"
 #include "proto/base/bytes.h"
-#include "collector/net/log.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
@@ -211,6 +211,7 @@ int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err) {
 /* ---- session tickets ---- */
 
 enum { TICKET_ENTRY_BYTES = 8 + 16 + 32 + 32, TICKET_FILE_BYTES = 16 + TICKET_KEYS * TICKET_ENTRY_BYTES + 8 };
+
 static const uint64_t TICKET_MAGIC = 0x3154454b54575445u; /* "ETWTKET1" */
 
 static void load_keys(ec_tls *tls) {

@@ -41,6 +41,7 @@ EA_MUST_CHECK int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, 
 typedef struct ec_crl_times {
     int64_t made_s, end_s;
 } ec_crl_times;
+
 /* Thread: any. */
 ec_crl_times ec_tls_crl_times(ec_tls *tls);
 

@@ -5,8 +5,8 @@
  * with descriptors beside a reply. */
 #include "collector/sandbox/broker.h"
 
-#include "proto/base/bytes.h"
 #include "collector/sandbox/child.h"
+#include "proto/base/bytes.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 
@@ -22,13 +22,16 @@
 #include <unistd.h>
 
 enum { SETUP_MAX = 1 << 20, VARIABLES_MAX = 16 };
+
 enum { PARENT, WRITTEN, PROGRAM, GREETING, VARIABLES, PATHS, STRINGS_MAX = PATHS + EC_BROKER_PATHS_MAX };
+
 enum kind { OPEN, WRITE, START, LOOK, END, LOWER };
 
 typedef struct request {
     uint32_t kind, number; /* number: of a path, of bytes, or a process id */
     char data[EC_BROKER_WRITE_MAX];
 } request;
+
 typedef struct reply {
     int32_t os_error; /* 0: it was done */
     int32_t value;    /* of LOOK: 1 when the child has ended */
@@ -386,6 +389,7 @@ static void end_child(duties *d) {
 /* Only of a process that the daemon started, and only upward. */
 static int lower(const duties *d, uint32_t pid) {
     enum { STATE_BYTES = 4 }; /* ") R " before the parent's number */
+
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%lu/stat", (unsigned long)pid);
     FILE *f = fopen(path, "re");

@@ -14,6 +14,7 @@ typedef struct ec_child_options {
     int extra_in, extra_out;      /* with has_extra: become its descriptors EC_CHILD_EXTRA_IN and ..._OUT */
     int has_extra;
 } ec_child_options;
+
 enum { EC_CHILD_EXTRA_IN = 3, EC_CHILD_EXTRA_OUT = 4 };
 
 /* Starts it. It has standard input and output, of which *ret_in and *ret_out are this side, this process's standard

@@ -61,6 +61,7 @@ enum {
 typedef struct ruleset {
     uint64_t files, net, scoped;
 } ruleset;
+
 typedef struct path_rule {
     uint64_t allowed;
     int32_t fd;
@@ -391,16 +392,20 @@ static void add(program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t 
     else
         p->failed = 1;
 }
+
 static void load(program *p, size_t offset) {
     add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
+
 static void answer(program *p, uint32_t action) {
     add(p, BPF_RET | BPF_K, action, 0, 0);
 }
+
 static void answer_call(program *p, int call, uint32_t action) {
     add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
     answer(p, action);
 }
+
 static void answer_calls(program *p, const int *calls, size_t count, uint32_t action) {
     for (size_t i = 0; i < count; i++)
         answer_call(p, calls[i], action);
@@ -572,6 +577,7 @@ void ec_sandbox_probe(ec_sandbox_support *ret) {
 static const struct {
     const char *name, *text;
 } PARTS[] = {
+
 #define X(id, name, text) {name, text},
     EC_SANDBOX_PARTS(X)
 #undef X

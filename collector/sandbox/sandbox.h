@@ -57,6 +57,7 @@ EA_MUST_CHECK int ec_sandbox_enter(const ec_sandbox *s, ea_err *err);
     X(SCOPE, "landlock_scope", "no signal and no abstract socket to a process outside")
 
 enum ec_sandbox_part {
+
 #define X(id, name, text) EC_SANDBOX_HAS_##id,
     EC_SANDBOX_PARTS(X)
 #undef X

@@ -12,17 +12,22 @@ typedef struct span {
     int64_t begin_utc_ns, end_utc_ns;
     uint64_t records;
 } span;
+
 static const span NOTHING = {INT64_MAX, INT64_MIN, 0};
 
 typedef struct told {
     uint64_t number;             /* the batch of the last count; 0: none yet */
     span fallback, own, pending; /* own: records up to number; pending: those after it */
 } told;
+
 enum { TOLD_EVENTS, TOLD_BUFFERS, TOLD_COUNT };
+
 static const enum ea_counter TOLD_COUNTERS[TOLD_COUNT] = {EA_COUNT_source_events_lost, EA_COUNT_source_buffers_lost};
+
 static const uint32_t TOLD_RECORDS[TOLD_COUNT] = {EC_BLIND_LOST_EVENT, EC_BLIND_LOST_BUFFER};
 
 enum statement { PUT, MOVE, END_OPEN, FIND_OPEN, LAST_COUNTED, SUM_RECORDS, GREATEST, COUNT_RECORDED, STATEMENTS };
+
 static const char *const SQL[STATEMENTS] = {
     [PUT] = "INSERT OR REPLACE INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     [MOVE] = "UPDATE blindness SET begin_utc_ns = ?4, end_utc_ns = ?5, record_count = ?6 WHERE stream = ?1 AND"
@@ -42,6 +47,7 @@ static const char *const SQL[STATEMENTS] = {
                  " value >= 0",
     [COUNT_RECORDED] = "SELECT count(*) FROM blindness WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
 };
+
 enum { RECORDED_MAX = 10000 };
 
 struct ec_blindness {
@@ -105,6 +111,7 @@ const char *ec_blind_kind(uint32_t cause) {
 
 void ec_session_facts_of(const ea_batch_view *v, ec_session_facts *ret) {
     enum { REAL_TIME = 0x100, TO_FILE = 0x1 | 0x2 | 0x8 }; /* EVENT_TRACE_REAL_TIME_MODE; sequential, circular, new */
+
     *ret = (ec_session_facts){.begin_utc_ns = INT64_MIN};
     for (size_t i = 0; i < ea_batch_source_count(v); i++) {
         const ea_wire_source *s = ea_batch_source(v, i);
@@ -376,8 +383,8 @@ static int64_t begin_of(const ec_blindness *b) {
     return begin == INT64_MIN || begin > first ? first : begin;
 }
 
-int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *at, const ec_session_facts *facts,
-                       ea_err *err) {
+int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *at,
+                       const ec_session_facts *facts, ea_err *err) {
     b->fold = fold;
     b->row = *at;
     if (!facts)

@@ -1,7 +1,8 @@
 /* What is not known of a stream, and of which time: batches that are not here, and what Windows or the agent admits to
- * have lost. Rows of the table `blindness`; readers take the view `blind` (state_db.c), which gives open ends. Before it:
- * ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that Windows logs where
- * it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its ec_state_db.
+ * have lost. Rows of the table `blindness`; readers take the view `blind` (state_db.c), which gives open ends. Before
+ * it: ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that
+ * Windows logs where it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its
+ * ec_state_db.
  *
  * There are three kinds of rows:
  * - batches: batches first..last are not here. They span the time from the last event before them to the first one
@@ -15,9 +16,9 @@
 #ifndef EC_STATE_BLINDNESS_H
 #define EC_STATE_BLINDNESS_H
 
-#include "proto/base/counters.h"
-#include "collector/store/store.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
+#include "proto/base/counters.h"
 #include "proto/wire/wire.h"
 
 /* Numbers are the `cause` column of blindness; never reused. Below 1000: a counter's number on the wire. */
@@ -27,7 +28,9 @@ enum {
     EC_BLIND_LOST_BUFFER = 1002,
     EC_BLIND_LOST_FILE = 1003,
 };
+
 enum { EC_LOST_RECORDS = 64 }; /* rows of a batch; further records extend the last one */
+
 /* No machine has so many events; what is beyond is kept as this, so that sums stay below 2^63. */
 #define EC_BLIND_COUNT_MAX ((INT64_C(1) << 40) - 1)
 
@@ -45,6 +48,7 @@ typedef struct ec_session_facts {
     int64_t begin_utc_ns; /* of the session; INT64_MIN: unknown */
     int is_live;          /* its events come from a session that runs, and from no file */
 } ec_session_facts;
+
 void ec_session_facts_of(const ea_batch_view *v, ec_session_facts *ret);
 
 /* A record of Windows that something was lost, or several that became one. */
@@ -54,6 +58,7 @@ typedef struct ec_lost_record {
     int64_t begin_utc_ns; /* the last event of its CPU before it; INT64_MIN: none is known yet */
     int64_t end_utc_ns;
 } ec_lost_record;
+
 /* The records of a batch: at most EC_LOST_RECORDS. v needs a registry. */
 EA_MUST_CHECK int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *ret_count, ea_err *err);
 /* Looks in an earlier batch for the events whose CPU was not in the ones after it. *ret_open: how many lack theirs. */

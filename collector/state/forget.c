@@ -2,10 +2,10 @@
 #include "collector/state/forget.h"
 
 #include "collector/state/incidents.h"
-#include "proto/base/platform.h"
+#include "collector/state/state_db.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
-#include "collector/state/state_db.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* See incidents.h. */
 #include "collector/state/incidents.h"
 
-#include "proto/base/platform.h"
 #include "collector/state/state_db.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,9 @@ static const char SCHEMA[] =
     "CREATE INDEX IF NOT EXISTS alarms_open ON alarms(host, stream, kind, family) WHERE end_utc_ns IS NULL;";
 
 #define KEY " host = ?1 AND stream = ?2 AND kind = ?3 AND family = ?4"
+
 enum which { GO_ON, ADD, ADD_OVER, ADD_USE, COUNT };
+
 static const char *const STATEMENTS[COUNT] = {
     [GO_ON] =
         "UPDATE alarms SET look = 1, left_count = ?6, right_count = ?7, text = ?8 WHERE" KEY " AND end_utc_ns IS NULL",

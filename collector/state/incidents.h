@@ -1,12 +1,13 @@
 /* What a person should know of, with begin and end: hosts that fell silent, ledgers that do not balance. Kept in
  * DIR/alarms.db, which the watch alone writes; what is kept nowhere else survives when index and history are made anew.
- * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one thread.
+ * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one
+ * thread.
  */
 #ifndef EC_STATE_ALARMS_H
 #define EC_STATE_ALARMS_H
 
-#include "proto/base/err.h"
 #include "collector/net/quota.h"
+#include "proto/base/err.h"
 
 #include <sqlite3.h>
 #include <stdint.h>
@@ -41,7 +42,7 @@ EA_MUST_CHECK int ec_incidents_holds(ec_incidents *a, const ec_alarm *alarm, int
 EA_MUST_CHECK int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err);
 /* Replaces what is kept of agents' and readers' use of their quotas (table quotas). Inside a look. */
 EA_MUST_CHECK int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns,
-                                     ea_err *err);
+                                        ea_err *err);
 /* Whatever was not told to hold since begin is over now. *ret_ended: how many. */
 EA_MUST_CHECK int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err);
 /* Gives the look up: nothing of it is kept. */

@@ -34,6 +34,7 @@ static const char PUT_BATCH_SQL[] =
     " AS t)";
 
 enum statement { PUT_BATCH, PUT_COUNT, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
+
 static const char *const SQL[STATEMENT_COUNT] = {
     [PUT_BATCH] = PUT_BATCH_SQL,
     [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -90,6 +91,7 @@ static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t
         total += values[which[i]];
     return total;
 }
+
 #define SUM(values, ...)                                                                                               \
     sum(values, (const enum ea_counter[]){__VA_ARGS__},                                                                \
         sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
@@ -260,6 +262,7 @@ int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_a
 
 static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind, uint64_t left, uint64_t right,
                        const char *format, ...) EA_PRINTF(6, 7);
+
 static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind, uint64_t left, uint64_t right,
                        const char *format, ...) {
     char text[256], line[640];
@@ -317,6 +320,7 @@ typedef struct named {
     uint8_t seen[ENTRIES_MAX];
     ec_ledger *ledger;
 } named;
+
 static int mark_named(const ea_ledger_count *n, void *arg) {
     named *m = arg;
     for (size_t i = 0; i < m->ledger->count; i++)
@@ -454,9 +458,9 @@ int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t coun
     return ec_blindness_recorded(l->blindness, records, count, err);
 }
 
-int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch, size_t len_bytes,
-                   uint64_t missing_count, const ec_session_facts *facts, void (*on_alert)(void *arg, const char *text),
-                   void *arg, ea_err *err) {
+int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch,
+                   size_t len_bytes, uint64_t missing_count, const ec_session_facts *facts,
+                   void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err) {
     uint64_t values[EA_COUNTER_COUNT], made_before, unused, incarnation_before = l->incarnation;
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_BATCHED, values, &made_before, &unused);

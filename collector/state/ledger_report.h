@@ -1,6 +1,6 @@
 /* The agents' ledgers as time series, and the check of their equations (service/ship/ledger.h has the agent's side).
- * Before it: state_worker.c, which gives each stored batch in the order of its numbers. After it: the command ledger, the
- * metrics, collector/web. Thread: the one of its ec_state_db.
+ * Before it: state_worker.c, which gives each stored batch in the order of its numbers. After it: the command ledger,
+ * the metrics, collector/web. Thread: the one of its ec_state_db.
  *
  * Held against every batch's numbers:
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
@@ -13,8 +13,8 @@
 #define EC_STATE_LEDGER_H
 
 #include "collector/state/blindness.h"
-#include "collector/store/store.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
 
 /* Numbers are the `kind` column of alerts; never reused. */
 enum ec_alert_kind {
@@ -25,6 +25,7 @@ enum ec_alert_kind {
     EC_ALERT_UNREADABLE = 5, /* the ledger's bytes; both 0 */
     EC_ALERT_KEYFRAME = 6,   /* a keyframe differed from the state: left: what it had to add, right: to close */
 };
+
 const char *ec_alert_name(uint32_t kind); /* "delivered" ...; "other" for an unknown number */
 
 /* The sides of an equation (EC_ALERT_DELIVERED or EC_ALERT_BATCHED) in the agent's numbers. */
@@ -54,6 +55,7 @@ EA_MUST_CHECK int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t n
  * if the agent says that it moved (collector_moves), any other. UINT64_MAX: nobody can say. */
 EA_MUST_CHECK int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values,
                                       uint64_t *ret, ea_err *err);
+
 /* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on what nobody can say. */
 enum ec_verdict { EC_FAILS, EC_HOLDS, EC_UNKNOWN };
 enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);

@@ -36,6 +36,7 @@ enum { SHARE_THAT_GOES = 16 };
                        " AND begin_utc_ns <= ?3 ORDER BY begin_utc_ns DESC, end_utc_ns DESC")
 
 enum statement {
+
 #define X(name, sql) S_##name,
     STATEMENTS(X)
 #undef X
@@ -115,7 +116,8 @@ static int count_rows(ec_object_names_db *n, ea_err *err) {
     return 0;
 }
 
-int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id, const ec_object_names_db_options *options, ea_err *err) {
+int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id,
+                            const ec_object_names_db_options *options, ea_err *err) {
     ec_object_names_db *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "open the names of a stream");
@@ -317,7 +319,8 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     return ec_sqlite_run(s, "keep a name", err);
 }
 
-int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
+                             ea_err *err) {
     static const ea_object_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
     int rc = ea_object_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
     sqlite3_reset(n->prepared[S_LAST_NAME]); /* of NULL: nothing */
@@ -327,7 +330,8 @@ int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, con
 
 /* ---- questions ---- */
 
-int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, ea_text *out, ea_err *err) {
+int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns,
+                            ea_text *out, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(n, S_FIND_NAMES, &s, err), found = 0;
     int64_t begin = 0;

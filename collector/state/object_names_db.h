@@ -1,7 +1,7 @@
 /* The names that a machine's kernel gave to files, registry keys and volumes, and how file operations ended, as tables
- * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are proto/state/object_names.h's; this keeps the rows and
- * answers from them, so that nobody has to read a stream twice.
- * Before it: state_worker.c, which folds; state_db.h. After it: `etwcollector export`, queries. Thread: its tables'.
+ * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are proto/state/object_names.h's; this keeps the
+ * rows and answers from them, so that nobody has to read a stream twice. Before it: state_worker.c, which folds;
+ * state_db.h. After it: `etwcollector export`, queries. Thread: its tables'.
  *
  * Bounded for each stream: beyond limit_names or limit_name_bytes the names that ended first give way, then those that
  * are oldest; beyond limit_operations the oldest operations. A sixteenth goes at a time. What went is counted as
@@ -9,9 +9,9 @@
 #ifndef EC_STATE_NAMING_H
 #define EC_STATE_NAMING_H
 
+#include "collector/state/state_db.h"
 #include "proto/base/counters.h"
 #include "proto/state/object_names.h"
-#include "collector/state/state_db.h"
 
 typedef struct ec_object_names_db ec_object_names_db;
 
@@ -21,18 +21,18 @@ typedef struct ec_object_names_db_options {
 } ec_object_names_db_options;
 
 /* Of one stream. Writing needs writable tables; a reader only asks. tables: borrowed. */
-EA_MUST_CHECK int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id, const ec_object_names_db_options *options,
-                                 ea_err *err);
+EA_MUST_CHECK int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id,
+                                          const ec_object_names_db_options *options, ea_err *err);
 void ec_object_names_db_close(ec_object_names_db *n); /* NULL is allowed */
 
-/* Folds a record in, inside the caller's transaction: see ea_object_names_fold. After an error, or when the transaction is
- * rolled back, close it and open it again. */
-EA_MUST_CHECK int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
-                                  ea_err *err);
+/* Folds a record in, inside the caller's transaction: see ea_object_names_fold. After an error, or when the transaction
+ * is rolled back, close it and open it again. */
+EA_MUST_CHECK int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c,
+                                           int64_t utc_ns, ea_err *err);
 
 /* Appends what the address was called at that time, as Windows wrote it: 1; 0 when nobody said. */
-EA_MUST_CHECK int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, ea_text *out,
-                                 ea_err *err);
+EA_MUST_CHECK int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address,
+                                          int64_t utc_ns, ea_text *out, ea_err *err);
 /* For rendering: names with drive letters, and the ends of operations. What the database cannot answer is left out; the
  * first such error stays in ec_object_names_db_error. Volumes are read once, by the first question. */
 ea_resolver ec_object_names_db_resolver(ec_object_names_db *n);

@@ -170,6 +170,7 @@ static const char SCHEMA[] =
                      " AND end_utc_ns < 9223372036854775807 ORDER BY end_utc_ns DESC, instance DESC")
 
 enum statement {
+
 #define X(name, sql) S_##name,
     STATEMENTS(X)
 #undef X
@@ -340,12 +341,15 @@ static int run(ec_state_db *t, enum statement which, ea_err *err) {
 static void bind_u32(sqlite3_stmt *s, int at, uint32_t v) {
     sqlite3_bind_int64(s, at, v);
 }
+
 static void bind_address(sqlite3_stmt *s, int at, uint64_t v) {
     sqlite3_bind_int64(s, at, ec_u64_to_sql(v));
 }
+
 static void bind_text(sqlite3_stmt *s, int at, const char *v) {
     sqlite3_bind_text(s, at, v, -1, SQLITE_STATIC);
 }
+
 static void bind_guid(sqlite3_stmt *s, int at, int has, const ea_guid *g) {
     char text[40];
     if (has) {
@@ -355,6 +359,7 @@ static void bind_guid(sqlite3_stmt *s, int at, int has, const ea_guid *g) {
         sqlite3_bind_null(s, at);
     }
 }
+
 static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life) {
     sqlite3_bind_int64(s, 1, fold_id);
     sqlite3_bind_int64(s, 2, (int64_t)life->instance);
@@ -369,16 +374,20 @@ static const char *column_text(sqlite3_stmt *s, int at) {
     const unsigned char *v = sqlite3_column_text(s, at);
     return v ? (const char *)v : "";
 }
+
 static uint64_t column_address(sqlite3_stmt *s, int at) {
     return ec_u64_from_sql(sqlite3_column_int64(s, at));
 }
+
 static uint32_t column_u32(sqlite3_stmt *s, int at) {
     return (uint32_t)sqlite3_column_int64(s, at);
 }
+
 static int column_guid(sqlite3_stmt *s, int at, ea_guid *ret) {
     const unsigned char *v = sqlite3_column_text(s, at);
     return v && ea_guid_parse((const char *)v, ret) == 0;
 }
+
 static void read_life(sqlite3_stmt *s, ea_interval *ret) {
     ret->instance = (uint64_t)sqlite3_column_int64(s, 0);
     ret->begin_utc_ns = sqlite3_column_int64(s, 1);
@@ -393,6 +402,7 @@ static void read_life(sqlite3_stmt *s, ea_interval *ret) {
 int ec_state_db_begin(ec_state_db *t, ea_err *err) {
     return run(t, S_BEGIN, err);
 }
+
 int ec_state_db_commit(ec_state_db *t, ea_err *err) {
     return run(t, S_COMMIT, err);
 }
@@ -404,14 +414,14 @@ void ec_state_db_rollback(ec_state_db *t) {
 
 static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
     *ret = (ec_state_fold){.fold_id = sqlite3_column_int64(s, 0),
-                     .position = (uint64_t)sqlite3_column_int64(s, 3),
-                     .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
-                     .event_count = (uint64_t)sqlite3_column_int64(s, 5),
-                     .missing_count = (uint64_t)sqlite3_column_int64(s, 6),
-                     .damaged_count = (uint64_t)sqlite3_column_int64(s, 7),
-                     .last_instance = (uint64_t)sqlite3_column_int64(s, 8),
-                     .begin_utc_ns = sqlite3_column_int64(s, 9),
-                     .end_utc_ns = sqlite3_column_int64(s, 10)};
+                           .position = (uint64_t)sqlite3_column_int64(s, 3),
+                           .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
+                           .event_count = (uint64_t)sqlite3_column_int64(s, 5),
+                           .missing_count = (uint64_t)sqlite3_column_int64(s, 6),
+                           .damaged_count = (uint64_t)sqlite3_column_int64(s, 7),
+                           .last_instance = (uint64_t)sqlite3_column_int64(s, 8),
+                           .begin_utc_ns = sqlite3_column_int64(s, 9),
+                           .end_utc_ns = sqlite3_column_int64(s, 10)};
     snprintf(ret->host, sizeof ret->host, "%s", column_text(s, 1));
     if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
         memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
@@ -469,7 +479,7 @@ int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err)
 }
 
 int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg), void *arg,
-                        ea_err *err) {
+                          ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code, rc = prepare(t, S_EACH_FOLD, &s, err);
     if (rc)
@@ -491,6 +501,7 @@ int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
                                            S_DROP_PENDING,    S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
                                            S_DROP_BLINDNESS,  S_DROP_ALERTS,         S_DROP_NAMES,
                                            S_DROP_OPERATIONS, S_DROP_VOLUMES};
+
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
         int rc = prepare(t, DROPS[i], &s, err);
@@ -518,11 +529,13 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
     return ec_sqlite_run(s, "forget a stream", err);
 }
 
-int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number, ea_err *err) {
+int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
+                      ea_err *err) {
     static const enum statement PRUNES[] = {S_PRUNE_PROCESSES, S_PRUNE_THREADS,        S_PRUNE_MODULES,
                                             S_PRUNE_PENDING,   S_PRUNE_NAMES,          S_PRUNE_OPERATIONS,
                                             S_PRUNE_BLINDNESS, S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
                                             S_PRUNE_ALERTS,    S_PRUNE_STREAM};
+
     for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
         sqlite3_stmt *s = NULL;
         int rc = prepare(t, PRUNES[i], &s, err);
@@ -705,16 +718,19 @@ static int restore_processes(sqlite3_stmt *s, ea_machine *m) {
     ec_read_process(s, &p);
     return ea_machine_restore_process(m, &p);
 }
+
 static int restore_threads(sqlite3_stmt *s, ea_machine *m) {
     ea_thread_row row;
     ec_read_thread(s, &row);
     return ea_machine_restore_thread(m, &row);
 }
+
 static int restore_modules(sqlite3_stmt *s, ea_machine *m) {
     ea_module mod;
     ec_read_module(s, &mod);
     return ea_machine_restore_module(m, &mod);
 }
+
 static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
     ea_module id = {.pid = column_u32(s, 1),
                     .base = column_address(s, 2),
@@ -738,6 +754,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
         {S_OPEN_MODULES, restore_modules},     {S_ENDED_MODULES, restore_modules},
         {S_EACH_PENDING, restore_pending},
     };
+
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
         sqlite3_stmt *s = NULL;
         int code, rc = prepare(t, PARTS[i].statement, &s, err);

@@ -1,8 +1,8 @@
 /* The history of each machine as tables of a SQLite database, DIR/state.db: which process, thread and module lived from
  * when to when. It is made out of the stored batches alone: it may be deleted at any time and is then built again.
  * SCHEMA.md beside this file describes it for people who write SQL.
- * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one thread;
- * one process at a time may write (DIR/state.lock), any number may read meanwhile. */
+ * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one
+ * thread; one process at a time may write (DIR/state.lock), any number may read meanwhile. */
 #ifndef EC_STATE_TABLES_H
 #define EC_STATE_TABLES_H
 
@@ -16,6 +16,7 @@
 static inline int64_t ec_u64_to_sql(uint64_t v) {
     return (int64_t)(v ^ 0x8000000000000000u);
 }
+
 static inline uint64_t ec_u64_from_sql(int64_t v) {
     return (uint64_t)v ^ 0x8000000000000000u;
 }
@@ -46,21 +47,23 @@ typedef struct ec_state_fold {
 } ec_state_fold;
 
 /* The fold of a stream: 1, 0 when nothing of it is folded, or an error. */
-EA_MUST_CHECK int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err);
+EA_MUST_CHECK int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret,
+                                        ea_err *err);
 /* The same, made when it is new. Writable connections only. */
-EA_MUST_CHECK int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err);
+EA_MUST_CHECK int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret,
+                                       ea_err *err);
 EA_MUST_CHECK int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err);
 /* Calls fn for each fold (host NULL: of all hosts) in the order in which they were made; non-zero stops and is
  * returned. */
-EA_MUST_CHECK int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg),
-                                      void *arg, ea_err *err);
+EA_MUST_CHECK int ec_state_db_each_fold(ec_state_db *t, const char *host,
+                                        int (*fn)(const ec_state_fold *fold, void *arg), void *arg, ea_err *err);
 /* Deletes all that was folded of a stream; its fold starts again. */
 EA_MUST_CHECK int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 
 /* Deletes what ended before begin_utc_ns, and the ledger of batches below first_number but for each counter's last
  * value. What is open, and the position of the fold, stay. */
-EA_MUST_CHECK int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
-                                  ea_err *err);
+EA_MUST_CHECK int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns,
+                                    uint64_t first_number, ea_err *err);
 /* Deletes a stream with all that was folded of it. */
 EA_MUST_CHECK int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 

@@ -1,16 +1,16 @@
 /* The fold over the store. See state_worker.h. */
 #include "collector/state/state_worker.h"
 
-#include "proto/base/array.h"
 #include "collector/state/ledger_report.h"
-#include "proto/state/machine.h"
-#include "proto/base/map.h"
 #include "collector/state/object_names_db.h"
-#include "proto/base/cpu_throttle.h"
-#include "proto/base/platform.h"
+#include "collector/state/state_db.h"
 #include "collector/store/retention.h"
 #include "collector/store/store.h"
-#include "collector/state/state_db.h"
+#include "proto/base/array.h"
+#include "proto/base/cpu_throttle.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/state/machine.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -85,6 +85,7 @@ struct ec_state_worker {
 };
 
 static void note(const ec_state_worker *h, const char *format, ...) EA_PRINTF(2, 3);
+
 static void note(const ec_state_worker *h, const char *format, ...) {
     char line[512];
     va_list args;
@@ -118,10 +119,12 @@ static int on_process(void *arg, const ea_process *p) {
     const live *l = arg;
     return ec_state_db_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
 }
+
 static int on_thread(void *arg, const ea_thread_row *t) {
     const live *l = arg;
     return ec_state_db_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
 }
+
 static int on_module(void *arg, const ea_module *m) {
     const live *l = arg;
     return ec_state_db_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
@@ -186,8 +189,8 @@ static int live_create(live **ret, ec_state_worker *h, const work *w, ea_err *er
                                   .observer_arg = l,
                                   .counters = h->options.counters};
     ec_object_names_db_options naming = {.limit_names = h->options.limit_names,
-                                .limit_operations = h->options.limit_operations,
-                                .counters = h->options.counters};
+                                         .limit_operations = h->options.limit_operations,
+                                         .counters = h->options.counters};
     int rc = ec_state_db_get_fold(h->tables, w->host, w->stream, &l->fold, err);
     if (!rc)
         rc = ea_machine_create(&l->machine, &options, err);
@@ -262,7 +265,8 @@ static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
     if (!concerns(v))
         return 0;
     while ((rc = ea_batch_next(v, &record, &c, err)) == 1) {
-        int names = ea_object_names_concerns(&c->provider, c->code), machine = ea_machine_concerns(&c->provider, c->code);
+        int names = ea_object_names_concerns(&c->provider, c->code),
+            machine = ea_machine_concerns(&c->provider, c->code);
         if (!names && !machine)
             continue;
         if (record->source >= ea_batch_source_count(v))
@@ -375,7 +379,8 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
 /* ---- one stream ---- */
 
 /* How many of the numbers first..last are neither stored nor covered by a tombstone. */
-static int missing_numbers(ec_state_worker *h, const work *w, uint64_t first, uint64_t last, uint64_t *ret, ea_err *err) {
+static int missing_numbers(ec_state_worker *h, const work *w, uint64_t first, uint64_t last, uint64_t *ret,
+                           ea_err *err) {
     size_t capacity = 256, n = 0;
     for (;;) {
         ec_range *ranges = malloc(capacity * sizeof *ranges);
@@ -763,6 +768,7 @@ typedef struct goal {
     uint64_t batch_count, event_count;
     uint64_t behind;
 } goal;
+
 typedef struct goals {
     goal *items;
     size_t count, capacity;
@@ -993,7 +999,8 @@ static void worker_destroy(ec_state_worker_worker *w) {
     free(w);
 }
 
-int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const ec_state_worker_options *options, ea_err *err) {
+int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const ec_state_worker_options *options,
+                          ea_err *err) {
     ec_state_worker_worker *w = calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "start the history's thread");

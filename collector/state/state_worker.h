@@ -1,7 +1,7 @@
 /* The history of every machine: stored batches of each stream are folded, in the order of their numbers, through
  * proto/state, and what it says is kept in the tables of DIR/state.db.
- * Before it: collector/store. After it: collector/query. Thread: an ec_state_worker belongs to one thread; ec_state_worker_start
- * makes a thread that owns one.
+ * Before it: collector/store. After it: collector/query. Thread: an ec_state_worker belongs to one thread;
+ * ec_state_worker_start makes a thread that owns one.
  *
  * How far a stream is folded is stored in the same transaction as what came of it: after a crash the fold goes on from
  * there, with the same result. A number that is missing is waited for while batches behind it are there already; a
@@ -37,7 +37,8 @@ typedef struct ec_state_worker_options {
 } ec_state_worker_options;
 
 /* Opens the tables of store folder dir for writing; EA_EBUSY when another process, or thread, folds already. */
-EA_MUST_CHECK int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_worker_options *options, ea_err *err);
+EA_MUST_CHECK int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_worker_options *options,
+                                       ea_err *err);
 void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
 
 /* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. A stream that fails is left
@@ -49,12 +50,12 @@ EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches
  * does, otherwise waits up to wait_ns for the one who does. *ret_behind: batches that are stored and not folded yet. A
  * folder in which nothing may be written is no error: then nothing is folded. */
 EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
-                                      ea_err *err);
+                                           ea_err *err);
 
 /* The daemon's: a thread that folds what arrives. keep_going and on_gap of the options are not used. */
 typedef struct ec_state_worker_worker ec_state_worker_worker;
-EA_MUST_CHECK int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const ec_state_worker_options *options,
-                                   ea_err *err);
+EA_MUST_CHECK int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir,
+                                        const ec_state_worker_options *options, ea_err *err);
 /* Something was stored: fold soon. Any thread; cheap. */
 void ec_state_worker_wake(ec_state_worker_worker *w);
 /* 1 when a keyframe should be asked for: this stream's state has had a gap since its last whole keyframe, or its

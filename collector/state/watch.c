@@ -2,17 +2,18 @@
 #include "collector/state/watch.h"
 
 #include "collector/state/incidents.h"
-#include "proto/base/clock.h"
 #include "collector/state/ledger_report.h"
-#include "proto/base/platform.h"
-#include "collector/store/store.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LEDGERS_MAX = 1000, REPORTS_MAX = 256 };
+
 static const int64_t S_NS = INT64_C(1000000000), LOOK_NS = 10 * INT64_C(1000000000);
 static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
 
@@ -25,7 +26,7 @@ typedef struct reported {
 struct ec_watch {
     ec_watch_options options;
     char *dir;
-    ec_incidents *alarms;                /* the thread's */
+    ec_incidents *alarms;             /* the thread's */
     int64_t begin_utc_ns;             /* of the watch, or when the clock was set */
     int64_t looked_utc_ns, looked_ns; /* the last time; monotonic */
     char said[600];                   /* the last error that was told */
@@ -94,7 +95,8 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
                           .right = (uint64_t)(w->options.silent_ns / S_NS),
                           .text = text};
         /* while this collector was away nobody could be heard: agents get their time first */
-        rc = told(w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err), &alarm);
+        rc = told(w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err),
+                  &alarm);
     }
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, db, "read the streams");

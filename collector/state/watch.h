@@ -4,9 +4,9 @@
 #ifndef EC_STATE_WATCH_H
 #define EC_STATE_WATCH_H
 
+#include "collector/net/quota.h"
 #include "proto/base/counters.h"
 #include "proto/base/err.h"
-#include "collector/net/quota.h"
 
 #include <stdint.h>
 
@@ -33,6 +33,7 @@ typedef struct ec_watch_report {
     const char *host, *kind, *text;
     int64_t lasts_ns;
 } ec_watch_report;
+
 void ec_watch_tell(ec_watch *w, const ec_watch_report *report);
 
 #endif

@@ -4,8 +4,8 @@
  * the group's own batches. It is committed after the segment's fdatasync: what the index names is always durable. The
  * position up to which segments are indexed is in the same transaction; what lies behind it when the store is opened is
  * indexed then. */
-#include "proto/base/array.h"
 #include "collector/store/store_parts.h"
+#include "proto/base/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

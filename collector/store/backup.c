@@ -1,10 +1,10 @@
 /* Backup and restore. See backup.h. */
 #include "collector/store/backup.h"
 
-#include "proto/base/clock.h"
-#include "proto/base/platform.h"
 #include "collector/store/private.h"
 #include "collector/store/segment.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { COPY_BYTES = 1 << 20, PAGES_A_STEP = 1024, BUSY_TIMEOUT_MS = 20000, PATH_BYTES = 1200 };
+
 enum { ALARMS_MAX = 64, ALARM_BYTES = 100 };
 
 static const char MARK[] = "backup.json";

@@ -66,8 +66,8 @@ static const char DEFINITIONS_SCHEMA[] =
     /* records whose rows have left the index, and that have to be erased in their segments */
     "CREATE TABLE IF NOT EXISTS erasing(segment INTEGER NOT NULL, offset INTEGER NOT NULL,"
     " PRIMARY KEY(segment, offset)) WITHOUT ROWID;"
-    /* segment_clock.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause: between
-     * two processes, so that some of it may have passed. utc_ns: when a process was seen last */
+    /* segment_clock.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause:
+     * between two processes, so that some of it may have passed. utc_ns: when a process was seen last */
     "CREATE TABLE IF NOT EXISTS clock_steps(segment INTEGER NOT NULL, is_pause INTEGER NOT NULL, by_ns INTEGER NOT "
     "NULL,"
     " PRIMARY KEY(segment, is_pause)) WITHOUT ROWID;"
@@ -80,6 +80,7 @@ static const char *const SQL[EC_STATEMENT_COUNT] = {
     EC_STATEMENTS(X)
 #undef X
 };
+
 static int db_fail(ec_store *s, ea_err *err, const char *what) {
     int primary = sqlite3_errcode(s->db) & 0xff;
     int code = primary == SQLITE_FULL    ? EA_EFULL

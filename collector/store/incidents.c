@@ -31,7 +31,7 @@ int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind
 }
 
 int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *incident, void *arg), void *arg,
-                           ea_err *err) {
+                         ea_err *err) {
     int64_t after = 0;
     if (!ec_db_statement(s, EC_ST_EACH_INCIDENT) && sqlite3_errcode(s->db) == SQLITE_ERROR)
         return 0; /* written before there were any */

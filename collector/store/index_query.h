@@ -24,6 +24,7 @@ typedef struct ec_find_row {
     uint64_t event_count;
     int64_t begin_utc_ns, end_utc_ns; /* of its events */
 } ec_find_row;
+
 /* Streams in the order in which they were first received; row is borrowed for the call, fn returns non-zero to stop.
  * host NULL: of all hosts. */
 EA_MUST_CHECK int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_row *row, void *arg),

@@ -21,6 +21,7 @@ enum {
     KEEP_S = 60,               /* kept.db is written at most so often for batches that were erased */
     AGE_PARTS = 8,             /* an open segment is closed when it began an eighth of the age ago */
 };
+
 static const int64_t S_TO_NS = INT64_C(1000000000);
 static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
@@ -780,7 +781,8 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         too_much = total > limits->bytes ? total - limits->bytes + limits->bytes / SLACK_PARTS : 0;
     }
     if (!rc && too_much && limits->min_age_ns) {
-        rc = ec_segment_clock_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);
+        rc =
+            ec_segment_clock_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);
         before_utc_ns -= limits->min_age_ns;
     }
     if (!rc && too_much)

@@ -22,8 +22,9 @@
 #include "collector/store/store.h"
 
 typedef struct ec_retention {
-    /* since a batch was received; 0: any. What the clock was set by does not count (segment_clock.c); what passed between two
-     * processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock was set */
+    /* since a batch was received; 0: any. What the clock was set by does not count (segment_clock.c); what passed
+     * between two processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock
+     * was set */
     int64_t age_ns;
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
     /* what was received since so long is not deleted for its size; 0: no such bound. When bytes cannot be kept without
@@ -36,6 +37,7 @@ typedef struct ec_store_size {
     uint64_t segment_count, segment_bytes;
     uint64_t index_bytes, state_bytes; /* pages in use of index.db and state.db, without their logs */
 } ec_store_size;
+
 EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err);
 
 /* One step of the work that the limits ask for, between groups; bounded, so that uploads do not wait for long. 1 when
@@ -43,6 +45,7 @@ EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err)
  * its files (some milliseconds), 0 when there is nothing to do. Deletes nothing when both limits are 0, but for what a
  * crash left behind. An error of that thread is returned by a later call. */
 enum { EC_RETAIN_BUSY = 2 };
+
 EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);
 
 /* 1 when the agent may store more, 0 when the store is full and the agent has more than its share, or an error. The

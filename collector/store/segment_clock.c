@@ -13,6 +13,7 @@ enum {
     PAUSE_S = 60, /* no longer between two processes: nothing to note */
     SEEN_S = 60,  /* how often it is noted that a process runs */
 };
+
 static const int64_t S_TO_NS = INT64_C(1000000000);
 
 /* The clock has moved by so much beside what passed; it holds for all segments that have something. */

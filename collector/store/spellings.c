@@ -1,8 +1,8 @@
 /* How the store spells agents' names. See store.h, ec_store_agent_name. An agent is known by its name in lower case; in
  * a store of a version that kept names as certificates have them, it keeps the spelling under which its streams are.
  * Read when the store is opened to write, and constant from then on. */
-#include "proto/base/pattern.h"
 #include "collector/store/store_parts.h"
+#include "proto/base/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 #ifndef EC_STORE_STORE_H
 #define EC_STORE_STORE_H
 
-#include "proto/wire/ack.h"
 #include "proto/base/counters.h"
 #include "proto/base/err.h"
 #include "proto/event/event.h"
+#include "proto/wire/ack.h"
 #include "proto/wire/wire.h"
 
 typedef struct ec_store ec_store;
@@ -39,6 +39,7 @@ const char *ec_store_agent_name(const ec_store *s, const char *name);
 const char *ec_store_folder(const ec_store *s);
 
 enum ec_append { EC_STORED = 1, EC_DUPLICATE = 2 };
+
 /* What the last append found, whatever it returned (as far as it came); valid until the next call. */
 typedef struct ec_store_notes {
     uint8_t stream[EA_STREAM_ID_BYTES];
@@ -50,6 +51,7 @@ typedef struct ec_store_notes {
     size_t missing_count;
     uint64_t new_streams, new_classes, new_tombstones; /* that were stored with it */
 } ec_store_notes;
+
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
 /* Appends one batch of an agent (its certificate's name). Checks the envelope, reads every record and compares the
@@ -66,12 +68,14 @@ typedef struct ec_check {
     int rc;           /* EC_CHECK_..., or the error of reading its records */
     const char *text; /* of the error, or of EC_CHECK_LATER; borrowed */
 } ec_check;
+
 enum {
     EC_CHECK_NONE = 0,  /* nothing */
     EC_CHECK_SOUND = 1, /* its records give its checksum */
     EC_CHECK_EARLY = 2, /* it names what is not durable yet: only who appends can read its records */
     EC_CHECK_LATER = 3, /* the caller's: it is not to be appended now */
 };
+
 /* Reads every record of a batch as ec_store_append does, and compares its checksum with theirs, by what is durable. s
  * was opened for reading, on a thread of its own, so that the one that appends does not do it: see
  * ec_store_append_checked. EC_CHECK_SOUND, EC_CHECK_EARLY, EC_CHECK_NONE (a repeat, or something that append finds
@@ -84,10 +88,12 @@ EA_MUST_CHECK int ec_store_append_checked(ec_store *s, const char *agent, const 
 /* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit
  * is stored, and the store goes on with the next append. */
 EA_MUST_CHECK int ec_store_commit(ec_store *s, ea_err *err);
+
 /* The numbers of a stream that are durable, as ranges in order; at most capacity, *ret_count of them. */
 typedef struct ec_range {
     uint64_t first, last;
 } ec_range;
+
 EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges,
                                   size_t capacity, size_t *ret_count, ea_err *err);
 
@@ -100,18 +106,20 @@ enum ec_notice_kind {
     EC_INCIDENT_SHARE = 4,     /* an agent has more than its share: its batches were deleted, or refused */
     EC_INCIDENT_KEPT = 5,      /* so many streams, classes or tombstones of an agent are kept that no more are */
 };
+
 typedef struct ec_notice {
     int64_t utc_ns;
     uint32_t kind;
     char host[256], text[512];
 } ec_notice;
+
 const char *ec_notice_name(uint32_t kind); /* "identity-twice" ...; "other" for an unknown number */
 /* Durable after the next ec_store_commit. The writer's. */
 EA_MUST_CHECK int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind, const char *text,
-                                        ea_err *err);
+                                      ea_err *err);
 /* In the order in which they were noticed; fn returns non-zero to stop. host NULL: of all hosts. */
-EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host,
-                                         int (*fn)(const ec_notice *incident, void *arg), void *arg, ea_err *err);
+EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *incident, void *arg),
+                                       void *arg, ea_err *err);
 
 typedef struct ec_stream_row {
     uint64_t stream_id; /* in this store, from 1 */
@@ -127,6 +135,7 @@ typedef struct ec_stream_row {
     char agent_version[EA_AGENT_VERSION_MAX_BYTES + 1];
     const char *labels; /* a JSON object, borrowed for the call; NULL: none */
 } ec_stream_row;
+
 /* Streams in the order in which they were first received; fn returns non-zero to stop. host NULL: of all hosts. */
 EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg),
                                        void *arg, ea_err *err);
@@ -138,6 +147,7 @@ typedef struct ec_batch_row {
     uint64_t len_bytes;
     uint64_t segment, offset;
 } ec_batch_row;
+
 /* The first batch of a stream with a number above after: 1 and *ret, 0 when there is none (yet). */
 EA_MUST_CHECK int ec_store_next_batch(ec_store *s, uint64_t stream_id, uint64_t after, ec_batch_row *ret, ea_err *err);
 /* The batch's bytes as they arrived, checked against the segment's checksum, and complete (ea_batch_complete); owned by

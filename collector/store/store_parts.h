@@ -3,10 +3,10 @@
 #ifndef EC_STORE_STORE_PARTS_H
 #define EC_STORE_STORE_PARTS_H
 
-#include "proto/base/map.h"
-#include "proto/base/platform.h"
 #include "collector/store/segment.h"
 #include "collector/store/store.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <sqlite3.h>
 
@@ -106,6 +106,7 @@ enum {
       " WHERE (?1 IS NULL OR agent = ?1 COLLATE NOCASE) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
 
 enum ec_statement {
+
 #define X(name, sql) EC_ST_##name,
     EC_STATEMENTS(X)
 #undef X
@@ -130,7 +131,8 @@ struct ec_store {
     ea_bytes_map spellings; /* spellings.c */
     ec_segment segment;     /* the one that grows */
     uint64_t durable_end;   /* of it: everything before is synced and indexed */
-    /* segment_clock.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
+    /* segment_clock.c: both clocks when they were compared first, or after the last step; when that was noted in the
+     * index */
     int64_t clock_utc_ns, clock_mono_ns, seen_mono_ns;
     /* retention.c */
     int is_full;           /* the size cannot be kept */
@@ -148,10 +150,12 @@ struct ec_store {
     ea_batch_view *view;
     ea_registry *checker; /* parses descriptions that are new here */
     ec_store_notes notes;
+
     struct {
         char agent[EC_AGENT_BYTES + 1]; /* "": not counted */
         uint64_t classes, tombstones, definition_bytes;
     } kept; /* of the last agent that added some; counted anew after a group that was taken back, and after retention */
+
     int is_new; /* the batch at hand came just now: bounds apply */
     size_t described_capacity, missing_capacity;
     ea_text classes, pids; /* of the batch at hand: blobs of its index row */
@@ -245,6 +249,7 @@ EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *re
 EA_MUST_CHECK int ec_segment_clock_look(ec_store *s, ea_err *err);
 /* What the wall clock would say now, had nobody set it since that segment was filled: what its batches' times of
  * arrival are compared with. allowed_ns: what a pause between two processes may count at the most. */
-EA_MUST_CHECK int ec_segment_clock_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err);
+EA_MUST_CHECK int ec_segment_clock_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns,
+                                           ea_err *err);
 
 #endif

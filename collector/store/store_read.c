@@ -9,6 +9,7 @@ enum { STREAMS_AT_ONCE = 64 }; /* rows that are read before they are given out *
 void *ec_store_database(ec_store *s) {
     return s->db;
 }
+
 const char *ec_store_folder(const ec_store *s) {
     return s->dir;
 }

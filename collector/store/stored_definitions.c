@@ -1,7 +1,7 @@
 /* What batches name by hash, looked up among what streams defined. Before it: append.c and store_read.c, which give
  * batches that stand for themselves further. See store_parts.h. */
-#include "proto/base/array.h"
 #include "collector/store/store_parts.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,7 @@ void ec_store_empty_cache(ec_store *s) {
 
 static void remember(ec_store *s, const uint8_t *key, const void *data, size_t len_bytes) {
     enum { CACHE_BYTES = 16 << 20 };
+
     if (s->cache.count == EC_CACHED_DEFINITIONS || s->cached_bytes + len_bytes > CACHE_BYTES)
         ec_store_empty_cache(s);
     cached *c = malloc(sizeof *c + len_bytes);

@@ -20,6 +20,7 @@ enum {
     HAS_NEXT = 2,
     HAS_RESERVE = 4,
 };
+
 enum { STORED = 0, MSZIP = 1, QUANTUM = 2, LZX = 3 };
 
 typedef struct cabinet {

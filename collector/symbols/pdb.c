@@ -27,7 +27,9 @@ enum {
     DEBUG_SECTIONS = 5,
     DEBUG_SECTIONS_ORIGINAL = 10,
 };
+
 enum { STREAM_INFO = 1, STREAM_DBI = 3 };
+
 enum { /* symbol records */
        S_THUNK32 = 0x1102,
        S_LDATA32 = 0x110c,
@@ -281,9 +283,11 @@ void ec_pdb_close(ec_pdb *p) {
 ec_pdb_id ec_pdb_identity(const ec_pdb *p) {
     return p->id;
 }
+
 uint16_t ec_pdb_machine(const ec_pdb *p) {
     return p->machine;
 }
+
 size_t ec_pdb_symbol_count(const ec_pdb *p) {
     return p->symbol_count;
 }

@@ -6,8 +6,8 @@
 #define EC_SYMBOLS_PE_IMAGE_H
 
 #include "collector/symbols/pdb.h"
-#include "proto/image/pe.h"
 #include "proto/base/text.h"
+#include "proto/image/pe.h"
 
 enum { EC_PDB_NAME_MAX = EA_PE_PDB_PATH_MAX };
 

@@ -1,7 +1,7 @@
 /* The cache of symbol files. See symbol_cache.h. */
 #include "collector/symbols/symbol_cache.h"
-#include "proto/base/array.h"
 #include "collector/symbols/cabinet.h"
+#include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 
@@ -20,6 +20,7 @@ enum {
     TOUCH_SECONDS = 3600,     /* a file's time of use is that exact */
     PART_SECONDS = 24 * 3600, /* a download that nobody finishes any more */
 };
+
 #define PART_MARK   ".part-"
 #define ABSENT_MARK "absent-"
 
@@ -213,6 +214,7 @@ static void remove_kept(char *path) {
 
 int64_t ec_symbol_clock_step_ns(int64_t last_ns, int64_t limit_age_ns) {
     enum { SHARE = 8 };
+
     int64_t passed_ns = ea_utc_ns() - last_ns, most_ns = limit_age_ns / SHARE;
     return !last_ns ? 0 : passed_ns < 0 ? passed_ns : passed_ns > most_ns ? passed_ns - most_ns : 0;
 }

@@ -1,8 +1,8 @@
 /* See symbol_confine.h. */
 #include "collector/symbols/symbol_confine.h"
 
-#include "proto/base/platform.h"
 #include "collector/symbols/symbol_path.h"
+#include "proto/base/platform.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@ static const ec_sandbox_path SYSTEM[] = {
     {.path = "/etc/ld.so.cache", .access = EC_SANDBOX_READ}, {.path = "/dev/null", .access = EC_SANDBOX_SHARE},
     {.path = "/dev/zero", .access = EC_SANDBOX_READ},        {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
 };
+
 enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
+
 _Static_assert(SYSTEM_COUNT + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
 
 /* How host names become addresses, and which certificates are trusted. */
@@ -37,6 +39,7 @@ static const ec_sandbox_path NETWORK[] = {
     {.path = "/etc/ca-certificates/extracted", .access = EC_SANDBOX_READ},
     {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
 };
+
 enum {
     NETWORK_COUNT = sizeof NETWORK / sizeof NETWORK[0],
     PATHS_MAX = EC_SYMBOLIZER_PATHS + NETWORK_COUNT + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,

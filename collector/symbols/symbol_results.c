@@ -1,8 +1,8 @@
 /* Kept answers. See symbol_results.h. */
 #include "collector/symbols/symbol_results.h"
+#include "collector/symbols/symbol_cache.h"
 #include "proto/base/bytes.h"
 #include "proto/base/platform.h"
-#include "collector/symbols/symbol_cache.h"
 #include "proto/base/text.h"
 
 #include <sqlite3.h>
@@ -27,6 +27,7 @@ enum { BUSY_MS = 10000, VERSION = 1, SHARE_THAT_GOES = 8, PUTS_BETWEEN = 4096 };
     X(USED_PAGES, "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count")
 
 enum statement {
+
 #define X(name, sql) S_##name,
     STATEMENTS(X)
 #undef X

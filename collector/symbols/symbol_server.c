@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #define SECOND_NS ((int64_t)1000000000)
+
 enum { CONNECT_MS = 10000, REDIRECTS_MAX = 5 };
 
 /* libcurl is loaded when the first server is asked. Its 26 libraries would be half of what it takes to start this

@@ -1,9 +1,9 @@
 /* The symbolizer's parent. See symbolizer.h. */
 #include "collector/symbols/symbolizer.h"
-#include "proto/base/array.h"
 #include "collector/symbols/pe_image.h"
-#include "proto/base/platform.h"
 #include "collector/symbols/symbol_confine.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,9 @@
 /* The child finds both files among its own descriptors: an image beside its PDB, without a folder on disk. */
 #define CHILD_IMAGE "/proc/self/fd/10"
 #define CHILD_PDB   "11"
+
 enum { CHILD_IMAGE_FD = 10, CHILD_PDB_FD = 11, OWN_FD_MIN = 32 };
+
 enum {
     FAILURES_MAX = 3,
     CPU_SECONDS = 600,

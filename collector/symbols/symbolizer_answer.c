@@ -196,6 +196,7 @@ static int skip_member(reader *r, const char *key, void *arg) {
     (void)key;
     return skip_value(r, arg);
 }
+
 static int skip_element(reader *r, void *arg) {
     return skip_value(r, arg);
 }

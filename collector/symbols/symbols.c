@@ -1,14 +1,15 @@
 /* Symbols of modules. See symbols.h. */
 #include "collector/symbols/symbols.h"
 #include "collector/symbols/pe_image.h"
-#include "proto/base/platform.h"
 #include "collector/symbols/symbol_results.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECOND_NS ((int64_t)1000000000)
+
 enum { ATTEMPTS = 3, ABSENT_MAX = 65536 };
 
 struct ec_symbols {

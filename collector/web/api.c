@@ -1,15 +1,15 @@
 /* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
 #include "collector/web/api.h"
 
+#include "collector/metrics/metrics.h"
 #include "collector/web/assets.h"
 #include "collector/web/body.h"
 #include "collector/web/events.h"
-#include "proto/base/exposition.h"
 #include "collector/web/flame.h"
-#include "collector/metrics/metrics.h"
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
 #include "collector/web/server.h"
+#include "proto/base/exposition.h"
 
 #include <stdlib.h>
 #include <string.h>

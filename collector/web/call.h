@@ -6,8 +6,8 @@
 
 #include "collector/access/access.h"
 #include "collector/query/sql/ask.h"
-#include "proto/base/text.h"
 #include "collector/web/web.h"
+#include "proto/base/text.h"
 
 #include <stdatomic.h>
 

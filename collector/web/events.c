@@ -1,11 +1,11 @@
 /* Events. See events.h. */
 #include "collector/web/events.h"
 
-#include "proto/base/clock.h"
-#include "proto/base/platform.h"
+#include "collector/query/sql/sql.h"
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
-#include "collector/query/sql/sql.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,6 +28,7 @@ enum {
     TAIL_ROWS = 500,         /* sent of one look; what is more is told as skipped */
     TAIL_TRIES_QUIET = 15,   /* looks without anything until a sign of life */
 };
+
 static const int64_t SECOND_NS = INT64_C(1000000000), STEP_BACK_NS = INT64_C(5000000000);
 
 /* What is searched for, as parts of a statement. */
@@ -180,10 +181,12 @@ static int read_cursor(search *s, const char *cursor, ea_err *err) {
 
 static int read_search(const ec_call *c, search *s, ea_err *err) {
     const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q");
+
     static const struct {
         const char *name;
         uint64_t max;
     } NUMBERS[] = {{"pid", UINT32_MAX}, {"tid", UINT32_MAX}, {"cpu", 65535}};
+
     *s = (search){.param_count = OWN_PARAMS};
     s->host = ec_call_param(c, "host");
     int rc = ec_param_form(c, EC_FORM_ITEMS, &s->form, err);
@@ -428,12 +431,12 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
 static int answer_in_order(ec_call *c, search *s, ea_err *err) {
     ea_text sql;
     ec_result q = {.host = s->host,
-                 .params = s->params,
-                 .form = s->form,
-                 .limit_rows = s->limit,
-                 .offset = s->skip,
-                 .is_empty_without_table = 1,
-                 .has_pages = s->form == EC_FORM_ITEMS};
+                   .params = s->params,
+                   .form = s->form,
+                   .limit_rows = s->limit,
+                   .offset = s->skip,
+                   .is_empty_without_table = 1,
+                   .has_pages = s->form == EC_FORM_ITEMS};
     set_times(s, s->from_ns, s->to_ns, s->skip);
     q.param_count = s->param_count;
     ea_text_init(&sql);
@@ -483,6 +486,7 @@ static int on_span(void *arg, size_t count, const ec_value *cells) {
         *s = (span){cells[0].i, cells[1].i};
     return 0;
 }
+
 static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
     (void)arg, (void)count, (void)names, (void)types;
     return 0;

@@ -1,8 +1,8 @@
 /* Profiles. See flame.h. */
 #include "collector/web/flame.h"
 
-#include "collector/web/profile_worker.h"
 #include "collector/query/export/profile_write.h"
+#include "collector/web/profile_worker.h"
 #include "collector/web/questions.h"
 
 #include <string.h>
@@ -34,6 +34,7 @@ static void name_file(ec_call *c, enum ec_profile_format format) {
                  [EC_PROFILE_CHROME] = {NULL, "profile.trace.json"},
                  [EC_PROFILE_FIREFOX] = {NULL, "profile.firefox.json"},
                  [EC_PROFILE_TOP] = {"text/plain; charset=utf-8", "profile.txt"}};
+
     c->type = KINDS[format].type;
     if (KINDS[format].file)
         snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"%s\"", KINDS[format].file);

@@ -18,16 +18,19 @@ void ec_message_u32(ea_text *t, uint32_t v) {
     ea_store32(bytes, v);
     ea_text_add(t, bytes, sizeof bytes);
 }
+
 void ec_message_u64(ea_text *t, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
     ea_text_add(t, bytes, sizeof bytes);
 }
+
 void ec_message_string(ea_text *t, const char *s) {
     s = s ? s : "";
     ec_message_u32(t, (uint32_t)strlen(s));
     ea_text_add(t, s, strlen(s) + 1);
 }
+
 void ec_message_begin(ea_text *t, char letter) {
     ea_text_clear(t);
     ea_text_char(t, letter);
@@ -59,6 +62,7 @@ uint64_t ec_message_get(ec_message *m, unsigned bytes) {
     m->at += bytes;
     return v;
 }
+
 const char *ec_message_get_string(ec_message *m) {
     size_t n = (size_t)ec_message_get(m, 4);
     if (m->failed || n >= (size_t)(m->end - m->at) || memchr(m->at, 0, n + 1) != m->at + n) {

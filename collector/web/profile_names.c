@@ -3,6 +3,7 @@
 
 static int on_symbol(void *arg, const ec_symbol *symbol) {
     enum { INLINED_MAX = 64 };
+
     ec_profile_names *n = arg;
     ec_profile_function functions[INLINED_MAX];
     size_t count = 0;

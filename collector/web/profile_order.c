@@ -2,6 +2,7 @@
 #include "collector/web/profile_order.h"
 
 enum {
+
 #define X(id, name) +1
     FORMAT_COUNT = 0 EC_PROFILE_FORMATS(X)
 #undef X

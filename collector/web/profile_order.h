@@ -3,8 +3,8 @@
 #ifndef EC_WEB_PROFILE_ORDER_H
 #define EC_WEB_PROFILE_ORDER_H
 
-#include "collector/web/message.h"
 #include "collector/query/export/profile_write.h"
+#include "collector/web/message.h"
 
 enum { EC_PROFILE_LIST_MAX = 4096 }; /* hosts, labels, processes */
 

@@ -1,13 +1,13 @@
 /* See profile_worker.h. */
 #include "collector/web/profile_worker.h"
 
-#include "collector/sandbox/child.h"
-#include "collector/web/symbol_worker.h"
 #include "collector/query/sql/confine.h"
+#include "collector/sandbox/child.h"
 #include "collector/web/message.h"
-#include "proto/base/platform.h"
 #include "collector/web/profile_names.h"
 #include "collector/web/profile_order.h"
+#include "collector/web/symbol_worker.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 18 };
+
 static const int64_t GRACE_NS = 2 * INT64_C(1000000000); /* what the child gets to say that its time is over */
 
 /* ---- who asks ---- */

@@ -7,8 +7,8 @@
 #ifndef EC_WEB_PROFILE_WORKER_H
 #define EC_WEB_PROFILE_WORKER_H
 
-#include "collector/sandbox/broker.h"
 #include "collector/query/export/profile_write.h"
+#include "collector/sandbox/broker.h"
 #include "collector/symbols/symbols.h"
 
 #include <stdatomic.h>

@@ -509,7 +509,8 @@ static void add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
 }
 
-static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret, ea_err *err) {
+static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret,
+                      ea_err *err) {
     const char *text = given(c, spec->name);
     int64_t number = 0;
     if (!text && (strcmp(spec->name, "from") == 0 || strcmp(spec->name, "to") == 0))

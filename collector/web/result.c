@@ -11,6 +11,7 @@ enum {
     ANSWER_MAX = 64 << 20, /* bytes of an answer that is not sent in pieces */
     PIECE_BYTES = 64 << 10,
 };
+
 static const int64_t EXACT_MAX = INT64_C(9007199254740991); /* 2^53 - 1 */
 
 typedef struct printer {

@@ -3,9 +3,9 @@
 #ifndef EC_WEB_SERVER_PARTS_H
 #define EC_WEB_SERVER_PARTS_H
 
-#include "collector/web/call.h"
 #include "collector/net/http.h"
 #include "collector/net/listen.h"
+#include "collector/web/call.h"
 #include "proto/base/platform.h"
 
 enum { EC_LISTEN_THREADS = 16 };

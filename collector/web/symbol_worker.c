@@ -2,9 +2,9 @@
 #include "collector/web/symbol_worker.h"
 
 #include "collector/sandbox/child.h"
+#include "collector/symbols/symbol_confine.h"
 #include "collector/web/message.h"
 #include "proto/base/platform.h"
-#include "collector/symbols/symbol_confine.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ enum {
     CPU_S = 600,
     MORE_NICE = 5, /* than a question */
 };
+
 /* What starts the symbolizer, and what libcurl and OpenSSL go by. */
 static const char *const VARIABLES[] = {"PATH",          "http_proxy",   "https_proxy", "HTTPS_PROXY",
                                         "all_proxy",     "ALL_PROXY",    "no_proxy",    "NO_PROXY",
@@ -30,8 +31,8 @@ struct ec_symbol_worker {
 
 /* ---- who starts it ---- */
 
-int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *o, ec_broker *broker, int64_t limit_ns,
-                   ea_err *err) {
+int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *o, ec_broker *broker,
+                           int64_t limit_ns, ea_err *err) {
     ea_text t;
     ec_symbol_worker_process p = {.in = -1, .out = -1};
     int rc =
@@ -114,8 +115,8 @@ static int on_symbol_message(ec_message *m, uint32_t rva, ec_symbol_fn fn, void 
 }
 
 /* Reads the answer of an M. *ret_is_whole: the next question can be asked. */
-static int read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn, void *arg, int *ret_is_whole,
-                       ea_err *err) {
+static int read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn, void *arg,
+                       int *ret_is_whole, ea_err *err) {
     for (size_t next = 0;;) {
         ec_message m;
         int rc = next_message(c, &m, err);
@@ -136,8 +137,8 @@ static int read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, 
     }
 }
 
-int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *m, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                     void *arg, ea_err *err) {
+int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *m, const uint32_t *rvas, size_t count,
+                             ec_symbol_fn fn, void *arg, ea_err *err) {
     ea_text t;
     int is_whole = 0;
     if (c->is_over)

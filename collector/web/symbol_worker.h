@@ -23,8 +23,8 @@ typedef struct ec_symbol_worker_process {
 } ec_symbol_worker_process;
 
 /* Starts it. limit_ns: its time. The options' strings are borrowed during the call. */
-EA_MUST_CHECK int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *options, ec_broker *broker,
-                                 int64_t limit_ns, ea_err *err);
+EA_MUST_CHECK int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_options *options,
+                                         ec_broker *broker, int64_t limit_ns, ea_err *err);
 /* Gives up this side of its pipes; who else has them, goes on. */
 void ec_symbol_worker_leave(ec_symbol_worker_process *p);
 /* Ends it, and waits for it. */
@@ -34,8 +34,8 @@ void ec_symbol_worker_end(ec_symbol_worker_process *p);
 typedef struct ec_symbol_worker ec_symbol_worker;
 EA_MUST_CHECK int ec_symbol_worker_open(ec_symbol_worker **ret, int in, int out, int64_t deadline_ns, ea_err *err);
 /* As ec_symbols_resolve. EA_ETIMEOUT: its time is over; then there is no answer to any further question. */
-EA_MUST_CHECK int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
-                                   ec_symbol_fn fn, void *arg, ea_err *err);
+EA_MUST_CHECK int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *module, const uint32_t *rvas,
+                                           size_t count, ec_symbol_fn fn, void *arg, ea_err *err);
 void ec_symbol_worker_close(ec_symbol_worker *c); /* NULL is allowed */
 
 /* The process's main(): returns its exit code. */

@@ -9,11 +9,11 @@
 
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
-#include "collector/sandbox/broker.h"
-#include "proto/base/counters.h"
 #include "collector/net/guard.h"
 #include "collector/net/log.h"
 #include "collector/net/quota.h"
+#include "collector/sandbox/broker.h"
+#include "proto/base/counters.h"
 
 typedef struct ec_web ec_web;
 

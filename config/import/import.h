@@ -4,8 +4,8 @@
 #ifndef EA_IMPORT_H
 #define EA_IMPORT_H
 
-#include "proto/base/arena.h"
 #include "config/sessions.h"
+#include "proto/base/arena.h"
 
 enum { EA_IMPORT_WORDS_MAX = 1024, EA_IMPORT_TEXT_MAX_BYTES = 1 << 20 };
 

@@ -30,6 +30,7 @@ static int kernel_flags(ea_import *im, ea_session_config *s, const char *word, e
             const char *flag;
         } MOVED[] = {{0x10, "CSWITCH"},     {0x20, "DPC"},          {0x40, "INTERRUPT"},   {0x80, "SYSCALL"},
                      {0x800, "DISPATCHER"}, {0x4000, "VIRT_ALLOC"}, {0x800000, "DRIVERS"}, {0x1000000, "PROFILE"}};
+
         for (size_t i = 0; !rc && i < sizeof MOVED / sizeof *MOVED; i++)
             if (bits & MOVED[i].bit) {
                 rc = ea_import_add(im, &s->flags, MOVED[i].flag, strlen(MOVED[i].flag), err);

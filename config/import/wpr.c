@@ -111,6 +111,7 @@ static int system_provider(reading *r, ea_session_config *s, const ea_xml_node *
 
 static int hardware_counter(reading *r, ea_session_config *s, const ea_xml_node *n, ea_err *err) {
     enum { SAMPLES_MAX = 4 };
+
     const char *v;
     int rc = 0;
     ea_pmc_sample_config *samples = ea_arena_zalloc(&r->im->arena, SAMPLES_MAX, sizeof *samples);

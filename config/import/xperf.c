@@ -133,6 +133,7 @@ static int begin(reading *r, const char *name, int kind, ea_err *err) {
 }
 
 enum { NO_VALUE = 0, VALUE = 1, MAYBE = 2 };
+
 static const struct known {
     const char *name;
     int takes; /* a value */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 typedef struct ea_arena_block ea_arena_block;
+
 typedef struct ea_arena {
     ea_arena_block *blocks; /* newest first */
     ea_arena_block *spare;  /* for the next ones: ea_arena_recycle */

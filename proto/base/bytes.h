@@ -15,22 +15,27 @@ static inline uint16_t ea_load16(const void *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
+
 static inline uint32_t ea_load32(const void *p) {
     uint32_t v;
     memcpy(&v, p, sizeof v);
     return v;
 }
+
 static inline uint64_t ea_load64(const void *p) {
     uint64_t v;
     memcpy(&v, p, sizeof v);
     return v;
 }
+
 static inline void ea_store16(void *p, uint16_t v) {
     memcpy(p, &v, sizeof v);
 }
+
 static inline void ea_store32(void *p, uint32_t v) {
     memcpy(p, &v, sizeof v);
 }
+
 static inline void ea_store64(void *p, uint64_t v) {
     memcpy(p, &v, sizeof v);
 }
@@ -59,6 +64,7 @@ typedef struct ea_guid {
 static inline int ea_guid_equal(const ea_guid *a, const ea_guid *b) {
     return memcmp(a, b, sizeof *a) == 0;
 }
+
 static inline int ea_guid_is_zero(const ea_guid *g) {
     return (ea_load64(g->bytes) | ea_load64(g->bytes + 8)) == 0;
 }

@@ -11,6 +11,7 @@
 /* Levenshtein distance of short names, for "did you mean". */
 size_t ea_name_distance(const char *a, const char *b) {
     enum { MAX = 32 };
+
     size_t row[MAX + 1], n = strlen(a), m = strlen(b);
     if (n > MAX || m > MAX)
         return MAX;
@@ -50,6 +51,7 @@ void ea_option_amount(const ea_option *o, uint64_t v, ea_text *t) {
         {EA_OPT_DURATION, 1000, "us"},
         {EA_OPT_DURATION, 1, "ns"},
     };
+
     for (size_t i = 0; v && i < sizeof UNITS / sizeof *UNITS; i++)
         if (UNITS[i].type == o->type && v % UNITS[i].size == 0) {
             ea_text_printf(t, "%" PRIu64 "%s", v / UNITS[i].size, UNITS[i].name);

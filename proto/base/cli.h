@@ -25,6 +25,7 @@ enum ea_option_type {
 };
 
 enum { EA_STRINGS_MAX = 64 };
+
 typedef struct ea_strings {
     const char *items[EA_STRINGS_MAX];
     size_t count;

@@ -198,6 +198,7 @@ enum ea_severity {
     X(ingest_upload_waits, 151, EA_NOTICE, "times that an upload waited for memory, its agent's share or that of all")
 
 enum ea_counter {
+
 #define X(name, number, severity, text) EA_COUNT_##name,
     EA_COUNTERS(X, X, X)
 #undef X
@@ -220,10 +221,12 @@ typedef struct ea_counter_info {
 static inline void ea_count(ea_counters *c, enum ea_counter which, uint64_t by) {
     atomic_fetch_add_explicit(&c->values[which], by, memory_order_relaxed);
 }
+
 /* For counters that are states (pending, spooled): takes away. */
 static inline void ea_uncount(ea_counters *c, enum ea_counter which, uint64_t by) {
     atomic_fetch_sub_explicit(&c->values[which], by, memory_order_relaxed);
 }
+
 static inline uint64_t ea_counter_get(const ea_counters *c, enum ea_counter which) {
     return atomic_load_explicit(&c->values[which], memory_order_relaxed);
 }

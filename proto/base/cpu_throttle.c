@@ -3,6 +3,7 @@
 #include "proto/base/platform.h"
 
 enum { WAIT_MOST_MS = 100 };
+
 #define MS_NS     INT64_C(1000000)
 #define SECOND_NS INT64_C(1000000000)
 

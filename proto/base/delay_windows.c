@@ -16,6 +16,7 @@ FARPROC WINAPI __delayLoadHelper2(PCImgDelayDescr import, FARPROC *slot);
  * helper raises: there is nothing to go on with. */
 FARPROC WINAPI __delayLoadHelper2(PCImgDelayDescr import, FARPROC *slot) {
     enum { NO_MODULE = ERROR_MOD_NOT_FOUND, NO_FUNCTION = ERROR_PROC_NOT_FOUND };
+
     const FARPROC *slots = (const FARPROC *)(const void *)(__ImageBase + import->rvaIAT);
     const IMAGE_THUNK_DATA *names = (const IMAGE_THUNK_DATA *)(const void *)(__ImageBase + import->rvaINT);
     const IMAGE_THUNK_DATA *name = names + (slot - slots);

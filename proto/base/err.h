@@ -35,6 +35,7 @@
 
 enum ea_code {
     EA_OK = 0,
+
 #define X(name, code, text) name = code,
     EA_ERRORS(X)
 #undef X
@@ -76,6 +77,7 @@ int ea_fail_os(ea_err *err, int code, int os_error, const char *format, ...) EA_
 static inline int ea_negative(int code) {
     return code < 0 ? code : EA_EINVAL;
 }
+
 #define ea_fail(...)    ea_negative((ea_fail)(__VA_ARGS__))
 #define ea_fail_os(...) ea_negative((ea_fail_os)(__VA_ARGS__))
 

@@ -17,6 +17,7 @@ int ea_name_equal(const char *a, const char *b);
 /* 1 when so many bytes may be an agent's name, a certificate's common name: 1 to EA_AGENT_NAME_MAX ASCII letters,
  * digits, . _ -, of which the first is no dot. */
 int ea_name_is_agent(const char *name, size_t len_bytes);
+
 enum { EA_AGENT_NAME_MAX = 64 }; /* X.520's bound for a common name */
 
 #endif

@@ -19,6 +19,7 @@ EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(
 void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
 /* Frees it in place of a join: nobody waits for its end. Only when fn has begun. */
 void ea_thread_leave(ea_thread *thread);
+
 /* How threads that do bulk work (encoding, sending) stand beside the machine's other work. The setting is the process's
  * and counts for threads that call ea_thread_is_bulk, at their start, after it; a platform that refuses leaves them as
  * they are. */
@@ -27,6 +28,7 @@ enum ea_bulk_priority {
     EA_BULK_LOW,        /* behind others at the processor and, on Linux, at the disk */
     EA_BULK_BACKGROUND, /* last at processor, disk and (on Windows) memory */
 };
+
 void ea_set_bulk_priority(enum ea_bulk_priority priority);
 void ea_thread_is_bulk(void);
 
@@ -66,11 +68,13 @@ EA_MUST_CHECK int ea_random_bytes(void *out, size_t len_bytes, ea_err *err); /* 
 
 /* ---- files ---- paths are UTF-8 everywhere */
 typedef struct ea_file ea_file;
+
 enum ea_open_mode {
     EA_OPEN_READ,   /* must exist; others may write to it meanwhile (Windows: all sharing allowed) */
     EA_OPEN_APPEND, /* read and write, made when missing */
     EA_OPEN_CREATE, /* read and write, emptied when it exists */
 };
+
 EA_MUST_CHECK int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err);
 void ea_file_close(ea_file *f); /* NULL is allowed */
 /* Reads up to len_bytes at offset; *ret_read is short only at the end of the file. */
@@ -141,6 +145,7 @@ void ea_end_of_closed_pipe(void);
 uint32_t ea_process_id(void);
 /* This machine's name in UTF-8; "unknown" when the operating system does not say. */
 void ea_host_name(char *out, size_t out_bytes);
+
 /* What is known of this machine; "" when the operating system does not say. */
 enum ea_machine_fact {
     EA_MACHINE_NAME,
@@ -151,6 +156,7 @@ enum ea_machine_fact {
     EA_MACHINE_CPUS,         /* processors in use */
     EA_MACHINE_MEMORY,       /* bytes */
 };
+
 void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes);
 /* 1: nothing but its battery powers this machine; 0: not so; -1: the operating system does not say. */
 int ea_power_is_battery(void);
@@ -174,6 +180,7 @@ typedef struct ea_run_result {
     int exit_code; /* with crashed: the signal, or Windows' exception */
     int crashed, timed_out;
 } ea_run_result;
+
 /* Runs a program with nothing on its standard input and waits for its end. argv ends with NULL; argv[0] is its path.
  * One that takes longer than timeout_ns or writes more than max_bytes is ended, with all that it started where the
  * operating system can; then timed_out is set. Its standard error goes nowhere. */

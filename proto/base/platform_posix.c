@@ -31,12 +31,15 @@ struct ea_thread {
     void *arg;
     char name[16];
 };
+
 struct ea_mutex {
     pthread_mutex_t handle;
 };
+
 struct ea_cond {
     pthread_cond_t handle;
 };
+
 struct ea_file {
     int fd;
     char *path;
@@ -79,6 +82,7 @@ void ea_thread_leave(ea_thread *thread) {
 
 void ea_thread_lower(enum ea_bulk_priority priority) {
     enum { WHO_THREAD = 1, CLASS_SHIFT = 13, BEST_EFFORT = 2, IDLE = 3, LAST = 7 }; /* linux/ioprio.h */
+
     long thread = syscall(SYS_gettid);
     int background = priority == EA_BULK_BACKGROUND;
     /* Linux counts niceness and the disk's class by thread; a refusal leaves it as it is */
@@ -173,6 +177,7 @@ int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
 void ea_cond_signal(ea_cond *c) {
     pthread_cond_signal(&c->handle);
 }
+
 void ea_cond_broadcast(ea_cond *c) {
     pthread_cond_broadcast(&c->handle);
 }
@@ -186,9 +191,11 @@ static int64_t clock_ns(clockid_t id) {
 int64_t ea_monotonic_ns(void) {
     return clock_ns(CLOCK_MONOTONIC);
 }
+
 int64_t ea_utc_ns(void) {
     return clock_ns(CLOCK_REALTIME);
 }
+
 int64_t ea_process_cpu_ns(void) {
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -522,6 +529,7 @@ void ea_end_of_closed_pipe(void) {
 int ea_is_terminal(FILE *f) {
     return isatty(fileno(f));
 }
+
 uint32_t ea_process_id(void) {
     return (uint32_t)getpid();
 }
@@ -689,6 +697,7 @@ void ea_stdio_init(void) {
 }
 
 static void (*stop_handler)(void), (*reload_handler)(void);
+
 static void on_signal(int number) {
     if (number == SIGHUP)
         reload_handler();

@@ -26,15 +26,18 @@ struct ea_thread {
     void *arg;
     WCHAR name[16];
 };
+
 struct ea_mutex {
     SRWLOCK lock;
 #if defined(EA_ASSERTIONS)
     DWORD owner; /* thread id; 0: none */
 #endif
 };
+
 struct ea_cond {
     CONDITION_VARIABLE variable;
 };
+
 struct ea_file {
     HANDLE handle;
     char *path;
@@ -64,6 +67,7 @@ char *ea_windows_utf8(const wchar_t *w) {
 /* A path for the W functions, allocated, with room for `extra` more characters; NULL as to_wide says. */
 wchar_t *ea_windows_path(const char *path, size_t extra) {
     enum { CLASSIC_LIMIT = 240 }; /* MAX_PATH less an 8.3 name, which folders must leave room for */
+
     WCHAR *w = to_wide(path, extra);
     if (!w)
         return NULL;
@@ -212,6 +216,7 @@ int ea_cond_create(ea_cond **ret, ea_err *err) {
 void ea_cond_destroy(ea_cond *c) {
     free(c);
 }
+
 void ea_cond_wait(ea_cond *c, ea_mutex *m) {
     note_owner(m, 0);
     SleepConditionVariableSRW(&c->variable, &m->lock, INFINITE, 0);
@@ -230,6 +235,7 @@ int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
 void ea_cond_signal(ea_cond *c) {
     WakeConditionVariable(&c->variable);
 }
+
 void ea_cond_broadcast(ea_cond *c) {
     WakeAllConditionVariable(&c->variable);
 }
@@ -666,6 +672,7 @@ void ea_end_of_closed_pipe(void) {
 int ea_is_terminal(FILE *f) {
     return _isatty(_fileno(f));
 }
+
 uint32_t ea_process_id(void) {
     return GetCurrentProcessId();
 }
@@ -740,6 +747,7 @@ int ea_power_is_battery(void) {
 /* The one question of COM's network list manager that needs no handler: what the connection costs. */
 int ea_network_is_metered(void) {
     enum { COSTS = NLM_CONNECTION_COST_FIXED | NLM_CONNECTION_COST_VARIABLE | NLM_CONNECTION_COST_ROAMING };
+
     INetworkCostManager *manager = NULL;
     DWORD cost = 0;
     HRESULT begun = CoInitializeEx(NULL, COINIT_MULTITHREADED);

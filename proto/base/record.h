@@ -119,6 +119,7 @@ typedef struct ea_record {
 } ea_record;
 
 enum { EA_RECORD_KIND_BYTES = 48, EA_RECORD_OWN_BYTES = 48 };
+
 _Static_assert(offsetof(ea_record, id) == 24 && offsetof(ea_record, logger) == 32 &&
                    offsetof(ea_record, hook_id) == 40 && offsetof(ea_record, unused) == 44 &&
                    offsetof(ea_record, time_raw) == EA_RECORD_KIND_BYTES,

@@ -53,6 +53,7 @@ void ea_text_add(ea_text *t, const void *data, size_t len_bytes) {
 void ea_text_str(ea_text *t, const char *s) {
     ea_text_add(t, s, strlen(s));
 }
+
 void ea_text_char(ea_text *t, char c) {
     ea_text_add(t, &c, 1);
 }

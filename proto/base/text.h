@@ -21,6 +21,7 @@ typedef struct ea_text {
 typedef struct ea_label {
     const char *name, *value;
 } ea_label;
+
 typedef struct ea_labels {
     ea_label *items;
     size_t count;

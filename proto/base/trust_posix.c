@@ -174,6 +174,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
 
 static int check_entries(const char *folder, int depth, ea_err *err) {
     enum { DEEPEST = 16 };
+
     claim c = {folder, depth, err};
     return depth > DEEPEST
                ? ea_fail(err, EA_ELIMIT, "look at %.200s: expected at most %d folders in each other", folder, DEEPEST)

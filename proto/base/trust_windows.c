@@ -24,6 +24,7 @@ struct ea_trusted_file {
 /* What others must not be allowed at a file or folder. To make files in a folder above is no harm: the one that is
  * there already stays. */
 enum place { THE_FILE, ITS_FOLDER, ABOVE };
+
 static const DWORD HARM[] = {
     [THE_FILE] = FILE_WRITE_DATA | FILE_APPEND_DATA | DELETE | WRITE_DAC | WRITE_OWNER | GENERIC_WRITE | GENERIC_ALL,
     [ITS_FOLDER] = FILE_ADD_FILE | FILE_ADD_SUBDIRECTORY | FILE_DELETE_CHILD | DELETE | WRITE_DAC | WRITE_OWNER |
@@ -51,6 +52,7 @@ static int own_user(BYTE sid[SECURITY_MAX_SID_SIZE]) {
         TOKEN_USER user;
         BYTE sid[SECURITY_MAX_SID_SIZE];
     } u;
+
     TOKEN_ELEVATION_TYPE split = TokenElevationTypeFull;
     HANDLE token;
     DWORD n;
@@ -263,6 +265,7 @@ int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err) {
 
 const char *ea_trusted_path(const ea_trusted_file *f) {
     enum { PREFIX = 4, CLASSIC_LIMIT = 240 }; /* the short form where it will do: it is what programs expect */
+
     return strlen(f->path) < CLASSIC_LIMIT ? f->path + PREFIX : f->path;
 }
 
@@ -440,6 +443,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
 
 static int check_entries(const char *folder, int depth, ea_err *err) {
     enum { DEEPEST = 16 };
+
     claim c = {folder, depth, err};
     return depth > DEEPEST
                ? ea_fail(err, EA_ELIMIT, "look at %.200s: expected at most %d folders in each other", folder, DEEPEST)
@@ -524,6 +528,7 @@ static int claim_once(const WCHAR *w, const char *folder, ea_trust_say *say, voi
 
 int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
     enum { LOOKS = 4 }; /* somebody may make it again between two steps; then it is judged again */
+
     WCHAR *w = ea_windows_path(folder, 0);
     int rc = w ? ea_path_make_parent(folder, err) : ea_fail(err, EA_EINVAL, "open %s: the path is not usable", folder);
     int again = 1;

@@ -154,7 +154,7 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
     int mended = 0;
     if (mend && length && d->file->info.compression == EA_ETL_XPRESS) {
         mended = ea_etl_repair(in + EA_ETL_HEADER_BYTES, got - EA_ETL_HEADER_BYTES, b->data, length, d->walk.near_raw,
-                             d->walk.window_raw, !d->file->scan_buffers, &b->mend_work);
+                               d->walk.window_raw, !d->file->scan_buffers, &b->mend_work);
         if (mended < 0)
             return fail_memory(d);
     }

@@ -35,18 +35,23 @@ static void put(sink *s, const void *data, size_t len_bytes) {
         memcpy(s->out + s->used, data, len_bytes);
     s->used += len_bytes;
 }
+
 static void put8(sink *s, uint8_t v) {
     put(s, &v, 1);
 }
+
 static void put16(sink *s, uint16_t v) {
     put(s, &v, 2);
 }
+
 static void put32(sink *s, uint32_t v) {
     put(s, &v, 4);
 }
+
 static void put64(sink *s, uint64_t v) {
     put(s, &v, 8);
 }
+
 static void put_guid(sink *s, const ea_guid *g) {
     put(s, g->bytes, sizeof g->bytes);
 }

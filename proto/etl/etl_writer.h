@@ -42,6 +42,7 @@ typedef struct ea_etl_writer_options {
     /* When not NULL: the header event as it stands in another file, written unchanged instead of one made from info,
      * and left alone by ea_etl_writer_finish. Borrowed during the call. */
     const ea_record *header;
+
     /* What stands behind the header event in the first buffer (not when header is given). Windows 10 1809 and later
      * write the partition; a kernel session writes the group masks, all zero, since it records nothing yet. */
     enum ea_etl_session {
@@ -49,6 +50,7 @@ typedef struct ea_etl_writer_options {
         EA_ETL_USER_SESSION,
         EA_ETL_KERNEL_SESSION,
     } session;
+
     /* 1: buffer headers as a file has them that was merged from others (flush times in FILETIME, no session's state).
      * Compressed files are such ones always; 0: as the session itself wrote it. */
     int merged;
@@ -57,6 +59,7 @@ typedef struct ea_etl_writer_options {
     unsigned held_buffers;
     uint64_t seed;
 } ea_etl_writer_options;
+
 enum { EA_ETL_HELD_BUFFERS_MAX = 4096 };
 
 typedef struct ea_etl_writer_end {

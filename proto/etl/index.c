@@ -135,6 +135,7 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
  * it cannot be told without reading the whole buffer. */
 static int first_time(const uint8_t *data, size_t data_bytes, uint32_t used_bytes, int64_t *ret_raw) {
     enum { TIME_ENDS = 48 }; /* a record's time stands before that */
+
     uint32_t size = data_bytes >= TIME_ENDS ? ea_etl_record_bytes(data, used_bytes) : 0;
     if (!size)
         return 0;

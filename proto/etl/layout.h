@@ -6,8 +6,8 @@
 #ifndef EA_ETL_LAYOUT_H
 #define EA_ETL_LAYOUT_H
 
-#include "proto/etl/etl.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl.h"
 
 /* ---- buffers ---- */
 
@@ -65,6 +65,7 @@ void ea_etl_put_buffer_header(uint8_t *p, const ea_etl_buffer_header *h);
 
 /* How much of a header's content can be true, of 8 points; EA_ETL_HEADER_SOUND: all that can be checked is. */
 enum { EA_ETL_HEADER_SOUND = 8, EA_ETL_HEADER_LIKELY = 6 };
+
 unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h);
 
 /* ---- one file ---- */
@@ -89,6 +90,7 @@ typedef struct ea_etl_entry {
     uint64_t damaged : 1; /* its header contradicts itself or its surroundings */
     uint64_t unused : 2;
 } ea_etl_entry;
+
 _Static_assert(sizeof(ea_etl_entry) == 24, "the index promises 24 bytes a buffer");
 
 typedef struct ea_etl_index {
@@ -106,9 +108,11 @@ void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint6
  */
 EA_MUST_CHECK int ea_etl_read_header(ea_etl_file *file, ea_err *err);
 void ea_etl_info_deinit(ea_etl_info *info);
+
 /* The way back: TRACE_LOGFILE_HEADER and its two names, which the header event has behind its header. pointer_size is 4
  * or 8. Returns the bytes; 0 when capacity is too small for all but the names (one that does not fit is left empty). */
 enum { EA_ETL_FIELDS_MAX_BYTES = 288 + 2 * 2 * 1024 };
+
 uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity);
 /* Reads the header event again, for what changes while the session runs: end_filetime, buffers_written, what was lost.
  * *ret_over: the session has ended. */
@@ -157,6 +161,7 @@ typedef struct ea_etl_header_form {
     uint8_t size_shift; /* of the 16-bit record size in the first 8 bytes */
     uint8_t time_at;
 } ea_etl_header_form;
+
 extern const ea_etl_header_form ea_etl_header_forms[EA_ETL_TYPES];
 
 /* The same of a WPP message: its bytes, 0 when it cannot be one; its time. */
@@ -200,11 +205,13 @@ static inline int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
 
 /* By the hook id's group; zero where no public source names one. */
 enum { EA_ETL_GROUPS = 256 };
+
 extern const ea_guid ea_etl_groups[EA_ETL_GROUPS];
 
 /* What ea_etl_group_guid gives. */
 static inline const ea_guid *ea_etl_group_of(uint16_t hook_id) {
     enum { LOAD_IMAGE = 0x030a, IMAGE_GROUP = 0x14 }; /* named under Process, an image load by class */
+
     return &ea_etl_groups[hook_id == LOAD_IMAGE ? IMAGE_GROUP : hook_id >> 8];
 }
 
@@ -253,7 +260,7 @@ void ea_etl_buffer_deinit(ea_etl_buffer *b);
  * decoded. ordered: times do not go backwards. Returns the number of bytes of in that it changed, or EA_ENOMEM; out is
  * garbage afterwards. */
 EA_MUST_CHECK int ea_etl_repair(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw,
-                              int64_t window_raw, int ordered, uint64_t *ret_work);
+                                int64_t window_raw, int ordered, uint64_t *ret_work);
 
 /* ---- index.c ---- */
 

@@ -248,6 +248,7 @@ void ea_etl_close(ea_etl_set *s) {
 size_t ea_etl_file_count(const ea_etl_set *s) {
     return s->file_count;
 }
+
 const ea_etl_info *ea_etl_file_info(const ea_etl_set *s, size_t file) {
     return file < s->file_count ? &s->files[file].info : NULL;
 }

@@ -287,6 +287,7 @@ static void set_kind(ea_record *r, uint64_t ids, uint16_t flags, uint16_t proper
     ea_store64(to + offsetof(ea_record, logger), form);
     ea_store64(to + offsetof(ea_record, hook_id), hook);
 }
+
 /* id, task, version, channel, level, opcode */
 static uint64_t ids_of(uint16_t id, uint16_t task, uint32_t rest) {
     return id | (uint32_t)task << 16 | (uint64_t)rest << 32;

@@ -195,7 +195,7 @@ static int mend_one(mender *m, size_t trouble) {
 }
 
 int ea_etl_repair(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw, int64_t window_raw,
-                int ordered, uint64_t *ret_work) {
+                  int ordered, uint64_t *ret_work) {
     mender m = {.in = in,
                 .in_bytes = in_bytes,
                 .out = out + EA_ETL_HEADER_BYTES,

@@ -7,9 +7,9 @@
  * - The header buffer of a session repeats its valid length in SavedOffset and CurrentOffset; Windows 7 leaves the
  *   former 0. In merged files SavedOffset is where the header event ends, and CurrentOffset is 0.
  * - Merged files have the time of a flush as FILETIME. */
+#include "proto/base/text.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
-#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +194,7 @@ static size_t put_masks(const ea_etl_writer *w, uint8_t *out) {
     static const struct {
         uint32_t build, version;
     } versions[] = {{26100, 0x55}, {19041, 0x50}, {18362, 0x46}, {BUILD_8, 0x2a}};
+
     size_t i = 0, n = sizeof versions / sizeof *versions;
     memset(out, 0, (size_t)4 * MASK_COUNT);
     if (!w->has_cpu_index)
@@ -332,6 +333,7 @@ int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_wri
     } compressions[] = {[EA_ETL_LZNT1] = {ea_lznt1_compress, ea_lznt1_bound},
                         [EA_ETL_XPRESS] = {ea_xpress_compress, ea_xpress_bound},
                         [EA_ETL_XPRESS_HUFF] = {ea_xpress_huff_compress, ea_xpress_huff_bound}};
+
     int rc = check(path, o, err);
     if (rc)
         return rc;
@@ -466,6 +468,7 @@ void ea_etl_writer_destroy(ea_etl_writer *w) {
 uint64_t ea_etl_writer_records(const ea_etl_writer *w) {
     return w->record_count;
 }
+
 uint64_t ea_etl_writer_buffers(const ea_etl_writer *w) {
     return w->buffer_count;
 }

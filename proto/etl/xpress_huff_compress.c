@@ -58,6 +58,7 @@ static unsigned bits_of(size_t distance) {
         bits++;
     return bits;
 }
+
 static unsigned match_symbol(size_t length, size_t distance) {
     size_t left = length - MIN_MATCH;
     return 256 | bits_of(distance) << 4 | (unsigned)(left < 15 ? left : 15);

@@ -82,6 +82,7 @@ static const struct {
     {"S-1-16-16384", "Mandatory Label\\System Mandatory Level"},
     {"S-1-16-20480", "Mandatory Label\\Protected Process Mandatory Level"},
 };
+
 // clang-format on
 
 /* Accounts of a session, which is the last number. */
@@ -94,6 +95,7 @@ static const struct {
 
 static int is_session(const char *digits) {
     enum { DIGITS_MAX = 10 };
+
     size_t n = strspn(digits, "0123456789");
     return n && n <= DIGITS_MAX && !digits[n];
 }

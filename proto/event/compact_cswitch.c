@@ -20,6 +20,7 @@ enum {
     KNOWN_BYTES = 11,
     WHOLE_BYTES = KNOWN_BYTES + 4,
 };
+
 enum packet { IDLE_SHORT, IDLE, LITE, FULL };
 
 /* A switch whose new thread is not known yet. */
@@ -157,8 +158,8 @@ static int place_of(ea_cswitch_expander *e, uint16_t cpu, size_t *ret, ea_err *e
     return 0;
 }
 
-int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_cswitch_expand_fn fn,
-              void *arg, ea_err *err) {
+int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                      ea_cswitch_expand_fn fn, void *arg, ea_err *err) {
     size_t place, at = PACKETS_AT;
     if (!ea_is_compact_cswitch(c))
         return 0;

@@ -33,8 +33,8 @@ void ea_cswitch_expander_destroy(ea_cswitch_expander *e); /* NULL is allowed */
 int ea_is_compact_cswitch(const ea_class *c);
 /* Calls fn for each switch of the record whose successor is known, first for the one that waited for this record. A
  * record of another class calls nothing. EA_ENOMEM, or what fn returned. */
-EA_MUST_CHECK int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                            ea_cswitch_expand_fn fn, void *arg, ea_err *err);
+EA_MUST_CHECK int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_class *c,
+                                    const ea_clock *clock, ea_cswitch_expand_fn fn, void *arg, ea_err *err);
 /* The stream ends: calls fn for the last switch of each CPU, without a new thread, in the order of the CPUs. */
 EA_MUST_CHECK int ea_cswitch_expand_end(ea_cswitch_expander *e, ea_cswitch_expand_fn fn, void *arg);
 
@@ -43,6 +43,7 @@ EA_MUST_CHECK int ea_cswitch_expand_end(ea_cswitch_expander *e, ea_cswitch_expan
 typedef struct ea_cswitch_expand_counts {
     uint64_t records, switches, short_records, bytes_left_over, new_threads_left_out;
 } ea_cswitch_expand_counts;
+
 ea_cswitch_expand_counts ea_cswitch_expander_counts(const ea_cswitch_expander *e);
 
 #endif

@@ -11,29 +11,36 @@ static int is_text(uint8_t type) {
     return (type >= EA_UTF16Z && type <= EA_UTF16_REST) || type == EA_UTF16_FIXED || type == EA_ANSI_FIXED ||
            (type >= EA_UTF8Z && type <= EA_UTF8_FIXED) || type == EA_CHAR8 || type == EA_CHAR16;
 }
+
 /* Such text takes all of its field, whatever the number of elements. */
 static int is_text_of_array(const ea_field *f) {
     return f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_UTF8_FIXED ||
            ((f->type == EA_CHAR8 || f->type == EA_CHAR16) && (f->count != 1 || f->count_field >= 0));
 }
+
 /* Such an array up to the payload's end: it is as long as its text. */
 static int fills_the_rest(const ea_field *f) {
     return is_text_of_array(f) && f->count_field < 0 && f->count == EA_COUNT_REST;
 }
+
 static int is_wide(uint8_t type) {
     return type == EA_UTF16Z || type == EA_UTF16_COUNTED || type == EA_UTF16_REST || type == EA_UTF16_FIXED ||
            type == EA_CHAR16;
 }
+
 static int is_bytes(uint8_t type) {
     return type == EA_GUID || type == EA_SYSTEMTIME || type == EA_IPV4 || type == EA_IPV6 || type == EA_SID ||
            type == EA_BYTES;
 }
+
 static int is_float(uint8_t type) {
     return type == EA_F32 || type == EA_F64;
 }
+
 static int is_signed(uint8_t type) {
     return type == EA_I8 || type == EA_I16 || type == EA_I32 || type == EA_I64;
 }
+
 /* One value stands for the whole field. */
 static int is_single(const ea_field *f) {
     return (f->count == 1 && f->count_field < 0) || f->type == EA_BYTES || is_text_of_array(f);

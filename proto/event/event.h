@@ -52,6 +52,7 @@
 const char *ea_type_name(uint8_t type);
 
 enum ea_type {
+
 #define X(name, number, width) EA_##name = number,
     EA_TYPES(X)
 #undef X
@@ -71,6 +72,7 @@ enum ea_type {
 const char *ea_semantic_name(uint8_t semantic);
 
 enum ea_semantic {
+
 #define X(name, number) EA_SEM_##name = number,
     EA_SEMANTICS(X)
 #undef X
@@ -81,6 +83,7 @@ typedef struct ea_map_entry {
     uint64_t value;
     const char *name;
 } ea_map_entry;
+
 typedef struct ea_enum {
     const char *name;
     int is_flags;
@@ -159,6 +162,7 @@ typedef struct ea_field {
 enum { EA_OFFSET_NONE = 0xFFFF, EA_FIELDS_MAX = 512 };
 
 enum ea_class_kind { EA_KIND_EVENT = 0, EA_KIND_KEYFRAME = 1, EA_KIND_AGGREGATE = 2 };
+
 enum ea_class_status {
     EA_CLASS_KNOWN = 0,   /* this version is known */
     EA_CLASS_NEWER = 1,   /* a newer version: the highest known one's fields, then a raw tail */

@@ -1001,6 +1001,7 @@ static const struct {
     {0xc000a100, "HASH_NOT_SUPPORTED"},
     {0xc000a101, "HASH_NOT_PRESENT"},
 };
+
 // clang-format on
 
 const char *ea_ntstatus_name(uint32_t status) {

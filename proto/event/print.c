@@ -1,10 +1,10 @@
 /* Printing events. See print.h. */
 #include "proto/event/print.h"
 
-#include "proto/event/compact_cswitch.h"
 #include "proto/base/map.h"
-#include "proto/event/render.h"
 #include "proto/event/classes/classes.h"
+#include "proto/event/compact_cswitch.h"
+#include "proto/event/render.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 const char *const EA_PRINT_FORMATS[] = {"text", "jsonl", "csv", "raw", NULL};
 
 enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18, NEAR_BYTES = 64, NEAR_MAX = 3 };
+
 enum { WANTED = 1, LOOKED_AT = 2 /* for the columns */ };
 
 struct ea_printer {
@@ -28,15 +29,17 @@ struct ea_printer {
     ea_u64_map wanted_classes;      /* address of a class -> WANTED, LOOKED_AT */
     /* what was asked for and is somebody's: columns of events that were printed, patterns of classes that came by */
     uint8_t has_column[MAX_COLUMNS], has_class[EA_STRINGS_MAX];
+
     struct near {
         size_t distance;
         char name[NEAR_BYTES];
     } near_column[MAX_COLUMNS], near_class[EA_STRINGS_MAX];
+
     size_t missing_columns; /* of has_column */
     uint64_t printed;
     ea_text out;
     ea_cswitch_expander *expander; /* made when the first record needs it */
-    ea_err *err;           /* of the call, while records are expanded */
+    ea_err *err;                   /* of the call, while records are expanded */
 };
 
 static int parse_columns(ea_printer *p, ea_err *err) {

@@ -10,6 +10,7 @@
 #include "proto/event/render.h"
 
 enum ea_print_format { EA_PRINT_TEXT, EA_PRINT_JSONL, EA_PRINT_CSV, EA_PRINT_RAW };
+
 extern const char *const EA_PRINT_FORMATS[];
 
 /* A command's options struct has one of these; EA_PRINT_OPTIONS makes its rows. */
@@ -60,8 +61,8 @@ int ea_printer_wants_names(const ea_printer *p);
 /* resolver: borrowed until the printer is destroyed or gets another one; NULL for none. */
 void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver);
 
-/* Prints the event when the filters want it; with names, a record that holds many events (compact_cswitch.h) as those. c must be
- * the same object for the same class until ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
+/* Prints the event when the filters want it; with names, a record that holds many events (compact_cswitch.h) as those.
+ * c must be the same object for the same class until ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                    ea_err *err);
 /* No more events of this trace or stream come: prints what waited for a later one. EA_EIO, EA_ENOMEM. */

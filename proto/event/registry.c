@@ -1,9 +1,9 @@
 /* The registry: which class a record is of. See event.h.
  * Before it: rows, descriptions, records. After it: service/decode, proto/wire, rendering. Thread: its owner's. */
-#include "proto/event/class.h"
 #include "proto/base/map.h"
-#include "proto/event/providers.h"
+#include "proto/event/class.h"
 #include "proto/event/classes/classes.h"
+#include "proto/event/providers.h"
 #include "proto/event/schemas.h"
 #include "proto/event/tracelogging.h"
 
@@ -172,6 +172,7 @@ static int describe_folded(ea_registry *r, const ea_class_head *head, const ea_s
  * that is known gets the newest one's fields. */
 static int describe_from_schema(ea_registry *r, const ea_class_head *head, int exact_only) {
     enum { STATUS_AT = 2, POINTER_SIZE_AT = 4, VERSION_AT = 5 }; /* DESCRIPTIONS.md, "Layout" */
+
     ea_schema schema;
     int newer;
     if (!r->schemas ||
@@ -196,6 +197,7 @@ static int describe_from_schema(ea_registry *r, const ea_class_head *head, int e
  * ManifestEnvelope. */
 static const ea_class_row *manifest_piece(uint16_t code, int classic) {
     enum { MANIFEST_EVENT = 0xFFFE };
+
     static const ea_field_row FIELDS[] = {{.name = "Format", .type = EA_U8},
                                           {.name = "MajorVersion", .type = EA_U8},
                                           {.name = "MinorVersion", .type = EA_U8},

@@ -210,6 +210,7 @@ static void put_keyword_names(ea_text *out, const ea_render_style *how, const ea
 }
 
 enum note { NOTE_LEVEL, NOTE_CHANNEL, NOTE_TASK, NOTE_OPCODE, NOTE_KEYWORDS, NOTE_MESSAGE, NOTE_COUNT };
+
 static const char *const NOTE_NAMES[NOTE_COUNT] = {"level_name",  "channel_name",  "task_name",
                                                    "opcode_name", "keyword_names", "message"};
 
@@ -281,6 +282,7 @@ enum column {
     COLUMN_RELATED_ACTIVITY_ID,
     COLUMN_COUNT,
 };
+
 static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"time",
                                                        "clock",
                                                        "provider",
@@ -434,7 +436,9 @@ static void put_derived(ea_text *out, const ea_render_style *how, const ea_class
                                         "GenerationSize4"};
     static const char *const PROMOTED[] = {"TotalPromotedSize0", "TotalPromotedSize1", "TotalPromotedSize2",
                                            "TotalPromotedSize3", "TotalPromotedSize4"};
+
     enum { ID_HEAP_STATS = 4, GENERATIONS = sizeof SIZES / sizeof *SIZES };
+
     if (!how->resolver || c->classic || c->code != ID_HEAP_STATS || !ea_guid_equal(&c->provider, &DOTNET))
         return;
     uint64_t heap = 0, promoted = 0;

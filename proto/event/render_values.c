@@ -450,6 +450,7 @@ static void put_varying(ea_text *out, const ea_render_style *how, const ea_class
  * four bytes of flow between them. Source: ws2def.h, ws2ipdef.h. 1 when it was one. */
 static int put_socket_address(ea_text *out, const uint8_t *p, size_t len) {
     enum { AF_INET_WINDOWS = 2, AF_INET6_WINDOWS = 23 };
+
     unsigned port = len >= 4 ? (unsigned)(p[2] << 8 | p[3]) : 0;
     if (len >= 8 && ea_load16(p) == AF_INET_WINDOWS) {
         ea_text_printf(out, "%u.%u.%u.%u:%u", p[4], p[5], p[6], p[7], port);

@@ -2,8 +2,8 @@
 #include "proto/event/schemas.h"
 
 #include "proto/base/array.h"
-#include "proto/event/class.h"
 #include "proto/base/map.h"
+#include "proto/event/class.h"
 
 #include <stdlib.h>
 
@@ -15,6 +15,7 @@ typedef struct key {
     uint8_t version, classic, layer;
     uint8_t zero[3];
 } key;
+
 _Static_assert(sizeof(key) == 24, "hashed as it is");
 
 typedef struct entry {
@@ -104,6 +105,7 @@ int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provider *p, ea_err *
         ea_guid guid;
         uint64_t layer;
     } k = {p->guid, p->layer};
+
     ea_schema_provider own = *p;
     own.name = ea_arena_strdup(&s->arena, p->name);
     own.origin = ea_arena_strdup(&s->arena, p->origin);
@@ -148,6 +150,7 @@ static const ea_schema_provider *provider_of(const ea_schemas *s, const ea_guid 
         ea_guid guid;
         uint64_t layer;
     } k = {*guid, layer};
+
     size_t number = (size_t)(uintptr_t)ea_bytes_map_get(&s->by_guid, &k, sizeof k);
     return number ? &s->providers[number - 1] : NULL;
 }

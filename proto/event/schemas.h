@@ -78,6 +78,7 @@ typedef struct ea_payload_decoder {
     void (*destroy)(void *arg);
     uint64_t hash; /* of the functions: other ones may give other values */
 } ea_payload_decoder;
+
 /* Takes it, with what it says in unfolder->arg; destroyed with the schemas. Once. */
 void ea_schemas_set_payload_decoder(ea_schemas *s, const ea_payload_decoder *unfolder);
 const ea_payload_decoder *ea_schemas_payload_decoder(const ea_schemas *s); /* NULL: none */

@@ -23,6 +23,7 @@ enum {
     STRINGS_MAX = 16 << 10,                        /* bytes of a version resource that are looked at */
     BLOCK_HEAD_BYTES = 6,                          /* its length, the value's length, its type; then the key */
 };
+
 static const uint32_t SUBDIRECTORY = 0x80000000u, FIXED_INFO_SIGNATURE = 0xfeef04bdu;
 
 /* ---- the PDB ---- */
@@ -140,6 +141,7 @@ static void read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret
         char *out;
     } WANTED[] = {
         {"CompanyName", ret->company}, {"ProductName", ret->product}, {"OriginalFilename", ret->original_name}};
+
     block info, table, string;
     for (size_t at = STRINGS_AT; block_at(data, at, len_bytes, &info); at = aligned(info.end)) {
         if (!key_is(data, &info, "StringFileInfo") || !block_at(data, info.value, info.end, &table))

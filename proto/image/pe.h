@@ -5,8 +5,8 @@
 #ifndef EA_IMAGE_PE_H
 #define EA_IMAGE_PE_H
 
-#include "proto/image/pe_headers.h"
 #include "proto/base/platform.h"
+#include "proto/image/pe_headers.h"
 
 enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_VERSION_TEXT_MAX = 24, EA_PE_STRING_MAX = 256 };
 

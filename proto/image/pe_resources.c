@@ -11,6 +11,7 @@ enum {
     MESSAGES_MAX = 1 << 20,
     BLOCK_BYTES = 12,
 };
+
 static const uint32_t HIGH_BIT = 0x80000000u;
 
 /* 1 when [at, at + bytes) lies inside. */
@@ -148,6 +149,7 @@ int ea_messages_add(ea_u64_map *messages, const ea_pe_resource *table) {
 
 int ea_messages_get(const ea_u64_map *messages, uint32_t number, ea_text *out) {
     enum { IS_UTF16 = 1 };
+
     const uint64_t *found = ea_u64_map_get(messages, number);
     if (!found)
         return 0;

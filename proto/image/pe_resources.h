@@ -5,8 +5,8 @@
 #define EA_IMAGE_PE_RESOURCES_H
 
 #include "proto/base/map.h"
-#include "proto/image/pe_headers.h"
 #include "proto/base/text.h"
+#include "proto/image/pe_headers.h"
 
 typedef struct ea_pe {
     const uint8_t *data; /* borrowed */

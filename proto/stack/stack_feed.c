@@ -18,6 +18,7 @@ static const ea_guid CLR[] = {
     EA_GUID(0xcc2bcbba, 0x16b6, 0x4cf3, 0x89, 0x90, 0xd7, 0x4c, 0x2e, 0x8a, 0xf5, 0x00),
     EA_GUID(0x763fd754, 0x7086, 0x4dfe, 0x95, 0xeb, 0xc0, 0x1a, 0x46, 0xfa, 0xf4, 0xca),
 };
+
 enum { WALK = 32, KEY_CREATE = 34, KEY_RUNDOWN = 36, KEY_KERNEL = 37, KEY_USER = 38, USER_MODE_STACK = 18 };
 
 enum { RECENT = 64 };
@@ -45,10 +46,12 @@ typedef struct members {
 struct ea_stack_feed {
     ea_stack_join *join;
     ea_u64_map by_class; /* address of the class -> index */
+
     struct {
         const ea_class *c;
         uint32_t index;
     } recent[RECENT]; /* by the class's address: what the map would say */
+
     layout *layouts;
     size_t count, capacity;
 };
@@ -144,6 +147,7 @@ static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, uns
 static int is_trace(uint16_t type) {
     return type == EA_EXT_STACK_TRACE32 || type == EA_EXT_STACK_TRACE64;
 }
+
 static int is_key(uint16_t type) {
     return type == EA_EXT_STACK_KEY32 || type == EA_EXT_STACK_KEY64;
 }

@@ -46,9 +46,11 @@ typedef struct ea_stack_feed ea_stack_feed;
 /* j: borrowed; NULL: ea_stack_feed_begin gives it, before the first record. */
 EA_MUST_CHECK int ea_stack_feed_create(ea_stack_feed **ret, ea_stack_join *j, ea_err *err);
 void ea_stack_feed_begin(ea_stack_feed *f, ea_stack_join *j);
+
 /* What a record has to do with stacks: 0 nothing, so that a join need not have begun before it; EA_STACK_BRINGS_INSIDE:
  * it has one inside, or asks for one; EA_STACK_BRINGS_WALK: it is a walk, of an event before it. EA_ENOMEM. */
 enum { EA_STACK_BRINGS_INSIDE = 1, EA_STACK_BRINGS_WALK = 2 };
+
 EA_MUST_CHECK int ea_stack_feed_brings(ea_stack_feed *f, const ea_record *r, const ea_class *c);
 void ea_stack_feed_destroy(ea_stack_feed *f); /* NULL is allowed */
 /* Hands a record to the join; tag: for what comes out of it. Returns 0, what the join's on_event returned, or

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 
 enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 16, ENTRIES_AHEAD = 12 };
+
 /* No more chains than stay in the processor's cache (128 KiB): every event begins at one of them. They are longer in a
  * large window, but only their entries since the walk's time are looked at. */
 enum { CHAINS_MAX = 8192 };
+
 enum { ASKS_FIRST = 64 };
 
 /* Entries whose times hash alike, the newest first. */
@@ -78,9 +80,11 @@ static const char *const TEXTS[] = {
     EA_STACK_OUTCOMES(X)
 #undef X
 };
+
 const char *ea_stack_outcome_name(enum ea_stack_outcome o) {
     return NAMES[o];
 }
+
 const char *ea_stack_outcome_text(enum ea_stack_outcome o) {
     return TEXTS[o];
 }
@@ -129,9 +133,11 @@ void ea_stack_join_destroy(ea_stack_join *j) {
 ea_stacks *ea_stack_join_stacks(ea_stack_join *j) {
     return j->stacks;
 }
+
 const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
     return j->counts;
 }
+
 uint64_t ea_stack_join_unanswered(const ea_stack_join *j) {
     return j->unanswered;
 }
@@ -139,12 +145,15 @@ uint64_t ea_stack_join_unanswered(const ea_stack_join *j) {
 static chain *chain_of(const ea_stack_join *j, int64_t time) {
     return &j->chains[(uint64_t)time * 0x9E3779B97F4A7C15u >> 40 & j->chain_mask];
 }
+
 static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;
 }
+
 static entry *at(const ea_stack_join *j, uint32_t sequence) {
     return &j->entries[sequence & j->mask];
 }
+
 /* 1 when an entry of that time may be in the chain that begins so. */
 static int may_hold(const ea_stack_join *j, uint32_t first, int64_t latest, int64_t time) {
     return first && latest >= time && is_in_window(j, first - 1);

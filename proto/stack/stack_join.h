@@ -33,6 +33,7 @@
     X(no_room, "the table of stacks is full")
 
 enum ea_stack_outcome {
+
 #define X(name, text) EA_STACK_##name,
     EA_STACK_OUTCOMES(X)
 #undef X
@@ -77,6 +78,7 @@ typedef struct ea_stack_missed {
     enum ea_stack_half half; /* EA_STACK_HALVES: the record could not be read */
     enum ea_stack_outcome outcome;
 } ea_stack_missed;
+
 typedef void (*ea_stack_missed_fn)(void *arg, const ea_stack_missed *missed);
 
 /* At most 256 entries are looked at for a walk: those of its time, and others whose times hash alike. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { DEFAULT_LIMIT_MIB = 512, FRAMES_MAX = 65536 / 4, FIRST_BLOCK = 64 << 10, LARGEST_BLOCK = 2 << 20 };
+
 enum { KEY_CREATE = 34, KEY_DELETE = 35, KEY_RUNDOWN = 36 };
 
 /* A number. What a key stands for has an alias once it is defined. */

@@ -41,12 +41,15 @@ void ea_stacks_destroy(ea_stacks *s); /* NULL is allowed */
 /* The number of the stack with these addresses (count of pointer_size bytes each, little-endian, any alignment; the
  * innermost first), from 1; the same for the same addresses, of either width. 0 for no addresses, or no room. */
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size);
+
 /* The same for several stacks at once, of EA_STACKS_AT_ONCE at most: what they need is fetched from memory together. */
 enum { EA_STACKS_AT_ONCE = 32 };
+
 typedef struct ea_stack_list {
     const uint8_t *addresses;
     size_t count;
 } ea_stack_list;
+
 void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_count, unsigned pointer_size,
                        uint32_t *ret_numbers);
 /* The number that stands for a key's stack now. 0: no room. */

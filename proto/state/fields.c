@@ -4,10 +4,10 @@
 #include "proto/state/fields.h"
 
 #include "proto/base/array.h"
+#include "proto/event/value.h"
 #include "proto/state/image_facts.h"
 #include "proto/state/keyframe.h"
 #include "proto/state/machine.h"
-#include "proto/event/value.h"
 
 #include <stdlib.h>
 #include <string.h>

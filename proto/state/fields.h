@@ -3,8 +3,8 @@
 #ifndef EA_STATE_FIELDS_H
 #define EA_STATE_FIELDS_H
 
-#include "proto/event/event.h"
 #include "proto/base/map.h"
+#include "proto/event/event.h"
 
 enum subject {
     SUBJECT_NONE,
@@ -18,6 +18,7 @@ enum subject {
     SUBJECT_RUNDOWN_COMPLETE,
     SUBJECT_LOSS
 };
+
 enum verb { VERB_START, VERB_END, VERB_RUNDOWN_START, VERB_RUNDOWN_END, VERB_KEYFRAME };
 
 /* What a field is to the state; classes name it differently in different versions (fields.c). */

@@ -14,11 +14,13 @@ static void put32(ea_text *t, uint32_t v) {
     ea_store32(bytes, v);
     ea_text_add(t, bytes, sizeof bytes);
 }
+
 static void put64(ea_text *t, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
     ea_text_add(t, bytes, sizeof bytes);
 }
+
 static void put_text(ea_text *t, const char *s, size_t max_bytes) {
     size_t n = strlen(s);
     if (n > max_bytes)

@@ -9,6 +9,7 @@
 #include "proto/base/text.h"
 
 enum { EA_IMAGE_FACTS_OPCODE = 1 };
+
 extern const ea_guid ea_image_facts_provider;
 
 typedef struct ea_image_facts {

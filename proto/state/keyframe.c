@@ -20,16 +20,19 @@ typedef struct writer {
 static void put8(writer *w, uint8_t v) {
     ea_text_add(&w->payload, &v, 1);
 }
+
 static void put32(writer *w, uint32_t v) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
     ea_text_add(&w->payload, bytes, sizeof bytes);
 }
+
 static void put64(writer *w, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
     ea_text_add(&w->payload, bytes, sizeof bytes);
 }
+
 static void put_text(writer *w, const char *s, size_t max_bytes) {
     size_t n = strlen(s);
     if (n > max_bytes)
@@ -140,10 +143,12 @@ static void count_process(void *arg, const ea_process *p) {
     (void)p;
     ((writer *)arg)->counts[0]++;
 }
+
 static void count_thread(void *arg, const ea_thread_row *t) {
     (void)t;
     ((writer *)arg)->counts[1]++;
 }
+
 static void count_module(void *arg, const ea_module *mod) {
     (void)mod;
     ((writer *)arg)->counts[2]++;

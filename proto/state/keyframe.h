@@ -1,7 +1,7 @@
-/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/classes/keyframe.c, so that
- * whoever gets them knows the machine from then on, whatever came before was lost.
- * Before it: machine.h. After it: service/app (batches of kind EA_BATCH_KEYFRAME); the other side folds the records
- * with ea_machine_apply. Thread: the machine's. */
+/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/classes/keyframe.c, so
+ * that whoever gets them knows the machine from then on, whatever came before was lost. Before it: machine.h. After it:
+ * service/app (batches of kind EA_BATCH_KEYFRAME); the other side folds the records with ea_machine_apply. Thread: the
+ * machine's. */
 #ifndef EA_STATE_KEYFRAME_H
 #define EA_STATE_KEYFRAME_H
 
@@ -18,6 +18,7 @@ enum ea_keyframe_code {
     EA_KEYFRAME_NAME = 6, /* before the end, like the next */
     EA_KEYFRAME_VOLUME = 7,
 };
+
 extern const ea_guid ea_keyframe_provider; /* fields.c */
 
 /* Calls emit with each record (borrowed during the call); what it returns when that is not 0 ends it. names: NULL:

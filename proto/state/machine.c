@@ -42,6 +42,7 @@ static int is_absent(const ea_machine *m, enum which w, uint32_t row) {
 
 static int complete_rundown(ea_machine *m) {
     static const enum which ORDER[] = {MODULES, THREADS, PROCESSES};
+
     m->in_rundown = 0;
     for (int i = 0; i < TABLE_COUNT; i++) {
         enum which w = ORDER[i];
@@ -148,8 +149,10 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
         process_at(m, row)->p.exit_status = exit_status;
         return amend_end(m, PROCESSES, row, utc_ns);
     }
+
     static const enum ea_begin CAUSES[] = {EA_BEGIN_EVENT, EA_BEGIN_END_ONLY, EA_BEGIN_RUNDOWN_START,
                                            EA_BEGIN_RUNDOWN_END};
+
     rc = ea_machine_open_row(m, PROCESSES, pid, 0, utc_ns, CAUSES[plan->verb], &row);
     if (rc)
         return rc;
@@ -215,8 +218,10 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         ea_machine_complete_thread(m, row);
         return amend_end(m, THREADS, row, utc_ns);
     }
+
     static const enum ea_begin CAUSES[] = {EA_BEGIN_EVENT, EA_BEGIN_END_ONLY, EA_BEGIN_RUNDOWN_START,
                                            EA_BEGIN_RUNDOWN_END};
+
     rc = ea_machine_open_row(m, THREADS, key, tid == 0, utc_ns, CAUSES[plan->verb], &row);
     if (rc)
         return rc;
@@ -306,8 +311,10 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         use_id(m, row, utc_ns);
         return amend_end(m, MODULES, row, utc_ns);
     }
+
     static const enum ea_begin CAUSES[] = {EA_BEGIN_EVENT, EA_BEGIN_END_ONLY, EA_BEGIN_RUNDOWN_START,
                                            EA_BEGIN_RUNDOWN_END};
+
     rc = ea_machine_open_row(m, MODULES, base, pid, utc_ns, CAUSES[plan->verb], &row);
     if (rc)
         return rc;

@@ -52,6 +52,7 @@
 #include "proto/event/event.h"
 
 enum ea_begin { EA_BEGIN_EVENT = 0, EA_BEGIN_RUNDOWN_START = 1, EA_BEGIN_RUNDOWN_END = 2, EA_BEGIN_END_ONLY = 3 };
+
 enum ea_finish {
     EA_FINISH_OPEN = 0,
     EA_FINISH_EVENT = 1,

@@ -141,6 +141,7 @@ static int apply_told(ea_machine *m, enum which w, const ea_record *record, int6
 
 static int close_unnamed(ea_machine *m, int64_t utc_ns) {
     static const enum which ORDER[] = {MODULES, THREADS, PROCESSES};
+
     for (int i = 0; i < TABLE_COUNT; i++) {
         enum which w = ORDER[i];
         for (uint32_t row = m->tables[w].lists[LIST_OPEN].oldest, next; row != ROW_NONE; row = next) {
@@ -187,6 +188,7 @@ static int apply_bounds(ea_machine *m, const ea_record *record, int64_t utc_ns) 
 int ea_machine_apply_keyframe(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     static const enum which TABLES[] = {
         [SUBJECT_PROCESS] = PROCESSES, [SUBJECT_THREAD] = THREADS, [SUBJECT_MODULE] = MODULES};
+
     return m->now.plan->subject == SUBJECT_KEYFRAME ? apply_bounds(m, record, utc_ns)
                                                     : apply_told(m, TABLES[m->now.plan->subject], record, utc_ns);
 }

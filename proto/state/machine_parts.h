@@ -6,8 +6,8 @@
 #include "proto/state/fields.h"
 #include "proto/state/keyframe.h"
 #include "proto/state/machine.h"
-#include "proto/state/table.h"
 #include "proto/state/string_pool.h"
+#include "proto/state/table.h"
 
 #include <stddef.h>
 
@@ -18,19 +18,23 @@ typedef struct any_row {
     row_head head;
     ea_interval life;
 } any_row;
+
 typedef struct process_row {
     row_head head;
     ea_process p;
     uint32_t rundown_of[TABLE_COUNT]; /* the last rundown that named a thread, a module of it */
 } process_row;
+
 typedef struct thread_row {
     row_head head;
     ea_thread_row t;
 } thread_row;
+
 typedef struct module_row {
     row_head head;
     ea_module m;
 } module_row;
+
 _Static_assert(offsetof(process_row, p.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(thread_row, t.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(module_row, m.life) == offsetof(any_row, life), "rows begin alike");
@@ -44,6 +48,7 @@ typedef struct module_id {
     uint32_t pdb_age;
     const char *pdb_path, *original_name;
 } module_id;
+
 enum { MODULE_IDS_MAX = 64 };
 
 struct ea_machine {
@@ -76,12 +81,15 @@ struct ea_machine {
 static inline any_row *row_at(const ea_machine *m, enum which w, uint32_t row) {
     return ea_table_row(&m->tables[w], row);
 }
+
 static inline process_row *process_at(const ea_machine *m, uint32_t row) {
     return ea_table_row(&m->tables[PROCESSES], row);
 }
+
 static inline thread_row *thread_at(const ea_machine *m, uint32_t row) {
     return ea_table_row(&m->tables[THREADS], row);
 }
+
 static inline module_row *module_at(const ea_machine *m, uint32_t row) {
     return ea_table_row(&m->tables[MODULES], row);
 }

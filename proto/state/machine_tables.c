@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const size_t ROW_BYTES[TABLE_COUNT] = {sizeof(process_row), sizeof(thread_row), sizeof(module_row)};
+
 enum { LEAST_BYTES = 64 << 10 };
 
 /* Limits from a bound in bytes: a table's array is twice as long each time it grows, so a share holds the largest such
@@ -90,6 +91,7 @@ int ea_machine_notify(ea_machine *m, enum which w, uint32_t row) {
 /* ---- texts ---- */
 
 enum { TEXTS_MAX = 7 };
+
 /* The text members of a row; returns their number. */
 static size_t texts_of(const ea_machine *m, enum which w, uint32_t row, const char **ret_slots[TEXTS_MAX]) {
     size_t n = 0;
@@ -219,6 +221,7 @@ static int begin_with_process(ea_machine *m, enum which w, uint32_t row, int64_t
 
 int ea_machine_end_siblings(ea_machine *m, uint32_t pid, int64_t began_before, int64_t utc_ns) {
     static const enum which KINDS[] = {THREADS, MODULES};
+
     for (int k = 0; k < 2; k++)
         for (uint32_t row = first_sibling(m, KINDS[k], pid), next; row != ROW_NONE; row = next) {
             const any_row *r = row_at(m, KINDS[k], row);
@@ -504,6 +507,7 @@ void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t 
 uint64_t ea_machine_last_instance(const ea_machine *m) {
     return m->last_instance;
 }
+
 int64_t ea_machine_begin_utc_ns(const ea_machine *m) {
     return m->begin_utc_ns;
 }

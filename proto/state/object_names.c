@@ -4,8 +4,8 @@
 #include "proto/state/object_names.h"
 
 #include "proto/base/array.h"
-#include "proto/state/keyframe.h"
 #include "proto/base/map.h"
+#include "proto/state/keyframe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -248,7 +248,7 @@ static int apply_key(const fold *f) {
 }
 
 int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
-                  const ea_class *c, int64_t utc_ns, ea_err *err) {
+                         const ea_class *c, int64_t utc_ns, ea_err *err) {
     if (!ea_object_names_concerns(&c->provider, c->code) || c->classic == ea_guid_equal(&c->provider, &DOTNET))
         return 0;
     fold f = {backing, arg, scratch, record, c, utc_ns, err};
@@ -274,8 +274,8 @@ int ea_object_names_operation(const ea_record *record, const ea_class *c, uint64
            ea_event_u64(c, record, "IrpPtr", ret_irp);
 }
 
-int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
-                     int *ret_go_on) {
+int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns,
+                            ea_completion *ret, int *ret_go_on) {
     int it_is = is_end ? row->end_utc_ns == utc_ns
                        : row->begin_utc_ns == utc_ns && row->end_utc_ns != INT64_MIN && strcmp(row->name, c->name) == 0;
     *ret_go_on = !it_is && row->begin_utc_ns >= utc_ns;
@@ -494,7 +494,7 @@ static int memory_put_volume(void *arg, const char *nt, const char *dos, ea_err 
 
 int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
     static const ea_object_names_backing MEMORY = {memory_last_name, memory_put_name, memory_last_operation,
-                                            memory_put_operation, memory_put_volume};
+                                                   memory_put_operation, memory_put_volume};
     return n->sealed ? 0 : ea_object_names_fold(&MEMORY, n, &n->scratch, record, c, utc_ns, err);
 }
 
@@ -607,7 +607,8 @@ ea_resolver ea_object_names_resolver(const ea_object_names *n) {
     return (ea_resolver){n, resolve_number, resolve_path, completion};
 }
 
-void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out) {
+void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations,
+                            uint64_t *ret_left_out) {
     size_t ended = 0;
     for (size_t i = 0; i < n->operation_count; i++)
         ended += n->operations[i].end_utc_ns != INT64_MIN;

@@ -1,8 +1,9 @@
 /* What addresses of the kernel were called, and when: paths of file objects and file keys, paths of registry keys
  * (KCBs), drive letters of volumes, and how file operations ended. The rules are here, the rows are kept by a backing:
- * ea_object_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`: Windows
- * writes most names at the very end of a trace); collector/state has one in its database. Before it: proto/event.
- * After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its owner's.
+ * ea_object_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`:
+ * Windows writes most names at the very end of a trace); collector/state has one in its database. Before it:
+ * proto/event. After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its
+ * owner's.
  *
  * Rules:
  * - Files. FileIo/FileCreate (32) names a file key, and Create (64) a file object, from its time on; what had that
@@ -60,22 +61,24 @@ typedef struct ea_object_names_backing {
 int ea_object_names_concerns(const ea_guid *provider, uint16_t opcode);
 /* Folds one record into a backing, in canonical order. A record that says nothing about names costs a few comparisons.
  * scratch: borrowed, for texts. */
-EA_MUST_CHECK int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
-                                const ea_class *c, int64_t utc_ns, ea_err *err);
+EA_MUST_CHECK int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch,
+                                       const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
 /* 1 when the event is an operation or the end of one, with the IRP that tells them apart, or what stands for one;
  * *ret_is_end. */
 int ea_object_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
 /* 1 when the row is the operation that this event began (or ended, is_end); fills *ret. Asked of an IRP's rows in the
  * order of their begin, the last before utc_ns first, until *ret_go_on is 0. */
-int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
-                     int *ret_go_on);
+int ea_object_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns,
+                            ea_completion *ret, int *ret_go_on);
 
 /* Drive letters: device paths and what stands for them. */
 enum { EA_VOLUMES_MAX = 256 };
+
 typedef struct ea_volume {
     const char *nt, *dos; /* borrowed */
     size_t nt_bytes;
 } ea_volume;
+
 /* Adds one whose texts live in kept: 1; 0 when there is no room. A known nt keeps what it has. volumes: room for
  * EA_VOLUMES_MAX. */
 int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos);
@@ -98,7 +101,8 @@ EA_MUST_CHECK int ea_object_names_create(ea_object_names **ret, const ea_object_
 void ea_object_names_destroy(ea_object_names *n); /* NULL is allowed */
 
 /* Folds one record in, in canonical order. A record that says nothing about names costs a few comparisons. */
-EA_MUST_CHECK int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
+EA_MUST_CHECK int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
+                                        ea_err *err);
 /* Ends the first pass: from now on there are answers, and no more records. */
 void ea_object_names_seal(ea_object_names *n);
 
@@ -113,6 +117,7 @@ ea_resolver ea_object_names_resolver(const ea_object_names *n);
 /* Says on standard error, in the program's name, what full tables left out; nothing when nothing was. */
 void ea_object_names_tell_left_out(const ea_object_names *n, const char *program);
 /* Names, operations that ended, and what full tables left out. */
-void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out);
+void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations,
+                            uint64_t *ret_left_out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The names that hold now. See open_object_names.h. Rows lie in an array and are linked in the order in which they were told;
- * a map leads from an address to its row. */
+/* The names that hold now. See open_object_names.h. Rows lie in an array and are linked in the order in which they were
+ * told; a map leads from an address to its row. */
 #include "proto/state/open_object_names.h"
 
 #include "proto/base/array.h"
@@ -135,6 +135,7 @@ static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err
     (void)arg, (void)irp, (void)ret, (void)err;
     return 0;
 }
+
 static int put_operation(void *arg, const ea_operation_row *operation, ea_err *err) {
     (void)arg, (void)operation, (void)err;
     return 0;
@@ -148,13 +149,14 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     return 0;
 }
 
-int ea_open_object_names_apply(ea_open_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+int ea_open_object_names_apply(ea_open_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
+                               ea_err *err) {
     static const ea_object_names_backing OPEN = {last_name, put_name, last_operation, put_operation, put_volume};
     return ea_object_names_fold(&OPEN, n, &n->scratch, record, c, utc_ns, err);
 }
 
 void ea_open_object_names_each(const ea_open_object_names *n, void (*name)(void *arg, const ea_name_row *row),
-                        void (*volume)(void *arg, const ea_volume *volume), void *arg) {
+                               void (*volume)(void *arg, const ea_volume *volume), void *arg) {
     for (uint32_t number = n->first; number; number = n->rows[number].later) {
         const row *r = &n->rows[number];
         name(arg, &(ea_name_row){number, r->address, r->begin_utc_ns, INT64_MAX, r->name, r->kind});

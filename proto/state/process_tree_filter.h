@@ -9,7 +9,8 @@ typedef struct ea_process_tree_filter ea_process_tree_filter;
 
 /* pid: of a process that there is before the first record, and that has no children by then. with_children 0: it
  * alone. */
-EA_MUST_CHECK int ea_process_tree_filter_create(ea_process_tree_filter **ret, uint32_t pid, int with_children, ea_err *err);
+EA_MUST_CHECK int ea_process_tree_filter_create(ea_process_tree_filter **ret, uint32_t pid, int with_children,
+                                                ea_err *err);
 void ea_process_tree_filter_destroy(ea_process_tree_filter *l); /* NULL is allowed */
 
 /* Takes what a record says of processes and threads. 1: the record belongs: its header or one of its fields names one
@@ -17,7 +18,8 @@ void ea_process_tree_filter_destroy(ea_process_tree_filter *l); /* NULL is allow
  * kernel, without which the others cannot be understood. 0: it does not. An id is theirs until somebody else's process
  * or thread begins with it: what Windows logs behind a process's end still belongs. EA_ENOMEM, EA_ELIMIT (a million
  * threads). */
-EA_MUST_CHECK int ea_process_tree_filter_take(ea_process_tree_filter *l, const ea_record *r, const ea_class *c, ea_err *err);
+EA_MUST_CHECK int ea_process_tree_filter_take(ea_process_tree_filter *l, const ea_record *r, const ea_class *c,
+                                              ea_err *err);
 
 /* Processes so far, the first one included. */
 size_t ea_process_tree_filter_processes(const ea_process_tree_filter *l);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 typedef struct text_node text_node;
+
 typedef struct texts {
     text_node **buckets;
     size_t bucket_count, count;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 enum { ROW_NONE = 0xFFFFFFFF };
+
 enum row_list { LIST_OPEN = 0, LIST_ENDED = 1 };
 
 typedef struct row_head {

@@ -31,7 +31,9 @@ enum {
     ACK_KEYFRAME,
     ACK_KNOWN
 };
+
 enum { RANGE_FIRST = 1, RANGE_LAST };
+
 enum { REFUSAL_NUMBER = 1, REFUSAL_CAUSE, REFUSAL_TEXT };
 
 void ea_ack_encode(const ea_ack *a, ea_text *out) {

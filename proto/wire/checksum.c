@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 _Static_assert(EA_RECORD_OWN_BYTES == 48, "the specification's");
+
 enum { ITEM_BYTES = 16 };
 
 uint64_t ea_checksum_constants(const ea_record *r) {

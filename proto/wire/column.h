@@ -12,6 +12,7 @@
 static inline uint64_t ea_zigzag(uint64_t difference) {
     return (difference << 1) ^ (0 - (difference >> 63));
 }
+
 static inline uint64_t ea_unzigzag(uint64_t v) {
     return (v >> 1) ^ (0 - (v & 1));
 }
@@ -20,6 +21,7 @@ static inline uint64_t ea_unzigzag(uint64_t v) {
 static inline uint64_t ea_cut(uint64_t value, unsigned width) {
     return width >= 8 ? value : value & ((1ull << (8 * width)) - 1);
 }
+
 static inline uint64_t ea_extend(uint64_t value, unsigned width) {
     unsigned shift = 64 - 8 * width;
     return (uint64_t)((int64_t)(value << shift) >> shift);
@@ -52,6 +54,7 @@ void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width)
 static inline size_t ea_bits_bytes(size_t count, unsigned bits) {
     return (count * bits + 7) / 8;
 }
+
 void ea_bits_put(uint8_t *out, const uint64_t *values, size_t count, unsigned bits);
 void ea_bits_get(uint64_t *out, const uint8_t *in, size_t count, unsigned bits);
 

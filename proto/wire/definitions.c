@@ -229,6 +229,7 @@ static int by_name(const void *a, const void *b) {
     int order = memcmp(x->name, y->name, EA_NAME_BYTES);
     return order ? order : (x->place > y->place) - (x->place < y->place);
 }
+
 static int by_place(const void *a, const void *b) {
     const missing *x = a, *y = b;
     return (x->place > y->place) - (x->place < y->place);

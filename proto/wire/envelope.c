@@ -104,6 +104,7 @@ static void *message_alloc(void *arg, size_t size_bytes) {
     m->is_short |= !p;
     return p;
 }
+
 static void message_free(void *arg, void *p) {
     const message_memory *m = arg;
     if (!m->arena)
@@ -341,6 +342,7 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu32 " is not known", kind);
     if (priority > UINT8_MAX)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: a priority is at most 255, this one %" PRIu32, priority);
+
     const struct {
         const char *what;
         uint32_t count, most;
@@ -348,6 +350,7 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
                   {"sources", e.source_count, EA_BATCH_MAX_SOURCES},
                   {"shapes", e.shape_count, EA_SHAPES_MAX},
                   {"contexts", e.context_count, EA_CONTEXTS_MAX}};
+
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
             return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu32 " %s, at most %" PRIu32 " are allowed",

@@ -274,6 +274,7 @@ enum {
     BLOCK_HEAD_BYTES = 3,
     MAGIC_BYTES = 4,
 };
+
 #define MAGIC 0xFD2FB528u
 
 void ea_short_directory_frame(size_t raw_bytes, const uint8_t *block, size_t len_bytes, uint8_t *out) {

@@ -5,8 +5,8 @@
 #define EA_WIRE_SHORT_DIRECTORY_H
 
 #include "proto/base/arena.h"
-#include "proto/wire/batch.pb-c.h"
 #include "proto/base/err.h"
+#include "proto/wire/batch.pb-c.h"
 
 /* What the first byte of Batch.directory says; a message begins with neither. */
 enum ea_short_directory {
@@ -14,6 +14,7 @@ enum ea_short_directory {
     EA_SHORT_DIRECTORY_ZSTD = 1,  /* its size as a varint follows, and the one compressed block of a zstd frame of it */
     EA_SHORT_DIRECTORY_WITH_DICTIONARY = 2, /* the same, compressed with the context's dictionary */
 };
+
 enum { EA_ZSTD_HEAD_BYTES = 12 }; /* of a frame, before its one block */
 
 /* Writes d to out: 1 and the bytes that it took; 0 when d has what no short form can say, or room does not do. */

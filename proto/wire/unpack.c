@@ -7,6 +7,7 @@
 static int corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's column: %s", what);
 }
+
 int ea_rows_spend(ea_rows_reader *r, uint64_t cost, ea_err *err) {
     r->cost += cost; /* each addend is far below 2^63, and the first sum above cost_max ends the reading */
     if (r->cost > r->cost_max)
@@ -20,6 +21,7 @@ int ea_rows_no_memory(const ea_arena *arena, const char *what, ea_err *err) {
     return ea_fail(err, rc, "%s: %s", what,
                    rc == EA_ENOMEM ? "out of memory" : "it needs more memory than a batch may take");
 }
+
 static int no_memory(const ea_rows_reader *r, ea_err *err) {
     return ea_rows_no_memory(r->arena, "read a batch's column", err);
 }

@@ -418,12 +418,14 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     int rc;
     if (!d)
         return n ? ea_view_corrupt(err, "it is missing") : 0;
+
     const struct {
         const char *what;
         size_t count, most;
     } bounds[] = {{"groups", d->n_groups, EA_BATCH_MAX_GROUPS},
                   {"shared dictionaries", d->n_dictionaries, SHARED_DICTIONARIES_MAX},
                   {"threads", d->thread_count, n}};
+
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
             return ea_fail(err, EA_ELIMIT, "read a batch's directory: %zu %s, at most %zu are allowed", bounds[i].count,
@@ -599,31 +601,40 @@ void ea_batch_close(ea_batch_view *v) {
 uint64_t ea_batch_cost(const ea_batch_view *v) {
     return v->reader.cost;
 }
+
 const ea_batch_head *ea_batch_get_head(const ea_batch_view *v) {
     return &v->envelope.head;
 }
+
 size_t ea_batch_source_count(const ea_batch_view *v) {
     return v->envelope.head.source_count;
 }
+
 const ea_wire_source *ea_batch_source(const ea_batch_view *v, size_t source) {
     return &v->sources[source];
 }
+
 size_t ea_batch_group_count(const ea_batch_view *v) {
     return v->group_count;
 }
+
 const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t k) {
     return v->groups[k].m->class_hash.data;
 }
+
 const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t k) {
     return v->groups[k].c;
 }
+
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t k) {
     return v->groups[k].count;
 }
+
 uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t k) {
     uint32_t weight = v->groups[k].m->sample_weight;
     return weight ? weight : 1;
 }
+
 const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
     return &v->groups[k].record;
 }

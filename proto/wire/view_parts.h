@@ -56,6 +56,7 @@ struct ea_batch_view {
 static inline int ea_view_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's directory: %s", what);
 }
+
 /* An allocation of the view's failed: EA_ENOMEM, which says nothing of the batch, or EA_ELIMIT. */
 static inline int ea_view_no_memory(const ea_batch_view *v, ea_err *err) {
     return ea_rows_no_memory(&v->arena, "read a batch's directory", err);
@@ -65,6 +66,7 @@ static inline int ea_view_no_memory(const ea_batch_view *v, ea_err *err) {
 static inline int ea_view_is_whole(const ea_view_group *g) {
     return !g->field_count && !g->payload.m;
 }
+
 /* Events whose payloads stand in the batch's own column, where there is one. */
 uint32_t ea_view_whole_payloads(const ea_batch_view *v);
 

@@ -27,6 +27,7 @@ static const uint32_t *as_u32(ea_batch_view *v, const ea_column *c) {
         out[i] = ea_load32(c->data + i * c->stride);
     return out;
 }
+
 static const uint16_t *as_u16(ea_batch_view *v, const ea_column *c) {
     if (c->stride == 2 && (uintptr_t)c->data % 2 == 0)
         return (const void *)c->data;
@@ -35,6 +36,7 @@ static const uint16_t *as_u16(ea_batch_view *v, const ea_column *c) {
         out[i] = ea_load16(c->data + i * c->stride);
     return out;
 }
+
 static const int64_t *as_i64(ea_batch_view *v, const ea_column *c) {
     if (c->stride == 8 && (uintptr_t)c->data % 8 == 0)
         return (const void *)c->data;
@@ -395,6 +397,7 @@ int ea_batch_dictionary(ea_batch_view *v, size_t k, size_t top_field, ea_column 
 
 int ea_batch_activities(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
     enum { WIDTH = 16 };
+
     ea_view_group *g = &v->groups[k];
     int rc = decode_events(v, err);
     if (rc || (!g->activity.m && !v->activity.m))

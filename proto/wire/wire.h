@@ -6,13 +6,14 @@
 #define EA_WIRE_WIRE_H
 
 #include "proto/base/clock.h"
-#include "proto/event/event.h"
 #include "proto/base/text.h"
+#include "proto/event/event.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum { EA_STREAM_ID_BYTES = 16, EA_CLASS_HASH_BYTES = 16 };
+
 /* Streams whose ids begin with the same EA_STREAM_RUN_BYTES are the sessions of one run of an agent: one machine at one
  * time, whose state they tell together. */
 enum { EA_STREAM_RUN_BYTES = 12 };
@@ -108,6 +109,7 @@ typedef struct ea_hash_ref {
     uint8_t bytes[EA_CLASS_HASH_BYTES];
     uint8_t len_bytes; /* EA_REF_MIN_BYTES to EA_CLASS_HASH_BYTES; those behind are zero */
 } ea_hash_ref;
+
 enum { EA_REF_MIN_BYTES = 4, EA_NAME_BYTES = 8 }; /* batches name definitions but classes by EA_NAME_BYTES */
 
 /* The first half of the SHA-256 of a definition. EA_ECRYPTO. */
@@ -128,6 +130,7 @@ typedef struct ea_definitions {
     /* One is nowhere. May be NULL. */
     void (*on_missing)(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref);
 } ea_definitions;
+
 /* Makes a batch that stands for itself but for its class descriptions: the context, sources and shapes that it names
  * are appended, and its directory needs no dictionary any more. 1 and the batch in out (which is emptied first); 0 when
  * there is nothing to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each);
@@ -153,6 +156,7 @@ typedef struct ea_tombstone {
     uint64_t event_count;
     int64_t utc_min_ns, utc_max_ns; /* of the events that are gone; 0 unknown */
 } ea_tombstone;
+
 EA_MUST_CHECK int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes,
                                           int (*fn)(const ea_tombstone *tombstone, void *arg), void *arg, ea_err *err);
 /* Appends a batch without events to out: kind EA_BATCH_TOMBSTONE under number. */
@@ -173,6 +177,7 @@ typedef struct ea_ledger_count {
     uint64_t incarnation; /* counts restart when it changes */
     int64_t utc_ns;       /* when they were taken; 0 unknown */
 } ea_ledger_count;
+
 EA_MUST_CHECK int ea_batch_each_count(const uint8_t *batch, size_t len_bytes,
                                       int (*fn)(const ea_ledger_count *count, void *arg), void *arg, ea_err *err);
 
@@ -243,12 +248,14 @@ typedef struct ea_column {
     const uint8_t *data;
     const uint32_t *start, *len_bytes;
 } ea_column;
+
 enum { EA_ROW_MISSING = -1 }; /* as uint32_t */
 
 static inline int ea_column_missing(const ea_column *c, size_t row) {
     /* NOLINTNEXTLINE(clang-analyzer-*): width 0 comes with lengths */
     return c->width == 0 && c->len_bytes[row] == (uint32_t)EA_ROW_MISSING;
 }
+
 static inline ea_slice ea_column_row(const ea_column *c, size_t row) {
     if (c->width)
         return (ea_slice){.data = c->data + row * c->stride, .len_bytes = c->width, .element_count = 1};
@@ -256,6 +263,7 @@ static inline ea_slice ea_column_row(const ea_column *c, size_t row) {
         return (ea_slice){0};
     return (ea_slice){.data = c->data + c->start[row], .len_bytes = c->len_bytes[row], .element_count = 1};
 }
+
 /* The row as a number: 0 unless it is 1, 2, 4 or 8 bytes. */
 static inline uint64_t ea_column_u64(const ea_column *c, size_t row) {
     ea_slice s = ea_column_row(c, row);
@@ -273,6 +281,7 @@ typedef struct ea_batch_events {
     const uint32_t *pid, *tid;
     uint32_t thread_count; /* of pid[] and tid[] */
 } ea_batch_events;
+
 EA_MUST_CHECK int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err);
 /* The events' numbers of arrival in their session, where some came late: 1 and event_count numbers, borrowed until
  * close; 0 when they came in order, and *ret_first is the first one's number. */

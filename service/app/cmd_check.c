@@ -1,10 +1,10 @@
 /* etwagent check: reads a configuration file, says what is wrong with it or what it would do, and starts nothing.
  * Before it: main.c. After it: config/. Thread: the main one. */
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
-#include "service/host/host.h"
-#include "service/core/labels.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
+#include "service/core/agent_config.h"
+#include "service/core/labels.h"
+#include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
 #include <inttypes.h>

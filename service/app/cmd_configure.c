@@ -1,10 +1,10 @@
 /* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
  * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
-#include "service/ship/enroll_client.h"
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"
+#include "service/app/agent_commands.h"
+#include "service/core/agent_config.h"
+#include "service/ship/enroll_client.h"
 
 #include <openssl/crypto.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { PROFILE_MAX = EA_CONFIG_MAX_BYTES / 2, CA_MAX = 1 << 20, ANSWERS_MAX = 16384 };
+
 static const char CONFIG_NAME[] = "etwagent.yaml", CA_NAME[] = "ca.crt", CERT_NAME[] = "agent.crt",
                   KEY_NAME[] = "agent.key", TOKEN_NAME[] = "token", ENROLL_PORT[] = "8444";
 
@@ -35,6 +36,7 @@ static const struct value {
     {"token", offsetof(options, token), 1},
     {"token-file", offsetof(options, token_file), 0},
 };
+
 enum { VALUE_COUNT = sizeof VALUES / sizeof *VALUES };
 
 static const char **value_of(options *o, const struct value *v) {

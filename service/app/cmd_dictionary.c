@@ -2,11 +2,11 @@
  * it. Before it: main.c. After it: service/batch (what the batches look like), dictionary.h. Thread: the main one.
  */
 #include "proto/base/array.h"
-#include "service/batch/builder.h"
-#include "service/app/agent_commands.h"
-#include "service/decode/decoder.h"
-#include "service/batch/dictionary.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
+#include "service/batch/builder.h"
+#include "service/batch/dictionary.h"
+#include "service/decode/decoder.h"
 #include "service/source/source.h"
 
 #include <inttypes.h>

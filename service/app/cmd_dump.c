@@ -1,12 +1,12 @@
 /* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
  * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
  * Thread: the main one. */
-#include "service/app/agent_commands.h"
-#include "service/app/input.h"
-#include "proto/event/schema/intrace.h"
-#include "proto/state/object_names.h"
 #include "proto/event/print.h"
 #include "proto/event/render.h"
+#include "proto/event/schema/intrace.h"
+#include "proto/state/object_names.h"
+#include "service/app/agent_commands.h"
+#include "service/app/input.h"
 #include "service/core/schema_options.h"
 #include "service/decode/plugin_decode.h"
 

@@ -1,10 +1,10 @@
 /* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
  * service/ship/enroll_client.h. Thread: the main one. */
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
-#include "service/ship/enroll_client.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/ship/enroll_client.h"
 
 #include <stddef.h>
 #include <string.h>

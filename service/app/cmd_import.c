@@ -1,8 +1,8 @@
 /* etwagent import: other tools' command lines and recording profiles as sessions of our configuration.
  * Before it: main.c. After it: config/import. Thread: the main one. */
-#include "service/app/agent_commands.h"
 #include "config/import/import.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* etwagent providers: the providers of this machine as Windows' TDH knows them, beside what this program knows itself.
  * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
  * service/etw/tdh_schemas.h, schema_show.h. Thread: the main one. */
+#include "proto/base/platform.h"
 #include "proto/event/schema/cache.h"
 #include "service/app/agent_commands.h"
-#include "service/etw/live.h"
-#include "proto/base/platform.h"
-#include "service/core/schema_options.h"
 #include "service/app/schema_show.h"
+#include "service/core/schema_options.h"
+#include "service/etw/live.h"
 #include "service/etw/tdh_schemas.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
  * service/etw/live.h. Thread: the main one. */
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
-#include "service/etw/live.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/etw/live.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 static const int64_t TICK_NS = 50000000;
+
 enum { PATH_BYTES = 4096 };
 
 typedef struct options {

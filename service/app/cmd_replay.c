@@ -1,14 +1,14 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
+#include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
+#include "service/app/stop_flag.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
-#include "proto/base/platform.h"
 #include "service/core/say.h"
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
-#include "service/app/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -180,18 +180,18 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
         rc = ea_schema_options_read(&r->schemas, &o->schemas, err);
     if (!rc)
         rc = ea_ingest_session_open(&r->feed,
-                          &(ea_ingest_session_options){.paths = (const char *const *)paths,
-                                             .path_count = (size_t)count,
-                                             .speed = speed,
-                                             .follow = o->follow,
-                                             .live = o->live,
-                                             .priority = 1,
-                                             .batching = &o->batching,
-                                             .schemas = r->schemas,
-                                             .counters = &r->counters,
-                                             .on_damage = ea_damage_log_add,
-                                             .on_damage_arg = &r->damage},
-                          err);
+                                    &(ea_ingest_session_options){.paths = (const char *const *)paths,
+                                                                 .path_count = (size_t)count,
+                                                                 .speed = speed,
+                                                                 .follow = o->follow,
+                                                                 .live = o->live,
+                                                                 .priority = 1,
+                                                                 .batching = &o->batching,
+                                                                 .schemas = r->schemas,
+                                                                 .counters = &r->counters,
+                                                                 .on_damage = ea_damage_log_add,
+                                                                 .on_damage_arg = &r->damage},
+                                    err);
     if (!rc)
         rc = ea_shipping_name(&o->shipping, name, err);
     if (!rc)
@@ -263,10 +263,12 @@ static void print_text(const replay *r, const summary *m) {
            m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, m->s.requests, m->s.sent_bytes, m->s.failures);
     printf("acknowledged: %" PRIu64 " events%s\n", get(m, EA_COUNT_events_acknowledged),
            m->complete ? ", which is all" : "");
+
     static const enum ea_counter ELSEWHERE[] = {EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
                                                 EA_COUNT_events_compressing,      EA_COUNT_events_pending,
                                                 EA_COUNT_events_evicted_refused,  EA_COUNT_events_evicted_damage,
                                                 EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
+
     for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
         if (get(m, ELSEWHERE[i]))
             printf("%s: %" PRIu64 "\n", ea_counter_row(ELSEWHERE[i])->text, get(m, ELSEWHERE[i]));

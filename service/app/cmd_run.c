@@ -1,9 +1,9 @@
 /* etwagent run: what a configuration asks for, until somebody asks it to stop.
  * Before it: main.c. After it: agent.h. Thread: the main one. */
-#include "service/core/agent.h"
-#include "service/app/agent_commands.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent.h"
 
 #include <stddef.h>
 
@@ -12,6 +12,7 @@ typedef struct options {
 } options;
 
 static ea_agent_asks asks; /* any thread's signal handler sets them */
+
 static void ask_to_reload(void) {
     atomic_store(&asks.reload, 1);
 }

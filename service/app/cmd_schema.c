@@ -1,7 +1,7 @@
 /* etwagent schema: the event classes that this program knows by itself, with their fields.
  * Before it: main.c. After it: proto/event. Thread: the main one. */
-#include "service/app/agent_commands.h"
 #include "proto/event/print.h"
+#include "service/app/agent_commands.h"
 #include "service/app/schema_print.h"
 
 #include <inttypes.h>

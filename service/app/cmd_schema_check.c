@@ -1,7 +1,7 @@
 /* etwagent schema check: every mistake of instrumentation manifests, compiled ones too, with its place.
  * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
-#include "service/app/agent_commands.h"
 #include "proto/event/schema/load.h"
+#include "service/app/agent_commands.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* etwagent schema compile: manifests, PE files and trace message format files into one schema cache file.
  * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
-#include "proto/event/schema/cache.h"
-#include "service/app/agent_commands.h"
-#include "proto/event/schema/load.h"
 #include "proto/base/platform.h"
+#include "proto/event/schema/cache.h"
+#include "proto/event/schema/load.h"
+#include "service/app/agent_commands.h"
 
 #include <inttypes.h>
 

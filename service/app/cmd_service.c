@@ -1,24 +1,25 @@
 /* The agent as a Windows service: "install", "uninstall", "start", "stop", "reload", "flush", and "service", which only
  * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/scm. Thread: the main
  * one; what the SCM asks comes on another. */
+#include "proto/base/platform.h"
+#include "proto/base/trust.h"
+#include "service/app/agent_commands.h"
 #include "service/core/agent.h"
 #include "service/core/agent_config.h"
-#include "service/etw/autologger.h"
-#include "service/app/agent_commands.h"
-#include "service/scm/eventlog.h"
-#include "service/scm/watchdog.h"
-#include "service/scm/pipe.h"
-#include "proto/base/platform.h"
 #include "service/core/say.h"
-#include "service/scm/scm.h"
-#include "proto/base/trust.h"
+#include "service/etw/autologger.h"
 #include "service/host/win/wide.h"
+#include "service/scm/eventlog.h"
+#include "service/scm/pipe.h"
+#include "service/scm/scm.h"
+#include "service/scm/watchdog.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STATUS_WAIT_MS = 2000 };
+
 static const char CONFIG_NAME[] = "etwagent.yaml", DUMP_FOLDER[] = "dumps";
 
 typedef struct options {
@@ -106,6 +107,7 @@ static void on_said(void *arg, enum ea_said kind, const char *line) {
         [EA_SAID_RELOADED] = EA_EVENTLOG_RELOADED, [EA_SAID_REFUSED] = EA_EVENTLOG_REFUSED,
         [EA_SAID_TROUBLE] = EA_EVENTLOG_TROUBLE,   [EA_SAID_WORKS] = EA_EVENTLOG_WORKS,
         [EA_SAID_LOST] = EA_EVENTLOG_LOST,         [EA_SAID_FAILED] = EA_EVENTLOG_FAILED};
+
     (void)arg;
     if (kind != EA_SAID_NOTE)
         ea_eventlog_write(KINDS[kind], line);
@@ -319,6 +321,7 @@ static int remove_entry(const char *name, int is_dir, void *arg) {
 
 static int remove_folder(const char *folder, int depth, ea_err *err) {
     enum { DEEPEST = 16 };
+
     if (depth > DEEPEST)
         return ea_fail(err, EA_ELIMIT, "remove %s: too many folders in each other", folder);
     removal r = {.folder = folder, .depth = depth, .err = err};

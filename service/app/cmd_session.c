@@ -1,10 +1,10 @@
 /* etwagent session start, stop, flush, show, enable, disable: one ETW session, by its name in Windows; etwagent
  * counters: what the machine can count. No program of ours watches what is started here.
  * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
-#include "service/core/agent_config.h"
 #include "service/app/agent_commands.h"
-#include "service/etw/control.h"
 #include "service/app/session_text.h"
+#include "service/core/agent_config.h"
+#include "service/etw/control.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -129,6 +129,7 @@ const ea_command ea_cmd_session_start = {
 typedef struct json_options {
     int json;
 } json_options;
+
 static const ea_option JSON_OPTIONS[] = {
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(json_options, json), .help = JSON_HELP}, {.name = NULL}};
 

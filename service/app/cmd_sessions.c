@@ -1,8 +1,8 @@
 /* etwagent sessions: ETW sessions as Windows has them now, whoever started them.
  * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
 #include "service/app/agent_commands.h"
-#include "service/etw/control.h"
 #include "service/app/session_text.h"
+#include "service/etw/control.h"
 
 #include <stddef.h>
 #include <stdio.h>

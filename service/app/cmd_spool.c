@@ -1,11 +1,11 @@
 /* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it.
  * Before it: main.c. After it: service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
-#include "service/app/agent_commands.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
-#include "service/core/shipping.h"
-#include "service/app/stop_flag.h"
 #include "proto/base/text.h"
+#include "service/app/agent_commands.h"
+#include "service/app/stop_flag.h"
+#include "service/core/shipping.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* etwagent stacks: which stack belongs to which event of a trace, and what became of each walk.
  * Before it: main.c. After it: proto/etl, proto/stack. Thread: the main one. */
 #include "proto/base/array.h"
+#include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
-#include "proto/stack/stack_feed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* etwagent stats: what is in a trace, counted.
  * Before it: main.c. After it: proto/etl, proto/event. Thread: the main one. */
 #include "proto/base/array.h"
-#include "service/app/agent_commands.h"
-#include "service/decode/decoder.h"
-#include "service/app/input.h"
 #include "proto/base/map.h"
 #include "proto/event/render.h"
+#include "service/app/agent_commands.h"
+#include "service/app/input.h"
 #include "service/core/schema_options.h"
+#include "service/decode/decoder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* etwagent status: how the agent that runs here is, as its status file says.
  * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
-#include "service/core/agent.h"
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
 #include "config/config.h"
 #include "proto/base/exposition.h"
+#include "service/app/agent_commands.h"
 #include "service/app/metrics_server.h"
+#include "service/core/agent.h"
+#include "service/core/agent_config.h"
 #if defined(_WIN32)
 #include "service/scm/pipe.h"
 #endif
 #include "proto/base/platform.h"
-#include "service/spool/spool.h"
 #include "service/app/stop_flag.h"
+#include "service/spool/spool.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -352,6 +352,7 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, paced_seconds)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
     };
+
     for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS && s->sources.count; k++) {
         ea_exposition_head(t, open_metrics, NUMBERS[k].name, NUMBERS[k].type, NUMBERS[k].help);
         for (size_t i = 0; i < s->sources.count; i++) {
@@ -395,6 +396,7 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
         {"etwagent_reloads_total", "times that the configuration was read again", EA_COUNTER, s->reloads},
         {"etwagent_reloads_refused_total", "times that it could not be used", EA_COUNTER, s->reloads_refused},
     };
+
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         ea_exposition_head(t, open_metrics, numbers[i].name, numbers[i].type, numbers[i].help);
         ea_text_printf(t, "%s %" PRIu64 "\n", numbers[i].name, numbers[i].value);

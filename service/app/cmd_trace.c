@@ -6,21 +6,22 @@
  * Whose events they are is decided when all files are complete, in the order of time over all sessions: a child's
  * events in one session may come before another session tells of its start. Before it: main.c. After it:
  * service/etw (live.h, launch.h), lineage.h, etl_writer.h. Thread: the main one. */
-#include "service/core/agent_config.h"
-#include "service/app/agent_commands.h"
+#include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
-#include "service/etw/launch.h"
 #include "proto/state/process_tree_filter.h"
-#include "service/etw/live.h"
-#include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent_config.h"
+#include "service/etw/launch.h"
+#include "service/etw/live.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const int64_t TICK_NS = 50000000, FAREWELL_NS = 5000000000;
+
 enum { PATH_BYTES = 4096, EXIT_INTERRUPTED = 130, BUFFER_BYTES = 1 << 20 };
 
 typedef struct options {
@@ -310,7 +311,8 @@ static void say_end(const plan *p, const options *o, const sieve *s, const ea_et
     fprintf(stderr,
             "etwagent: %s: %" PRIu64 " of %" PRIu64 " events, of %zu processes; Windows lost %" PRIu32
             " events and %" PRIu32 " buffers\n",
-            o->output, s->kept, s->seen, ea_process_tree_filter_processes(s->lineage), end->events_lost, end->buffers_lost);
+            o->output, s->kept, s->seen, ea_process_tree_filter_processes(s->lineage), end->events_lost,
+            end->buffers_lost);
     if (ended)
         fprintf(stderr,
                 "etwagent: %s: others ended its sessions %" PRIu64

@@ -4,8 +4,8 @@
 #ifndef EA_APP_INPUT_H
 #define EA_APP_INPUT_H
 
-#include "service/core/damage_log.h"
 #include "proto/etl/etl.h"
+#include "service/core/damage_log.h"
 
 typedef struct ea_input {
     ea_etl_set *set;

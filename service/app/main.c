@@ -1,7 +1,7 @@
 /* etwagent: its command table. See agent_commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
-#include "service/app/agent_commands.h"
 #include "proto/base/platform.h"
+#include "service/app/agent_commands.h"
 
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {

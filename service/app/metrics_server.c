@@ -13,6 +13,7 @@
 #include <ws2tcpip.h>
 typedef SOCKET socket_id;
 #define poll WSAPoll
+
 enum { SEND_FLAGS = 0 };
 #else
 #include <arpa/inet.h>
@@ -22,10 +23,12 @@ enum { SEND_FLAGS = 0 };
 #include <unistd.h>
 typedef int socket_id;
 #define INVALID_SOCKET (-1)
+
 enum { SEND_FLAGS = MSG_NOSIGNAL };
 #endif
 
 enum { HEAD_MAX = 8 << 10, HOST_BYTES = 64, WAITING_MAX = 8 };
+
 static const int64_t REQUEST_NS = INT64_C(2000000000), MS_NS = 1000000;
 
 struct ea_metrics_server {
@@ -231,6 +234,7 @@ static void answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text
                    {405, "Method Not Allowed"},
                    {421, "Misdirected Request"},
                    {500, "Internal Server Error"}};
+
     char head[HEAD_MAX + 1];
     ea_text body, out;
     int64_t deadline = ea_monotonic_ns() + REQUEST_NS;

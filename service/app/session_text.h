@@ -2,8 +2,8 @@
 #ifndef EA_APP_SESSION_TEXT_H
 #define EA_APP_SESSION_TEXT_H
 
-#include "service/etw/live.h"
 #include "proto/base/text.h"
+#include "service/etw/live.h"
 
 /* The keys that ea_session_text_json writes, for help texts. */
 #define EA_SESSION_TEXT_KEYS                                                                                           \

@@ -16,7 +16,9 @@ typedef struct ea_acked_definitions {
 
 EA_MUST_CHECK int ea_acked_definitions_init(ea_acked_definitions *k, ea_err *err);
 void ea_acked_definitions_deinit(ea_acked_definitions *k);
-void ea_acked_definitions_add(ea_acked_definitions *k, const uint8_t *hash); /* EA_CLASS_HASH_BYTES; beyond EA_ACKED_DEFINITIONS_MAX it is forgotten */
+void ea_acked_definitions_add(
+    ea_acked_definitions *k,
+    const uint8_t *hash); /* EA_CLASS_HASH_BYTES; beyond EA_ACKED_DEFINITIONS_MAX it is forgotten */
 void ea_acked_definitions_remove(ea_acked_definitions *k, const ea_hash_ref *ref); /* all that begin so */
 int ea_acked_definitions_has(ea_acked_definitions *k, const uint8_t *hash);
 

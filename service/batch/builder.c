@@ -1,7 +1,7 @@
 /* The open batch. See builder.h and open_batch.h. Thread: the source's, but for release. */
 #include "proto/base/map.h"
-#include "service/batch/open_batch.h"
 #include "proto/base/platform.h"
+#include "service/batch/open_batch.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -478,6 +478,7 @@ void ea_builder_wait(ea_builder *b) {
 uint32_t ea_builder_pending(const ea_builder *b) {
     return b->open->count;
 }
+
 uint32_t ea_open_batch_events(const ea_open_batch *batch) {
     return batch->count;
 }

@@ -51,6 +51,7 @@ uint32_t ea_open_batch_events(const ea_open_batch *batch);
 void ea_open_batch_release(ea_open_batch *batch);
 
 typedef struct ea_encoder ea_encoder;
+
 typedef struct ea_encoder_options {
     int zstd_level; /* 0: 1; EA_ZSTD_NONE: columns, but neither zstd nor dictionaries */
     uint8_t stream[EA_STREAM_ID_BYTES];
@@ -60,6 +61,7 @@ typedef struct ea_encoder_options {
     size_t dictionary_bytes; /* 0: none; at most EA_DICTIONARY_MAX_BYTES */
     int is_numbered;         /* records' positions are their numbers of arrival, which travel with batches of events */
 } ea_encoder_options;
+
 enum { EA_ZSTD_NONE = -1000 };
 
 EA_MUST_CHECK int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_err *err);
@@ -90,6 +92,7 @@ void ea_encoder_unknown(ea_encoder *e, const ea_hash_ref *ref);
 /* The directory of the last batch, when it was a small one (EA_SMALL_BATCH_EVENTS) and not compressed by itself yet:
  * what a dictionary for small batches is trained with. 0 bytes: it was none. Borrowed until the next call. */
 void ea_encoder_last_directory(const ea_encoder *e, const uint8_t **ret_data, size_t *ret_len_bytes);
+
 enum { EA_SMALL_BATCH_EVENTS = 64 };
 
 #endif

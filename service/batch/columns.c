@@ -1,9 +1,9 @@
 /* Rows become columns. See columns.h. */
 #include "service/batch/columns.h"
 #include "proto/base/array.h"
+#include "proto/base/map.h"
 #include "proto/wire/column.h"
 #include "proto/wire/envelope.h"
-#include "proto/base/map.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #define EA_BATCH_CONTEXT_H
 
 #include "proto/base/arena.h"
+#include "proto/base/map.h"
 #include "proto/wire/batch.pb-c.h"
 #include "service/batch/acked_definitions.h"
-#include "proto/base/map.h"
 #include "service/batch/open_batch.h"
 
 enum { EA_CONTEXT_SOURCES = 64 }; /* a batch of more sources has no context */

@@ -4,8 +4,8 @@
 #include "service/batch/encoder_parts.h"
 
 #include "proto/wire/column.h"
-#include "service/batch/ledger_message.h"
 #include "proto/wire/short_directory.h"
+#include "service/batch/ledger_message.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -387,6 +387,7 @@ static size_t size_of(const layout *l) {
  * row and at most an element a byte, and are decompressed and put together. */
 static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
     enum { COLUMNS = 24, COLUMN_BYTES = 64, TIMES = 6 };
+
     uint64_t cost = TIMES * (uint64_t)o->content_bytes + l->batch.directory_bytes + l->batch.directory.len +
                     (EA_COST_AN_EVENT + COLUMNS + COLUMN_BYTES) * (uint64_t)o->count;
     for (size_t k = 0; k < o->group_count; k++)
@@ -398,6 +399,7 @@ static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
  * compress to allows many times as much. */
 static ProtobufCBinaryData pay(ea_encoder *e, const ea_open_batch *o, const layout *l) {
     enum { HEAD_BYTES = 24 }; /* of a frame that stands in the batch already: at most */
+
     const ea_direct *direct = &e->columns.direct;
     uint64_t cost = cost_of(o, l), paid = ea_encoder_is_flat(o) ? 0 : l->batch.directory.len;
     if (direct->len_bytes > HEAD_BYTES * (size_t)direct->count)

@@ -3,9 +3,9 @@
 #ifndef EA_BATCH_ENCODER_PARTS_H
 #define EA_BATCH_ENCODER_PARTS_H
 
+#include "service/batch/acked_definitions.h"
 #include "service/batch/columns.h"
 #include "service/batch/context.h"
-#include "service/batch/acked_definitions.h"
 
 #include <zstd.h>
 

@@ -25,6 +25,7 @@ typedef struct ea_event {
     uint32_t group;    /* index */
     uint32_t position; /* the low half of the record's */
 } ea_event;
+
 _Static_assert(sizeof(ea_event) == 64 && offsetof(ea_event, items) == EA_RECORD_OWN_BYTES &&
                    offsetof(ea_event, payload_bytes) - offsetof(ea_event, cpu) == 6 &&
                    offsetof(ea_record, payload_bytes) - offsetof(ea_record, cpu) == 6,

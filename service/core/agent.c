@@ -1,12 +1,12 @@
 /* The agent. See agent.h. */
 #include "service/core/agent.h"
 
+#include "proto/base/platform.h"
 #include "service/core/agent_parts.h"
 #include "service/core/boot_sources.h"
-#include "service/etw/live.h"
-#include "proto/base/platform.h"
 #include "service/core/say.h"
 #include "service/core/status_json.h"
+#include "service/etw/live.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void start_sender(ea_agent *a) {
     so.give_up_ns = 0;
     so.renew = ea_sender_events_renew;
     ea_power_policy_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
-                   &ea_power_policy_of_machine, log_line, NULL);
+                         &ea_power_policy_of_machine, log_line, NULL);
     so.pace = pace_now;
     so.pace_arg = &a->thrift;
     int rc = ea_shipping_name(o, name, &err);

@@ -1,8 +1,8 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "service/core/agent_config.h"
-#include "service/ship/enroll_client.h"
-#include "service/core/labels.h"
 #include "proto/base/platform.h"
+#include "service/core/labels.h"
+#include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
 #include <string.h>
@@ -76,6 +76,7 @@ static const ea_option SERVICE_ROWS[] = {
              "use, too"},
     {.name = NULL},
 };
+
 static int check_service(const void *table, const char **ret_key, ea_err *err) {
     const ea_service_config *c = table;
     *ret_key = "memory-limit";

@@ -3,10 +3,10 @@
 #ifndef EA_CORE_AGENT_CONFIG_H
 #define EA_CORE_AGENT_CONFIG_H
 
-#include "service/core/batching.h"
 #include "config/config.h"
-#include "service/core/schema_options.h"
 #include "config/sessions.h"
+#include "service/core/batching.h"
+#include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
 /* .etl files that are shipped as one stream. */
@@ -51,6 +51,7 @@ extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table
 /* Where a file of the agent's is: what the configuration says (NULL: nothing), or name in the folder for state. out
  * has room for EA_AGENT_PATH_BYTES. */
 enum { EA_AGENT_PATH_BYTES = 4096 };
+
 EA_MUST_CHECK int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct ea_agent {
     ea_sender *sender;
     ea_sender_events events; /* its callbacks */
     ea_enroller *enroller;   /* NULL: the configuration asks for no enrolment */
-    ea_power_policy thrift;        /* the sender's thread */
+    ea_power_policy thrift;  /* the sender's thread */
     ea_sticky_error config_error, log_error, enroll_error, spool_error, sender_error, status_error;
     ea_sticky_error line_error; /* the collector's line; the tasks' lock */
 } ea_agent;

@@ -4,8 +4,8 @@
 #define EA_CORE_BATCHING_H
 
 #include "proto/base/cli.h"
-#include "service/core/pipeline.h"
 #include "proto/wire/wire.h"
+#include "service/core/pipeline.h"
 
 typedef struct ea_batching_options {
     uint64_t batch_events, keyframe_events, level, threads;

@@ -1,10 +1,10 @@
 /* Boot sessions' files. See boot_sources.h. */
 #include "service/core/boot_sources.h"
 
-#include "service/etw/autologger.h"
-#include "service/etw/boot_files.h"
 #include "proto/base/platform.h"
 #include "service/core/say.h"
+#include "service/etw/autologger.h"
+#include "service/etw/boot_files.h"
 
 #include <stdio.h>
 #include <string.h>

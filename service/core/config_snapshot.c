@@ -2,8 +2,8 @@
 #include "service/core/config_snapshot.h"
 
 #include "service/core/labels.h"
-#include "service/etw/live.h"
 #include "service/core/say.h"
+#include "service/etw/live.h"
 
 #include <stdlib.h>
 #include <string.h>

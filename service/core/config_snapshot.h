@@ -3,8 +3,8 @@
 #ifndef EA_CORE_CONFIG_SNAPSHOT_H
 #define EA_CORE_CONFIG_SNAPSHOT_H
 
-#include "service/core/agent_config.h"
 #include "proto/base/arena.h"
+#include "service/core/agent_config.h"
 
 typedef struct ea_config_snapshot {
     ea_config *memory;
@@ -30,6 +30,7 @@ typedef struct ea_config_changes {
     int sources;  /* every source and session begins anew */
     int labels;   /* they go out with the next batches */
 } ea_config_changes;
+
 ea_config_changes ea_config_snapshot_compare(const ea_config_snapshot *before, const ea_config_snapshot *after);
 /* 1 when a source or session (the other one is NULL) is in another snapshot as well, with nothing that differs. */
 int ea_config_snapshot_has_same_source(const ea_config_snapshot *s, const ea_file_source_config *source,

@@ -3,8 +3,8 @@
 #ifndef EA_CORE_DAMAGE_MAP_H
 #define EA_CORE_DAMAGE_MAP_H
 
-#include "proto/etl/etl.h"
 #include "proto/base/text.h"
+#include "proto/etl/etl.h"
 
 enum { EA_DAMAGE_MARKS = 64, EA_DAMAGE_REASONS = 32, EA_DAMAGE_PLACES = 1000 };
 

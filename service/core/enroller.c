@@ -1,17 +1,18 @@
 /* The agent's certificate. See enroller.h. */
 #include "service/core/enroller.h"
 
-#include "service/core/agent_config.h"
-#include "service/ship/enroll_client.h"
 #include "proto/base/platform.h"
-#include "service/ship/proxy.h"
+#include "service/core/agent_config.h"
 #include "service/core/say.h"
+#include "service/ship/enroll_client.h"
+#include "service/ship/proxy.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000;
+
 enum { PAUSE_MIN_S = 1, PAUSE_MAX_S = 300, LOOK_S = 60, PROXY_WAIT_S = 5 };
 
 struct ea_enroller {

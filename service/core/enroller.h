@@ -3,7 +3,8 @@
  *
  * It never touches files that are in use: new ones lie beside them until the main thread, which then starts the sender
  * anew, has them installed. The token's file is removed when it has served.
- * Before it: agent.c. After it: service/ship/enroll_client.h. Thread: one of its own; the functions are the main thread's. */
+ * Before it: agent.c. After it: service/ship/enroll_client.h. Thread: one of its own; the functions are the main
+ * thread's. */
 #ifndef EA_CORE_ENROLLER_H
 #define EA_CORE_ENROLLER_H
 

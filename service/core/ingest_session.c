@@ -126,7 +126,8 @@ static int flush_if_due(ea_ingest_session *f, ea_err *err) {
 int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
     const ea_record *record;
     unsigned n = 0;
-    ea_cpu_throttle pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
+    ea_cpu_throttle pace = {.percent =
+                                f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
     int rc;
     while ((rc = ea_source_next(f->source, &record, err)) > 0) {
         if (n % PACE_EVENTS == 0)

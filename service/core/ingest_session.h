@@ -3,8 +3,8 @@
 #ifndef EA_CORE_FEED_H
 #define EA_CORE_FEED_H
 
-#include "service/core/batching.h"
 #include "proto/etl/etl.h"
+#include "service/core/batching.h"
 #include "service/core/pipeline.h"
 #include "service/source/source.h"
 
@@ -24,7 +24,7 @@ typedef struct ea_ingest_session_options {
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
-    const ea_schema_lookup *ask;                   /* as ea_pipeline_options has it; borrowed until it is attached */
+    const ea_schema_lookup *ask;         /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */
     void (*on_damage)(const ea_etl_damage *damage, void *arg);
     void *on_damage_arg;
@@ -48,13 +48,15 @@ typedef struct ea_ingest_session {
 } ea_ingest_session;
 
 /* Opens the files, or takes the source. On failure nothing is to be closed. */
-EA_MUST_CHECK int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err);
+EA_MUST_CHECK int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options,
+                                         ea_err *err);
 /* Opens its stream in the spool (see ea_spool_stream for target) and starts the encoders. The spool is borrowed. */
 EA_MUST_CHECK int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t target, ea_err *err);
-/* Feeds until the source ends and all of it is in the spool. EA_ECANCELED after ea_ingest_session_stop. The source's thread. */
+/* Feeds until the source ends and all of it is in the spool. EA_ECANCELED after ea_ingest_session_stop. The source's
+ * thread. */
 EA_MUST_CHECK int ea_ingest_session_run(ea_ingest_session *f, ea_err *err);
-/* After ea_ingest_session_run: makes the stream's closing batch (ea_pipeline_end) once all of its events are acknowledged, or
- * gone; at_once: does not wait for that. 1: they are in the spool, 0: not yet. One thread. */
+/* After ea_ingest_session_run: makes the stream's closing batch (ea_pipeline_end) once all of its events are
+ * acknowledged, or gone; at_once: does not wait for that. 1: they are in the spool, 0: not yet. One thread. */
 EA_MUST_CHECK int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err);
 /* Ends ea_ingest_session_run soon; of files, what is in no batch yet is read again the next time. Any thread. */
 void ea_ingest_session_stop(ea_ingest_session *f);

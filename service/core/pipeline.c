@@ -14,7 +14,8 @@
 static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 1000000000;
 static const int64_t TOLD_NS = (int64_t)15 * 1000000000;       /* a second session's longest start and end are over */
 static const int64_t FAR_BEHIND_NS = (int64_t)60 * 1000000000; /* more than events are out of order */
-enum { PROGRESS_EVENTS = 4096 };                               /* how often the count of events is made visible */
+
+enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visible */
 
 static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err);
 static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err);

@@ -8,10 +8,10 @@
 #ifndef EA_CORE_PIPELINE_H
 #define EA_CORE_PIPELINE_H
 
-#include "service/decode/schema_resolver.h"
-#include "service/batch/builder.h"
 #include "proto/base/record.h"
 #include "proto/event/schemas.h"
+#include "service/batch/builder.h"
+#include "service/decode/schema_resolver.h"
 #include "service/spool/spool.h"
 
 typedef struct ea_pipeline ea_pipeline;
@@ -38,10 +38,10 @@ typedef struct ea_pipeline_options {
      * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
      * batches again whenever it is taken up. */
     int live;
-    ea_schemas *schemas; /* borrowed; NULL: those that the records bring along only */
-    const ea_schema_lookup *ask;   /* who knows schemas of other events; copied; NULL: nobody */
-    ea_spool *spool;     /* borrowed */
-    ea_ledger *ledger;   /* borrowed */
+    ea_schemas *schemas;         /* borrowed; NULL: those that the records bring along only */
+    const ea_schema_lookup *ask; /* who knows schemas of other events; copied; NULL: nobody */
+    ea_spool *spool;             /* borrowed */
+    ea_ledger *ledger;           /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */
@@ -97,6 +97,7 @@ typedef struct ea_pipeline_status {
     uint64_t encoded_events, encoded_batches, encoded_bytes;
     uint64_t kept_batches; /* found in the spool or acknowledged since an earlier run: not encoded again */
 } ea_pipeline_status;
+
 void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret); /* any thread */
 
 #endif

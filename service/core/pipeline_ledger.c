@@ -52,8 +52,10 @@ static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) 
     uint64_t going_on = now[EA_COUNT_events_spooled] - going_on_made;
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         base[c] = now[c];
+
     static const enum ea_counter LEVELS[] = {EA_COUNT_events_pending, EA_COUNT_events_compressing,
                                              EA_COUNT_events_spooled, EA_COUNT_events_unanswered};
+
     for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++)
         base[LEVELS[i]] = 0;
     base[EA_COUNT_events_synthesised] -= going_on_made;

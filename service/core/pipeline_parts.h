@@ -9,10 +9,10 @@
 #ifndef EA_CORE_PIPELINE_PARTS_H
 #define EA_CORE_PIPELINE_PARTS_H
 
-#include "service/decode/decoder.h"
+#include "proto/base/platform.h"
 #include "proto/state/keyframe.h"
 #include "service/core/pipeline.h"
-#include "proto/base/platform.h"
+#include "service/decode/decoder.h"
 #include "service/decode/stack_meter.h"
 
 #include <stdatomic.h>

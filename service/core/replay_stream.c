@@ -1,7 +1,7 @@
 /* The id of a replay's stream. See replay_stream.h. */
 #include "service/core/replay_stream.h"
-#include "proto/etl/etl.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { LINE_MAX = 1024 };
+
 static const int64_t MINUTE_NS = (int64_t)60 * 1000000000;
 
 static struct {

@@ -1,13 +1,13 @@
 /* Schemas for a command. See schema_options.h. */
 #include "service/core/schema_options.h"
 
-#include "proto/event/schema/catalogue.h"
-#include "proto/event/schema/load.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "service/decode/plugin.h"
-#include "service/core/say.h"
+#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/load.h"
 #include "proto/event/schema/tmf.h"
+#include "service/core/say.h"
+#include "service/decode/plugin.h"
 
 #include <ctype.h>
 #include <string.h>

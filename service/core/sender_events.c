@@ -2,8 +2,8 @@
 #include "service/core/sender_events.h"
 
 #include "proto/base/platform.h"
-#include "service/core/say.h"
 #include "proto/base/text.h"
+#include "service/core/say.h"
 
 #include <inttypes.h>
 #include <string.h>

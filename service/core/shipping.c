@@ -1,10 +1,10 @@
 /* What the commands that ship share. See shipping.h. */
 #include "service/core/shipping.h"
-#include "service/host/host.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/core/say.h"
+#include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
 #include <stdlib.h>
@@ -48,6 +48,7 @@ static void tell_apart(const char *root, const char *path, const char *name) {
 int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
                            ea_counters *counters, ea_err *err) {
     static const enum ea_spool_sync SYNC[] = {EA_SPOOL_SYNC_ALWAYS, EA_SPOOL_SYNC_INTERVAL, EA_SPOOL_SYNC_NEVER};
+
     char root[EA_SPOOL_PATH_BYTES], folder[EA_SPOOL_PATH_BYTES], *path = root;
     int rc = ea_shipping_spool_path(o->spool, root, err);
     if (!rc && name) {

@@ -5,8 +5,8 @@
 #define EA_CORE_SHIPPING_H
 
 #include "proto/base/cli.h"
-#include "service/ship/enroll_client.h"
 #include "service/core/sender_events.h"
+#include "service/ship/enroll_client.h"
 
 typedef struct ea_shipping_options {
     ea_strings collectors;
@@ -170,6 +170,7 @@ extern const char *const ea_spool_sync_choices[];
 
 /* The spools' folder: what the option says, or the default. out has room for EA_SPOOL_PATH_BYTES. */
 enum { EA_SPOOL_PATH_BYTES = 4096 };
+
 EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *err);
 
 /* The name of the certificate, as collectors fold it. EA_EINVAL when no collector accepts it. */

@@ -1,10 +1,10 @@
 /* Sources and sessions at work. See source_task.h. */
 #include "service/core/source_task.h"
 
-#include "service/image/image_source.h"
-#include "service/etw/live.h"
 #include "proto/base/platform.h"
 #include "service/core/say.h"
+#include "service/etw/live.h"
+#include "service/image/image_source.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,17 +78,17 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
     memcpy(stream, tasks->run, sizeof tasks->run);
     ea_store32(stream + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
     rc = ea_ingest_session_open(ret,
-                      &(ea_ingest_session_options){.source = source,
-                                         .stream = stream,
-                                         .delay_ns = t->session->flush_ns,
-                                         .keyframe_ns = t->session->keyframe_ns,
-                                         .live = 1,
-                                         .priority = ea_priority_of(t->session->priority),
-                                         .batching = &t->snapshot->c.batching,
-                                         .schemas = t->schemas,
-                                         .ask = t->tdh ? &t->ask : NULL,
-                                         .counters = t->counters},
-                      err);
+                                &(ea_ingest_session_options){.source = source,
+                                                             .stream = stream,
+                                                             .delay_ns = t->session->flush_ns,
+                                                             .keyframe_ns = t->session->keyframe_ns,
+                                                             .live = 1,
+                                                             .priority = ea_priority_of(t->session->priority),
+                                                             .batching = &t->snapshot->c.batching,
+                                                             .schemas = t->schemas,
+                                                             .ask = t->tdh ? &t->ask : NULL,
+                                                             .counters = t->counters},
+                                err);
     t->live = rc ? NULL : live;
     return rc;
 }
@@ -121,17 +121,17 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
         rc = task_open_session(t, &feed, err);
     else if (!rc)
         rc = ea_ingest_session_open(&feed,
-                          &(ea_ingest_session_options){.paths = t->c->files.items,
-                                             .path_count = t->c->files.count,
-                                             .speed = (double)t->c->speed,
-                                             .remember = 1,
-                                             .priority = ea_priority_of(t->c->priority),
-                                             .batching = &c->batching,
-                                             .schemas = t->schemas,
-                                             .counters = t->counters,
-                                             .on_damage = ea_damage_log_add,
-                                             .on_damage_arg = &t->damage},
-                          err);
+                                    &(ea_ingest_session_options){.paths = t->c->files.items,
+                                                                 .path_count = t->c->files.count,
+                                                                 .speed = (double)t->c->speed,
+                                                                 .remember = 1,
+                                                                 .priority = ea_priority_of(t->c->priority),
+                                                                 .batching = &c->batching,
+                                                                 .schemas = t->schemas,
+                                                                 .counters = t->counters,
+                                                                 .on_damage = ea_damage_log_add,
+                                                                 .on_damage_arg = &t->damage},
+                                    err);
     if (rc)
         return rc;
     rc = ea_ingest_session_attach(feed, tasks->spool, t->session ? 0 : target, err);

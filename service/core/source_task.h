@@ -7,15 +7,15 @@
  *     pause     failed                                                  ▼ until ea_source_task_stop
  *
  * A request to stop ends the thread in any state. What a stopped task has in the spool stays there.
- * Called by: agent.c. Calls: ingest_session.h, the readers of files and sessions. Thread: the main one, unless a function says
- * otherwise. */
+ * Called by: agent.c. Calls: ingest_session.h, the readers of files and sessions. Thread: the main one, unless a
+ * function says otherwise. */
 #ifndef EA_CORE_SOURCE_TASK_H
 #define EA_CORE_SOURCE_TASK_H
 
+#include "proto/base/platform.h"
 #include "service/core/config_snapshot.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
-#include "proto/base/platform.h"
 #include "service/core/sender_events.h"
 #include "service/core/sticky_error.h"
 #include "service/etw/tdh_schemas.h"
@@ -55,7 +55,7 @@ typedef struct ea_source_task {
     ea_counters *counters; /* of the feed */
     ea_source *live;       /* the feed's, of a session */
     ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
-    ea_schema_lookup ask;            /* of it */
+    ea_schema_lookup ask;  /* of it */
 
     ea_damage_log damage;    /* its thread */
     uint64_t starts_refused; /* of a session, since its ledger has them; its thread */

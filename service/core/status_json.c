@@ -1,8 +1,8 @@
 /* The status as JSON. See status_json.h. */
 #include "service/core/status_json.h"
 
-#include "service/etw/live.h"
 #include "proto/base/platform.h"
+#include "service/etw/live.h"
 
 #include <inttypes.h>
 
@@ -39,10 +39,12 @@ static void put_session(ea_text *t, const ea_source_task *task, const ea_counter
                    ea_counter_get(c, EA_COUNT_events_dropped_full), ea_counter_get(c, EA_COUNT_source_counters_refused),
                    ea_counter_get(c, EA_COUNT_source_parts_refused), s.ring_used_bytes);
     put_counters(t, c, (const enum ea_counter[]){EA_COUNT_decode_asked, EA_COUNT_decode_unanswered, EA_COUNTER_COUNT});
+
     static const enum ea_counter IMAGES[] = {
         EA_COUNT_images_asked,     EA_COUNT_images_told,    EA_COUNT_images_read,       EA_COUNT_images_cached,
         EA_COUNT_images_absent,    EA_COUNT_images_refused, EA_COUNT_images_unreadable, EA_COUNT_images_other,
         EA_COUNT_images_left_full, EA_COUNT_images_left_end};
+
     for (size_t i = 0; task->session->images && i < sizeof IMAGES / sizeof *IMAGES; i++)
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(IMAGES[i])->name, ea_counter_get(c, IMAGES[i]));
     ea_text_char(t, '}');
@@ -72,12 +74,15 @@ static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
     ea_text_printf(t, ", \"state\": \"%s\", \"stream\": \"", shipped ? "shipped" : STATES[task->state]);
     ea_text_hex(t, stream, sizeof stream);
     ea_text_printf(t, "\", \"progress_permille\": %u", task->feed ? atomic_load(&task->feed->progress_permille) : 0);
+
     static const enum ea_counter SHOWN[] = {
         EA_COUNT_events_delivered,      EA_COUNT_events_synthesised,     EA_COUNT_events_acknowledged,
         EA_COUNT_events_pending,        EA_COUNT_events_compressing,     EA_COUNT_events_spooled,
         EA_COUNT_events_unanswered,     EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,
         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
+
     enum { FIRST_LOST = 7 }; /* of SHOWN: from here on they are gone */
+
     for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(SHOWN[i])->name, ea_counter_get(&c, SHOWN[i]));
         if (i >= FIRST_LOST)

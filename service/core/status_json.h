@@ -3,8 +3,8 @@
 #ifndef EA_CORE_STATUS_JSON_H
 #define EA_CORE_STATUS_JSON_H
 
-#include "service/core/agent_parts.h"
 #include "proto/base/text.h"
+#include "service/core/agent_parts.h"
 
 /* The whole status: one object and a newline. *lost: the events that are lost are added to it. */
 void ea_status_put(ea_agent *a, const char *state, ea_text *t, uint64_t *lost);

@@ -7,9 +7,9 @@
 
 struct ea_decoder {
     ea_registry *registry;
-    ea_schemas *own;     /* NULL: somebody else's are used */
-    ea_schemas *schemas; /* these */
-    ea_schema_resolver *asker;     /* NULL: nobody is asked */
+    ea_schemas *own;           /* NULL: somebody else's are used */
+    ea_schemas *schemas;       /* these */
+    ea_schema_resolver *asker; /* NULL: nobody is asked */
     ea_trace_schemas *from_trace;
     ea_plugin_decoder *unfolding;
 };

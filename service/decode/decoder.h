@@ -3,10 +3,10 @@
 #ifndef EA_DECODE_DECODER_H
 #define EA_DECODE_DECODER_H
 
-#include "service/decode/schema_resolver.h"
 #include "proto/base/counters.h"
 #include "proto/event/event.h"
 #include "proto/event/schemas.h"
+#include "service/decode/schema_resolver.h"
 
 typedef struct ea_decoder ea_decoder;
 

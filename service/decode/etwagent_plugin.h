@@ -65,6 +65,7 @@ typedef struct etwagent_name {
     uint64_t value;
     const char *name; /* UTF-8; NULL ends the list */
 } etwagent_name;
+
 typedef struct etwagent_names {
     const char *name;
     int is_flags;

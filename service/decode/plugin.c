@@ -1,15 +1,16 @@
 /* Plug-ins. See plugin.h. */
 #include "service/decode/plugin.h"
 
-#include "proto/event/schema/cache.h"
 #include "proto/base/platform.h"
-#include "service/decode/plugin_ask.h"
 #include "proto/base/trust.h"
+#include "proto/event/schema/cache.h"
+#include "service/decode/plugin_ask.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 
 enum { ANSWER_MAX_BYTES = 64 << 20, LINE_BYTES = 800 };
+
 static const int64_t TIMEOUT_NS = INT64_C(5000000000);
 
 typedef struct loader {

@@ -4,10 +4,10 @@
 #define EA_DECODE_PLUGIN_ASK_H
 
 #include "proto/base/err.h"
-#include "service/decode/etwagent_plugin.h"
 #include "proto/base/platform.h"
-#include "proto/event/schemas.h"
 #include "proto/base/trust.h"
+#include "proto/event/schemas.h"
+#include "service/decode/etwagent_plugin.h"
 
 typedef int (*ea_plugin_add)(void *context, const etwagent_class *c);
 

@@ -1,8 +1,8 @@
 /* Unfolding. See plugin_decode.h. */
 #include "service/decode/plugin_decode.h"
 
-#include "proto/event/class.h"
 #include "proto/base/map.h"
+#include "proto/event/class.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct ea_plugin_decoder {
     ea_registry *registry;
     ea_schemas *schemas;
     const ea_payload_decoder *unfolder; /* NULL: nothing to do */
-    ea_u64_map classes;          /* class as the registry gives it -> unfolded class, 0: there is none */
+    ea_u64_map classes;                 /* class as the registry gives it -> unfolded class, 0: there is none */
     uint64_t failures;
     ea_record record;
     uint8_t payload[RECORD_MAX_BYTES];
@@ -45,6 +45,7 @@ uint64_t ea_plugin_decoder_failures(const ea_plugin_decoder *u) {
 /* The unfolded class of these records, with their pointers' size; NULL: there is none. */
 static const ea_class *find_class(const ea_plugin_decoder *u, const ea_class *c) {
     enum { POINTER_SIZE_AT = 4 }; /* DESCRIPTIONS.md, "Layout" */
+
     ea_schema s;
     int newer;
     const ea_class *unfolded = NULL;

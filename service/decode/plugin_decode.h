@@ -10,7 +10,8 @@
 typedef struct ea_plugin_decoder ea_plugin_decoder;
 
 /* registry, schemas: borrowed; the registry asks these schemas. */
-EA_MUST_CHECK int ea_plugin_decoder_create(ea_plugin_decoder **ret, ea_registry *registry, ea_schemas *schemas, ea_err *err);
+EA_MUST_CHECK int ea_plugin_decoder_create(ea_plugin_decoder **ret, ea_registry *registry, ea_schemas *schemas,
+                                           ea_err *err);
 void ea_plugin_decoder_destroy(ea_plugin_decoder *u); /* NULL is allowed */
 
 /* 1 when a plug-in unfolds records of class c. */

@@ -1,10 +1,10 @@
 /* Asking one plug-in, in a process of its own. See plugin.h. */
-#include "proto/event/schema/cache.h"
-#include "proto/event/class.h"
 #include "proto/base/platform.h"
+#include "proto/event/class.h"
+#include "proto/event/properties.h"
+#include "proto/event/schema/cache.h"
 #include "service/decode/plugin.h"
 #include "service/decode/plugin_ask.h"
-#include "proto/event/properties.h"
 
 enum { PROPERTIES_MAX = EA_FIELDS_MAX, MEMORY_BYTES = 64 << 20 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 enum { QUESTIONS_MAX = 1024, KINDS_MAX = 65536, ANSWER_MAX_BYTES = 4 << 20, ANSWERS_MAX = 1024 };
+
 static const int64_t AGAIN_NS = (int64_t)600 * 1000000000;
 
 typedef struct answer {

@@ -21,6 +21,7 @@ static const enum ea_counter COUNTERS[] = {
     [EA_STACK_too_short] = EA_COUNT_stacks_too_short,
     [EA_STACK_no_room] = EA_COUNT_stacks_too_short, /* there is no table here that could be full */
 };
+
 _Static_assert(sizeof COUNTERS / sizeof *COUNTERS == EA_STACK_OUTCOME_COUNT, "each outcome has a counter");
 
 struct ea_stack_meter {

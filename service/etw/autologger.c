@@ -1,16 +1,17 @@
 /* Sessions of boot time, in the registry. See autologger.h. */
 #include "service/etw/autologger.h"
 
-#include "service/etw/boot_files.h"
 #include "proto/base/platform.h"
-#include "service/etw/session.h"
 #include "proto/base/text.h"
+#include "service/etw/boot_files.h"
+#include "service/etw/session.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const WCHAR ROOT[] = L"SYSTEM\\CurrentControlSet\\Control\\WMI\\Autologger", PREFIX[] = L"etwagent-";
+
 enum { NAME_CHARS = EA_SESSION_NAME_MAX + 16, KEYS_MAX = 4096 };
 
 typedef struct writer {
@@ -20,6 +21,7 @@ typedef struct writer {
 } writer;
 
 static void say(const writer *w, const char *format, ...) EA_PRINTF(2, 3);
+
 static void say(const writer *w, const char *format, ...) {
     char line[512];
     va_list args;
@@ -103,6 +105,7 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
         return ERROR_INVALID_DATA;
     guid_text(&id, guid, sizeof guid / sizeof *guid);
     to_wide(s->boot_file, file, sizeof file / sizeof *file);
+
     const struct {
         const WCHAR *name;
         uint64_t value;
@@ -115,6 +118,7 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
                    {L"MaxFileSize", s->file_bytes >> 20},
                    {L"FileMax", ea_boot_files_count(s)},
                    {L"Start", 1}};
+
     LSTATUS os = set_text(key, L"Guid", guid);
     if (!os)
         os = set_text(key, L"FileName", file);

@@ -13,6 +13,7 @@ typedef struct taker {
 } taker;
 
 static void say(const taker *t, const char *format, ...) EA_PRINTF(2, 3);
+
 static void say(const taker *t, const char *format, ...) {
     char line[2 * EA_BOOT_PATH_BYTES + 512];
     va_list args;
@@ -24,6 +25,7 @@ static void say(const taker *t, const char *format, ...) {
 
 unsigned ea_boot_files_count(const ea_session_config *s) {
     enum { LEAST = 2 }; /* one that is being written, and the one before it */
+
     uint64_t count = s->keep_files + 1;
     return count < LEAST ? LEAST : count > EA_BOOT_FILES_MAX ? EA_BOOT_FILES_MAX : (unsigned)count;
 }

@@ -1,8 +1,8 @@
 /* Listing, starting and stopping sessions by their names. See control.h. */
 #include "service/etw/control.h"
 
-#include "service/etw/session.h"
 #include "config/system_providers.h"
+#include "service/etw/session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -41,6 +41,7 @@ typedef struct ea_control_provider {
     uint64_t any, all;   /* keywords */
     uint32_t properties; /* EVENT_ENABLE_PROPERTY_* */
 } ea_control_provider;
+
 /* fn returns non-zero to stop. */
 EA_MUST_CHECK int ea_control_providers(const ea_live_status *session,
                                        int (*fn)(const ea_control_provider *provider, void *arg), void *arg,
@@ -52,6 +53,7 @@ typedef struct ea_control_counter {
     uint32_t source;                /* its number */
     uint32_t least, most, interval; /* events a sample: bounds, and as it is set now; 0: Windows does not say */
 } ea_control_counter;
+
 /* *ret_at_once: how many sources are counted at a time; 0: Windows does not say. fn returns non-zero to stop. */
 EA_MUST_CHECK int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg), void *arg,
                                       uint32_t *ret_at_once, ea_err *err);

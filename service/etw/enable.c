@@ -5,12 +5,12 @@
  * better than none. */
 #include "service/etw/session.h"
 
+#include "config/kernel_flags.h"
+#include "config/system_providers.h"
+#include "proto/base/platform.h"
+#include "proto/base/text.h"
 #include "proto/event/event.h"
 #include "service/etw/filters.h"
-#include "config/kernel_flags.h"
-#include "proto/base/platform.h"
-#include "config/system_providers.h"
-#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +114,7 @@ ULONG ea_provider_properties(const ea_provider_config *p) {
                       {"event-key", EA_ENABLE_EVENT_KEY},
                       {"exclude-in-private", EA_ENABLE_EXCLUDE_INPRIVATE},
                       {"ignore-keyword-0", EA_ENABLE_IGNORE_KEYWORD_0}};
+
     ULONG bits = 0;
     for (size_t i = 0; i < p->properties.count; i++)
         for (size_t k = 0; k < sizeof PROPERTIES / sizeof *PROPERTIES; k++)

@@ -26,6 +26,7 @@ enum {
     EA_FILTER_STACKWALK_LEVEL_KW = (int)0x80004000, /* ea_filter_level_kw */
     EA_FILTER_CONTAINER = (int)0x80008000,          /* UTF-16, GUIDs separated by ; */
 };
+
 enum {
     EA_FILTERS_MAX = 13,          /* MAX_EVENT_FILTERS_COUNT */
     EA_FILTER_PAYLOAD_MAX = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
@@ -39,6 +40,7 @@ typedef struct ea_filter_event_id {
     USHORT count;
     USHORT events[ANYSIZE_ARRAY];
 } ea_filter_event_id;
+
 _Static_assert(sizeof(ea_filter_event_id) == 6 && offsetof(ea_filter_event_id, events) == 4, "EVENT_FILTER_EVENT_ID");
 
 /* EVENT_FILTER_LEVEL_KW (evntprov.h). */
@@ -47,6 +49,7 @@ typedef struct ea_filter_level_kw {
     UCHAR level;
     BOOLEAN filter_in;
 } ea_filter_level_kw;
+
 _Static_assert(sizeof(ea_filter_level_kw) == 24 && offsetof(ea_filter_level_kw, level) == 16 &&
                    offsetof(ea_filter_level_kw, filter_in) == 17,
                "EVENT_FILTER_LEVEL_KW");
@@ -59,6 +62,7 @@ typedef struct ea_filter_event_name {
     USHORT count;
     UCHAR names[ANYSIZE_ARRAY];
 } ea_filter_event_name;
+
 _Static_assert(sizeof(ea_filter_event_name) == 24 && offsetof(ea_filter_event_name, count) == 18 &&
                    offsetof(ea_filter_event_name, names) == 20,
                "EVENT_FILTER_EVENT_NAME");
@@ -72,6 +76,7 @@ typedef struct ea_filter_header {
     ULONG size;        /* of all of it */
     ULONG next_offset; /* 0: no more */
 } ea_filter_header;
+
 _Static_assert(sizeof(ea_filter_header) == 24 && offsetof(ea_filter_header, instance_id) == 8 &&
                    offsetof(ea_filter_header, size) == 16 && offsetof(ea_filter_header, next_offset) == 20,
                "EVENT_FILTER_HEADER");
@@ -82,6 +87,7 @@ typedef struct ea_payload_predicate {
     USHORT compare;
     WCHAR *value;
 } ea_payload_predicate;
+
 _Static_assert(sizeof(ea_payload_predicate) == 24 && offsetof(ea_payload_predicate, value) == 16,
                "PAYLOAD_FILTER_PREDICATE");
 
@@ -109,14 +115,17 @@ enum {
 /* TracePmcCounterOwners, since Windows 10 21H2: the counters of a processor in use, by whomever;
  * ETW_PMC_COUNTER_OWNERSHIP_STATUS and ETW_PMC_COUNTER_OWNER (evntrace.h). */
 enum { EA_PMC_OWNER_FREE = 0, EA_PMC_OWNER_UNTAGGED, EA_PMC_OWNER_TAGGED, EA_PMC_OWNER_TAGGED_WITH_SOURCE };
+
 typedef struct ea_pmc_owner {
     ULONG type; /* EA_PMC_OWNER_* */
     ULONG source, tag;
 } ea_pmc_owner;
+
 typedef struct ea_pmc_owners {
     ULONG processor, count;
     ea_pmc_owner owners[ANYSIZE_ARRAY];
 } ea_pmc_owners;
+
 /* TracePmcSessionInformation, since Windows 10 22H2: each session that has counters; behind it its sources (ULONG),
  * then its events' hook ids (USHORT). ETW_PMC_SESSION_INFO (evntrace.h). */
 typedef struct ea_pmc_session {
@@ -124,6 +133,7 @@ typedef struct ea_pmc_session {
     USHORT logger, reserved;
     ULONG source_count, hook_count;
 } ea_pmc_session;
+
 _Static_assert(sizeof(ea_pmc_session) == 16 && offsetof(ea_pmc_session, source_count) == 8, "ETW_PMC_SESSION_INFO");
 _Static_assert(sizeof(ea_pmc_owner) == 12 && offsetof(ea_pmc_owners, owners) == 8, "ETW_PMC_COUNTER_OWNERSHIP_STATUS");
 
@@ -218,27 +228,32 @@ typedef struct ea_tdh_provider {
     ULONG source; /* 0: a manifest, 1: MOF */
     ULONG name_offset;
 } ea_tdh_provider;
+
 typedef struct ea_tdh_providers {
     ULONG count;
     ULONG reserved;
     ea_tdh_provider items[ANYSIZE_ARRAY];
 } ea_tdh_providers;
+
 _Static_assert(sizeof(ea_tdh_provider) == 24 && offsetof(ea_tdh_provider, source) == 16 &&
                    offsetof(ea_tdh_provider, name_offset) == 20 && offsetof(ea_tdh_providers, items) == 8,
                "PROVIDER_ENUMERATION_INFO");
 
 /* TdhEnumerateProviderFieldInformation: PROVIDER_FIELD_INFOARRAY and PROVIDER_FIELD_INFO (tdh.h). */
 enum { EA_TDH_KEYWORDS = 0, EA_TDH_LEVELS = 1 };
+
 typedef struct ea_tdh_field {
     ULONG name_offset;
     ULONG description_offset;
     ULONGLONG value;
 } ea_tdh_field;
+
 typedef struct ea_tdh_fields {
     ULONG count;
     ULONG kind;
     ea_tdh_field items[ANYSIZE_ARRAY];
 } ea_tdh_fields;
+
 _Static_assert(sizeof(ea_tdh_field) == 16 && offsetof(ea_tdh_field, value) == 8 && offsetof(ea_tdh_fields, kind) == 4 &&
                    offsetof(ea_tdh_fields, items) == 8,
                "PROVIDER_FIELD_INFOARRAY");
@@ -249,6 +264,7 @@ typedef struct ea_tdh_events {
     ULONG reserved;
     EVENT_DESCRIPTOR items[ANYSIZE_ARRAY];
 } ea_tdh_events;
+
 _Static_assert(sizeof(EVENT_DESCRIPTOR) == 16 && offsetof(EVENT_DESCRIPTOR, Opcode) == 5 &&
                    offsetof(EVENT_DESCRIPTOR, Keyword) == 8 && offsetof(ea_tdh_events, items) == 8,
                "EVENT_DESCRIPTOR, PROVIDER_EVENT_INFO");

@@ -28,6 +28,7 @@ typedef struct ea_event_record {
     const uint8_t *payload;
     void *context;
 } ea_event_record;
+
 _Static_assert(sizeof(ea_event_ext) == 16 && sizeof(ea_event_record) == 112, "EVENT_RECORD");
 _Static_assert(offsetof(ea_event_record, provider) == 24 && offsetof(ea_event_record, id) == 40 &&
                    offsetof(ea_event_record, keyword) == 48 && offsetof(ea_event_record, activity_id) == 64 &&

@@ -1,8 +1,8 @@
 /* Starting a command suspended. See launch.h. */
 #include "service/etw/launch.h"
 
-#include "service/etw/etw_api.h"
 #include "proto/base/text.h"
+#include "service/etw/etw_api.h"
 
 #include <stdlib.h>
 #include <string.h>

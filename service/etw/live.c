@@ -1,8 +1,8 @@
 /* A session of ours, kept alive, as a source. See live.h. */
 #include "service/etw/live.h"
 
-#include "service/etw/event_record.h"
 #include "proto/base/platform.h"
+#include "service/etw/event_record.h"
 #include "service/etw/rundown.h"
 #include "service/etw/session.h"
 
@@ -17,6 +17,7 @@ static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 25000000
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
                      LAST_RETRY_NS = (int64_t)30 * 1000000000, STEADY_NS = (int64_t)30 * 1000000000,
                      PATIENCE_NS = (int64_t)10 * 1000000000;
+
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
@@ -65,6 +66,7 @@ typedef struct live {
 } live;
 
 static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
+
 static void say(const live *l, const char *format, ...) {
     char line[512];
     va_list args;
@@ -101,7 +103,9 @@ static void wait_for_room(const live *l, int64_t until_ns) {
  * EventTrace_Event. */
 static int is_complete(const EVENT_RECORD *e) {
     static const GUID EVENT_TRACE = {0x68fdd900, 0x4a3e, 0x11d1, {0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3}};
+
     enum { RD_COMPLETE = 8 };
+
     return e->EventHeader.EventDescriptor.Opcode == RD_COMPLETE &&
            memcmp(&e->EventHeader.ProviderId, &EVENT_TRACE, sizeof EVENT_TRACE) == 0;
 }
@@ -570,13 +574,16 @@ static size_t live_count(const ea_source *source) {
     (void)source;
     return 1;
 }
+
 static const ea_wire_source *live_row(const ea_source *source, size_t which) {
     return which == 0 ? &((const live *)source)->row : NULL;
 }
+
 static double live_progress(const ea_source *source) {
     (void)source;
     return 0;
 }
+
 static int live_dropped(ea_source *source, ea_dropped *ret) {
     live *l = (live *)source;
     return ea_ring_dropped(l->ring, ret) || (l->rundown_ring && ea_ring_dropped(l->rundown_ring, ret));

@@ -3,8 +3,8 @@
  *     ProcessTrace's thread: callback ──ring.h──▶ ea_source_next, the source's thread
  *     keeper's thread: looks after the session (gone, stolen, losing events), flushes it, starts it again
  *
- * Before it: Windows, config/sessions.h. After it: service/core/ingest_session.h. Thread: as source.h says. On other systems than
- * Windows opening fails with EA_EUNSUPPORTED. */
+ * Before it: Windows, config/sessions.h. After it: service/core/ingest_session.h. Thread: as source.h says. On other
+ * systems than Windows opening fails with EA_EUNSUPPORTED. */
 #ifndef EA_ETW_LIVE_H
 #define EA_ETW_LIVE_H
 
@@ -47,6 +47,7 @@ typedef struct ea_live_status {
     uint64_t rundowns, rundown_records; /* second sessions for what was there before, and what they told */
     size_t ring_used_bytes;
 } ea_live_status;
+
 void ea_live_get_status(const ea_source *s, ea_live_status *ret); /* any thread */
 
 /* The name that a session has in Windows: "etwagent-NAME", or the NT Kernel Logger's. */

@@ -1,8 +1,8 @@
 /* The second session. See rundown.h. */
 #include "service/etw/rundown.h"
 
-#include "service/etw/event_record.h"
 #include "proto/base/platform.h"
+#include "service/etw/event_record.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const int64_t MS_NS = 1000000, BEGIN_NS = (int64_t)2 * 1000000000, END_NS = (int64_t)10 * 1000000000;
+
 enum { BUFFER_BYTES = 256 << 10, BUFFERS = 64 };
 
 /* What "rundown" may ask for. */
@@ -50,6 +51,7 @@ struct ea_rundown {
 };
 
 static void say(const ea_rundown *r, const char *format, ...) EA_PRINTF(2, 3);
+
 static void say(const ea_rundown *r, const char *format, ...) {
     char line[512];
     va_list args;

@@ -12,8 +12,8 @@
 #ifndef EA_ETW_RUNDOWN_H
 #define EA_ETW_RUNDOWN_H
 
-#include "service/source/ring.h"
 #include "service/etw/session.h"
+#include "service/source/ring.h"
 
 /* Of its ring: what waits for the source. */
 enum { EA_RUNDOWN_RING_BYTES = 4 << 20 };

@@ -171,6 +171,7 @@ void ea_session_stop_boot(ea_session *s) {
 /* What Windows made of what was asked for; other bits of the mode are its own business. */
 static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
     const EVENT_TRACE_PROPERTIES *now = &s->now.p;
+
     const struct {
         const char *what;
         ULONG applied, asked;
@@ -180,6 +181,7 @@ static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
                   {"flush timer in seconds", now->FlushTimer, asked->FlushTimer},
                   {"clock", now->Wnode.ClientContext, asked->Wnode.ClientContext},
                   {"MiB a file", now->MaximumFileSize, asked->MaximumFileSize}};
+
     ea_text t;
     ea_text_init(&t);
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)

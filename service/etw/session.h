@@ -13,6 +13,7 @@ typedef struct ea_properties {
     WCHAR name[256];
     WCHAR file[1024];
 } ea_properties;
+
 /* All zero but for its size, and where the names stand. */
 void ea_properties_clear(ea_properties *p);
 
@@ -67,8 +68,10 @@ ULONG ea_provider_properties(const ea_provider_config *p);
 /* enable.c: counts what a session asked for and does not have; the latter tells it, too: "WHAT: Windows refuses it". */
 void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by);
 void ea_session_refused(const ea_session *s, const char *what, ULONG error);
+
 /* enable.c: event classes by name as Windows wants them; returns how many. ids: EA_CLASS_IDS_MAX. */
 enum { EA_CLASS_IDS_MAX = 256 };
+
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
 /* enable.c: 1 when a session, by its logger's number, has this provider enabled; *ret: with what. 0: it has not, or
  * Windows does not say. */

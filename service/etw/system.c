@@ -2,8 +2,8 @@
 #include "service/etw/session.h"
 
 #include "config/kernel_flags.h"
-#include "proto/base/platform.h"
 #include "config/system_providers.h"
+#include "proto/base/platform.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>

@@ -2,10 +2,10 @@
 #include "service/etw/tdh_schemas.h"
 
 #include "proto/base/arena.h"
-#include "service/etw/etw_api.h"
-#include "proto/event/schema/event_info.h"
 #include "proto/base/map.h"
 #include "proto/base/text.h"
+#include "proto/event/schema/event_info.h"
+#include "service/etw/etw_api.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,22 +44,27 @@ static ULONG call_event(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhGetEventInformation(q->event, 0, NULL, data, bytes);
 }
+
 static ULONG call_map(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhGetEventMapInformation(q->event, q->map, data, bytes);
 }
+
 static ULONG call_list(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhEnumerateProviders(data, bytes);
 }
+
 static ULONG call_fields(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhEnumerateProviderFieldInformation(q->provider, q->kind, data, bytes);
 }
+
 static ULONG call_events(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhEnumerateManifestProviderEvents(q->provider, data, bytes);
 }
+
 static ULONG call_manifest_event(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhGetManifestEventInformation(q->provider, q->descriptor, data, bytes);

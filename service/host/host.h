@@ -47,6 +47,7 @@ typedef struct ea_store_place {
     char store[64];
     char which[256]; /* "": all of it */
 } ea_store_place;
+
 /* Whether there are certificate stores here: on Windows alone. */
 int ea_host_has_stores(void);
 int ea_store_is_place(const char *text);

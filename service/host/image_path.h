@@ -12,6 +12,7 @@ enum { EA_IMAGE_PATH_BYTES = 4096, EA_IMAGE_VOLUMES_MAX = 26 };
 typedef struct ea_image_volumes {
     char system_root[EA_IMAGE_PATH_BYTES]; /* C:\Windows */
     size_t count;
+
     struct {
         char letter;
         int is_local;    /* a disk of this machine's */

@@ -1,6 +1,6 @@
 /* Lists of proxies and of hosts without one, as settings write them. See host.h. */
-#include "service/host/host.h"
 #include "proto/base/pattern.h"
+#include "service/host/host.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
+
 enum {
     OP_DC_START = 3,
     OP_LOAD = 10,
@@ -104,15 +105,19 @@ static void image_close(ea_source *source) {
 static size_t image_count(const ea_source *source) {
     return ea_source_count(((const image_source *)source)->inner);
 }
+
 static const ea_wire_source *image_row(const ea_source *source, size_t which) {
     return ea_source_row(((const image_source *)source)->inner, which);
 }
+
 static double image_progress(const ea_source *source) {
     return ea_source_progress(((const image_source *)source)->inner);
 }
+
 static int image_dropped(ea_source *source, ea_dropped *ret) {
     return ea_source_dropped(((image_source *)source)->inner, ret);
 }
+
 static int image_clock(ea_source *source, size_t *ret_source, ea_clock *ret) {
     return ea_source_clock(((image_source *)source)->inner, ret_source, ret);
 }

@@ -5,11 +5,11 @@
  * that have yet to be told of it, so that a later look changes nothing of theirs. */
 #include "service/image/images.h"
 
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/image/pe.h"
 #include "proto/state/image_facts.h"
 #include "service/host/image_file.h"
-#include "proto/base/map.h"
-#include "proto/image/pe.h"
-#include "proto/base/platform.h"
 
 #include <openssl/evp.h>
 #include <stdatomic.h>
@@ -17,6 +17,7 @@
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000, STEP_NS = 100000000, GRACE_NS = 1000000000;
+
 enum {
     FILES = 8192,
     MODULES = 32768,
@@ -24,6 +25,7 @@ enum {
     PIECE_BYTES = 64 << 10,
     SHA256_BYTES = 32,
 };
+
 static const uint32_t NONE = UINT32_MAX;
 
 /* Of a file, as it was at a look; its texts stand behind it. */

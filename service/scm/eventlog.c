@@ -1,8 +1,8 @@
 /* The event log. See eventlog.h. */
 #include "service/scm/eventlog.h"
 
-#include "service/scm/scm.h"
 #include "service/host/win/wide.h"
+#include "service/scm/scm.h"
 
 #include <windows.h>
 
@@ -36,6 +36,7 @@ void ea_eventlog_write(enum ea_eventlog_kind kind, const char *line) {
                 [EA_EVENTLOG_WORKS] = {EVENTLOG_INFORMATION_TYPE, EA_MESSAGE_WORKS},
                 [EA_EVENTLOG_LOST] = {EVENTLOG_WARNING_TYPE, EA_MESSAGE_LOST},
                 [EA_EVENTLOG_FAILED] = {EVENTLOG_ERROR_TYPE, EA_MESSAGE_FAILED}};
+
     WCHAR *text = source ? ea_wide(line) : NULL;
     if (!text)
         return;

@@ -2,8 +2,8 @@
 #include "service/scm/pipe.h"
 
 #include "proto/base/platform.h"
-#include "service/scm/scm.h"
 #include "service/host/win/wide.h"
+#include "service/scm/scm.h"
 
 #include <windows.h>
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum { BUFFER_BYTES = 65536, CLIENT_WAIT_MS = 5000, WRITE_WAIT_MS = 5000 };
+
 /* All for the system and administrators, nothing for anybody else, whatever the process's default would be. */
 static const WCHAR SDDL[] = L"D:P(A;;GA;;;SY)(A;;GA;;;BA)";
 

@@ -8,6 +8,7 @@
 #include "proto/base/text.h"
 
 #define EA_STATUS_PIPE "\\\\.\\pipe\\etwagent"
+
 enum { EA_PIPE_MAX_BYTES = 1 << 20 };
 
 typedef struct ea_pipe ea_pipe;

@@ -1,9 +1,9 @@
 /* The service control manager. See scm.h. */
 #include "service/scm/scm.h"
 
-#include "service/scm/eventlog.h"
 #include "proto/base/platform.h"
 #include "service/host/win/wide.h"
+#include "service/scm/eventlog.h"
 
 #include <windows.h>
 
@@ -23,6 +23,7 @@ enum {
     WAIT_MS = 120000,            /* start and stop wait so long at the most without progress */
     RESTART_FORGET_S = 24 * 3600 /* after so long without a crash the first pause is used again */
 };
+
 static const DWORD RESTART_AFTER_MS[] = {5000, 30000, 300000};
 /* What sessions need: the kernel's samples and their interval. Everything else that LocalSystem has is dropped. */
 static const WCHAR PRIVILEGES[] = L"SeChangeNotifyPrivilege\0SeSystemProfilePrivilege\0";

@@ -17,6 +17,7 @@ enum ea_service_wish {
     EA_SERVICE_FLUSH,    /* EA_SERVICE_CONTROL_FLUSH; also before the machine sleeps and after it wakes */
     EA_SERVICE_STATUS,   /* EA_SERVICE_CONTROL_STATUS */
 };
+
 /* User-defined controls, for "sc control etwagent N". */
 enum { EA_SERVICE_CONTROL_FLUSH = 200, EA_SERVICE_CONTROL_STATUS = 201 };
 

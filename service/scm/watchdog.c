@@ -1,9 +1,9 @@
 /* Ceilings, watchdog, minidumps. See watchdog.h. */
 #include "service/scm/watchdog.h"
 
-#include "service/scm/eventlog.h"
 #include "proto/base/platform.h"
 #include "service/host/win/wide.h"
+#include "service/scm/eventlog.h"
 
 #include <windows.h>
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71 };
+
 static const int64_t LOOK_NS = INT64_C(500000000);
 
 /* ---- minidumps ---- */

@@ -19,6 +19,7 @@ typedef struct ea_guard_limits {
     unsigned cpu_percent;
     int priority;
 } ea_guard_limits;
+
 void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg);
 
 /* Ends the process, with a minidump, when *beats stands still for limit_ns. The limit may be changed; 0: never. */

@@ -2,9 +2,9 @@
 #include "service/ship/enroll_client.h"
 
 #include "proto/base/crypto_error.h"
-#include "service/host/host.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
+#include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
 #include <curl/curl.h>
@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { FILE_MAX = 64 << 10, ANSWER_MAX = 32 << 10, SAID_MAX = 400 };
+
 static const int64_t TIMEOUT_NS = (int64_t)30 * 1000000000;
 static const char NAME_CHARACTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 

@@ -40,6 +40,7 @@ typedef struct ea_certificate {
     char name[EA_CERTIFICATE_NAME_BYTES]; /* the common name */
     int64_t not_before_s, not_after_s;    /* since 1970 */
 } ea_certificate;
+
 /* The first certificate of a PEM file. EA_ENOTFOUND, EA_EFORMAT. */
 EA_MUST_CHECK int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err);
 EA_MUST_CHECK int ea_certificate_of_der(const uint8_t *der, size_t len_bytes, ea_certificate *ret, ea_err *err);

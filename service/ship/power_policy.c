@@ -8,7 +8,7 @@
 const ea_power_policy_facts ea_power_policy_of_machine = {ea_power_is_battery, ea_network_is_metered};
 
 void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                    const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg) {
+                          const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg) {
     *t = (ea_power_policy){
         .on_battery = on_battery, .on_metered = on_metered, .facts = facts, .say = say, .say_arg = arg, .pace = 0};
 }

@@ -12,6 +12,7 @@ typedef struct ea_power_policy_facts {
     int (*on_battery)(void);
     int (*is_metered)(void);
 } ea_power_policy_facts;
+
 extern const ea_power_policy_facts ea_power_policy_of_machine;
 
 enum { EA_POWER_POLICY_LOOK_SECONDS = 15 }; /* between two looks */
@@ -28,7 +29,7 @@ typedef struct ea_power_policy {
 
 /* Rules of the configuration. facts is borrowed. */
 void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                    const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg);
+                          const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg);
 /* The slower one of the rules that hold at now_ns (monotonic). */
 enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000;
+
 enum { AGAIN_SECONDS = 600, DOUBT_SECONDS = 15, LOOK_SECONDS = 3, LEAVE_SECONDS = 1 };
 
 typedef struct answer {

@@ -1,9 +1,9 @@
 /* The sender. See sender.h. */
 #include "service/ship/sender.h"
-#include "service/ship/enroll_client.h"
-#include "service/host/host.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "service/host/host.h"
+#include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
 #include <curl/curl.h>
@@ -21,6 +21,7 @@ enum {
     REQUEST_SECONDS = 10,   /* a request takes no longer than this at the speed that is allowed */
     FAILURES_TO_MOVE = 2,   /* in a row, before the next collector is tried */
 };
+
 static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 1000000000;
 
 struct ea_sender {

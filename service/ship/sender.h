@@ -24,6 +24,7 @@ enum ea_sender_pace {
     EA_PACE_SLOW, /* EA_SENDER_SLOW_BYTES a second at the most */
     EA_PACE_HOLD, /* nothing new; a request under way goes on */
 };
+
 enum { EA_SENDER_SLOW_BYTES = 64 << 10 };
 
 typedef struct ea_sender_options {

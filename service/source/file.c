@@ -86,10 +86,12 @@ static int file_next(ea_source *source, const ea_record **ret, ea_err *err) {
 static size_t file_count(const ea_source *source) {
     return ((const file_source *)source)->count;
 }
+
 static const ea_wire_source *file_row(const ea_source *source, size_t which) {
     const file_source *s = (const file_source *)source;
     return which < s->count ? &s->rows[which] : NULL;
 }
+
 static double file_progress(const ea_source *source) {
     return ea_etl_progress(((const file_source *)source)->set);
 }

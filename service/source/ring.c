@@ -23,6 +23,7 @@ typedef struct entry {
     uint64_t bytes; /* of all of it; FILLER: the rest of the ring is empty */
     ea_record record;
 } entry;
+
 static const uint64_t FILLER = UINT64_MAX;
 
 struct ea_ring {

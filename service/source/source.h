@@ -4,8 +4,8 @@
 #define EA_SOURCE_SOURCE_H
 
 #include "proto/base/counters.h"
-#include "proto/etl/etl.h"
 #include "proto/base/record.h"
+#include "proto/etl/etl.h"
 #include "proto/wire/wire.h"
 
 typedef struct ea_source ea_source;
@@ -29,6 +29,7 @@ typedef struct ea_source_ops {
     int (*dropped)(ea_source *s, ea_dropped *ret);
     int (*clock)(ea_source *s, size_t *ret_source, ea_clock *ret);
 } ea_source_ops;
+
 struct ea_source {
     const ea_source_ops *ops;
 };
@@ -46,6 +47,7 @@ void ea_source_stop(ea_source *s);
 /* 1 and a record (borrowed until the next call), 0 at the end, negative on an error that ends the source;
  * EA_SOURCE_NOTHING_YET (a live session's only) when nothing came for some milliseconds: call again. */
 enum { EA_SOURCE_NOTHING_YET = 2 };
+
 EA_MUST_CHECK int ea_source_next(ea_source *s, const ea_record **ret, ea_err *err);
 
 /* The source table for batches; record.source is the index. Valid until close. A file's row: name is its file name

@@ -13,6 +13,7 @@ enum {
     BEFORE_BYTES = EA_SPOOL_KEY_ID_BYTES + EA_SPOOL_SALT_BYTES,
     SEAL_BYTES = BEFORE_BYTES + EA_SPOOL_TAG_BYTES,
 };
+
 #define SEED 0x736c63u
 
 typedef struct place {
@@ -35,9 +36,11 @@ struct ea_descriptions {
 static uint32_t stored_bytes(uint32_t word) {
     return word & LENGTH_MASK;
 }
+
 static int is_sealed(uint32_t word) {
     return (word >> 24 & SEALED) != 0;
 }
+
 static enum ea_definition_kind kind_of(uint32_t word) {
     uint32_t kind = word >> 24 & ~(uint32_t)SEALED;
     return kind ? (enum ea_definition_kind)kind : EA_DEFINES_CLASS;

@@ -14,10 +14,10 @@
 #ifndef EA_SPOOL_DESCRIPTIONS_H
 #define EA_SPOOL_DESCRIPTIONS_H
 
-#include "proto/wire/ack.h"
 #include "proto/base/err.h"
-#include "service/spool/spool_key.h"
 #include "proto/base/text.h"
+#include "proto/wire/ack.h"
+#include "service/spool/spool_key.h"
 
 typedef struct ea_descriptions ea_descriptions;
 

@@ -14,12 +14,15 @@ struct ea_ledger {
 
 /* The table's columns, and the column of each counter, 0 for none, else from 1. */
 static const enum ea_counter COLUMNS[] = {
+
 #define X(name) EA_COUNT_##name,
     EA_FAMILY_COUNTERS(X)
 #undef X
 };
+
 enum column {
     NONE,
+
 #define X(name) COLUMN_##name,
     EA_FAMILY_COUNTERS(X)
 #undef X
@@ -84,6 +87,7 @@ static uint64_t sum(const ea_counters *c, const enum ea_counter *which, size_t c
         total += ea_counter_get(c, which[i]);
     return total;
 }
+
 #define SUM(c, ...)                                                                                                    \
     sum(c, (const enum ea_counter[]){__VA_ARGS__}, sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
 

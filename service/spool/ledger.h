@@ -41,6 +41,7 @@ typedef struct ea_ledger ea_ledger;
 
 enum {
     EA_LEDGER_FAMILIES = 64, /* numbers 0 to 63 */
+
 #define X(name) +1
     EA_LEDGER_FAMILY_COUNTERS = 0 EA_FAMILY_COUNTERS(X)
 #undef X

@@ -541,6 +541,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
                                          [EA_SPOOL_DONE] = EA_COUNT_events_acknowledged,
                                          [EA_SPOOL_REFUSED] = EA_COUNT_events_evicted_refused,
                                          [EA_SPOOL_DAMAGED] = EA_COUNT_events_evicted_damage};
+
     grave *graves = NULL;
     size_t grave_count = 0, capacity = 0;
     int rc = 0;

@@ -96,6 +96,7 @@ enum ea_spool_claim {
     EA_SPOOL_KEPT = 1,         /* it is in the spool since an earlier run */
     EA_SPOOL_ACKNOWLEDGED = 2, /* an earlier run delivered it */
 };
+
 /* A batch was closed: moves its events from pending to batched and to what it is now. EA_ECONFLICT when the
  * spool holds another content under this number. families: of which the events are, for the ledger; may be NULL. */
 EA_MUST_CHECK int ea_spool_claim(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t event_count,
@@ -149,6 +150,7 @@ enum ea_spool_outcome {
     EA_SPOOL_REFUSED,   /* refused for good */
     EA_SPOOL_DAMAGED,   /* cannot be read back */
 };
+
 /* Says what became of all items of one take, in their order. Under the number of a live stream's batch that was refused
  * or damaged a tombstone waits then. Deletes what is done with; saves the state before that. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
@@ -168,6 +170,7 @@ typedef struct ea_spool_status {
     size_t damaged;        /* that were settled as EA_SPOOL_DAMAGED since it was opened */
     size_t streams;
 } ea_spool_status;
+
 void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
 
 /* ---- looking into a spool that may be in use by another process: no lock, nothing is changed ---- */
@@ -192,6 +195,7 @@ typedef struct ea_spool_visitor {
     const ea_spool_keys *keys; /* may be NULL */
     void *arg;
 } ea_spool_visitor;
+
 EA_MUST_CHECK int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err);
 
 #endif

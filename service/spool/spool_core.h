@@ -1,7 +1,7 @@
 /* The inside of the spool, shared by its files: spool.c (streams, appending, sending), spool_write.c
  * (segments and records), spool_open.c (recovery, closing,
- * looking), spool_evict.c (what gives way when it is full), spool_deferred.c (tombstones without room), spool_core.c (the
- * rest).
+ * looking), spool_evict.c (what gives way when it is full), spool_deferred.c (tombstones without room), spool_core.c
+ * (the rest).
  *
  * Locks, outermost first; none is taken while a later one is held:
  *   save_lock    writing the state file, deleting segments
@@ -23,6 +23,7 @@ typedef struct ea_spool_known_stream stream;
 /* The segments that are open at a time: each priority has one for live streams and one for those that can be taken up
  * again, so that what gives way lies apart from what never does. */
 enum { LANES = 2 * EA_SPOOL_PRIORITIES };
+
 static inline unsigned ea_spool_lane(uint32_t priority, int is_resumable) {
     return priority + (is_resumable ? EA_SPOOL_PRIORITIES : 0);
 }

@@ -30,6 +30,7 @@ enum {
     OWED_SLOT_BYTES = OWED_HEAD_BYTES + OWED_ALL_MAX * OWED_ROW_BYTES + 8,
     OWED_FILE_BYTES = 2 * OWED_SLOT_BYTES,
 };
+
 static const char OWED_MAGIC[8] = "EAOWED1";
 static const uint64_t OWED_SEED = 0x6561736f77656431u;
 

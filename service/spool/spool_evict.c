@@ -27,11 +27,13 @@ typedef struct eviction {
     size_t count;
     stream **streams; /* distinct ones of the list: one or two, mostly */
     size_t stream_count;
+
     /* of tombstones that go with the segment: what they stood for goes on */
     struct older {
         stream *stream;
         ea_tombstone row;
     } * older;
+
     size_t older_count, older_capacity;
     stream *reading;       /* whose tombstone is being read */
     uint64_t moved_number; /* its number now, when its record has an older name; else 0 */

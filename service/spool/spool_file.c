@@ -10,7 +10,9 @@ static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '0' + EA_S
 #define RECORD_MAGIC  0x52534145u /* "EASR" */
 #define HEAD_SEED     0x6c6f6f7073u
 #define SEGMENT_LABEL "etwagent spool segment"
+
 enum { FIELDS_BYTES = EA_SPOOL_RECORD_BYTES - 16 };
+
 static const char STATE_FIRST_WORDS[] = "etwagent spool state ";
 
 static int other_version(const char *what, uint64_t version, ea_err *err) {

@@ -39,11 +39,11 @@
 #ifndef EA_SPOOL_FILE_H
 #define EA_SPOOL_FILE_H
 
-#include "proto/wire/ack.h"
 #include "proto/base/err.h"
-#include "service/spool/spool_key.h"
 #include "proto/base/text.h"
+#include "proto/wire/ack.h"
 #include "proto/wire/wire.h"
+#include "service/spool/spool_key.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -80,6 +80,7 @@ typedef struct ea_spool_head {
     int is_sealed;
     uint8_t key_id[EA_SPOOL_KEY_ID_BYTES], salt[EA_SPOOL_SALT_BYTES];
 } ea_spool_head;
+
 /* Writes a segment's head; returns its bytes, EA_SPOOL_SEALED_HEAD_BYTES at the most. */
 size_t ea_spool_put_head(uint8_t *out, uint64_t sequence, const ea_spool_head *head);
 /* The bytes of the head when data begins with that of this segment, else 0. ret may be NULL. */
@@ -95,10 +96,12 @@ EA_MUST_CHECK int ea_spool_seal(const ea_sealing_key *key, uint64_t nonce, ea_sp
                                 ea_err *err);
 /* The other way: out has room for the batch. EA_ECORRUPT. */
 EA_MUST_CHECK int ea_spool_unseal(const ea_sealing_key *key, ea_spool_record *r, uint8_t *out, ea_err *err);
+
 /* Bytes of the batch in a record, sealed or not. */
 static inline uint32_t ea_spool_batch_bytes(const ea_spool_record *r) {
     return r->flags & EA_SPOOL_SEALED ? r->len_bytes - EA_SPOOL_SEAL_BYTES : r->len_bytes;
 }
+
 /* The 48 bytes that go before a record's batch. */
 void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence);
 /* One record at the start of data: 1 and *ret (borrows data), 0 when there is no whole record. */
@@ -123,6 +126,7 @@ typedef struct ea_range_set {
     ea_range *ranges;
     size_t count, capacity;
 } ea_range_set;
+
 /* Adds first..last. EA_ENOMEM. */
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
@@ -150,6 +154,7 @@ typedef struct ea_spool_stream_state {
     ea_spool_moved *moved;
     size_t moved_count;
 } ea_spool_stream_state;
+
 /* Frees what it points to. */
 void ea_spool_state_deinit(ea_spool_stream_state *s);
 /* 1 and the number here, when that record goes on in this stream. */

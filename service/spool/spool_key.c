@@ -14,6 +14,7 @@
 #define KEYS_SEED 0x7379656bu
 static const char FIRST_WORDS[] = "etwagent spool keys ", FIRST_LINE[] = "etwagent spool keys 1\n";
 static const char ID_LABEL[] = "etwagent spool key id";
+
 enum { HASH_BYTES = 32, LABEL_MAX = 64, CONTEXT_MAX = 128, NONCE_BYTES = 12 };
 
 static int mac(const uint8_t *key, const void *data, size_t len_bytes, uint8_t *out, ea_err *err) {
@@ -45,6 +46,7 @@ static int is_of_another_version(const char *text, unsigned long *ret) {
 
 int ea_spool_keys_parse(ea_spool_keys *k, const char *text, const char *path, ea_err *err) {
     enum { LINE = 2 * EA_SPOOL_KEY_BYTES };
+
     const char *at = text;
     uint8_t key[EA_SPOOL_KEY_BYTES] = {0}, said[8];
     char hex[LINE + 1] = {0};

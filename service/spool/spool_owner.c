@@ -12,6 +12,7 @@
 #define OWNER_SEED 0x6f776e72u
 static const char FIRST_WORDS[] = "etwagent spool owner ", FIRST_LINE[] = "etwagent spool owner 1\n", NAME[] = "name ";
 static const char FOLDER_HEAD[] = "of-", FOLDER_TAIL[] = ".spool";
+
 enum { FILE_MAX = 4096, PATH_MAX_BYTES = 4096 };
 
 /* Writes dir/name to out. */

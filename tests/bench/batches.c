@@ -8,13 +8,13 @@
  * machine's state), verify (with checksum). --check compares every record with the source's. --out keeps the batches.
  * --agent: only what an agent does, to be looked at with a profiler.
  * Thread: one. */
-#include "service/batch/builder.h"
-#include "tests/bench/cpu_time.h"
+#include "proto/base/platform.h"
 #include "proto/etl/etl.h"
-#include "tests/unit/keeper.h"
 #include "proto/etl/layout.h"
 #include "proto/state/machine.h"
-#include "proto/base/platform.h"
+#include "service/batch/builder.h"
+#include "tests/bench/cpu_time.h"
+#include "tests/unit/keeper.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +30,9 @@ typedef struct options {
 
 /* The parts of a run that are timed. */
 #define PARTS(X) X(index) X(buffers) X(read) X(read_add) X(encode) X(open) X(decode) X(fold) X(verify)
+
 enum part {
+
 #define X(name) PART_##name,
     PARTS(X)
 #undef X

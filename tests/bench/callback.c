@@ -5,8 +5,8 @@
  * Makes 16,384 events of a class and puts them into the ring N times; they are taken out again while the clock does not
  * count. Prints the medians in ns an event as one JSON object a class. Thread: one. */
 #include "proto/base/cli.h"
-#include "tests/bench/cpu_time.h"
 #include "service/etw/event_record.h"
+#include "tests/bench/cpu_time.h"
 
 #include <stdlib.h>
 #include <string.h>

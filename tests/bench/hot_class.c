@@ -9,11 +9,11 @@
  * another thread's work), and copy each record's header fields and payload to a buffer (copy). Prints the medians in ns
  * an event as one JSON object a class. "miss" asks once for each of 1,024 schemas that nobody asked for before and
  * prints the median of N rounds; and what it costs to load a schema cache file of so many events. Thread: one. */
-#include "service/batch/builder.h"
-#include "proto/event/schema/cache.h"
 #include "proto/base/cli.h"
-#include "tests/bench/cpu_time.h"
+#include "proto/event/schema/cache.h"
 #include "proto/event/schema/manifest.h"
+#include "service/batch/builder.h"
+#include "tests/bench/cpu_time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,6 +46,7 @@ typedef struct series {
 } series;
 
 static uint64_t state = 88172645463325252u;
+
 static uint32_t dice(uint32_t below) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -109,6 +110,7 @@ static uint32_t make_metadata(uint8_t *p, unsigned number) {
         uint8_t in, out; /* out 0: none */
     } FIELDS[] = {{"ProcessId", 8, 5}, {"Status", 8, 14}, {"Offset", 10, 0},
                   {"ImageName", 1, 0}, {"Count", 6, 0},   {"Operation", 2, 0}};
+
     char name[32];
     snprintf(name, sizeof name, "Request%u", number);
     size_t n = 3; /* size, tag */

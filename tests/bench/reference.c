@@ -8,10 +8,10 @@
  * what an event takes decompressed; unpacked_bytes: those that were compressed. Thread: one. */
 #include "proto/base/bytes.h"
 #include "proto/base/cli.h"
-#include "tests/bench/cpu_time.h"
-#include "proto/etl/etl.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
+#include "proto/etl/etl.h"
+#include "tests/bench/cpu_time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ enum { HEADER_BYTES = 72, LARGEST_BUFFER = 64 << 20, LARGEST_FILE = 256 << 20, C
 
 /* What is done, each with all that stands before it; COPY and ZSTD without the walk. */
 enum stage { FILE_ONLY, DECOMPRESS, WALK, COPY, ZSTD, STAGES };
+
 static const char *const STAGE_NAMES[STAGES] = {"file", "decompress", "walk", "copied", "zstd"};
 
 typedef struct totals {

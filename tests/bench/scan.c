@@ -6,18 +6,19 @@
  * times: sum one field of one process's events inside nine tenths of the time, and of each process's. Prints the
  * medians in ns for each event in that time, as one JSON object. Thread: one. */
 #include "collector/query/analysis/aggregate.h"
-#include "service/batch/builder.h"
-#include "proto/base/cli.h"
-#include "tests/bench/cpu_time.h"
-#include "proto/base/platform.h"
 #include "collector/query/sql/sql.h"
 #include "collector/store/store.h"
+#include "proto/base/cli.h"
+#include "proto/base/platform.h"
+#include "service/batch/builder.h"
+#include "tests/bench/cpu_time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCHES = 128, BATCH_EVENTS = 16384, EVENTS = BATCHES * BATCH_EVENTS, PIDS = 64, PAYLOAD = 52, RUNS_MAX = 1001 };
+
 #define EPOCH_NS INT64_C(1700000000000000000)
 #define HOST     "bench"
 #define NAME     "DiskIo/Read"
@@ -39,6 +40,7 @@ typedef struct truth {
 } truth;
 
 static uint64_t state = 88172645463325252u;
+
 static uint32_t dice(uint32_t below) {
     state ^= state << 13;
     state ^= state >> 7;

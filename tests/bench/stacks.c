@@ -8,16 +8,16 @@
  * is there already, and times a profile as JSON: seconds of processor time, and the most memory that the program had
  * Each prints JSON objects, one a line. Thread: one. */
 #include "collector/query/analysis/activity.h"
-#include "collector/query/scan/archive.h"
-#include "proto/base/arena.h"
-#include "service/batch/builder.h"
-#include "proto/base/cli.h"
-#include "tests/bench/cpu_time.h"
-#include "proto/etl/etl.h"
-#include "proto/base/platform.h"
 #include "collector/query/export/profile_write.h"
-#include "proto/stack/stack_feed.h"
+#include "collector/query/scan/archive.h"
 #include "collector/store/store.h"
+#include "proto/base/arena.h"
+#include "proto/base/cli.h"
+#include "proto/base/platform.h"
+#include "proto/etl/etl.h"
+#include "proto/stack/stack_feed.h"
+#include "service/batch/builder.h"
+#include "tests/bench/cpu_time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +25,7 @@
 #include <sys/resource.h>
 
 enum { BATCH_EVENTS = 16384, STACKS = 4096, DEPTH_MAX = 40, THREADS = 256, RUNS_MAX = 1001 };
+
 #define EPOCH_NS INT64_C(1700000000000000000)
 
 typedef struct options {
@@ -127,6 +128,7 @@ static const ea_guid PERF_INFO = EA_GUID(0xce1dbfb4, 0x137e, 0x4da6, 0x87, 0xb0,
 static const ea_guid STACK_WALK = EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3);
 
 static uint64_t state = 88172645463325252u;
+
 static uint32_t dice(uint32_t below) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -282,8 +284,11 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
  * is asked to. */
 static int make_switches(const char *dir, uint64_t switches, int has_counters, ea_err *err) {
     static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+
     enum { CPUS = 8, COUNTERS = 4, SWITCH_BYTES = 24, STATE_AT = 14, REASON_AT = 12 };
+
     enum { WAITING = 5, READY = 1, REASONS = 39 };
+
     maker m = {0};
     uint32_t running[CPUS] = {0};
     uint64_t counters[CPUS][COUNTERS] = {{0}};
@@ -340,12 +345,14 @@ static int run_tables(const options *o, const char *dir, int has_counters, const
 
 static int run_waits(const void *arg, int operand_count, char **operands) {
     static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_THREADS, EC_ACTIVITY_WAITS};
+
     (void)operand_count;
     return run_tables(arg, operands[0], 0, KINDS, sizeof KINDS / sizeof *KINDS, "waits_s");
 }
 
 static int run_counters(const void *arg, int operand_count, char **operands) {
     static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_COUNTERS};
+
     (void)operand_count;
     return run_tables(arg, operands[0], 1, KINDS, sizeof KINDS / sizeof *KINDS, "counters_s");
 }

@@ -11,11 +11,11 @@
  * for each: field, checksum, store, stream, batch, event (its number in the stream, from 0).
  *
  * Before it: tests/e2e/test_altered_store.py. After it: `etwcollector export`. Thread: one. */
-#include "service/batch/builder.h"
-#include "proto/base/cli.h"
-#include "proto/wire/envelope.h"
-#include "proto/base/platform.h"
 #include "collector/store/store.h"
+#include "proto/base/cli.h"
+#include "proto/base/platform.h"
+#include "proto/wire/envelope.h"
+#include "service/batch/builder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -216,6 +216,7 @@ static int encode(job *j, ea_builder *builder, ea_encoder *encoder, ea_batch_vie
 /* Puts another checksum into a batch's envelope. */
 static int put_checksum(uint8_t *batch, size_t len_bytes, uint64_t checksum, ea_err *err) {
     enum { BATCH_CHECKSUM = 6 };
+
     ea_pb_field f;
     for (size_t offset = 0; ea_pb_next(batch, len_bytes, &offset, &f) == 1;)
         if (f.number == BATCH_CHECKSUM && f.type == 1) {

@@ -8,9 +8,9 @@
  *            as a request may have. Code 0.
  * A record is 72 bytes (its numbers), its payload, and for each extended item 8 bytes and its data: see put_record.
  * Then come the events' numbers of arrival and the groups' weights. It ends with its input. */
-#include "tests/fuzz/batch_mutator.h"
 #include "proto/wire/checksum.h"
 #include "proto/wire/wire.h"
+#include "tests/fuzz/batch_mutator.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 enum { READ, MUTATE };
+
 enum { REQUEST_MAX_BYTES = 17 << 20, MUTANT_MAX_BYTES = 1 << 17 };
 
 static unsigned state;
@@ -61,6 +62,7 @@ static int check_definition(enum ea_definition_kind kind, const uint8_t *data, s
     (void)data;
     return data_bytes <= most ? 0 : ea_fail(arg, EA_ELIMIT, "a definition of %zu bytes", data_bytes);
 }
+
 static int check_tombstone(const ea_tombstone *t, void *arg) {
     (void)t;
     (void)arg;
@@ -72,11 +74,13 @@ static void put_u16(ea_text *out, uint16_t v) {
     ea_store16(bytes, v);
     ea_text_add(out, bytes, sizeof bytes);
 }
+
 static void put_u32(ea_text *out, uint32_t v) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
     ea_text_add(out, bytes, sizeof bytes);
 }
+
 static void put_u64(ea_text *out, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);

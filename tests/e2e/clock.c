@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 enum { MAX_JUMPS = 64 };
+
 static const int64_t SECOND_NS = 1000000000;
 
 typedef int (*timed_wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
@@ -33,9 +34,11 @@ typedef int (*timed_wait)(pthread_cond_t *, pthread_mutex_t *, const struct time
 static struct {
     double speed;
     int64_t mono_ns, wall_ns; /* when it was loaded */
+
     struct {
         double at_s, by_s;
     } jumps[MAX_JUMPS];
+
     size_t jump_count;
     const _Atomic int64_t *ahead_s; /* of the file; NULL: there is none */
     timed_wait wait;

@@ -11,8 +11,8 @@
  * other side It ends when its input does.
  *
  * Before it: tests/e2e/test_connections.py. After it: the collector. Thread: one, around an epoll. */
-#include "proto/wire/ack.h"
 #include "proto/base/platform.h"
+#include "proto/wire/ack.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -128,12 +128,14 @@ static X509 *issue(client *k, uint32_t index) {
         !X509_gmtime_adj(X509_getm_notBefore(cert), -60) || !X509_gmtime_adj(X509_getm_notAfter(cert), 86400L) ||
         !X509_set_pubkey(cert, k->key))
         die("make a certificate");
+
     static const struct {
         int nid;
         const char *value;
     } extensions[] = {{NID_basic_constraints, "critical,CA:FALSE"},
                       {NID_key_usage, "critical,digitalSignature"},
                       {NID_ext_key_usage, "clientAuth"}};
+
     for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
         X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, extensions[i].nid, extensions[i].value);
         if (!e || !X509_add_ext(cert, e, -1))

@@ -39,10 +39,12 @@
 #include <unistd.h>
 
 enum call { CALL_SYNC, CALL_WRITE, CALL_TRUNCATE, CALL_CREATE, CALL_RENAME, CALL_COUNT };
+
 static const char *const call_names[CALL_COUNT] = {"sync", "write", "truncate", "create", "rename"};
 
 /* What a rule does: an errno above 0, or one of these. */
 enum { DO_NOTHING = 0, DO_SHORT = -1, DO_KILL = -2, DO_FULL = -3 };
+
 static const struct {
     const char *name;
     int what;

@@ -8,8 +8,8 @@
  *
  * Before it: the tests. After it: proto/etl. Thread: one. */
 #include "proto/base/cli.h"
-#include "proto/etl/etl_writer.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl_writer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

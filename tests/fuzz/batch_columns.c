@@ -59,7 +59,9 @@ typedef struct draft {
     size_t piece_count;
     frame frames[FRAMES];
     size_t frame_count;
+
     enum { TAKE, LIST, PLACE } pass; /* columns' data comes out of frames; stays where it is; goes into frames */
+
     int failed;
     int depth; /* of numbers inside numbers */
     unsigned *random;
@@ -69,6 +71,7 @@ typedef struct draft {
 static unsigned below(draft *t, unsigned n) {
     return batch_random(t->random) % n;
 }
+
 static int percent(draft *t, unsigned chance) {
     return below(t, PERCENT) < chance;
 }
@@ -76,10 +79,12 @@ static int percent(draft *t, unsigned chance) {
 static void *allocate(void *arg, size_t bytes) {
     return ea_arena_alloc(arg, bytes);
 }
+
 static void release(void *arg, void *p) {
     (void)arg;
     (void)p;
 }
+
 /* Zeroed memory. Without any the change is given up: batch_change_columns goes on behind its setjmp. */
 static void *room(draft *t, size_t count, size_t bytes) {
     void *p = ea_arena_zalloc(&t->arena, count ? count : 1, bytes);
@@ -104,6 +109,7 @@ static void keep(draft *t, const pb_column *m, const uint8_t *data, size_t len_b
     else
         t->pieces[t->piece_count++] = (piece){m, data, len_bytes};
 }
+
 /* The newest, so that a column's data can be replaced. */
 static piece data_of(const draft *t, const pb_column *m) {
     for (size_t i = t->piece_count; i--;)
@@ -212,6 +218,7 @@ static void visit_all(draft *t) {
         visit(t, &g->payload, s, 0);
         whole += g->n_fields || g->payload ? 0 : s.rows;
     }
+
     const struct {
         pb_column **at;
         slot s;
@@ -229,6 +236,7 @@ static void visit_all(draft *t) {
         {&d->activity, {.rows = n, .width = 16}},
         {&d->payload, {.rows = whole}},
     };
+
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         visit(t, columns[i].at, columns[i].s, 0);
     for (size_t i = 0; i < d->n_dictionaries; i++)
@@ -641,6 +649,7 @@ static ProtobufCBinaryData packed(draft *t, const ProtobufCMessage *m) {
     protobuf_c_message_pack(m, out.data);
     return out;
 }
+
 static void put_name(uint8_t *out, ProtobufCBinaryData definition) {
     uint8_t hash[EA_CLASS_HASH_BYTES];
     ea_err err;

@@ -42,11 +42,13 @@ static int on_description(const uint8_t *data, size_t n, void *arg) {
     ++*(unsigned *)arg;
     return 0;
 }
+
 static int on_tombstone(const ea_tombstone *t, void *arg) {
     check(t->first && t->first <= t->last);
     ++*(unsigned *)arg;
     return 0;
 }
+
 static int on_count(const ea_ledger_count *c, void *arg) {
     (void)arg;
     touch((const uint8_t *)c->family, strlen(c->family));

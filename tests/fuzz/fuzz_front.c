@@ -3,9 +3,9 @@
  * it is, the server answers in HTTP or closes the connection, within its deadlines; and others are served all the same.
  */
 #include "collector/ca/ca.h"
-#include "tests/fuzz/folder.h"
 #include "collector/ingest/ingest.h"
 #include "proto/base/platform.h"
+#include "tests/fuzz/folder.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -46,6 +46,7 @@ static void must_at(int condition, int line) {
     fprintf(stderr, "fuzz_front.c:%d does not hold\n", line);
     abort();
 }
+
 #define must(condition) must_at(condition, __LINE__)
 
 static void close_door(void) {

@@ -1,10 +1,10 @@
 /* The body of an upload, from framing to the store and back in the answer, without sockets: what server.c does with it
  * once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body comes
  * again; and the store can be opened afterwards. The store is made anew after some inputs. */
+#include "collector/ingest/writer.h"
+#include "proto/base/platform.h"
 #include "proto/wire/ack.h"
 #include "tests/fuzz/folder.h"
-#include "proto/base/platform.h"
-#include "collector/ingest/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,7 @@ static void must_at(int condition, int line) {
     fprintf(stderr, "fuzz_ingest.c:%d does not hold\n", line);
     abort();
 }
+
 #define must(condition) must_at(condition, __LINE__)
 
 static void on_done(void *arg, ec_upload *upload) {

@@ -1,8 +1,8 @@
 /* The issuance log of a CA, as it may lie on a disk: read, and when that succeeds, appended to and read again with the
  * same rows. */
-#include "tests/fuzz/folder.h"
 #include "collector/ca/issuance.h"
 #include "proto/base/platform.h"
+#include "tests/fuzz/folder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  * kept, and what is kept can be asked for: an error would hold up the history of all machines behind this one.
  * Input: so many times: u8 what (bit 7: a u64 with the distance to the next number follows, else bits 0 to 3 are that;
  * bit 6: the ledger is read back before), u8 events, u8 length of the batch, the batch. */
-#include "proto/base/bytes.h"
-#include "tests/fuzz/folder.h"
 #include "collector/state/ledger_report.h"
+#include "proto/base/bytes.h"
 #include "proto/base/platform.h"
+#include "tests/fuzz/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,7 @@ static void must_at(int rc, const ea_err *err, int line) {
     ea_err_print(stderr, "fuzz_ledger", err);
     abort();
 }
+
 #define must(rc) must_at(rc, &err, __LINE__)
 
 static ec_state_db *open_tables(void) {
@@ -39,6 +40,7 @@ static int take_value(const char *family, uint32_t counter, uint64_t value, void
 /* The next batch of the input; 0 at its end. */
 static int next(const uint8_t **at, const uint8_t *end, ec_batch_row *row, int *ret_reopens, size_t *ret_len_bytes) {
     enum { HEAD_BYTES = 3 };
+
     if (end - *at < HEAD_BYTES)
         return 0;
     const uint8_t *p = *at;

@@ -22,6 +22,7 @@ static void must_at(int condition, int line) {
     fprintf(stderr, "fuzz_machine.c:%d does not hold\n", line);
     abort();
 }
+
 #define must(condition) must_at(condition, __LINE__)
 
 static void check_life(const ea_interval *life) {
@@ -35,12 +36,14 @@ static int on_process(void *arg, const ea_process *p) {
     must(p->image_name && p->command_line && p->sid && p->package && p->application);
     return 0;
 }
+
 static int on_thread(void *arg, const ea_thread_row *t) {
     (void)arg;
     check_life(&t->life);
     must(t->name != NULL);
     return 0;
 }
+
 static int on_module(void *arg, const ea_module *m) {
     (void)arg;
     check_life(&m->life);
@@ -54,18 +57,21 @@ static void each_process(void *arg, const ea_process *p) {
     must(p->life.end_utc_ns == INT64_MAX);
     must(!c->to || ea_machine_restore_process(c->to, p) == 0);
 }
+
 static void each_thread(void *arg, const ea_thread_row *t) {
     counts *c = arg;
     c->threads++;
     must(t->life.end_utc_ns == INT64_MAX);
     must(!c->to || ea_machine_restore_thread(c->to, t) == 0);
 }
+
 static void each_module(void *arg, const ea_module *m) {
     counts *c = arg;
     c->modules++;
     must(m->life.end_utc_ns == INT64_MAX);
     must(!c->to || ea_machine_restore_module(c->to, m) == 0);
 }
+
 static void each_id(void *arg, const ea_module *id, int64_t utc_ns) {
     counts *c = arg;
     c->ids++;

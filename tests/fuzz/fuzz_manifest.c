@@ -1,7 +1,7 @@
 /* Fuzz target: an instrumentation manifest from outside, and a payload decoded by every event that it describes.
  * Input: u16 length of the payload, the payload, the manifest. */
-#include "tests/fuzz/decode_schemas.h"
 #include "proto/event/schema/manifest.h"
+#include "tests/fuzz/decode_schemas.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -40,11 +40,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ea_record r;
     ea_text out;
     if (ea_registry_create(&registry, 256, NULL) ||
-        ea_object_names_create(&names,
-                        &(ea_object_names_options){.limit_names = 64, .limit_operations = 32, .limit_text_bytes = 4096}, NULL))
+        ea_object_names_create(
+            &names, &(ea_object_names_options){.limit_names = 64, .limit_operations = 32, .limit_text_bytes = 4096},
+            NULL))
         abort();
     for (const uint8_t *at = data; next_record(&at, data + size, &r);)
-        if (ea_object_names_apply(names, &r, ea_registry_find(registry, &r), ea_clock_to_utc_ns(&CLOCK, r.time_raw), NULL))
+        if (ea_object_names_apply(names, &r, ea_registry_find(registry, &r), ea_clock_to_utc_ns(&CLOCK, r.time_raw),
+                                  NULL))
             abort();
     ea_object_names_seal(names);
     ea_resolver resolver = ea_object_names_resolver(names);

@@ -2,13 +2,13 @@
  * asked twice, once with conditions handed down (xBestIndex, the index, columns, dictionaries) and once left to SQLite
  * alone, and both have to find the same rows. A first byte of 1 modulo 4 asks a native aggregate and GROUP BY instead;
  * 3 modulo 16 takes the rest as SQL as it stands, which may do whatever it likes but write or crash. */
-#include "service/batch/builder.h"
+#include "collector/query/sql/sql.h"
 #include "collector/state/state_worker.h"
-#include "tests/unit/machine_records.h"
+#include "collector/store/store.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/query/sql/sql.h"
-#include "collector/store/store.h"
+#include "service/batch/builder.h"
+#include "tests/unit/machine_records.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { STREAMS = 3, BATCHES = 3, EVENTS = 60, TABLES_MAX = 32, COLUMNS_MAX = 96, TERMS_MAX = 6, TICKS_MAX = 2000 };
+
 #define EPOCH_NS INT64_C(1700000000000000000)
 
 /* ---- the store ---- */
@@ -31,6 +32,7 @@ typedef struct table {
     size_t count;
     int has_position; /* a table of events */
 } table;
+
 static table tables[TABLES_MAX];
 static size_t table_count;
 
@@ -58,6 +60,7 @@ static void remove_store(void) {
 }
 
 static uint64_t seed = 1;
+
 static uint32_t draw(uint32_t below) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)((seed >> 33) % below);
@@ -206,6 +209,7 @@ typedef struct input {
 static uint32_t take(input *in) {
     return in->at < in->end ? *in->at++ : 0;
 }
+
 static uint64_t take64(input *in) {
     uint64_t v = 0;
     for (int i = 0; i < 8; i++)

@@ -1,9 +1,9 @@
 /* Fuzz target: a schema cache file from outside, and a payload decoded by every event that it describes. The checksum
  * is made right first, so that what is behind it is reached. Input: u16 length of the payload, the payload, the file.
  */
+#include "proto/base/map.h"
 #include "proto/event/schema/cache.h"
 #include "tests/fuzz/decode_schemas.h"
-#include "proto/base/map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

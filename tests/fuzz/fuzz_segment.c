@@ -1,11 +1,11 @@
 /* Recovery of a segment file. An even first byte: the rest are edits to a file of known records, and what is found
  * afterwards must be among those records, at its place. An odd one: the rest is the file itself, behind a sound header.
  */
+#include "collector/store/segment.h"
 #include "proto/base/bytes.h"
-#include "tests/fuzz/folder.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/store/segment.h"
+#include "tests/fuzz/folder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,6 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SEQUENCE = 1 };
+
 static const ea_sealing_key KEY = {{1, 2, 3}};
 
 typedef struct walk {

@@ -4,11 +4,11 @@
  * u16 length of the state, u16 length of the descriptions, these (empty: as the spool wrote them), and a slot of
  * "owed". */
 #include "proto/base/bytes.h"
-#include "tests/fuzz/folder.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "service/spool/spool.h"
 #include "service/spool/spool_file.h"
+#include "tests/fuzz/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static void must_at(int rc, const ea_err *err, int line) {
     ea_err_print(stderr, "fuzz_spool_folder", err);
     abort();
 }
+
 #define must(rc) must_at(rc, &err, __LINE__)
 
 static void write_file(const char *name, const void *data, size_t size) {
@@ -69,6 +70,7 @@ static void put_state(const uint8_t *data, size_t size) {
 /* descriptions.c: a word with kind and length, a checksum, the bytes */
 static void put_descriptions(const uint8_t *data, size_t size) {
     enum { HEAD_BYTES = 12, LENGTH_MASK = 0xFFFFFF, SEED = 0x736c63 };
+
     uint8_t *copy = malloc(size + 1);
     if (!copy || !size) {
         free(copy);
@@ -89,6 +91,7 @@ static void put_descriptions(const uint8_t *data, size_t size) {
 /* spool_owed.c: a head with the number of rows, the rows, their checksum; in two slots, of which this is the first */
 static void put_owed(const uint8_t *data, size_t size) {
     enum { HEAD_BYTES = 24, ROW_BYTES = 64, ROWS_MAX = 512, SLOT_BYTES = HEAD_BYTES + ROWS_MAX * ROW_BYTES + 8 };
+
     static uint8_t slots[2 * SLOT_BYTES];
     memset(slots, 0, sizeof slots);
     if (!size)
@@ -105,6 +108,7 @@ static void put_owed(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum { ITEMS = 64 };
+
     ea_spool_item items[ITEMS];
     ea_spool *s = NULL;
     ea_text batch;

@@ -1,9 +1,9 @@
 /* Files of tokens, from another version or a hand. First byte: even, readers' tokens; odd, enrolment tokens. The rest
  * is the file. What is read can be written, and is the same when it is read again. */
-#include "tests/fuzz/folder.h"
+#include "collector/access/api_tokens.h"
 #include "collector/ca/enroll_tokens.h"
 #include "proto/base/platform.h"
-#include "collector/access/api_tokens.h"
+#include "tests/fuzz/folder.h"
 
 #include <string.h>
 

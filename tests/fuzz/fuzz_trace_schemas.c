@@ -2,9 +2,9 @@
  * Input: a byte (0 TraceLogging metadata, 1 TRACE_EVENT_INFO, 2 pieces of a manifest, 3 records of information and of
  * maps), u16 length of the schema, the schema, the payload. Pieces: each u8 process, u8 length, its bytes; records:
  * each u8 opcode 32 or 33, u16 length, its bytes. */
+#include "proto/event/render.h"
 #include "proto/event/schema/event_info.h"
 #include "proto/event/schema/intrace.h"
-#include "proto/event/render.h"
 
 #include <stdlib.h>
 

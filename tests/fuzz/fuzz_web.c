@@ -7,12 +7,12 @@
  * stand-in ends; & 8: the request comes in two pieces. */
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
-#include "collector/web/call.h"
 #include "collector/enroll/enroll_server.h"
-#include "tests/fuzz/folder.h"
 #include "collector/net/listen.h"
-#include "proto/base/platform.h"
+#include "collector/web/call.h"
 #include "collector/web/profile_worker.h"
+#include "proto/base/platform.h"
+#include "tests/fuzz/folder.h"
 #include "tests/fuzz/web_words.h"
 
 #include <arpa/inet.h>
@@ -38,6 +38,7 @@ enum {
     ROWS = 5,
     TAIL_LOOKS = 3,
 };
+
 static const int64_t AN_HOUR_NS = INT64_C(3600000000000);
 
 typedef struct site {
@@ -63,6 +64,7 @@ static void must_at(int condition, int line) {
     fprintf(stderr, "fuzz_web.c:%d does not hold\n", line);
     abort();
 }
+
 #define must(condition) must_at(condition, __LINE__)
 
 /* ---- stand-ins ---- */
@@ -87,9 +89,11 @@ static int64_t later(int64_t now_ns) {
     static atomic_llong hours;
     return now_ns + atomic_fetch_add(&hours, 1) * AN_HOUR_NS;
 }
+
 int __wrap_ec_rates_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
     return __real_ec_rates_take(r, address, later(now_ns), ret, err);
 }
+
 int __wrap_ec_rate_take(ec_rate *b, int64_t now_ns) {
     return __real_ec_rate_take(b, later(now_ns));
 }
@@ -222,6 +226,7 @@ int __wrap_ec_signer_enroll(ec_signer *s, const char *token, const char *csr, si
     must(ret->pem != NULL);
     return 0;
 }
+
 /* Without TLS no client has a certificate. */
 int __wrap_ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes, const char *csr, size_t csr_bytes,
                            ec_ca_enrolled *ret, ea_err *err) {
@@ -229,6 +234,7 @@ int __wrap_ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes,
     must(0);
     return EA_EREFUSED;
 }
+
 void __wrap_ec_signer_look(ec_signer *s) {
     (void)s;
 }
@@ -262,6 +268,7 @@ static void write_tokens(void) {
                    {WEB_TOKEN_SOME, "read\t1\tsome\tweb*"},
                    {WEB_TOKEN_METRICS, "metrics\t1\tmetrics\t"},
                    {WEB_TOKEN_ADMIN, "admin\t1\tadmin\t"}};
+
     char path[sizeof folder + 8];
     ea_text t;
     ea_text_init(&t);

@@ -1,7 +1,7 @@
 /* Fuzz target: a PE file with a compiled manifest from outside, and a payload decoded by every event that it describes.
  * Input: u16 length of the payload, the payload, the file, which stands for its language file as well. */
-#include "tests/fuzz/decode_schemas.h"
 #include "proto/event/schema/wevt.h"
+#include "tests/fuzz/decode_schemas.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

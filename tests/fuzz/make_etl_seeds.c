@@ -2,15 +2,16 @@
  * compression, whole and damaged, and compressed streams. Not run by the tests; its output is kept in corpus/.
  *
  *     make_etl_seeds CORPUS_FOLDER */
-#include "tests/unit/etl_pack.h"
-#include "proto/etl/etl_writer.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl_writer.h"
+#include "tests/unit/etl_pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static uint64_t rng_state = 88172645463325252u;
+
 static uint64_t rng(void) {
     rng_state ^= rng_state >> 12;
     rng_state ^= rng_state << 25;
@@ -160,6 +161,7 @@ int main(int argc, char **argv) {
                   {"narrow", 4, EA_CLOCK_SYSTEM_TIME, 1, 13},
                   {"small", 8, EA_CLOCK_QPC, 1, 12},
                   {"shared", 8, EA_CLOCK_CPU_CYCLES, 1 | EA_ETL_MODE_NO_PER_PROCESSOR, 40}};
+
     ea_err err;
     if (argc != 2) {
         fprintf(stderr, "usage: make_etl_seeds CORPUS_FOLDER\n");

@@ -11,6 +11,7 @@ enum { SYMBOLS = 512, LONGEST = 15, TABLE_BYTES = SYMBOLS / 2, HUFFMAN = 1 };
 static unsigned length_of(const uint8_t *table, unsigned symbol) {
     return symbol & 1 ? table[symbol / 2] >> 4 : table[symbol / 2] & 15;
 }
+
 static void set_length(uint8_t *table, unsigned symbol, unsigned length) {
     uint8_t *b = &table[symbol / 2];
     *b = (uint8_t)(symbol & 1 ? (*b & 15) | length << 4 : (*b & 0xf0) | length);

@@ -16,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && !defined __clang__
 /* The allocator of the whole process, its shared libraries included, with a count of what is allocated. */
 enum { COUNTS_MEMORY = 1 };
+
 static _Atomic size_t live_bytes, most_bytes;
 
 void *__libc_malloc(size_t n);
@@ -32,6 +33,7 @@ static void *counted(void *p) {
     }
     return p;
 }
+
 static void uncount(void *p) {
     if (p)
         atomic_fetch_sub(&live_bytes, malloc_usable_size(p));
@@ -40,9 +42,11 @@ static void uncount(void *p) {
 void *malloc(size_t n) {
     return counted(__libc_malloc(n));
 }
+
 void *calloc(size_t count, size_t n) {
     return counted(__libc_calloc(count, n));
 }
+
 void *realloc(void *p, size_t n) {
     size_t before = p ? malloc_usable_size(p) : 0;
     void *now = __libc_realloc(p, n);
@@ -50,22 +54,27 @@ void *realloc(void *p, size_t n) {
         atomic_fetch_sub(&live_bytes, before);
     return counted(now);
 }
+
 void *memalign(size_t alignment, size_t n) {
     return counted(__libc_memalign(alignment, n));
 }
+
 void *aligned_alloc(size_t alignment, size_t n) {
     return memalign(alignment, n);
 }
+
 int posix_memalign(void **ret, size_t alignment, size_t n) {
     *ret = memalign(alignment, n);
     return *ret ? 0 : ENOMEM;
 }
+
 void free(void *p) {
     uncount(p);
     __libc_free(p);
 }
 #else
 enum { COUNTS_MEMORY = 0 };
+
 static _Atomic size_t live_bytes, most_bytes;
 #endif
 
@@ -120,6 +129,7 @@ static int64_t processor_ns(void) {
 
 static int measure(const char *path) {
     enum { RUNS_LEAST = 3, RUNS_MOST = 15, ENOUGH_NS = 20000000 };
+
     uint8_t *data;
     size_t size;
     int rc = read_exact(path, &data, &size);

@@ -1,8 +1,8 @@
 /* Writes the seeds of fuzz_batch into a folder: batches of pseudo-random records, packed and not, and a tombstone.
  * usage: seed_batch FOLDER */
-#include "tests/unit/batch_samples.h"
-#include "service/batch/builder.h"
 #include "proto/base/platform.h"
+#include "service/batch/builder.h"
+#include "tests/unit/batch_samples.h"
 
 #include <stdlib.h>
 

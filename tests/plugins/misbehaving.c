@@ -79,6 +79,7 @@ static int decode(const etwagent_event *e, const etwagent_values *values) {
     }
     return etwagent_put_number(values, number, 4);
 }
+
 static const etwagent_class DECODED = {.provider = "00000000-0000-0000-0000-000000000002",
                                        .provider_name = "Other",
                                        .name = "Other/Five",

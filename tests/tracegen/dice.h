@@ -20,10 +20,12 @@ static inline uint64_t tg_roll(tg_dice *d) {
 static inline uint64_t tg_below(tg_dice *d, uint64_t n) {
     return tg_roll(d) % n;
 }
+
 /* low to high, both included. */
 static inline int64_t tg_between(tg_dice *d, int64_t low, int64_t high) {
     return low + (int64_t)tg_below(d, (uint64_t)(high - low) + 1);
 }
+
 /* 1 in percent of all cases. */
 static inline int tg_chance(tg_dice *d, unsigned percent) {
     return tg_below(d, 100) < percent;

@@ -29,6 +29,7 @@ enum event_number {
     METHOD_END,
     EVENTS
 };
+
 enum { KEYWORD_GC = 1, KEYWORD_JIT = 0x10, TASK_GC = 1, TASK_METHOD = 9, CLR_INSTANCE = 9, FLAG_JITTED = 8 };
 
 static const tg_event_row rows[EVENTS] = {
@@ -81,6 +82,7 @@ static void emit(tg_machine *m, tg_cpu *cpu, tg_thread *t, enum event_number e, 
     tg_context who = tg_who(m, cpu, t, tg_stamp(m, cpu, t));
     tg_emit_event(m->trace, &m->dotnet_events[e], &who, values, NULL);
 }
+
 #define EMIT(e, ...) emit(m, cpu, t, e, (const tg_v[]){__VA_ARGS__})
 
 /* The parts of a method's name; the namespace is shared scratch. */

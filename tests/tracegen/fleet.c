@@ -5,11 +5,11 @@
  * but for what its encoder and sender threads do inside the libraries. */
 #include "tests/tracegen/fleet.h"
 #include "collector/ca/ca.h"
-#include "tests/tracegen/make.h"
-#include "service/core/pipeline.h"
 #include "proto/base/platform.h"
+#include "service/core/pipeline.h"
 #include "service/ship/sender.h"
 #include "service/source/source.h"
+#include "tests/tracegen/make.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -28,6 +28,7 @@ enum {
     TROUBLE_LINES = 10,
     CERTIFICATE_DAYS = 30,
 };
+
 static const int64_t SECOND_NS = 1000000000;
 
 typedef struct options {
@@ -86,6 +87,7 @@ struct fleet {
 };
 
 static atomic_int stop_asked; /* any thread's signal handler sets it */
+
 static void ask_to_stop(void) {
     atomic_fetch_add(&stop_asked, 1);
 }
@@ -108,14 +110,17 @@ static void say(fleet *f, const char *name, const char *what, const ea_err *err)
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
     ea_pipeline_known(((host *)arg)->pipeline, stream, hash->bytes);
 }
+
 static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
     ea_pipeline_unknown(((host *)arg)->pipeline, stream, ref);
 }
+
 static void on_trouble(void *arg, const ea_err *err) {
     host *h = arg;
     if (err->code)
         say(h->fleet, h->name, "trying again: ", err);
 }
+
 static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
     host *h = arg;
     ea_err err;

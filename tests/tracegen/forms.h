@@ -152,9 +152,11 @@ enum tg_header { TG_SYSTEM, TG_PERFINFO, TG_FULL };
 #define TG_FILE_FIELDS "IrpPtr", "FileObject", "FileKey", "TTID"
 #define TG_REG_FIELDS  "InitialTime", "Status", "Index", "KeyHandle", "KeyName"
 #define TG_NET_FIELDS  "PID", "size", "daddr", "saddr", "dport", "sport", "connid"
+
 // clang-format on
 
 enum tg_form_id {
+
 #define X(name, ...) TG_##name,
     TG_FORMS(X)
 #undef X

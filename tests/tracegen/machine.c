@@ -91,9 +91,11 @@ static int64_t pick(tg_machine *m, const tg_range *r, int64_t ticks) {
     int64_t whole = tg_between(&m->dice, r->low, r->high) * ticks;
     return whole + (int64_t)tg_below(&m->dice, (uint64_t)ticks);
 }
+
 int64_t tg_pick_ms(tg_machine *m, const tg_range *ms) {
     return pick(m, ms, TG_TICKS_PER_MS);
 }
+
 int64_t tg_pick_us(tg_machine *m, const tg_range *us) {
     return pick(m, us, TG_TICKS_PER_MS / 1000);
 }
@@ -290,11 +292,13 @@ void tg_machine_destroy(tg_machine *m) {
 
 void tg_machine_trace_options(tg_machine *m, int64_t start_filetime, ea_etl_info *info, tg_trace_options *ret) {
     static char session_name[] = "Generated trace", log_file_name[] = "C:\\traces\\generated.etl";
+
     static const struct {
         uint32_t version, build;
         enum tg_windows_age age;
     } systems[] = {{0x04010106, 7601, TG_AGE_7},   {0x03000206, 9200, TG_AGE_8},   {0x0501000A, 19045, TG_AGE_10},
                    {0x0501000A, 22631, TG_AGE_10}, {0x0501000A, 17763, TG_AGE_10}, {0x0501000A, 20348, TG_AGE_10}};
+
     const tg_scenario *s = m->scenario;
     m->start_filetime = start_filetime ? start_filetime : START_FILETIME;
     *info = (ea_etl_info){.buffer_size_bytes = s->buffer_kib * 1024,

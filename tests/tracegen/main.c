@@ -1,8 +1,8 @@
 /* tracegen: traces of machines that never were, with the truth beside them.
  * Before it: the command line. After it: make.c, fleet.c. Thread: the main one. */
 #include "proto/base/cli.h"
-#include "tests/tracegen/make.h"
 #include "proto/base/platform.h"
+#include "tests/tracegen/make.h"
 #include "tests/tracegen/scenario.h"
 
 #ifdef TG_FLEET

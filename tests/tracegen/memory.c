@@ -34,6 +34,7 @@ void tg_memory_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
     for (uint64_t n = 1 + tg_below(&m->dice, 6); n; n--, address += PAGE) {
         static const enum tg_form_id forms[] = {TG_FAULT_DEMAND_ZERO, TG_FAULT_DEMAND_ZERO, TG_FAULT_TRANSITION,
                                                 TG_FAULT_COPY_ON_WRITE};
+
         tg_spend(m, cpu, 4, 40);
         int64_t at = tg_stamp(m, cpu, t);
         tg_context who = tg_who(m, cpu, NULL, at);

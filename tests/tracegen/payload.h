@@ -20,10 +20,13 @@ typedef struct tg_v {
 static inline tg_v tg_n(uint64_t n) {
     return (tg_v){n, NULL};
 }
+
 tg_v tg_text(const char *utf8); /* NULL: "" */
+
 static inline tg_v tg_bytes(const void *data, size_t len_bytes) {
     return (tg_v){len_bytes, data};
 }
+
 static inline tg_v tg_array(const uint64_t *v, size_t count) {
     return (tg_v){count, v};
 }

@@ -2,8 +2,8 @@
  * records of them, as the tool that merges traces puts them in front of the first event of a kind, at its very time:
  * the event's information, then those of its maps that the trace has not had. See subsystems.h. Source of the layouts:
  * tdh.h; of the order: real traces. */
-#include "tests/tracegen/subsystems.h"
 #include "proto/event/tdh_types.h"
+#include "tests/tracegen/subsystems.h"
 
 #include <string.h>
 

@@ -132,6 +132,7 @@ static void lose_events(tg_machine *m, void *subject) {
     (void)subject;
     begin_loss(m, 0);
 }
+
 static void lose_buffers(tg_machine *m, void *subject) {
     (void)subject;
     begin_loss(m, 1);

@@ -1,8 +1,8 @@
 /* Scenarios out of YAML, by the table of scenario_options.c. See scenario.h. */
 #include "tests/tracegen/scenario.h"
 #include "proto/base/platform.h"
-#include "tests/tracegen/scenario_options.h"
 #include "proto/base/text.h"
+#include "tests/tracegen/scenario_options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static int wrong(const reader *r, const yaml_node_t *at, const char *what, const
 static const char *scalar(const yaml_node_t *n) {
     return (const char *)n->data.scalar.value;
 }
+
 static yaml_node_t *node(reader *r, int id) {
     return yaml_document_get_node(&r->document, id);
 }

@@ -33,8 +33,10 @@ enum tg_os { TG_WINDOWS_7, TG_WINDOWS_8, TG_WINDOWS_10, TG_WINDOWS_11, TG_SERVER
 #define TG_WORKS(X)                                                                                                    \
     X(COMPUTE, compute) X(SYSCALL, syscalls) X(FILE, files) X(REGISTRY, registry) X(NETWORK, network)                  \
     X(MEMORY, memory) X(DISK, disk) X(DOTNET, dotnet) X(EVENTS, events) X(HANDLE, handles) X(WAIT, waits)
+
 // clang-format on
 enum tg_work {
+
 #define X(name, text) TG_WORK_##name,
     TG_WORKS(X)
 #undef X
@@ -46,8 +48,10 @@ enum tg_work {
 #define TG_STACKS(X)                                                                                                   \
     X(SAMPLE, samples) X(CSWITCH, cswitch) X(READY, readythread) X(SYSCALL, syscalls) X(FILE, files)                   \
     X(REGISTRY, registry) X(DISK, disk) X(MEMORY, memory) X(PMC, pmc) X(EVENT, events) X(THREAD, threads)
+
 // clang-format on
 enum tg_stack_of {
+
 #define X(name, text) TG_STACK_OF_##name,
     TG_STACKS(X)
 #undef X
@@ -173,6 +177,7 @@ typedef struct tg_preset {
     const unsigned char *text;
     size_t len_bytes;
 } tg_preset;
+
 extern const tg_preset tg_presets[];
 
 /* Writes the table of all options to standard output, as in README.md. */

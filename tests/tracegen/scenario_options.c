@@ -149,6 +149,7 @@ const tg_option tg_options[] = {
     NAMES(logon_programs, logon_program_count, "what runs in each person's session, explorer.exe first"),
     {NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0},
 };
+
 // clang-format on
 
 static void print_values(const tg_option *o) {

@@ -18,8 +18,8 @@
 #define EA_TRACEGEN_SUBSYSTEMS_H
 
 #include "proto/base/arena.h"
-#include "tests/tracegen/dice.h"
 #include "proto/base/map.h"
+#include "tests/tracegen/dice.h"
 #include "tests/tracegen/model.h"
 #include "tests/tracegen/truth.h"
 
@@ -44,6 +44,7 @@ enum {
     TG_WAIT_PREEMPTED = 32,
     TG_WAIT_ALERT = 37
 };
+
 enum { TG_STATE_READY = 1, TG_STATE_RUNNING = 2, TG_STATE_TERMINATED = 4, TG_STATE_WAITING = 5 };
 
 /* A growing array of pointers. */
@@ -114,6 +115,7 @@ typedef struct tg_late_stack {
     tg_stack *stack;
     const char *what;
 } tg_late_stack;
+
 enum { TG_LATE_STACKS = 4 };
 
 /* The stack that an event carries inside itself. */
@@ -230,10 +232,12 @@ struct tg_machine {
     tg_freed_id *freed;
     size_t freed_first, freed_count, freed_capacity;
     uint64_t next_key, kernel_stack_next;
+
     struct {
         uint8_t bytes[TG_SID_BYTES_MAX];
         size_t len_bytes;
     } sids[64];
+
     size_t sid_count;
     uint64_t kernel_low, user_low; /* where the halves of the address space begin to be used */
     uint64_t narrow_low;           /* likewise the part of 32-bit programs on a 64-bit machine */
@@ -274,6 +278,7 @@ uint64_t tg_cycles(const tg_machine *m, uint64_t ticks);
 void tg_spend(tg_machine *m, tg_cpu *cpu, int64_t low, int64_t high);
 /* Who logs: a thread (its process, its times), or with t NULL nobody. time: ticks. */
 tg_context tg_who(const tg_machine *m, const tg_cpu *cpu, const tg_thread *t, int64_t time);
+
 static inline int tg_is_alive(const tg_life *life) {
     return life->end == INT64_MAX;
 }
@@ -379,6 +384,7 @@ void tg_end_flows(tg_machine *m, const tg_process *p); /* its process ends: NULL
 
 /* ---- interrupts.c ---- */
 enum tg_device { TG_DEVICE_CLOCK, TG_DEVICE_DISK, TG_DEVICE_NETWORK, TG_DEVICE_COUNT };
+
 void tg_begin_interrupts(tg_machine *m);
 /* The interrupt of a device on a processor, and the DPC behind it. */
 void tg_interrupt(tg_machine *m, tg_cpu *cpu, enum tg_device device);
@@ -392,6 +398,7 @@ void tg_open_process(tg_machine *m, tg_thread *t, const tg_process *target);
 void tg_make_providers(tg_machine *m);
 void tg_provider_rundown(tg_machine *m, tg_cpu *cpu); /* the manifest */
 void tg_event_work(tg_machine *m, tg_cpu *cpu, tg_thread *t);
+
 /* An event made from a table: fields in the order of the values. is_tracelogging: with metadata of its own. */
 typedef struct tg_event_row {
     const char *provider_name;
@@ -402,6 +409,7 @@ typedef struct tg_event_row {
     const char *name;
     const char *fields; /* "name:type name:type ..."; types of providers.c */
 } tg_event_row;
+
 EA_MUST_CHECK int tg_event_make(tg_machine *m, const tg_event_row *row, tg_event *ret, ea_err *err);
 EA_MUST_CHECK int tg_dotnet_make(tg_machine *m, ea_err *err);
 EA_MUST_CHECK int tg_providers_ready(tg_machine *m, ea_err *err);
@@ -422,6 +430,7 @@ void tg_begin_script(tg_machine *m);
 /* ---- rundown.c ---- */
 /* Counters whose interrupts are recorded: TotalCycles of wdm.h KPROFILE_SOURCE, and one of a processor's own. */
 enum { TG_SOURCE_CYCLES = 19, TG_SOURCE_INSTRUCTIONS = 27 };
+
 void tg_begin_session(tg_machine *m);
 void tg_end_session(tg_machine *m);
 void tg_begin_losses(tg_machine *m);

@@ -292,15 +292,19 @@ uint64_t tg_trace_found(tg_trace *t, uint16_t cpu, int as_buffers, uint32_t *ret
 const ea_clock *tg_trace_clock(const tg_trace *t) {
     return &t->clock;
 }
+
 uint64_t tg_trace_events(const tg_trace *t) {
     return t->events;
 }
+
 uint64_t tg_trace_payload(const tg_trace *t) {
     return t->payload_bytes;
 }
+
 uint32_t tg_trace_events_lost(const tg_trace *t) {
     return t->events_lost;
 }
+
 uint32_t tg_trace_buffers_lost(const tg_trace *t) {
     return t->buffers_lost;
 }

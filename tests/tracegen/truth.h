@@ -21,13 +21,16 @@ EA_MUST_CHECK int tg_truth_close(tg_truth *t, ea_err *err); /* frees it, too */
 struct tg_stack;
 struct tg_thread;
 struct tg_life;
+
 enum tg_name_kind { TG_NAME_FILE_OBJECT, TG_NAME_FILE_KEY, TG_NAME_REGISTRY_KEY };
+
 /* What an address was called from begin to end. */
 void tg_truth_name(tg_truth *t, const tg_machine *m, enum tg_name_kind kind, uint64_t address, const char *name,
                    const struct tg_life *life);
 /* A thread's process had a handle to an object of a type (a number of Windows') from begin to end. */
 void tg_truth_handle(tg_truth *t, const tg_machine *m, const struct tg_thread *thread, uint64_t handle, uint64_t object,
                      unsigned type, const struct tg_life *life);
+
 /* A half of a stack, of the event at `of` on `cpu`. */
 typedef struct tg_half_told {
     const char *what;
@@ -40,7 +43,9 @@ typedef struct tg_half_told {
     int is_again;      /* the user's half came before with this match id */
     int is_lost;
 } tg_half_told;
+
 void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const tg_half_told *half);
+
 typedef struct tg_flow_told {
     int is_tcp, is_ipv6, is_accepted;
     uint32_t pid, sends, receives, retransmits;
@@ -48,6 +53,7 @@ typedef struct tg_flow_told {
     const char *local, *remote;
     uint16_t local_port, remote_port;
 } tg_flow_told;
+
 void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_told *flow, const struct tg_life *life);
 void tg_truth_loss(tg_truth *t, const tg_machine *m, uint16_t cpu, int64_t from, int64_t to, uint64_t events,
                    uint32_t buffers);

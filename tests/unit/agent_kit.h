@@ -2,10 +2,10 @@
 #ifndef EA_TESTS_AGENT_KIT_H
 #define EA_TESTS_AGENT_KIT_H
 
-#include "service/core/agent.h"
-#include "tests/unit/etl_files.h"
-#include "service/core/say.h"
 #include "proto/base/text.h"
+#include "service/core/agent.h"
+#include "service/core/say.h"
+#include "tests/unit/etl_files.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

@@ -23,6 +23,7 @@ static inline uint64_t samples_random(samples *s) {
     s->state ^= s->state << 17;
     return s->state;
 }
+
 static inline uint64_t samples_below(samples *s, uint64_t n) {
     return samples_random(s) % n;
 }

@@ -3,8 +3,8 @@
 #ifndef TEST_BATCHES_H
 #define TEST_BATCHES_H
 
-#include "proto/wire/batch.pb-c.h"
 #include "proto/base/text.h"
+#include "proto/wire/batch.pb-c.h"
 #include "proto/wire/wire.h"
 
 #include <stdint.h>
@@ -38,9 +38,11 @@ static inline void test_maker_init(test_maker *m, uint8_t stream) {
     m->c = ea_registry_find(m->registry, &r);
     m->with_descriptions = 1;
 }
+
 static inline void test_maker_deinit(test_maker *m) {
     ea_registry_destroy(m->registry);
 }
+
 /* As an agent does once the collector has acknowledged them. */
 static inline void test_maker_forget_descriptions(test_maker *m) {
     m->with_descriptions = 0;
@@ -49,6 +51,7 @@ static inline void test_maker_forget_descriptions(test_maker *m) {
 /* A batch of event_count events of one class, from time on, 24 bytes of payload each. */
 static inline void test_make(const test_maker *m, uint64_t number, size_t event_count, int64_t time, test_batch *ret) {
     enum { PAYLOAD = 24 };
+
     ea_clock clock = {.type = EA_CLOCK_QPC, .frequency = 1000, .base_utc_ns = INT64_C(1600000000000000000)};
     size_t pool_bytes = event_count * (PAYLOAD + 8);
     uint8_t *pool = malloc(pool_bytes);

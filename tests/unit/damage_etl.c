@@ -6,8 +6,8 @@
  * SCRATCH is a file that it makes (a copy of TRACE, damaged and mended in turn). Prints one line; fails when, over all
  * runs, fewer than MIN_PERMILLE of the records came out bit-identical, or more than 1 in 1000 stands where no record
  * was. */
-#include "proto/etl/etl.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@ typedef struct list {
 } list;
 
 static uint64_t random_state;
+
 static uint64_t next_random(void) { /* splitmix64 */
     uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -66,6 +67,7 @@ static int by_hash(const void *a, const void *b) {
     const seen *x = a, *y = b;
     return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
+
 static int by_position(const void *a, const void *b) {
     const seen *x = a, *y = b;
     return x->position < y->position ? -1 : x->position > y->position;

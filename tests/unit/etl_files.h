@@ -2,9 +2,9 @@
 #ifndef EA_TESTS_ETL_FILES_H
 #define EA_TESTS_ETL_FILES_H
 
+#include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
-#include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
 static uint64_t rng_state = 88172645463325252u;
+
 static inline uint64_t rng(void) {
     rng_state ^= rng_state >> 12;
     rng_state ^= rng_state << 25;

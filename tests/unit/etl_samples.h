@@ -11,6 +11,7 @@
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
 static uint64_t rng_state;
+
 static uint64_t rng(void) {
     rng_state ^= rng_state >> 12;
     rng_state ^= rng_state << 25;

@@ -5,10 +5,10 @@
  * Prints how many records and values agreed as one JSON object, with the number of records a provider, opcode (or id)
  * and version, for tests/e2e/test_every_class.py. Exit code 1 at the first difference, which it names. Thread: one. */
 #include "proto/base/cli.h"
-#include "proto/event/encode.h"
-#include "proto/etl/etl_writer.h"
-#include "tests/unit/random_payload.h"
 #include "proto/base/text.h"
+#include "proto/etl/etl_writer.h"
+#include "proto/event/encode.h"
+#include "tests/unit/random_payload.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

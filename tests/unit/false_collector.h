@@ -3,8 +3,8 @@
 #ifndef EA_TESTS_FALSE_COLLECTOR_H
 #define EA_TESTS_FALSE_COLLECTOR_H
 
-#include "proto/wire/ack.h"
 #include "collector/ca/ca.h"
+#include "proto/wire/ack.h"
 #include "proto/wire/envelope.h"
 #include "tests/unit/scratch.h"
 
@@ -427,6 +427,7 @@ static server *server_start_how(const enum answer *script, size_t count, server_
 static server *server_start(const enum answer *script, size_t count) {
     return server_start_how(script, count, (server_how){0});
 }
+
 #define SERVER(...)                                                                                                    \
     server_start((const enum answer[]){__VA_ARGS__}, sizeof((enum answer[]){__VA_ARGS__}) / sizeof(enum answer))
 

@@ -20,18 +20,23 @@ static inline void put(made_record *r, const void *data, size_t len) {
     memcpy(r->payload + r->len, data, len);
     r->len += len;
 }
+
 static inline void put8(made_record *r, uint8_t v) {
     put(r, &v, 1);
 }
+
 static inline void put32(made_record *r, uint32_t v) {
     put(r, &v, 4);
 }
+
 static inline void put64(made_record *r, uint64_t v) {
     put(r, &v, 8);
 }
+
 static inline void put_ansi(made_record *r, const char *s) {
     put(r, s, strlen(s) + 1);
 }
+
 static inline void put_utf16(made_record *r, const char *ascii) {
     do {
         put8(r, (uint8_t)*ascii);

@@ -31,11 +31,13 @@ static inline void pdb_u16(ea_text *t, unsigned v) {
     ea_store16(b, (uint16_t)v);
     ea_text_add(t, b, 2);
 }
+
 static inline void pdb_u32(ea_text *t, uint32_t v) {
     uint8_t b[4];
     ea_store32(b, v);
     ea_text_add(t, b, 4);
 }
+
 static inline void pdb_pad(ea_text *t, size_t alignment) {
     while (t->len_bytes % alignment)
         ea_text_char(t, 0);
@@ -148,6 +150,7 @@ static inline void pdb_msf(ea_text *out, const ea_text *streams, uint32_t count)
  * moved up by 0x800. */
 static inline void pdb_sample_build(ea_text *out, const pdb_sample *s) {
     enum { INFO = 1, TPI, DBI, IPI, RECORDS, SECTIONS, ORIGINAL, TO_SOURCE, FROM_SOURCE, FIRST, SECOND, COUNT };
+
     ea_text streams[COUNT], modules;
     for (int i = 0; i < COUNT; i++)
         ea_text_init(&streams[i]);

@@ -19,6 +19,7 @@ enum {
     PE_SAMPLE_CHECKSUM = 0xabcd,
     PE_SAMPLE_AGE = 7,
 };
+
 #define PE_SAMPLE_PDB     "C:\\obj\\sample.pdb"
 #define PE_SAMPLE_COMPANY "Maker"
 #define PE_SAMPLE_PRODUCT "\xc3\x84-1" /* one character of two bytes */

@@ -12,11 +12,13 @@ enum { RANDOM_PAYLOAD_MAX = 16384, RANDOM_TEXT_MAX = 13, RANDOM_COUNT_MAX = 6 };
 typedef struct random_payload {
     uint8_t bytes[RANDOM_PAYLOAD_MAX];
     size_t len_bytes;
+
     /* of each top-level field: where it lies, and how many elements it has */
     struct {
         size_t at, len_bytes;
         uint32_t element_count;
     } tops[EA_FIELDS_MAX];
+
     uint64_t state;
 } random_payload;
 

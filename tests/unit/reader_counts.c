@@ -12,6 +12,7 @@ typedef struct tally {
         char key[64];
         uint64_t count;
     } * rows;
+
     size_t count, capacity;
 } tally;
 

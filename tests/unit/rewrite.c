@@ -4,9 +4,9 @@
  * usage: rewrite TRACE...
  * Prints a JSON object: how much was compared, and how many strings were no text that leads back to its bytes. Exit
  * code 1 at the first difference, which it names. tests/e2e drive it. Thread: one. */
-#include "proto/event/encode.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
+#include "proto/event/encode.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define EA_TESTS_SPOOL_KIT_H
 
 #include "proto/base/map.h"
-#include "tests/unit/scratch.h"
 #include "service/spool/spool.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -55,6 +55,7 @@ static void each_character_counts(void **state) {
 
 static void groups_see_theirs(void **state) {
     (void)state;
+
     static const struct {
         const char *hosts, *host;
         int sees;
@@ -64,6 +65,7 @@ static void groups_see_theirs(void **state) {
         {"*-x", "a-xy", 0}, {"a*b*c", "a-b-c", 1}, {"a*b*c", "a-c-b", 0}, {",,x", "", 0},       {",,x", "x", 1},
         {"a**", "a", 1},    {"*", "anything", 1},  {"*", NULL, 0},
     };
+
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         ec_token t = {.scope = EC_SCOPE_READ};
         snprintf(t.hosts, sizeof t.hosts, "%s", CASES[i].hosts);

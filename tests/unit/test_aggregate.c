@@ -2,9 +2,9 @@
  * That their answers are right is what tests/e2e/test_aggregates.py and the fuzz target of queries compare with plain
  * SQL. */
 #include "collector/query/analysis/aggregate.h"
+#include "collector/store/store.h"
 #include "tests/unit/batches.h"
 #include "tests/unit/scratch.h"
-#include "collector/store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,6 +39,7 @@ static int setup(void **state) {
         rc = ec_archive_open(&archive, scratch_path("."), NULL, NULL, &err);
     return rc ? rc : ec_table_schema_init(&shape, NULL, &err);
 }
+
 static int teardown(void **state) {
     ec_table_schema_deinit(&shape);
     ec_archive_close(archive);
@@ -51,7 +52,8 @@ static int run(const ec_aggregate_options *o, ec_aggregate **ret) {
 }
 
 static void test_group_limit(void **state) {
-    ec_aggregate_options o = {.by = {ec_table_schema_find(&shape, "clock")}, .by_count = 1, .limit_groups = BATCHES * EVENTS};
+    ec_aggregate_options o = {
+        .by = {ec_table_schema_find(&shape, "clock")}, .by_count = 1, .limit_groups = BATCHES * EVENTS};
     ec_aggregate *a = NULL;
     size_t n;
     (void)state;

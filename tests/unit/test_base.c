@@ -20,6 +20,7 @@
 
 /* a small generator of our own, so that a failure can be repeated (xorshift64*) */
 static uint64_t rng_state;
+
 static uint64_t rng(void) {
     rng_state ^= rng_state >> 12;
     rng_state ^= rng_state << 25;
@@ -149,6 +150,7 @@ static void text_numbers(void **state) {
                 {"0x0", 0},
                 {"0Xff", 255},
                 {"0xFFFFFFFFFFFFFFFF", UINT64_MAX}};
+
     for (size_t i = 0; i < LENGTH(good); i++) {
         uint64_t v = 1;
         assert_int_equal(ea_u64_parse(good[i].s, &v), 0);
@@ -263,6 +265,7 @@ static void text_json(void **state) {
     (void)state;
     ea_text t;
     ea_text_init(&t);
+
     static const struct {
         const char *in, *out;
     } rows[] = {
@@ -284,6 +287,7 @@ static void text_json(void **state) {
         {"\xE2\x28\xA1", "\\u00e2(\\u00a1"},                  /* interrupted */
         {"</script>\x1B[31m", "</script>\\u001b[31m"},
     };
+
     for (size_t i = 0; i < LENGTH(rows); i++)
         json_of(&t, rows[i].in, strlen(rows[i].in), rows[i].out);
     json_of(&t, "a\0b", 3, "a\\u0000b");
@@ -302,6 +306,7 @@ static size_t strict_utf8(const uint8_t *p, size_t left, uint32_t *code) {
     } rows[] = {{0x00, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
                 {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
                 {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
+
     for (size_t r = 0; r < LENGTH(rows); r++) {
         if (p[0] < rows[r].low || p[0] > rows[r].high)
             continue;
@@ -415,6 +420,7 @@ static void text_hostile(void **state) {
 
 static void text_csv(void **state) {
     (void)state;
+
     static const struct {
         const char *in, *out;
     } rows[] = {{"", ""},
@@ -431,6 +437,7 @@ static void text_csv(void **state) {
                 {"-", "\"'-\""},
                 {"\tx", "\"'\tx\""},
                 {"\rx", "\"'\rx\""}};
+
     ea_text t;
     ea_text_init(&t);
     for (size_t i = 0; i < LENGTH(rows); i++) {
@@ -521,6 +528,7 @@ static void clock_filetime(void **state) {
 
 static void clock_text(void **state) {
     (void)state;
+
     static const struct {
         int64_t ns;
         const char *s;
@@ -532,6 +540,7 @@ static void clock_text(void **state) {
                 {-2203891200000000000, "1900-03-01T00:00:00.0000000Z"},
                 {INT64_MAX, "2262-04-11T23:47:16.8547758Z"},
                 {INT64_MIN, "1677-09-21T00:12:43.1452241Z"}};
+
     ea_text t;
     ea_text_init(&t);
     for (size_t i = 0; i < LENGTH(rows); i++) {
@@ -562,6 +571,7 @@ static void clock_text(void **state) {
                 {"2024-02-29T00:00:00Z", 1709164800000000000},
                 {"2262-04-11T23:47:16.854775807Z", INT64_MAX},
                 {"1677-09-21T00:12:43.145224192Z", INT64_MIN}};
+
     for (size_t i = 0; i < LENGTH(good); i++) {
         int64_t ns = -7;
         assert_int_equal(ea_utc_ns_parse(good[i].s, &ns), 0);
@@ -598,6 +608,7 @@ static void clock_text(void **state) {
 
 static void durations_and_sizes(void **state) {
     (void)state;
+
     static const struct {
         const char *s;
         int64_t ns;
@@ -610,6 +621,7 @@ static void durations_and_sizes(void **state) {
                 {"5m", 300000000000},
                 {"2h", 7200000000000},
                 {"7d", 604800000000000}};
+
     for (size_t i = 0; i < LENGTH(good); i++) {
         int64_t ns = -1;
         assert_int_equal(ea_duration_parse(good[i].s, &ns), 0);
@@ -622,6 +634,7 @@ static void durations_and_sizes(void **state) {
         assert_int_equal(ea_duration_parse(bad[i], &ns), EA_EINVAL);
         assert_true(ns == 77);
     }
+
     static const struct {
         const char *s;
         uint64_t bytes;
@@ -632,6 +645,7 @@ static void durations_and_sizes(void **state) {
                  {"1MiB", 1048576},
                  {"2GiB", (uint64_t)2 << 30},
                  {"3TiB", (uint64_t)3 << 40}};
+
     for (size_t i = 0; i < LENGTH(sizes); i++) {
         uint64_t bytes = 1;
         assert_int_equal(ea_size_parse(sizes[i].s, &bytes), 0);
@@ -655,10 +669,12 @@ static void map_against_model(void **state) {
     rng_state = 11;
     ea_u64_map m;
     ea_u64_map_init(&m, 0);
+
     static struct {
         uint64_t value;
         int there;
     } model[MODEL_KEYS];
+
     memset(model, 0, sizeof model);
     size_t count = 0;
     assert_null(ea_u64_map_get(&m, 1));
@@ -737,7 +753,9 @@ static void map_limits(void **state) {
 
 static void map_bytes(void **state) {
     (void)state;
+
     enum { N = 20000 };
+
     ea_arena arena;
     ea_arena_init(&arena, 0);
     ea_bytes_map m;
@@ -816,11 +834,14 @@ static void arenas(void **state) {
     ea_arena a;
     ea_arena_init(&a, 0);
     rng_state = 21;
+
     enum { N = 2000 };
+
     static struct {
         uint8_t *p;
         size_t n;
     } parts[N];
+
     for (int round = 0; round < 6; round++) {
         for (int i = 0; i < N; i++) {
             parts[i].n = rng() % 100 ? rng() % 300 : rng() % 100000;

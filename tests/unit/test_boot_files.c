@@ -57,6 +57,7 @@ static void test_counts(void **state) {
         uint64_t keep;
         unsigned count;
     } CASES[] = {{0, 2}, {1, 2}, {2, 3}, {3, 4}, {15, 16}, {16, 16}, {64, 16}, {UINT64_MAX - 1, 16}};
+
     world w;
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {

@@ -1,12 +1,12 @@
 /* Batches there and back: what the builder and the encoder write, the reader gives back bit for bit; when batches
  * close; what travels beside the events. */
-#include "tests/unit/batch_samples.h"
-#include "service/batch/builder.h"
+#include "proto/base/platform.h"
 #include "proto/wire/definitions.h"
 #include "proto/wire/envelope.h"
-#include "tests/unit/keeper.h"
-#include "proto/base/platform.h"
+#include "service/batch/builder.h"
 #include "service/source/ring.h"
+#include "tests/unit/batch_samples.h"
+#include "tests/unit/keeper.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,7 +197,9 @@ static ea_record plain(const uint8_t *payload, size_t n) {
 
 static void test_extremes(void **state) {
     (void)state;
+
     enum { N = 6 };
+
     static uint8_t bytes[65535];
     static ea_ext many[EA_EXT_MAX];
     static uint8_t large[UINT16_MAX];
@@ -344,7 +346,9 @@ static void test_closing(void **state) {
 /* An item that travels once for its group counts for each record: the batch closes before the reader's bound. */
 static void test_closing_by_items(void **state) {
     (void)state;
+
     enum { FIT = EA_BATCH_MAX_RAW_BYTES / (4 + UINT16_MAX) };
+
     static uint8_t bytes[UINT16_MAX];
     rig g;
     rig_open(&g, &(ea_builder_options){.max_events = 2 * FIT, .sources = SOURCES, .source_count = 1}, 1);
@@ -616,6 +620,7 @@ static void test_beside_the_events(void **state) {
 /* ---- two threads: one adds, one encodes, one acknowledges on the side ---- */
 
 enum { THREADED_RECORDS = 30000, QUEUE = 4 };
+
 typedef struct pipeline {
     rig g;
     ea_mutex *lock;
@@ -782,6 +787,7 @@ static int large_definition(void *arg, enum ea_definition_kind kind, const ea_ha
 /* A few bytes that name large definitions which a collector keeps: what is made of them is bounded. */
 static void named_definitions_are_bounded(void **state) {
     enum { NAMES = 257 }; /* of 64 KiB each: one more than 16 MiB */
+
     (void)state;
     for (uint32_t names = NAMES - 1; names <= NAMES; names++) {
         unsigned asked = 0;
@@ -968,7 +974,9 @@ static void check_numbers(rig *g, uint64_t number, const uint64_t *expected, uin
  * without either no column travels. A batch of a file has no numbers. */
 static void test_numbers_of_arrival(void **state) {
     (void)state;
+
     enum { PAYLOAD = 60000, MORE = 30, FAR = 200 };
+
     static uint8_t bytes[PAYLOAD];
     static uint64_t kept[MORE];
     rig g;

@@ -1,9 +1,9 @@
 /* The certificate authority: what it issues is good for what it says and nothing else, checked by OpenSSL's verifier.
  */
 #include "collector/ca/ca.h"
-#include "proto/base/clock.h"
 #include "collector/ca/enroll_tokens.h"
 #include "collector/ca/issuance.h"
+#include "proto/base/clock.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 
@@ -361,7 +361,9 @@ static void the_log_is_appended_to(void **state) {
     static const char HEAD[] = "a1\tagent\t2100-01-01T00:00:00Z\t-\told-1\n"
                                "b2\tserver\t2100-01-01T00:00:00Z\t2020-01-01T00:00:00Z\tOld-2\ta1\n";
     static const char *const TORN[] = {"c3", "c3\tagent\t2100-01-01T00:00:00Z\t-\told-3", "c3\tagent\t2100"};
+
     enum { EXPIRED = 1100 };
+
     static ec_ca_row expired[EXPIRED];
     ea_err err;
     for (size_t i = 0; i < sizeof TORN / sizeof *TORN; i++) {
@@ -435,7 +437,9 @@ static void damage_in_the_log_is_found(void **state) {
  * certificate more is one line more; the expired ones go at the first operation. */
 static void the_log_of_a_large_fleet(void **state) {
     (void)state;
+
     enum { EXPIRED = 300000, LIVE = 150000, MORE = 200 };
+
     ea_err err;
     char name[40], serial[EC_CA_SERIAL_HEX + 1];
     ec_issuance *l = NULL;
@@ -546,7 +550,9 @@ static ec_ca *open_with_token(const char *names, int64_t life_s, uint64_t uses, 
  * as the successor is not revoked. */
 static void a_certificate_is_renewed_once(void **state) {
     (void)state;
+
     enum { LIFE_S = 8 }; /* half of it is what a busy machine has for the renewals */
+
     ea_err err;
     char token[EC_SECRET_BYTES];
     size_t count = 0;
@@ -595,7 +601,9 @@ static void a_certificate_is_renewed_once(void **state) {
 /* Certificates of seconds, renewed one after the other. */
 static void short_lives_follow_each_other(void **state) {
     (void)state;
+
     enum { ROUNDS = 2 };
+
     ea_err err;
     char token[EC_SECRET_BYTES];
     ec_ca *ca = open_with_token("brief", 4, 1, token);

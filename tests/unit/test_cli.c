@@ -85,6 +85,7 @@ static int two_run(const void *options, int operand_count, char **operands) {
     (void)operands;
     return operand_count + 50;
 }
+
 static const ea_command TWO = {.name = "ca init",
                                .operands = "DIR",
                                .summary = "Two words",
@@ -170,6 +171,7 @@ static void cli_values(void **state) {
 
 static void cli_errors(void **state) {
     (void)state;
+
     static const struct {
         const char *line, *says;
     } rows[] = {
@@ -196,6 +198,7 @@ static void cli_errors(void **state) {
         {"prog sample --name x --format csv --format csv", "--format is given twice"},
         {"prog --complete tcsh", "expected bash, zsh or fish"},
     };
+
     for (size_t i = 0; i < LENGTH(rows); i++) {
         char out[16384];
         assert_int_equal(cli(rows[i].line, out, sizeof out), 2);
@@ -225,6 +228,7 @@ static void cli_errors(void **state) {
 
 static void cli_help(void **state) {
     (void)state;
+
     static const struct {
         const char *line, *says;
     } rows[] = {
@@ -252,6 +256,7 @@ static void cli_help(void **state) {
          "-n '__fish_seen_subcommand_from sample; and not __fish_seen_subcommand_from tool' -l name -r"},
         {"prog --complete zsh", "bashcompinit"},
     };
+
     for (size_t i = 0; i < LENGTH(rows); i++) {
         char out[16384];
         assert_int_equal(cli(rows[i].line, out, sizeof out), 0);

@@ -25,6 +25,7 @@ typedef struct context_switch {
 } context_switch;
 
 static uint32_t seed = 1;
+
 static uint32_t next(void) {
     seed = seed * 1664525u + 1013904223u;
     return seed >> 8;
@@ -44,6 +45,7 @@ static void put(batch *b, uint64_t v, size_t width) {
 static uint32_t tid_of(unsigned index) {
     return 1000 + 4 * index;
 }
+
 static int8_t base_priority(unsigned index) {
     return (int8_t)(index * 2 - 3);
 }
@@ -141,6 +143,7 @@ static void expect_equal(const context_switch *got, const context_switch *wanted
 /* Three CPUs take turns; each one's switches come out in their order, linked across records. */
 static void test_switches(void **state) {
     enum { CPUS = 3, BATCHES = 60 };
+
     (void)state;
     ea_registry *registry;
     ea_cswitch_expander *e;

@@ -1,8 +1,8 @@
 /* Configuration files: values, mistakes with line and column, the reference page, the example, and differences. */
 #include "config/config.h"
-#include "proto/event/event.h"
 #include "config/kernel_flags.h"
 #include "config/sessions.h"
+#include "proto/event/event.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,6 +177,7 @@ static void mistakes(void **state) {
                                        "f:2:8: ship has no option 'sise'; did you mean 'size'?\n"
                                        "f:1:1: the file: name is missing: a name\n"},
     };
+
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         target t = {0};

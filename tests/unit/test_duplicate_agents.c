@@ -1,7 +1,7 @@
 /* Identities in use twice, and the incidents that the store keeps. */
 #include "collector/ingest/duplicate_agents.h"
-#include "tests/unit/scratch.h"
 #include "collector/store/store.h"
+#include "tests/unit/scratch.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -23,8 +23,8 @@ static ec_duplicate_agents *make(uint32_t agents) {
 
 static int see(ec_duplicate_agents *t, const char *agent, const char *run, uint64_t connection, int64_t at_ns) {
     ec_twin twin;
-    return ec_duplicate_agents_see(t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection},
-                             at_ns, &twin);
+    return ec_duplicate_agents_see(
+        t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection}, at_ns, &twin);
 }
 
 static void one_after_the_other_is_one(void **state) {
@@ -106,6 +106,7 @@ typedef struct heard {
     unsigned count;
     char first[64], last[64];
 } heard;
+
 static int hear(const ec_notice *i, void *arg) {
     heard *h = arg;
     snprintf(h->count++ ? h->last : h->first, sizeof h->last, "%.20s %.40s", i->host, i->text);

@@ -34,6 +34,7 @@ static const ea_class *class_of(const ea_guid *provider, uint8_t opcode, uint8_t
 static ea_event_value number(uint64_t n) {
     return (ea_event_value){.kind = EA_VALUE_NUMBER, .number = n};
 }
+
 static ea_event_value text(const char *s) {
     return (ea_event_value){.kind = EA_VALUE_TEXT, .data = s, .count = strlen(s)};
 }
@@ -131,10 +132,12 @@ static void there_and_back(void **state) {
     (void)state;
     static random_payload p;
     static uint8_t out[RANDOM_PAYLOAD_MAX];
+
     static const struct {
         const ea_guid *provider;
         uint8_t opcode, version;
     } classes[] = {{&PROCESS, 1, 4}, {&THREAD, 1, 3}, {&THREAD, 72, 2}, {&PERFINFO, 49, 2}, {&PERFINFO, 48, 2}};
+
     ea_arena arena;
     ea_err err;
     ea_arena_init(&arena, 0);
@@ -166,6 +169,7 @@ static int make_registry(void **state) {
     (void)state;
     return ea_registry_create(&registry, 0, &err);
 }
+
 static int drop_registry(void **state) {
     (void)state;
     ea_registry_destroy(registry);

@@ -1,11 +1,11 @@
 /* proto/etl, reading: header forms byte by byte, canonical order, clocks, compressions, damage of every kind, prefixes.
  * Files are made with the project's writer and then bent by hand; what the writer cannot do (LZNT1, XPRESS_HUFF) is
  * compressed here. Byte strings of single headers: single-records-kernel.json beside the real traces. */
-#include "tests/unit/etl_files.h"
-#include "tests/unit/etl_pack.h"
+#include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
-#include "proto/base/platform.h"
+#include "tests/unit/etl_files.h"
+#include "tests/unit/etl_pack.h"
 #include "tests/unit/scratch.h"
 
 #include <stdarg.h>
@@ -348,7 +348,9 @@ static void merged_order(void **state) {
 /* Many files, many CPUs, and little memory: the order is the same. */
 static void many_files_and_cpus(void **state) {
     (void)state;
+
     enum { FILES = 64, CPUS = 1000, RECORDS = 100 };
+
     static char names[FILES][600];
     const char *paths[FILES];
     ea_etl_info info = plain_info();
@@ -800,7 +802,9 @@ static void damaged_buffers(void **state) {
     ea_etl_info info = plain_info();
     make_file("plain.etl", &info, 2000, 1, HEADER_TIME);
     size_t per_buffer = 0; /* records of buffer 5 */
+
     enum { BUFFER = 5 };
+
     size_t base = BUFFER * 4096;
 
     bent b = take("plain.etl");
@@ -830,10 +834,12 @@ static void damaged_buffers(void **state) {
     put_back(&b, r);
 
     b = take("plain.etl"); /* each field of a header in turn: no record is lost, save what it says about itself */
+
     static const struct {
         unsigned at, value;
     } fields[] = {{0x00, 0x12345}, {0x00, 0},    {0x30, 10},  {0x30, 0x7fffffff},
                   {0x34, 0xff60},  {0x34, 0x40}, {0x36, 0x99}};
+
     for (size_t i = 0; i < LENGTH(fields); i++) {
         uint32_t was = ea_load32(b.data + base + fields[i].at);
         ea_store32(b.data + base + fields[i].at, fields[i].value | (fields[i].at == 0x34 ? was & 0x20 : 0));

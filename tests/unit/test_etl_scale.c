@@ -472,7 +472,9 @@ static void private_logger(void **state) {
     ea_etl_writer *w = begin("private.etl_1234", &info);
     ea_err err;
     uint8_t payload[32] = {0};
+
     enum { RECORDS = 2000 };
+
     ea_record r = {.header_type = EA_HEADER_EVENT64,
                    .provider = {{1, 2, 3}},
                    .id = 7,

@@ -1,6 +1,6 @@
 /* proto/etl, writing: what is written reads back equal, for made-up records of every form and for every real trace. */
-#include "tests/unit/etl_samples.h"
 #include "proto/base/platform.h"
+#include "tests/unit/etl_samples.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,6 +98,7 @@ typedef struct codec {
     size_t (*compress)(const uint8_t *in, size_t in_bytes, uint8_t *out);
     int (*decompress)(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes, size_t *ret_bytes);
 } codec;
+
 static const codec CODECS[] = {{ea_xpress_bound, ea_xpress_compress, ea_xpress_decompress},
                                {ea_lznt1_bound, ea_lznt1_compress, ea_lznt1_decompress},
                                {ea_xpress_huff_bound, ea_xpress_huff_compress, ea_xpress_huff_decompress}};
@@ -120,6 +121,7 @@ static void check_codec(const codec *c, const uint8_t *in, size_t n) {
 
 static void compress_all(const codec *c) {
     enum { N = 300000 };
+
     uint8_t *in = malloc(N);
     assert_non_null(in);
     rng_state = 41;
@@ -181,6 +183,7 @@ typedef struct kept_record {
     ea_record r;
     size_t order;
 } kept_record;
+
 typedef struct kept {
     kept_record *items;
     size_t count, capacity;
@@ -572,6 +575,7 @@ static void same_first_buffer(const char *path, enum ea_etl_session session, int
 
 static void first_buffers(void **state) {
     (void)state;
+
     static const struct {
         const char *trace;
         enum ea_etl_session session;
@@ -590,6 +594,7 @@ static void first_buffers(void **state) {
         {"small-32bit-xpress/trace.etl", EA_ETL_HEADER_ALONE, 1},
         {"tracelogging-struct/trace.etl", EA_ETL_USER_SESSION, 1}, /* Windows 11 */
     };
+
     const char *folder = real_traces("unit.etl_writer: the first buffers of twelve real traces");
     char path[1024];
     for (size_t i = 0; i < LENGTH(traces); i++) {

@@ -38,6 +38,7 @@ static ea_record classic_record(const ea_guid *provider, uint8_t opcode, uint8_t
 static void put(ea_text *t, uint64_t v, size_t bytes) {
     ea_text_add(t, &v, bytes);
 }
+
 static void put_utf16(ea_text *t, const char *s) {
     do {
         put(t, (uint8_t)*s, 2);

@@ -33,12 +33,14 @@ static const struct {
     const char *name;
     size_t offset, size;
 } fields[] = {
+
 #define X(f) {#f, offsetof(ea_record, f), sizeof((ea_record *)0)->f},
     FIELDS(X)
 #undef X
 };
 
 enum { ITEMS = 3 };
+
 static const uint8_t item_data[ITEMS][24] = {
     {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, {0x10, 0, 0xFF}, {8, 7, 6, 5, 4, 3, 2, 1}};
 static const uint8_t payload[] = {0, 1, 2, 0xFE, 0xFF, 'e', 't', 'w', 0, 0};

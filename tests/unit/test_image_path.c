@@ -27,6 +27,7 @@ static void test_places(void **state) {
         {"c:\\x\\...\\.hidden\\y..z", "\\\\?\\c:\\x\\...\\.hidden\\y..z"},
         {"C:\\a\xc3\xa4.dll", "\\\\?\\C:\\a\xc3\xa4.dll"},
     };
+
     (void)state;
     for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++) {
         char out[EA_IMAGE_PATH_BYTES];

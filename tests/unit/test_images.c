@@ -1,10 +1,10 @@
 /* The worker that looks at image files: what it tells of whole, damaged, missing and large files, what it keeps, what
  * it leaves out when there is no room, and that every module ends in one counter; and its records among a source's. */
+#include "proto/base/platform.h"
 #include "proto/state/image_facts.h"
 #include "service/image/image_source.h"
 #include "service/image/images.h"
 #include "tests/unit/pe_samples.h"
-#include "proto/base/platform.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 static const int64_t PATIENCE_NS = (int64_t)20 * 1000000000;
+
 enum { PATH_BYTES = 400 };
 
 static ea_counters counters;
@@ -74,6 +75,7 @@ static void assert_balanced(void) {
     static const enum ea_counter ENDS[] = {
         EA_COUNT_images_told,  EA_COUNT_images_absent,    EA_COUNT_images_refused, EA_COUNT_images_unreadable,
         EA_COUNT_images_other, EA_COUNT_images_left_full, EA_COUNT_images_left_end};
+
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
         sum += counted(ENDS[i]);
@@ -289,9 +291,11 @@ static int fake_next(ea_source *s, const ea_record **ret, ea_err *err) {
     ea_sleep_ns(1000000);
     return f->stopped ? 0 : EA_SOURCE_NOTHING_YET;
 }
+
 static void fake_stop(ea_source *s) {
     ((fake *)s)->stopped = 1;
 }
+
 static void fake_close(ea_source *s) {
     ++*((fake *)s)->closed;
 }

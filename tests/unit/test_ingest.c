@@ -1,8 +1,8 @@
 /* Ingest over real TLS on loopback: who is let in, what is answered, and what a bad client can do to others. */
-#include "proto/wire/ack.h"
-#include "tests/unit/batches.h"
 #include "collector/ingest/ingest.h"
 #include "proto/base/platform.h"
+#include "proto/wire/ack.h"
+#include "tests/unit/batches.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -548,6 +548,7 @@ static void post_refused(const server *s, const ea_text *body, int status, const
 /* A few bytes may claim many events: a request's work is bounded by what its batches say, before any is looked at. */
 static void refuses_too_many_events(const server *s, const test_batch *b) {
     enum { CLAIMED = EA_BATCH_MAX_EVENTS };
+
     static const uint8_t claim[] = {5 << 3, 0x80 | (CLAIMED & 0x7F), 0x80 | (CLAIMED >> 7 & 0x7F), CLAIMED >> 14};
     ea_text large, body;
     ea_text_init(&large);
@@ -707,7 +708,9 @@ static void slow_clients_are_cut_off(void **state) {
 /* Uploads that begin and never end fill the bound on memory: theirs are paused, an honest small one goes through. */
 static void hoarders_do_not_stop_others(void **state) {
     server *s = *state;
+
     enum { HOARDERS = 6, PIECE = 40 << 10 };
+
     client hoarder[HOARDERS], good;
     test_maker m;
     test_batch b;
@@ -792,6 +795,7 @@ static void connections_are_capped(void **state) {
 /* Clients in parallel, each with its own stream; then a stop in the middle of it: what was acknowledged is in the
  * store. */
 enum { PARALLEL = 4, EACH = 40 };
+
 typedef struct sender {
     const server *server;
     uint8_t stream;
@@ -879,6 +883,7 @@ static void parallel_senders(void **state, int stop_early) {
 static void many_at_a_time(void **state) {
     parallel_senders(state, 0);
 }
+
 static void a_stop_in_the_middle(void **state) {
     parallel_senders(state, 1);
 }

@@ -1,8 +1,8 @@
 /* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
  * families, holes, tombstones, the bounds, and the same result whether or not it was closed in between. */
-#include "proto/wire/batch.pb-c.h"
-#include "collector/state/ledger_report.h"
 #include "collector/metrics/metrics.h"
+#include "collector/state/ledger_report.h"
+#include "proto/wire/batch.pb-c.h"
 #include "tests/unit/scratch.h"
 
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #define C(name) EA_COUNT_##name
+
 enum { PAIRS_MAX = 3000 };
 
 typedef struct pair {
@@ -160,9 +161,11 @@ static int64_t ask(const fixture *f, const char *sql) {
     sqlite3_finalize(s);
     return v;
 }
+
 static int64_t alerts(const fixture *f) {
     return ask(f, "SELECT count(*) FROM alerts WHERE stream = ?1");
 }
+
 /* The sides of the only alert of a kind. */
 static void one_alert(const fixture *f, enum ec_alert_kind kind, const char *family, uint64_t batch, uint64_t left,
                       uint64_t right) {
@@ -336,6 +339,7 @@ static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, in
         f->fold.end_utc_ns = end;
     must(ec_state_db_set_fold(f->tables, &f->fold, &err)); /* the view reads the stream's time */
 }
+
 /* The period of the row of a first batch and a cause; -1: NULL. */
 static void period(const fixture *f, uint64_t first, uint32_t cause, int64_t begin, int64_t end) {
     char sql[200];
@@ -535,6 +539,7 @@ static void half_unreadable(void **state) {
 /* The equations of the first 128 families are checked; the counters of those behind them are kept all the same. */
 static void families_that_are_checked_are_bounded(void **state) {
     enum { FAMILIES = 140, CHECKED = 128 };
+
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {
         fixture f;
@@ -603,6 +608,7 @@ static void run_sql(sqlite3 *db, const char *sql) {
 /* The sums of the first 64 families of a stream are told; the ledger keeps those of all. */
 static void families_that_are_told_are_bounded(void **state) {
     enum { FAMILIES = 70, TOLD = 64 };
+
     (void)state;
     fixture f;
     char names[FAMILIES][8];
@@ -776,6 +782,7 @@ static int make(void **state) {
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, make, scratch_clear)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_sound_stream),

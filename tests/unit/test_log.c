@@ -1,8 +1,8 @@
 /* The daemon's log: so many lines a minute, the rest counted, whatever is in them. The minute is the test's own: the
  * program is linked so that ea_monotonic_ns is __wrap_ea_monotonic_ns (CMakeLists.txt). */
-#include "proto/base/clock.h"
 #include "collector/net/descriptors.h"
 #include "collector/net/log.h"
+#include "proto/base/clock.h"
 #include "tests/unit/scratch.h"
 
 #include <event2/event.h>
@@ -15,6 +15,7 @@
 static int64_t now_ns = 1;
 
 __typeof__(ea_monotonic_ns) __wrap_ea_monotonic_ns;
+
 int64_t __wrap_ea_monotonic_ns(void) {
     return now_ns;
 }
@@ -22,6 +23,7 @@ int64_t __wrap_ea_monotonic_ns(void) {
 /* The lines of the file, without their times, as one text that the caller frees. *ret_count: how many. */
 static char *lines_of(FILE *f, size_t *ret_count) {
     enum { ROOM = 1 << 16, TIME_BYTES = sizeof "2024-01-02T03:04:05.0000000Z" };
+
     char line[2048], *text = calloc(1, ROOM);
     size_t n = 0;
     assert_non_null(text);

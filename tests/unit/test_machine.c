@@ -168,9 +168,11 @@ static void process(world *w, int op, int64_t t, uint32_t pid, uint32_t parent, 
     snprintf(name, sizeof name, "p%u.exe", pid);
     apply(w, process_record(&w->r, (uint8_t)op, t, pid, parent, key, name, "cmd /c x"));
 }
+
 static void thread(world *w, int op, int64_t t, uint32_t pid, uint32_t tid) {
     apply(w, thread_record(&w->r, (uint8_t)op, t, pid, tid, 0xffff800000000000u + tid * 0x10000u, 3));
 }
+
 static void image(world *w, int op, int64_t t, uint32_t pid, uint64_t base) {
     apply(w, image_record(&w->r, (uint8_t)op, t, pid, base, 0x77000, "\\Windows\\a.dll"));
 }
@@ -389,7 +391,9 @@ static void rundown_complete(world *w, int64_t t, uint16_t logger) {
 /* A rundown at a session's start closes what it does not name, when it is complete and that was there before. */
 static void test_rundown_closes_what_is_absent(void **state) {
     world *w = *state;
+
     enum { BEGIN = 100, DONE = 200 };
+
     for (uint32_t pid = 4; pid <= 20; pid += 4)
         process(w, OP_START, 10, pid, 0, 0xa000 + pid);
     for (uint32_t pid = 8; pid <= 16; pid += 4) {
@@ -678,10 +682,12 @@ static void count_thread(void *arg, const ea_thread_row *t) {
     (void)t;
     ++*(size_t *)arg;
 }
+
 static void count_process(void *arg, const ea_process *p) {
     (void)p;
     ++*(size_t *)arg;
 }
+
 static void count_module(void *arg, const ea_module *m) {
     (void)m;
     ++*(size_t *)arg;
@@ -723,7 +729,9 @@ static void test_bounds(void **state) {
 /* One bound in bytes for everything: it holds whatever comes, and what is new is there. */
 static void test_bound_in_bytes(void **state) {
     world *w = *state;
+
     enum { BYTES = 256 << 10, COUNT = 4000 };
+
     ea_machine_destroy(w->machine);
     w->options.limit_bytes = BYTES;
     assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
@@ -753,12 +761,14 @@ static void test_observer_error_comes_back(void **state) {
 /* ---- random records against a list ---- */
 
 enum { P, T, M };
+
 typedef struct item {
     int kind;
     uint64_t key, key2, identity, process_instance;
     int64_t begin, end;
     int begin_cause, end_cause;
 } item;
+
 typedef struct model {
     item items[20000];
     size_t count; /* the instance number is the index + 1 */

@@ -1,12 +1,12 @@
 /* The readers of batches and answers, when memory is short: each allocation of theirs fails once, in every batch of the
  * fuzz corpus. What fails says so, is no damage of the batch, and leaves nothing behind (the sanitizers' presets). */
-#include "proto/wire/ack.h"
-#include "proto/base/arena.h"
-#include "proto/wire/definitions.h"
-#include "proto/base/platform.h"
-#include "tests/unit/scratch.h"
 #include "collector/store/store.h"
+#include "proto/base/arena.h"
+#include "proto/base/platform.h"
+#include "proto/wire/ack.h"
+#include "proto/wire/definitions.h"
 #include "proto/wire/wire.h"
+#include "tests/unit/scratch.h"
 
 #include <openssl/evp.h>
 #include <setjmp.h>
@@ -62,14 +62,17 @@ static int on_description(const uint8_t *data, size_t len_bytes, void *arg) {
     (void)data, (void)len_bytes, (void)arg;
     return 0;
 }
+
 static int on_definition(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *arg) {
     (void)kind, (void)data, (void)len_bytes, (void)arg;
     return 0;
 }
+
 static int on_tombstone(const ea_tombstone *t, void *arg) {
     (void)t, (void)arg;
     return 0;
 }
+
 static int on_count(const ea_ledger_count *c, void *arg) {
     (void)c, (void)arg;
     return 0;

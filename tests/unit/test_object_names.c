@@ -187,6 +187,7 @@ static void test_volumes(void **state) {
         {"\\??\\E:\\y", "E:\\y"},
         {"relative", NULL},
     };
+
     fixture f;
     ea_text out;
     (void)state;
@@ -425,6 +426,7 @@ static void test_keyframe(void **state) {
 /* A full table gives up what it was told first, and counts it; a name that is too long drives nobody out. */
 static void test_open_names_give_way(void **state) {
     enum { NAMES = 1000, LIMIT_BYTES = 32 << 10, ROWS = LIMIT_BYTES / 2 / 128, LONG = 1500 };
+
     fixture f, there;
     ea_counters counters = {0};
     char name[LONG + 1];

@@ -92,6 +92,7 @@ static const ea_class *end(fixture *f) {
 }
 
 static uint32_t seed = 7;
+
 static uint32_t next(uint32_t below) {
     seed = seed * 1664525u + 1013904223u;
     return (seed >> 8) % below;
@@ -100,6 +101,7 @@ static uint32_t next(uint32_t below) {
 static uint64_t address_of(uint32_t i) {
     return (i % 2 ? 0xfffff80000000000u : 0x7ff700000000u) + 64 * i;
 }
+
 static uint64_t irp_of(uint32_t i) {
     return 0xffff900000000000u + 64 * i;
 }

@@ -3,9 +3,9 @@
  * step; a renewed stream begins with number 1 and goes on. */
 #include "tests/unit/spool_kit.h"
 
-#include "tests/unit/batch_samples.h"
-#include "service/core/pipeline.h"
 #include "proto/wire/wire.h"
+#include "service/core/pipeline.h"
+#include "tests/unit/batch_samples.h"
 
 enum { BATCH_EVENTS = 100, EVENTS = 1050, NUMBERS_MAX = 2000 };
 
@@ -33,6 +33,7 @@ int __real_ea_encoder_encode(ea_encoder *e, ea_open_batch *o, const ea_batch_sta
                              size_t *ret_len_bytes, ea_err *err);
 int __wrap_ea_encoder_encode(ea_encoder *e, ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
                              size_t *ret_len_bytes, ea_err *err);
+
 int __wrap_ea_encoder_encode(ea_encoder *e, ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
                              size_t *ret_len_bytes, ea_err *err) {
     if (atomic_load(&encodes_until_failure) && atomic_fetch_sub(&encodes_until_failure, 1) == 1)
@@ -359,15 +360,18 @@ static void what_was_counted_goes_out_once(void **state) {
 /* Counters of the source are news; where batches are, and what was waited for, is none. */
 static void only_the_source_makes_news(void **state) {
     (void)state;
+
     static const enum ea_counter NEWS[] = {EA_COUNT_source_events_lost,    EA_COUNT_source_lost_records,
                                            EA_COUNT_source_bad_bytes,      EA_COUNT_source_paced_seconds,
                                            EA_COUNT_source_stale_sessions, EA_COUNT_decode_asked,
                                            EA_COUNT_images_asked,          EA_COUNT_images_left_end,
                                            EA_COUNT_stacks_joined,         EA_COUNT_stacks_too_short};
+
     static const enum ea_counter NONE[] = {
         EA_COUNT_source_held_seconds, EA_COUNT_shipping_held_seconds, EA_COUNT_batches_closed,  EA_COUNT_batches_sent,
         EA_COUNT_keyframes_written,   EA_COUNT_spool_torn_bytes,      EA_COUNT_collector_moves, EA_COUNT_stream_ended,
         EA_COUNT_ingest_requests,     EA_COUNT_state_failures};
+
     rig g;
     uint64_t batches = 1;
     rig_open(&g, 1, 1);

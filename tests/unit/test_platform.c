@@ -1,7 +1,7 @@
 /* proto/base's platform: files, folders, threads, time, randomness. */
 #include "proto/base/platform.h"
-#include "tests/unit/scratch.h"
 #include "proto/base/text.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -220,6 +220,7 @@ static void test_descriptions(void **state) {
                  {&PERF_INFO, 48, 1},  {&PERF_INFO, 49, 0},  {&PERF_INFO, 71, 0},    {&PERF_INFO, 72, 1},
                  {&PERF_INFO, 74, 1},  {&PERF_INFO, 75, 0},  {&STACK_WALK, 33, 0},   {&STACK_WALK, 34, 1},
                  {&STACK_WALK, 38, 1}, {&STACK_WALK, 39, 0}, {&PROVIDER, 0, 0}};
+
     fixture f;
     (void)state;
     begin(&f, 1);
@@ -247,7 +248,9 @@ static void test_cut_records(void **state) {
     begin(&f, 1);
     const ea_record *whole = process_record(&f.made, OP_START, 1, CHILD, ROOT, 1, "some.exe", "some");
     ea_record cut = *whole;
+
     enum { NAMED = 16 }; /* up to ProcessId and ParentId */
+
     for (cut.payload_bytes = 0; cut.payload_bytes < NAMED; cut.payload_bytes++) {
         assert_int_equal(take(&f, &cut), 0);
         assert_int_equal(user_event(&f, CHILD, 7, 0), 0);

@@ -14,6 +14,7 @@ static const int64_t MS = 1000000;
 
 static void test_lists(void **state) {
     (void)state;
+
     static const struct {
         const char *list, *proxy;
     } CASES[] = {
@@ -29,6 +30,7 @@ static void test_lists(void **state) {
         {"proxy:80/path", NULL},
         {"a\"b:1", NULL},
     };
+
     char out[EA_PROXY_BYTES], host[64];
     ea_err err;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {

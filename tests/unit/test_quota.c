@@ -1,6 +1,6 @@
 /* Quotas: buckets, debts, what is held, who is above its quota, and the bound on names. */
-#include "proto/base/platform.h"
 #include "collector/net/quota.h"
+#include "proto/base/platform.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 static const int64_t S = INT64_C(1000000000);
+
 enum { START_S = 1000 };
 
 static ec_quota *make(const ec_quota_amounts *limits, size_t max_names, ea_counters *counters) {
@@ -197,7 +198,7 @@ static void test_object_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bucket), cmocka_unit_test(test_debt),  cmocka_unit_test(test_held),
+        cmocka_unit_test(test_bucket), cmocka_unit_test(test_debt),         cmocka_unit_test(test_held),
         cmocka_unit_test(test_above),  cmocka_unit_test(test_object_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* All class rows: they compile in each version and pointer size, contradict neither themselves nor each other, and
  * split any payload without loss. (Against Windows' own schema: tests/e2e/test_schema.py.) */
 #include "proto/event/event.h"
-#include "tests/unit/random_payload.h"
 #include "proto/event/render.h"
+#include "tests/unit/random_payload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -45,68 +45,84 @@ static int try_open(const char *path, int flags) {
         close(fd);
     return e;
 }
+
 static int read_passwd(void) {
     return try_open("/etc/passwd", O_RDONLY);
 }
+
 static int read_secret(void) {
     return try_open(secret, O_RDONLY);
 }
+
 static int read_allowed(void) {
     return try_open(readable, O_RDONLY);
 }
+
 static int write_allowed(void) {
     return try_open(readable, O_WRONLY);
 }
+
 static int write_shared(void) {
     return try_open(shared, O_RDWR);
 }
+
 static int make_file(void) {
     char path[1300];
     snprintf(path, sizeof path, "%s/new", folder);
     return try_open(path, O_WRONLY | O_CREAT);
 }
+
 static int remove_file(void) {
     char path[1300];
     snprintf(path, sizeof path, "%s/new", folder);
     return result(unlink(path));
 }
+
 static int read_parents_memory(void) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/mem", getppid());
     return try_open(path, O_RDONLY);
 }
+
 static int read_parents_environment(void) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", getppid());
     return try_open(path, O_RDONLY);
 }
+
 static int make_socket(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), e = result(fd);
     if (fd >= 0)
         close(fd);
     return e;
 }
+
 static int make_local_socket(void) {
     return result(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
+
 static int bind_socket(void) {
     const struct sockaddr_un to = {.sun_family = AF_UNIX};
     return result(bind(0, (const struct sockaddr *)&to, sizeof to));
 }
+
 static int connect_socket(void) {
     const struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
     return result(connect(STDOUT_FILENO, (const struct sockaddr *)&to, sizeof to));
 }
+
 static int start_program(void) {
     char name[] = "true", *const argv[] = {name, NULL}, *const environment[] = {NULL};
     (void)execve("/bin/true", argv, environment);
     return errno;
 }
+
 static int start_program_by_descriptor(void) {
     static const char *const NONE[] = {NULL};
     (void)syscall(SYS_execveat, AT_FDCWD, "/bin/true", NONE, NONE, 0);
     return errno;
 }
+
 static int start_process(void) {
     pid_t pid = fork();
     if (pid == 0)
@@ -116,75 +132,95 @@ static int start_process(void) {
         (void)waitpid(pid, NULL, 0);
     return e;
 }
+
 static int trace_parent(void) {
     return result(ptrace(PTRACE_SEIZE, getppid(), NULL, NULL)); /* it stops nothing, where it works */
 }
+
 static int trace_self(void) {
     if (!support.has[EC_SANDBOX_HAS_SECCOMP])
         return 0; /* it works, and would stop this process at its exec */
     return result(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
 }
+
 static int read_parent_by_call(void) {
     char byte;
     struct iovec own = {&byte, 1}, other = {&byte, 1};
     return result(process_vm_readv(getppid(), &own, 1, &other, 1, 0));
 }
+
 static int signal_parent(void) {
     return result(kill(getppid(), 0));
 }
+
 static int signal_parent_thread(void) {
     return result(syscall(SYS_tgkill, getppid(), getppid(), 0));
 }
+
 static int signal_all(void) {
     return result(kill(-1, 0));
 }
+
 static int signal_self(void) {
     return result(kill(getpid(), 0));
 }
+
 static int limit_parent(void) {
     const struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
     return result(prlimit(getppid(), RLIMIT_CORE, &l, NULL));
 }
+
 static int mount_folder(void) {
     return result(syscall(SYS_mount, "none", "/nowhere", "tmpfs", 0, NULL));
 }
+
 static int leave_namespace(void) {
     return result(unshare(CLONE_NEWUSER));
 }
+
 static int start_in_namespace(void) {
     long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0)
         _exit(0);
     return result(pid);
 }
+
 static int use_keys(void) {
     return result(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, -3, 0));
 }
+
 static int use_bpf(void) {
     return result(syscall(SYS_bpf, 0, NULL, 0));
 }
+
 static int use_perf(void) {
     return result(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0));
 }
+
 static int use_userfaultfd(void) {
     return result(syscall(SYS_userfaultfd, O_CLOEXEC));
 }
+
 static int use_io_uring(void) {
     return result(syscall(SYS_io_uring_setup, 1, NULL));
 }
+
 static int run_memory(void) {
     void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? errno : 0;
 }
+
 static int use_memory(void) {
     void *p = malloc(64 << 20);
     int e = p ? 0 : errno;
     free(p);
     return e;
 }
+
 static int unknown_call(void) {
     return result(syscall(999, 0));
 }
+
 static int clone_newer(void) {
     return result(syscall(SYS_clone3, NULL, 0));
 }
@@ -228,15 +264,18 @@ static int clone_newer(void) {
     X(start_program) /* the last: it does not come back when it works */
 
 enum {
+
 #define X(name) TRY_##name,
     TRIES(X)
 #undef X
         TRY_COUNT
 };
+
 static const struct {
     const char *name;
     int (*run)(void);
 } ALL[] = {
+
 #define X(name) {#name, name},
     TRIES(X)
 #undef X
@@ -304,10 +343,12 @@ static void expect(const outcome *o, int which, int error) {
     if (o->errors[which] != error)
         fail_msg("%s: errno %d, expected %d", ALL[which].name, o->errors[which], error);
 }
+
 static void expect_all(const outcome *o, const int *which, size_t count, int error) {
     for (size_t i = 0; i < count; i++)
         expect(o, which[i], error);
 }
+
 #define EXPECT(o, error, ...)                                                                                          \
     do {                                                                                                               \
         const int list[] = {__VA_ARGS__};                                                                              \

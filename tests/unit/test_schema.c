@@ -1,8 +1,8 @@
 /* Schemas from outside: what a manifest becomes, what is said of mistakes, messages, and the store of schemas. */
 #include "proto/event/class.h"
+#include "proto/event/render.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/event/schema/manifest.h"
-#include "proto/event/render.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,12 +166,14 @@ static void test_language_and_messages(void **state) {
         "<data name='c' inType='win:UInt8'/></template></templates>"
         "<events><event value='1' template='t' message='$(string.m)'/>"
         "<event value='2' template='t' message='$(string.only)'/></events>";
+
     const struct {
         const char *language;
         uint16_t id;
         const char *message;
     } CASES[] = {{NULL, 1, "English 1"},    {"de-DE", 1, "Deutsch 1"},     {"de", 1, "Deutsch 1"},
                  {"fr-FR", 1, "Deutsch 1"}, {"de-AT", 2, "100% of 2\\n3"}, {"EN-us", 2, "100% of 2\\n3"}};
+
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         said s;
         char part[64];

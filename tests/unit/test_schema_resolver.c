@@ -1,10 +1,10 @@
 /* What somebody else knows of events: TRACE_EVENT_INFO and EVENT_MAP_INFO as TDH lays them out, and asking for them
  * while events go on. */
-#include "service/decode/decoder.h"
+#include "proto/base/platform.h"
 #include "proto/etl/etl.h"
 #include "proto/event/schema/event_info.h"
-#include "proto/base/platform.h"
 #include "proto/event/schemas.h"
+#include "service/decode/decoder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +19,13 @@
 #include "tests/unit/real_traces.h"
 
 static const ea_guid EXAMPLE = EA_GUID(0x11111111, 0x2222, 0x3333, 0x44, 0x44, 0x55, 0x55, 0x55, 0x55, 0x55, 0x66);
+
 enum { IN_U32 = 8, IN_UTF16 = 1, INFO_BYTES = 512, MAP_AT = 112 + 2 * 24 };
 
 static void put16(uint8_t *to, uint16_t v) {
     memcpy(to, &v, sizeof v);
 }
+
 static void put32(uint8_t *to, uint32_t v) {
     memcpy(to, &v, sizeof v);
 }
@@ -112,6 +114,7 @@ static void test_maps(void **state) {
 typedef struct said {
     ea_arena arena;
     size_t map_count, info_count, fields_with_map;
+
     struct {
         ea_guid provider;
         ea_enum map;
@@ -131,7 +134,9 @@ static const ea_enum *find_said(void *arg, const ea_guid *provider, const char *
 
 static void read_trace(const char *path, int want_maps, ea_schemas *into, said *s) {
     static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
+
     enum { EVENT_INFO = 32, MAP_INFO = 33, GUID_BYTES = 16 };
+
     ea_etl_set *set;
     const ea_record *r;
     ea_err err;

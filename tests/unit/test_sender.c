@@ -1,9 +1,9 @@
 /* The sender against a small collector in this program (false_collector.h) that answers as each test's script says:
  * honestly, late, wrong, or not at all. Whatever it does, a batch leaves the spool once, for a reason, and the ledger
  * balances. */
-#include "tests/unit/false_collector.h"
-#include "service/ship/sender.h"
 #include "service/ship/power_policy.h"
+#include "service/ship/sender.h"
+#include "tests/unit/false_collector.h"
 
 /* ---- the agent's side ---- */
 
@@ -20,12 +20,14 @@ static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash
     if (memcmp(stream, STREAM, sizeof STREAM) == 0 && memcmp(hash, &ABC, sizeof ABC) == 0)
         t->known++;
 }
+
 static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
     told *t = arg;
     t->refused++;
     t->refused_number = item->number;
     snprintf(t->refused_text, sizeof t->refused_text, "%s", refusal->text);
 }
+
 static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     static const uint8_t FRESH[EA_STREAM_ID_BYTES] = {99};
     uint64_t count;
@@ -33,10 +35,12 @@ static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     t->renewals++;
     return ea_spool_renew(t->spool, stream, FRESH, &count, err);
 }
+
 static void on_keyframe(void *arg, const uint8_t *stream) {
     (void)stream;
     ((told *)arg)->keyframes++;
 }
+
 static void on_trouble(void *arg, const ea_err *err) {
     told *t = arg;
     if (err->code) {
@@ -237,6 +241,7 @@ static void mends(const enum answer *script, size_t count, unsigned least_failur
     agent_close(a);
     free(s);
 }
+
 #define MENDS(failures, ...)                                                                                           \
     mends((const enum answer[]){__VA_ARGS__}, sizeof((enum answer[]){__VA_ARGS__}) / sizeof(enum answer), failures)
 
@@ -244,34 +249,42 @@ static void in_part(void **state) {
     (void)state;
     MENDS(0, FIRST_ONLY, FIRST_ONLY, HONEST);
 }
+
 static void not_at_all(void **state) {
     (void)state;
     MENDS(2, NOTHING, NOTHING, HONEST);
 }
+
 static void garbage(void **state) {
     (void)state;
     MENDS(2, GARBAGE, EMPTY, HONEST);
 }
+
 static void too_much(void **state) {
     (void)state;
     MENDS(1, ENDLESS, HONEST);
 }
+
 static void another_stream(void **state) {
     (void)state;
     MENDS(1, OTHER_STREAM, HONEST);
 }
+
 static void broken(void **state) {
     (void)state;
     MENDS(3, BROKEN, BUSY_UNDATED, BROKEN, HONEST);
 }
+
 static void cut(void **state) {
     (void)state;
     MENDS(3, CUT_BODY, CUT_ANSWER, CUT_BODY, HONEST);
 }
+
 static void silent(void **state) {
     (void)state;
     MENDS(1, NO_ANSWER, HONEST);
 }
+
 static void refused_for_now(void **state) {
     (void)state;
     MENDS(0, RETRY, HONEST);
@@ -630,29 +643,35 @@ static void a_collector_of_another_ca(void **state) {
     (void)state;
     ends_with((server_how){0}, "agent", "other/ca.crt", EA_ETLS, "not to be trusted");
 }
+
 static void a_collector_of_another_name(void **state) {
     (void)state;
     ends_with((server_how){.cert = cert_path("elsewhere.crt"), .key = cert_path("elsewhere.key")}, "agent", NULL,
               EA_ETLS, "not to be trusted");
 }
+
 static void a_collector_that_expired(void **state) {
     (void)state;
     ends_with((server_how){.cert = cert_path("expired.crt")}, "agent", NULL, EA_ETLS, "expired");
 }
+
 static void a_collector_with_an_agents_certificate(void **state) {
     (void)state;
     ends_with((server_how){.cert = cert_path("agent.crt"), .key = cert_path("agent.key")}, "agent", NULL, EA_ETLS,
               "not to be trusted");
 }
+
 static void an_agent_of_another_ca(void **state) {
     (void)state;
     ends_with((server_how){.client_ca = cert_path("other/ca.crt")}, "agent", NULL, EA_ETLS,
               "refuses the client certificate");
 }
+
 static void an_agent_with_a_servers_certificate(void **state) {
     (void)state;
     ends_with((server_how){0}, "server", NULL, EA_ETLS, "refuses the client certificate");
 }
+
 static void a_collector_of_old_tls(void **state) {
     (void)state;
     /* damaged bytes can look like this, too: it is tried until the time is up */
@@ -675,10 +694,12 @@ static void a_key_of_another_certificate(void **state) {
 
 static void forbidden_and_not_found(void **state) {
     (void)state;
+
     static const struct {
         enum answer answer;
         const char *words;
     } CASES[] = {{FORBIDDEN, "does not accept"}, {NOT_FOUND, "no collector"}};
+
     for (size_t i = 0; i < 2; i++) {
         server *s = server_start(&CASES[i].answer, 1);
         agent *a = agent_with(1);
@@ -727,9 +748,11 @@ static void stops_at_once(void **state) {
 }
 
 static int says_battery, says_metered;
+
 static int fake_battery(void) {
     return says_battery;
 }
+
 static int fake_metered(void) {
     return says_metered;
 }

@@ -1,7 +1,7 @@
 /* Messages between the collector and its signer: what is printed is read back; what breaks a bound is refused. */
-#include "proto/base/bytes.h"
 #include "collector/ca/ca.h"
 #include "collector/enroll/signer_message.h"
+#include "proto/base/bytes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,10 +2,10 @@
  * names, compared with zstd -3 over nothing but the pooled payloads of the same events: no batch is more than 250 bytes
  * beyond it. And with a dictionary that was made of the other half of the trace's batches. Sizes that grow fail. (The
  * ledger that an agent's batches carry besides is not in these figures.) */
+#include "proto/base/platform.h"
+#include "proto/etl/etl.h"
 #include "service/batch/builder.h"
 #include "service/batch/dictionary.h"
-#include "proto/etl/etl.h"
-#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -29,6 +29,7 @@ typedef struct traced {
      * little more for another version of libzstd. */
     int bound, bound_with_dictionary, bound_of_one_with_dictionary;
 } traced;
+
 enum { BOUND_OF_ONE = 250 };
 
 /* With a dictionary the format's aim is below 0: a batch is smaller than zstd of its payloads alone. What a batch says
@@ -68,6 +69,7 @@ typedef struct samples {
     uint8_t *data;
     size_t sizes[1 << 16], len_bytes, count;
 } samples;
+
 enum { SAMPLES_BYTES = 64 << 20 };
 
 static int know(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *encoder) {

@@ -1,8 +1,8 @@
 /* service/source: what the file source says of its files, its pace, and that it stops at once when it is told to. */
 #include "service/source/source.h"
 
-#include "proto/etl/etl_writer.h"
 #include "proto/base/platform.h"
+#include "proto/etl/etl_writer.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>

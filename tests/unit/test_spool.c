@@ -576,6 +576,7 @@ static void everybody_at_once(void **state) {
 #include <unistd.h>
 
 enum { KILLED_MAX = 20000 };
+
 /* Shared with the process that is killed. A batch is noted as settled before that is said to the spool. */
 typedef struct killed {
     _Atomic uint64_t appended;

@@ -108,6 +108,7 @@ static void segments_go_when_they_are_acknowledged(void **state) {
 
 /* A source that can be read again, beside the live STREAM; what arrives of it counts from 1,001 on. */
 static const uint8_t FILE_STREAM[EA_STREAM_ID_BYTES] = {[0] = 5, [15] = 1};
+
 enum { FILE_BASE = 1000, FILE_BATCHES = 40 };
 
 static const ea_spool_options SMALL = {.limit_bytes = 64 << 10, .segment_bytes = 16 << 10, .sync = EA_SPOOL_SYNC_NEVER};
@@ -235,6 +236,7 @@ static void killed_before_the_file_goes(void **state) {
 /* 1,024 streams that are open are all that a spool takes; of those that are done with the oldest is forgotten. */
 static void streams_are_bounded(void **state) {
     enum { STREAMS = 1024 };
+
     (void)state;
     uint8_t id[EA_STREAM_ID_BYTES] = {0};
     ea_spool_status status;
@@ -262,7 +264,9 @@ static void streams_are_bounded(void **state) {
 /* A stream that is slow to fill a segment: no batch gives way before it has waited for seven eighths of the bound. */
 static void age_takes_nothing_young(void **state) {
     (void)state;
+
     enum { BATCHES = 60 };
+
     const int64_t age_ns = 400000000;
     int64_t came_ns[BATCHES + 1];
     uint64_t gone = 0;
@@ -400,7 +404,9 @@ static void age_takes_nothing_of_a_file(void **state) {
  * next batch, by the keeper, or when the spool is closed; one for all that lie together. */
 static void owed_tombstones_follow(void **state) {
     (void)state;
+
     enum { BY_APPEND, BY_KEEPER, BY_CLOSE, WAYS };
+
     for (int way = 0; way < WAYS; way++) {
         ea_err err;
         arrived a = {0};

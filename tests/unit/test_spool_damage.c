@@ -106,7 +106,9 @@ static void damage_while_it_is_open_is_noticed(void **state) {
 /* Of a run that is over, too, whose stream nobody else needs; and a tombstone that a collector refuses leaves none. */
 static void what_is_refused_of_an_earlier_run_is_named(void **state) {
     (void)state;
+
     static const enum ea_spool_outcome HOW[] = {EA_SPOOL_REFUSED, EA_SPOOL_DAMAGED};
+
     for (size_t i = 0; i < 2; i++) {
         ea_spool_item item;
         arrived a = {0};

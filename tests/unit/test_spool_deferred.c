@@ -13,6 +13,7 @@ enum {
     OWED_ROW_AT = 24, /* of a slot of the file "owed": see spool_owed.c */
     OWED_SLOT_BYTES = 24 + 512 * 64 + 8,
 };
+
 static const ea_spool_options NARROW = {.limit_batches = KEPT, .sync = EA_SPOOL_SYNC_NEVER};
 
 static int copy_one(const char *name, int is_dir, void *arg) {
@@ -242,7 +243,9 @@ static void a_damaged_file_tells_less(void **state) {
 /* More ranges than are kept: the rest are holes without a count, and nothing is told twice. */
 static void beyond_the_bound_holes_are_left(void **state) {
     (void)state;
+
     enum { BATCHES = 1400 };
+
     ea_err err;
     arrived a = {0};
     ea_spool *s = fill_and_save(FIRST_OWED - 1);

@@ -15,6 +15,7 @@ static void put_definition(ea_text *batch, uint32_t number, size_t n) {
 /* 65,536 of them, or 64 MiB, are kept beside a spool; further ones are not, and the batch that has them is whole. */
 static void definitions_are_bounded(void **state) {
     enum { LARGE = 8 << 20 };
+
     (void)state;
     ea_descriptions *d;
     ea_text batch;

@@ -1,9 +1,9 @@
 /* SQL's own part: the order-keeping mapping of 64-bit numbers, the functions that print and parse, at their edges, and
  * what a connection refuses. Over an empty store. */
-#include "tests/unit/scratch.h"
 #include "collector/query/sql/sql.h"
-#include "collector/store/store.h"
 #include "collector/state/state_db.h"
+#include "collector/store/store.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,7 @@ static int setup(void **state) {
     ec_store_close(store);
     return ec_sql_open(&sql, scratch_path("."), &(ec_sql_options){0}, &err);
 }
+
 static int teardown(void **state) {
     ec_sql_close(sql);
     return scratch_clear(state);
@@ -64,6 +65,7 @@ static void check(const expectation *list, size_t count) {
         sqlite3_free(statement);
     }
 }
+
 #define CHECK(list) check(list, sizeof(list) / sizeof((list)[0]))
 
 static void test_mapping(void **state) {
@@ -77,7 +79,9 @@ static void test_mapping(void **state) {
                                      0xfffff80000000000u,
                                      0xfffffffffffffffeu,
                                      UINT64_MAX};
+
     enum { COUNT = sizeof EDGES / sizeof EDGES[0] };
+
     uint64_t seed = 7;
     (void)state;
     assert_int_equal(ec_u64_to_sql(0), INT64_MIN);

@@ -1,12 +1,12 @@
 /* SQL over a small store, when memory is short: of every question each allocation fails once. It is answered rightly,
  * or ends with SQLITE_NOMEM; no sound batch is called damaged, and nothing is left behind (the sanitizers' presets). */
+#include "collector/query/sql/sql.h"
+#include "collector/state/state_worker.h"
+#include "collector/store/store.h"
 #include "proto/base/arena.h"
 #include "service/batch/builder.h"
-#include "collector/state/state_worker.h"
 #include "tests/unit/machine_records.h"
 #include "tests/unit/scratch.h"
-#include "collector/query/sql/sql.h"
-#include "collector/store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

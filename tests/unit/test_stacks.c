@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 enum { ANY = EA_STACK_ANY_THREAD, EVENTS_MAX = 4096 };
+
 #define KERNEL         EA_STACK_KERNEL
 #define USER           EA_STACK_USER
 #define KERNEL_ADDRESS 0xFFFFF80000000000u
@@ -65,6 +66,7 @@ static void end(bench *b) {
         if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
             assert_int_equal(told[i], ea_stack_join_counts(b->join)[i]);
 }
+
 static void free_bench(bench *b) {
     ea_stack_join_destroy(b->join);
     ea_stacks_destroy(b->stacks);
@@ -74,12 +76,15 @@ static void free_bench(bench *b) {
 static void event(bench *b, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag) {
     assert_int_equal(ea_stack_join_event(b->join, time, tid, cpu, tag), 0);
 }
+
 static uint32_t stack(bench *b, uint64_t address) {
     return ea_stacks_add(b->stacks, (const uint8_t *)&address, 1, 8);
 }
+
 static void walk(bench *b, int64_t time, uint32_t tid, uint16_t cpu, enum ea_stack_half half, uint32_t number) {
     assert_int_equal(ea_stack_join_walk(b->join, time, 9, tid, cpu, half, number), 0);
 }
+
 static uint64_t outcome(const bench *b, enum ea_stack_outcome o) {
     return ea_stack_join_counts(b->join)[o];
 }
@@ -292,7 +297,9 @@ static void asks(bench *b, uint64_t match_id, uint64_t tag) {
  * is forgotten; the oldest are forgotten first. */
 static void answers(void **state) {
     (void)state;
+
     enum { WINDOW = 512, ASKS = 1300, FORGOTTEN = ASKS - WINDOW };
+
     bench *b = new_bench(1, 0);
     uint32_t u = stack(b, 1);
     asks(b, 5000, 0);
@@ -352,7 +359,9 @@ static void many_ids_of_one_event(void **state) {
 /* More than the largest block of frames, and than the first slots. */
 static void many_stacks(void **state) {
     (void)state;
+
     enum { MANY = 40000, FRAMES = 16 };
+
     bench *b = new_bench(0, 0);
     uint64_t frames[FRAMES];
     for (uint64_t pass = 0; pass < 2; pass++) {
@@ -480,7 +489,9 @@ static void halves_inside_and_later(void **state) {
 /* A walk and a definition of each length: all addresses that are whole count, and without one they are too short. */
 static void records_of_every_length(void **state) {
     (void)state;
+
     enum { BYTES_MAX = 64 };
+
     for (uint8_t width = 4; width <= 8; width += 4) {
         for (uint32_t bytes = 0; bytes <= BYTES_MAX; bytes++) {
             bench *b = new_bench(1, 0);
@@ -583,7 +594,9 @@ static void expect_counted(ea_stack_meter *m, uint64_t joined, uint64_t no_event
  * 32,768 events. */
 static void counted_on_the_way(void **state) {
     (void)state;
+
     enum { WINDOW = 32768 };
+
     ea_registry *registry = NULL;
     ea_stack_meter *m = NULL;
     uint8_t payload[32] = {0};

@@ -1,12 +1,12 @@
 /* The history: the same tables come out whatever the order of arrival, the number of streams in memory and the moments
  * of crashes; and questions to it. */
-#include "tests/unit/batches.h"
-#include "service/batch/builder.h"
-#include "collector/state/state_worker.h"
-#include "tests/unit/machine_records.h"
-#include "proto/base/platform.h"
 #include "collector/query/analysis/query.h"
+#include "collector/state/state_worker.h"
 #include "collector/store/store.h"
+#include "proto/base/platform.h"
+#include "service/batch/builder.h"
+#include "tests/unit/batches.h"
+#include "tests/unit/machine_records.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -490,6 +490,7 @@ static void test_damaged_batch_costs_itself(void **state) {
  * the machines behind it are folded. */
 static void test_more_classes_than_memory(void **state) {
     enum { CLASSES = 60, ENTRIES = 100000 };
+
     static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
     const fixture *f = *state;
     const ec_state_worker_options options = {0};
@@ -634,6 +635,7 @@ static void test_worker_beside_failures(void **state) {
 /* Of more than 1,024 streams with a gap the first are forgotten: no keyframe is asked for on their account. */
 static void test_gaps_are_bounded(void **state) {
     enum { STREAMS = 1026, REMEMBERED = 1024 };
+
     fixture *f = *state;
     ec_state_worker_worker *w;
     char host[16];

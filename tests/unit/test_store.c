@@ -1,12 +1,12 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
-#include "tests/unit/batches.h"
-#include "proto/wire/envelope.h"
 #include "collector/store/index_query.h"
-#include "proto/base/map.h"
-#include "proto/base/platform.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
 #include "collector/store/store.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/wire/envelope.h"
+#include "tests/unit/batches.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -102,6 +102,7 @@ static uint64_t readable(fixture *f, ec_store *s, uint64_t stream_id, const test
 }
 
 enum { SENT = 5 };
+
 static void make_all(test_batch *sent, size_t count) {
     test_maker m;
     test_maker_init(&m, 7);
@@ -185,6 +186,7 @@ static int list_one(const ec_stream_row *row, void *arg) {
 
 static void lists_many_streams(void **state) {
     enum { HOSTS = 150 };
+
     static const size_t LIMITS[] = {0, 1, 63, 64, 65, 128, HOSTS};
     fixture *f = *state;
     test_batch sent;
@@ -211,6 +213,7 @@ static void lists_many_streams(void **state) {
 /* One search over streams at different times: whatever the range, the batches that the index has there. */
 static void finds_by_time_in_many_streams(void **state) {
     enum { TICK_NS = 1000000 };
+
     static const char *const NAMES[SENT] = {"host-0", "host-1", "host-2", "host-3", "host-4"};
     fixture *f = *state;
     test_batch sent[SENT];
@@ -370,6 +373,7 @@ static int count_class(const ea_class *c, void *arg) {
  * however large they are, others' batches are stored, with new classes and with those of before. */
 static void one_agents_classes_crowd_out_nobody(void **state) {
     enum { CLASSES_MAX = 65536, OWN = 1, HUGE_ENTRIES = 100000, HUGE_COUNT = 80 };
+
     fixture *f = *state;
     test_maker m;
     test_batch told, untold, again;
@@ -807,6 +811,7 @@ static void a_failed_write_is_taken_back(void **state) {
 /* ---- a reader beside the writer ---- */
 
 enum { MANY = 200 };
+
 typedef struct reading {
     fixture *f;
     const test_batch *sent;

@@ -1,12 +1,12 @@
 /* Symbols without a compiler: PDBs built by hand, each cut and flipped; symbol paths, cabinets, answers of a
  * symbolizer, kept results, the cache. What clang's PDBs and servers give: tests/e2e/test_symbols.py. */
 #include "collector/symbols/cabinet.h"
-#include "proto/base/map.h"
-#include "tests/unit/pdb_samples.h"
 #include "collector/symbols/pe_image.h"
-#include "tests/unit/scratch.h"
 #include "collector/symbols/symbol_results.h"
 #include "collector/symbols/symbols.h"
+#include "proto/base/map.h"
+#include "tests/unit/pdb_samples.h"
+#include "tests/unit/scratch.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -100,6 +100,7 @@ static void test_refused(void **state) {
         {"Microsoft C/C++ program database 2.00\r\n", EA_EFORMAT},
         {"Microsoft C/C++ MSF 7.00\r\n\x1a\x44\x53", EA_EFORMAT},
     };
+
     ec_pdb *pdb = NULL;
     ea_text file;
     pdb_sample sample = PDB_PLAIN;
@@ -298,6 +299,7 @@ static void cabinet_block(ea_text *t, const uint8_t *packed, size_t packed_bytes
 /* A cabinet with one file: each block of MSZIP uses the one before as its dictionary. */
 static void cabinet_build(ea_text *out, const uint8_t *data, size_t len_bytes, unsigned method) {
     enum { BLOCK = 32768 };
+
     size_t count = (len_bytes + BLOCK - 1) / BLOCK;
     ea_text_add(out, "MSCF\0\0\0", 8);
     for (int i = 0; i < 2; i++)
@@ -344,6 +346,7 @@ static int collect(void *arg, const void *data, size_t len_bytes) {
 
 static void test_cabinets(void **state) {
     enum { BYTES = 100000 };
+
     static uint8_t data[BYTES];
     (void)state;
     for (size_t i = 0; i < BYTES; i++)
@@ -635,6 +638,7 @@ static int is_marked(const char *cache, uint32_t age) {
  * use up the disk's inodes. The oldest go, also when the path names another cache. */
 static void test_absent_marks(void **state) {
     enum { MARKS = 8, LEFT = 7 };
+
     char cache[600], path[1600];
     ec_symbols *symbols;
     ea_err err = {0};

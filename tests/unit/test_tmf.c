@@ -177,6 +177,7 @@ static void test_messages(void **state) {
 /* What is wrong is told with its line, and what is right around it holds. */
 static void test_mistakes(void **state) {
     (void)state;
+
     static const struct {
         const char *text;
         unsigned long line;
@@ -190,6 +191,7 @@ static void test_mistakes(void **state) {
         {"2158e7d3-9867-cde3-18b5-9713c628abdf X\n#typev a 1 \"x\"\n{\nx, ItemLong -- 1000\n", 4, 0},
         {"2158e7d3-9867-cde3-18b5-9713c628abdf X\n#typev a\n", 2, 0},
     };
+
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         fixture f;
         setup(&f);

@@ -1,8 +1,8 @@
 /* proto/base/trust: a file that nobody else may change stays the file that was checked; the folder for state is taken
  * into possession. What needs owners and modes is in tests/e2e/test_plugins.py and tests/windows/test_trust.py. */
 #include "proto/base/platform.h"
-#include "tests/unit/scratch.h"
 #include "proto/base/trust.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* The watch: what parts of the collector report is an incident, once, for as long as it is reported; a bounded number.
  */
 #include "collector/state/incidents.h"
+#include "collector/state/watch.h"
+#include "collector/store/store.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
-#include "collector/store/store.h"
-#include "collector/state/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 enum { REPORTS = 256, SECOND_MS = 1000 };
+
 static const int64_t MS_NS = 1000000;
 
 static void must(int rc, const ea_err *err) {

@@ -16,7 +16,9 @@
 #include <cmocka.h>
 
 typedef Etwagent__V1__Column pb_column;
+
 enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS };
+
 enum { ROWS = 3 };
 
 /* ---- arithmetic ---- */
@@ -25,7 +27,9 @@ static void test_numbers(void **state) {
     (void)state;
     static const uint64_t edge[] = {0,          1,          127,        128,       255,          256,
                                     UINT32_MAX, UINT64_MAX, 1ull << 63, INT64_MAX, 0x8000000000, 0xFFFFFFFFFFFFFF};
+
     enum { N = sizeof edge / sizeof *edge };
+
     uint8_t bytes[10 * N];
     uint64_t out[N];
     for (unsigned i = 0; i < N; i++) {
@@ -81,6 +85,7 @@ typedef struct hand {
 static ProtobufCBinaryData bytes_of(const void *data, size_t n) {
     return (ProtobufCBinaryData){.len = n, .data = (uint8_t *)(uintptr_t)data};
 }
+
 #define BYTES(s) bytes_of(s, sizeof(s) - 1)
 
 static pb_column column(int encoding, uint32_t width) {
@@ -208,6 +213,7 @@ static void expect_error(hand *h, pb_column *payload, const char *pool, size_t p
     h->directory.pool = bytes_of(pool, pool_bytes);
     assert_int_equal(hand_read(h, out, lengths), code);
 }
+
 #define POOL(s) s, sizeof(s) - 1
 #define WANT(a, b, c)                                                                                                  \
     (const char *[]){a, b, c}, (const size_t[]) {                                                                      \
@@ -566,8 +572,10 @@ static void test_refused_columns(void **state) {
     expect_error(h, &c, POOL(""), EA_ECORRUPT);
     c = column(STRUCT, 0);
     expect_error(h, &c, POOL(""), EA_ECORRUPT);
+
     /* columns inside columns without end */
     enum { DEEP = 40 };
+
     static pb_column nest[DEEP], *list[DEEP];
     for (unsigned i = 0; i < DEEP; i++) {
         nest[i] = column(i + 1 < DEEP ? STRUCT : CONSTANT, 0);
@@ -1041,11 +1049,13 @@ static void test_answers(void **state) {
     }
     /* an empty range, one that runs backwards, a short hash, no stream, two streams */
     static const char STREAM_FIELD[] = "\x0a\x10\7\7\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
     static const struct {
         const char *bytes;
         size_t len_bytes;
     } BAD[] = {{"\x12\x00", 2},  {"\x12\x04\x08\x05\x10\x04", 6}, {"\x12\x02\x10\x04", 4},
                {"\x22\x01x", 3}, {"\x1a\x02\x10\x01", 4},         {STREAM_FIELD, 18}};
+
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         ea_text_clear(&t);
         ea_text_add(&t, STREAM_FIELD, 18);

@@ -16,6 +16,7 @@
 typedef int (*decompressor)(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes, size_t *ret_bytes);
 
 static uint64_t rng_state = 1;
+
 static uint64_t rng(void) {
     rng_state ^= rng_state >> 12;
     rng_state ^= rng_state << 25;
@@ -87,11 +88,13 @@ static void plain_lz77_vectors(void **state) {
                                       0x72, 0x00, 0x27, 0x00, 0xf5, 0x6c, 0x07, 0x00, 0x0e, 0x6d, 0x07, 0x00,
                                       0xff, 0x36, 0x6f, 0x07, 0x00, 0x86, 0x70, 0x07, 0x00, 0xff, 0xff, 0x3c,
                                       0x01, 0x71, 0x07, 0x00, 0xff, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00};
+
     static const struct {
         char letter;
         size_t count;
     } runs[] = {{'g', 2},  {'h', 3},  {'i', 4},   {'j', 5},   {'k', 10},   {'j', 20},
                 {'l', 40}, {'m', 80}, {'o', 160}, {'p', 320}, {'q', 65540}};
+
     size_t n = 6;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         n += runs[i].count;
@@ -190,7 +193,9 @@ static size_t make_data(uint8_t *data, size_t capacity) {
 
 static void compressed_by_us(void **state) {
     (void)state;
+
     enum { CAPACITY = 200000 };
+
     uint8_t *data = malloc(CAPACITY), *packed = malloc(ea_xpress_bound(CAPACITY));
     assert_non_null(data);
     assert_non_null(packed);

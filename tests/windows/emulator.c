@@ -417,6 +417,7 @@ static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPER
 }
 
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p);
+
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p) {
     ULONG error = emul_fault("StartTraceW");
     if (!error)
@@ -493,6 +494,7 @@ static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
 }
 
 ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p, ULONG code);
+
 ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p, ULONG code) {
     ULONG error = emul_fault("ControlTraceW");
     if (!error)
@@ -531,6 +533,7 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
 }
 
 ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PULONG ret_count);
+
 ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PULONG ret_count) {
     ULONG error = emul_fault("QueryAllTracesW"), n = 0;
     if (error || !list || !ret_count || !count || count > EMUL_SESSIONS)
@@ -590,6 +593,7 @@ static uint32_t keep_sources(uint32_t *to, const void *data, ULONG bytes) {
 }
 
 ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes);
+
 ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes) {
     ULONG error = emul_fault("TraceSetInformation");
     if (!error && !data && bytes)
@@ -737,6 +741,7 @@ static ULONG tell_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret)
 }
 
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes, PULONG ret);
+
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
                                        PULONG ret) {
     ULONG error = emul_fault("TraceQueryInformation"), need = 0;
@@ -790,12 +795,14 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
 
 /* No function fails in this program. */
 void WINAPI EmulCalm(void);
+
 void WINAPI EmulCalm(void) {
     (void)emul_what();
     fault_count = 0;
 }
 
 ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers);
+
 ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers) {
     emul_table *t = emul_lock();
     emul_session *s = by_name(t, name);
@@ -811,17 +818,20 @@ ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realt
 
 /* Between the two nobody else's call comes: for what takes two of them. */
 void WINAPI EmulAlone(void);
+
 void WINAPI EmulAlone(void) {
     (void)emul_lock();
 }
 
 void WINAPI EmulTogether(void);
+
 void WINAPI EmulTogether(void) {
     emul_unlock();
 }
 
 /* The session goes on, up to the script's next hold. */
 ULONG WINAPI EmulGo(LPCWSTR name);
+
 ULONG WINAPI EmulGo(LPCWSTR name) {
     emul_table *t = emul_lock();
     emul_session *s = by_name(t, name);
@@ -833,6 +843,7 @@ ULONG WINAPI EmulGo(LPCWSTR name) {
 
 /* What the machine samples: EMUL_SOURCES numbers; returns how many of them there are. */
 ULONG WINAPI EmulSampled(uint32_t *ret);
+
 ULONG WINAPI EmulSampled(uint32_t *ret) {
     const emul_table *t = emul_lock();
     ULONG count = t->sampled_count;
@@ -842,6 +853,7 @@ ULONG WINAPI EmulSampled(uint32_t *ret) {
 }
 
 ULONG WINAPI EmulLook(ULONG which, emul_session *ret);
+
 ULONG WINAPI EmulLook(ULONG which, emul_session *ret) {
     emul_table *t = emul_lock();
     ULONG error = which < EMUL_SESSIONS ? 0 : ERROR_NO_MORE_ITEMS;

@@ -38,8 +38,8 @@
 #define EA_TESTS_EMULATOR_H
 
 #include "proto/base/bytes.h"
-#include "service/etw/etw.h"
 #include "proto/base/record.h"
+#include "service/etw/etw.h"
 
 enum {
     EMUL_SESSIONS = 64,
@@ -141,6 +141,7 @@ emul_session *emul_by_handle(emul_table *t, TRACEHANDLE handle);
 size_t emul_new_lists(emul_table *t, uint32_t incarnation);
 /* What the script wants a function to answer now; 0: nothing. */
 ULONG emul_fault(const char *function);
+
 typedef struct emul_named {
     ea_guid guid;
     int kind; /* of a field: EA_TDH_KEYWORDS, ... */
@@ -148,10 +149,12 @@ typedef struct emul_named {
     uint32_t low, high;
     WCHAR name[128];
 } emul_named;
+
 typedef struct emul_process {
     uint32_t pid;
     WCHAR names[4][128]; /* image, package, app, container */
 } emul_process;
+
 typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
     uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, level_kept,
@@ -178,6 +181,7 @@ typedef struct emul_script {
     ea_guid groups[16][2]; /* a group and a provider in it */
     uint32_t provider_count, field_count, counter_count, state_count, process_count, group_count;
 } emul_script;
+
 const emul_script *emul_what(void);
 
 /* emulator_file.c. begin: a session with a file was started; the table is locked. wait: until its file is complete,

@@ -136,7 +136,9 @@ static ULONG check(LPCGUID provider, ULONG code, const ENABLE_TRACE_PARAMETERS *
 static int runs_down(const emul_provider *p) {
     static const ea_guid CLR_RUNDOWN =
         EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
+
     enum { START_RUNDOWN = 0x40, END_RUNDOWN = 0x100 };
+
     return ea_guid_equal(&p->guid, &CLR_RUNDOWN) && (p->any & (START_RUNDOWN | END_RUNDOWN)) != 0;
 }
 
@@ -178,6 +180,7 @@ static void capture_or_disable(emul_session *s, const ea_guid *provider, ULONG c
 
 ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
                                 ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e);
+
 ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
                                 ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e) {
     emul_provider p = {.level = level, .any = any, .all = all};

@@ -59,6 +59,7 @@ struct emul_recent {
         uint32_t guid; /* its first word */
         uint8_t opcode;
     } at[BUCKETS][PLACES];
+
     uint8_t next[BUCKETS];
 };
 
@@ -265,6 +266,7 @@ static void add_item(emul_dressed *d, uint16_t type, const void *data, uint32_t 
 /* The record without its counters. */
 static const ea_record *without_counters(const ea_record *r, emul_dressed *d) {
     enum { COUNTERS = 7 << 8 }; /* how many follow a PERFINFO header, in its version word */
+
     d->record = *r;
     d->record.ext = d->ext;
     d->record.ext_count = 0;

@@ -75,6 +75,7 @@ static ULONG describe(const emul_table *t, const uint8_t *guid, uint8_t *out, UL
 }
 
 ULONG WINAPI EmulEnumerateTraceGuidsEx(int which, void *in, ULONG in_bytes, void *out, ULONG out_bytes, PULONG ret);
+
 ULONG WINAPI EmulEnumerateTraceGuidsEx(int which, void *in, ULONG in_bytes, void *out, ULONG out_bytes, PULONG ret) {
     ULONG error = emul_fault("EnumerateTraceGuidsEx"), n;
     if (!error && (!ret || (out_bytes && !out)))

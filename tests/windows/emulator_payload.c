@@ -12,12 +12,14 @@
 #include <wchar.h>
 
 enum { MAGIC = 0x46504d45, HEAD = 8, EVENT = 8, CONDITION = 6, PREDICATES_MAX = 8 };
+
 enum { EQ, NE, LE, GT, LT, GE, BETWEEN, NOT_BETWEEN, MODULO, CONTAINS = 20, LACKS, IS = 30, IS_NOT }; /* tdh.h */
 
 /* ---- making ---- */
 
 ULONG WINAPI TdhCreatePayloadFilter(const GUID *provider, const EVENT_DESCRIPTOR *d, BOOLEAN any, ULONG count,
                                     ea_payload_predicate *p, void **ret);
+
 ULONG WINAPI TdhCreatePayloadFilter(const GUID *provider, const EVENT_DESCRIPTOR *d, BOOLEAN any, ULONG count,
                                     ea_payload_predicate *p, void **ret) {
     ULONG error = emul_fault("TdhCreatePayloadFilter");
@@ -58,6 +60,7 @@ ULONG WINAPI TdhCreatePayloadFilter(const GUID *provider, const EVENT_DESCRIPTOR
 }
 
 ULONG WINAPI TdhDeletePayloadFilter(void **filter);
+
 ULONG WINAPI TdhDeletePayloadFilter(void **filter) {
     if (!filter || !*filter)
         return ERROR_INVALID_PARAMETER;
@@ -67,6 +70,7 @@ ULONG WINAPI TdhDeletePayloadFilter(void **filter) {
 }
 
 ULONG WINAPI TdhAggregatePayloadFilters(ULONG count, void **filters, BOOLEAN *all, EVENT_FILTER_DESCRIPTOR *ret);
+
 ULONG WINAPI TdhAggregatePayloadFilters(ULONG count, void **filters, BOOLEAN *all, EVENT_FILTER_DESCRIPTOR *ret) {
     ULONG error = emul_fault("TdhAggregatePayloadFilters");
     size_t need = HEAD;
@@ -91,6 +95,7 @@ ULONG WINAPI TdhAggregatePayloadFilters(ULONG count, void **filters, BOOLEAN *al
 }
 
 ULONG WINAPI TdhCleanupPayloadEventFilterDescriptor(EVENT_FILTER_DESCRIPTOR *d);
+
 ULONG WINAPI TdhCleanupPayloadEventFilterDescriptor(EVENT_FILTER_DESCRIPTOR *d) {
     if (!d)
         return ERROR_INVALID_PARAMETER;

@@ -92,6 +92,7 @@ static void deliver_header(consumer *c, const emul_session *s, int64_t time_raw)
 }
 
 TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile);
+
 TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile) {
     ULONG error = emul_fault("OpenTraceW");
     const emul_script *w = emul_what();
@@ -244,6 +245,7 @@ static void play(consumer *c, emul_session *now) {
 }
 
 ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME start, LPFILETIME stop);
+
 ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME start, LPFILETIME stop) {
     ULONG error = emul_fault("ProcessTrace");
     (void)start, (void)stop;
@@ -280,6 +282,7 @@ ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME star
 }
 
 ULONG WINAPI EmulCloseTrace(TRACEHANDLE handle);
+
 ULONG WINAPI EmulCloseTrace(TRACEHANDLE handle) {
     consumer *c = of_handle(handle);
     if (!c)

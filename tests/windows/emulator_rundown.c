@@ -23,6 +23,7 @@ enum {
     THREAD = 0x3d6fa8d1,
     IMAGE = 0x2cb15d1d
 };
+
 static const uint32_t REGISTRY = 0xae53722e;
 
 typedef struct item {
@@ -67,9 +68,11 @@ static int name_of(const ea_record *r, uint64_t *a, uint64_t *b) {
     else if (class == IMAGE) {
         *a = (uint64_t)ea_load32(r->payload + 2 * p) << 32 | class;
         *b = p == 8 ? ea_load64(r->payload) : ea_load32(r->payload);
+
     } else if (class == REGISTRY && r->payload_bytes >= 16 + p) {
         *b = p == 8 ? ea_load64(r->payload + 16) : ea_load32(r->payload + 16);
     } else
+
         return 0;
     return 1;
 }

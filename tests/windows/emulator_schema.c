@@ -128,6 +128,7 @@ int emul_knows_field(const GUID *provider, const EVENT_DESCRIPTOR *d, const WCHA
 }
 
 ULONG WINAPI TdhGetEventInformation(EVENT_RECORD *e, ULONG contexts, void *context, void *out, ULONG *bytes);
+
 ULONG WINAPI TdhGetEventInformation(EVENT_RECORD *e, ULONG contexts, void *context, void *out, ULONG *bytes) {
     ULONG error = begin("TdhGetEventInformation", e && bytes && (contexts == 0 || context));
     return error ? error
@@ -136,6 +137,7 @@ ULONG WINAPI TdhGetEventInformation(EVENT_RECORD *e, ULONG contexts, void *conte
 }
 
 ULONG WINAPI TdhGetEventMapInformation(EVENT_RECORD *e, WCHAR *name, void *out, ULONG *bytes);
+
 ULONG WINAPI TdhGetEventMapInformation(EVENT_RECORD *e, WCHAR *name, void *out, ULONG *bytes) {
     ULONG error = begin("TdhGetEventMapInformation", e && name && bytes);
     if (error)
@@ -153,6 +155,7 @@ ULONG WINAPI TdhGetEventMapInformation(EVENT_RECORD *e, WCHAR *name, void *out, 
 
 /* PROVIDER_EVENT_INFO (tdh.h): count, reserved, descriptors. */
 ULONG WINAPI TdhEnumerateManifestProviderEvents(const GUID *provider, void *out, ULONG *bytes);
+
 ULONG WINAPI TdhEnumerateManifestProviderEvents(const GUID *provider, void *out, ULONG *bytes) {
     ULONG error = begin("TdhEnumerateManifestProviderEvents", provider && bytes), n = 0;
     uint8_t *list = error ? NULL : calloc(answer_count + 1, sizeof(EVENT_DESCRIPTOR));
@@ -174,6 +177,7 @@ ULONG WINAPI TdhEnumerateManifestProviderEvents(const GUID *provider, void *out,
 }
 
 ULONG WINAPI TdhGetManifestEventInformation(const GUID *provider, EVENT_DESCRIPTOR *d, void *out, ULONG *bytes);
+
 ULONG WINAPI TdhGetManifestEventInformation(const GUID *provider, EVENT_DESCRIPTOR *d, void *out, ULONG *bytes) {
     ULONG error = begin("TdhGetManifestEventInformation", provider && d && bytes);
     return error ? error : answer_event(provider, d, 0, out, bytes);

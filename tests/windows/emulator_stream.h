@@ -34,6 +34,7 @@ typedef struct emul_stream_counts {
     uint32_t lost;     /* for which there was no buffer */
     uint32_t late_ms;  /* at the most, an event came so much behind one that was logged later */
 } emul_stream_counts;
+
 emul_stream_counts emul_stream_get(const emul_stream *st);
 /* What the trace says of its clock and machine; NULL without a trace. */
 const ea_etl_info *emul_stream_info(const emul_stream *st);
@@ -49,6 +50,7 @@ void emul_recent_add(emul_recent *recent, const ea_record *r);
 int emul_wants(const emul_session *s, const emul_recent *recent, const ea_record *r);
 /* A provider or a kernel flag is enabled. */
 int emul_logs_something(const emul_session *s);
+
 /* A record with the extended items that its session asked for and that the trace lacks, and without counters that it
  * did not ask for; or the record as it is. */
 typedef struct emul_dressed {
@@ -57,6 +59,7 @@ typedef struct emul_dressed {
     size_t added;
     uint8_t data[16 * 8];
 } emul_dressed;
+
 const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d);
 int emul_is_kernel(const ea_record *r);
 

@@ -10,6 +10,7 @@ enum { PROVIDERS = 17, FIRST_BUILD = 20348, POOL_KEYWORD = 8, TAGS_MAX = 4, HEAD
 static const uint32_t GUIDS[PROVIDERS] = {0xfcb9baaf, 0xfef3a8b6, 0xc6c5265f, 0xbafa072a, 0xd4bbee17, 0x3d5c43e3,
                                           0xfbd09363, 0x721ddfd3, 0x82958ca9, 0xfebd7460, 0xc134884a, 0x151f55dc,
                                           0xbfeb0324, 0x16156bd9, 0x599a2a76, 0x434286f7, 0x4f061568};
+
 static const struct {
     uint32_t guid, keyword, word, bits;
 } MASKS[] = {{0x151f55dc, 1, 0, 0x1},         {0x151f55dc, 0x800, 0, 0x2}, {0x151f55dc, 0x1000, 0, 0x4},

@@ -13,6 +13,7 @@ static ULONG add_text(uint8_t *data, ULONG at, const WCHAR *text) {
 }
 
 ULONG WINAPI TdhEnumerateProviders(ea_tdh_providers *out, ULONG *bytes);
+
 ULONG WINAPI TdhEnumerateProviders(ea_tdh_providers *out, ULONG *bytes) {
     const emul_script *w = emul_what();
     ULONG error = emul_fault("TdhEnumerateProviders");
@@ -40,6 +41,7 @@ ULONG WINAPI TdhEnumerateProviders(ea_tdh_providers *out, ULONG *bytes) {
 }
 
 ULONG WINAPI TdhEnumerateProviderFieldInformation(const GUID *provider, int kind, ea_tdh_fields *out, ULONG *bytes);
+
 ULONG WINAPI TdhEnumerateProviderFieldInformation(const GUID *provider, int kind, ea_tdh_fields *out, ULONG *bytes) {
     const emul_script *w = emul_what();
     ULONG error = emul_fault("TdhEnumerateProviderFieldInformation"), n = 0, need = 0;

@@ -5,8 +5,8 @@
  * CODE (runs until the file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports.
  * Thread: the main one.
  */
-#include "tests/windows/emulator.h"
 #include "proto/base/text.h"
+#include "tests/windows/emulator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,6 +231,7 @@ static ULONG fill(ULONG n, int is_system) {
 }
 
 int wmain(int argc, WCHAR **argv);
+
 int wmain(int argc, WCHAR **argv) {
     HMODULE dll = LoadLibraryExW(L"etwemul8.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     static properties p;

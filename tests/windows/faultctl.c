@@ -152,6 +152,7 @@ int wmain(int argc, WCHAR **argv) {
         int (*run)(DWORD id);
     } COMMANDS[] = {{L"crash", crash},   {L"threads", threads}, {L"suspend", suspend},
                     {L"resume", resume}, {L"limits", limits},   {L"control", control}};
+
     if (argc == 4 && wcscmp(argv[1], L"end") == 0)
         return end(argv[2], (DWORD)wcstoul(argv[3], NULL, 0));
     if (argc == 3 && wcscmp(argv[1], L"squat") == 0)

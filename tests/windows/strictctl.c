@@ -189,6 +189,7 @@ static ULONG one(int type, const void *data, size_t bytes, ULONG property) {
 
 static void wrong_filters(void) {
     enum { STACK = EVENT_ENABLE_PROPERTY_STACK_TRACE, BAD = ERROR_INVALID_PARAMETER };
+
     static uint8_t big[4098], names[4097];
     static WCHAR text[600];
     uint16_t ids[2 + 65] = {1, 64}; /* filter in, so many */
@@ -264,7 +265,9 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     static CLASSIC_EVENT_ID events[257];
     ULONG masks[8] = {1}, sources[2] = {19, 10}, bytes = 0;
     TRACE_PROFILE_INTERVAL interval = {0, 10000};
+
     enum { BAD = ERROR_INVALID_PARAMETER };
+
     expect("flags of a user's session", set(user, TraceSystemTraceEnableFlagsInfo, masks, 32), BAD);
     expect("seven words of flags", set(kernel, TraceSystemTraceEnableFlagsInfo, masks, 28), ERROR_BAD_LENGTH);
     expect("flags", set(kernel, TraceSystemTraceEnableFlagsInfo, masks, 32), 0);
@@ -334,7 +337,9 @@ static ULONG open_error(const EVENT_TRACE_LOGFILEW *given) {
 static void wrong_consumers(void) {
     static WCHAR name[] = L"nobody", file[] = L"C:\\x.etl";
     EVENT_TRACE_LOGFILEW l = {.LoggerName = name, .EventRecordCallback = on_event};
+
     enum { BAD = ERROR_INVALID_PARAMETER };
+
     l.ProcessTraceMode =
         PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD | PROCESS_TRACE_MODE_RAW_TIMESTAMP;
     EVENT_TRACE_LOGFILEW other = l;
@@ -373,7 +378,9 @@ static void wrong_questions(const GUID *known) {
     static WCHAR field[] = L"Field", value[] = L"1";
     ea_payload_predicate conditions[9];
     void *filter;
+
     enum { BAD = ERROR_INVALID_PARAMETER };
+
     for (int i = 0; i < 9; i++)
         conditions[i] = (ea_payload_predicate){field, 0, value};
     expect("EnumerateTraceGuidsEx: half a GUID",

@@ -1,18 +1,18 @@
 /* See activity.h. */
 #include "collector/query/analysis/activity.h"
 
+#include "collector/query/analysis/address_space.h"
+#include "collector/query/analysis/methods.h"
+#include "collector/query/analysis/query.h"
+#include "collector/query/analysis/sched_tracker.h"
+#include "collector/query/analysis/stack_query.h"
+#include "collector/query/scan/counter_names.h"
+#include "collector/query/scan/event_cursor.h"
+#include "collector/state/state_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
-#include "collector/query/scan/counter_names.h"
-#include "proto/event/compact_cswitch.h"
 #include "proto/base/map.h"
-#include "collector/query/analysis/methods.h"
-#include "collector/query/analysis/address_space.h"
-#include "collector/query/analysis/query.h"
-#include "collector/query/analysis/stack_query.h"
-#include "collector/query/analysis/sched_tracker.h"
-#include "collector/state/state_db.h"
-#include "collector/query/scan/event_cursor.h"
+#include "proto/event/compact_cswitch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,27 +22,42 @@ enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, IRPS_MAX = 1 << 20, SOURCES_MAX = 65
 
 /* What a row's keys, texts and sums are, by table. Most tables have the first two keys, and more after them. */
 enum key_of_any { KEY_PID, KEY_TID };
+
 enum key_of_waits { KEY_REASON = 2 };
+
 enum key_of_wakes { KEY_WAKER_PID, KEY_WAKER_TID, KEY_WOKEN_PID, KEY_WOKEN_TID };
+
 enum key_of_counters { KEY_NUMBER = 2 };
+
 enum key_of_samples {
     KEY_OFFSET = 1, /* of code_counters; else 0 */
     KEY_SOURCE = 2,
     KEY_INTERVAL = 3,        /* of counter_samples; 0: unknown */
     KEY_HAS_NO_INTERVAL = 3, /* of module_counters and code_counters */
 };
+
 enum key_of_problems { KEY_PROBLEM_CPU = 0, KEY_PROBLEM_SOURCE = 2 };
+
 enum key_of_interrupts { KEY_ROUTINE = 1, KEY_CPU = 2 };
+
 enum key_of_requests { KEY_DISK = 1, KEY_FILE_OBJECT = 2 };
+
 enum key_of_stacks { KEY_STACK_HASH = 2, KEY_STACK_DEPTH = 3 };
+
 enum key_of_missed { KEY_BATCH = 2, KEY_POSITION = 3 };
+
 enum key_of_usage { KEY_IS_MANIFEST = 1 };
 
 enum text_of_counters { TEXT_COUNTER, TEXT_MODULE, TEXT_METHOD }; /* the counter's or the source's name */
+
 enum text_of_problems { TEXT_PROBLEM };
+
 enum text_of_interrupts { TEXT_INTERRUPT };
+
 enum text_of_requests { TEXT_OPERATION, TEXT_FILE };
+
 enum text_of_stacks { TEXT_CLASS, TEXT_FRAMES };
+
 enum text_of_missed { TEXT_OUTCOME, TEXT_HALF };
 
 /* Times stand in the order of the states, from EC_SCHED_RUNNING on. */
@@ -56,6 +71,7 @@ enum sum_of_threads {
     SUM_UNFINISHED_READY_NS,
     SUM_UNFINISHED_WAITING_NS
 };
+
 enum sum_of_latencies {
     SUM_COUNT,
     SUM_NS,
@@ -64,9 +80,13 @@ enum sum_of_latencies {
     SUM_UNFINISHED_NS = SUM_BYTES, /* of waits */
     SUM_COUNTED = SUM_NS,          /* of samples: events of the counter */
 };
+
 enum sum_of_counted { SUM_EVENTS, SUM_VALUE };
+
 enum sum_of_stacks { SUM_STACKS, SUM_FIRST_UTC_NS, SUM_LAST_UTC_NS };
+
 enum sum_of_missed { SUM_HALVES, SUM_UTC_NS };
+
 enum sum_of_transfers { SUM_IN, SUM_IN_BYTES, SUM_OUT, SUM_OUT_BYTES };
 
 #define FIRST_COLUMNS                                                                                                  \
@@ -211,6 +231,7 @@ static const struct {
     {"FileIo/OperationEnd", FILE_END, BIT(FILES), NULL, {"IrpPtr"}},
     {"PageFault/HardFault", FAULT, BIT(FAULTS), NULL, {"InitialTime", "FileObject", "TThreadId", "ByteCount"}},
 };
+
 // clang-format on
 
 typedef struct plan {
@@ -265,10 +286,10 @@ struct ec_activity {
     ec_address_space *places;
     ec_sched *sched;
     ec_event_cursor *tape;
-    ea_clock clock;        /* of the last event */
-    int64_t last_utc_ns;   /* of the last event */
+    ea_clock clock;                /* of the last event */
+    int64_t last_utc_ns;           /* of the last event */
     ea_cswitch_expander *expander; /* of compact switches; NULL: there was none yet */
-    ea_u64_map by_irp;     /* -> index of a request */
+    ea_u64_map by_irp;             /* -> index of a request */
     request *requests;
     uint32_t *unused; /* requests that have ended */
     size_t request_count, request_capacity, unused_count, unused_capacity;
@@ -489,6 +510,7 @@ static int add_problem(ec_activity *a, uint64_t cpu, uint64_t source, const char
 /* Windows says of counters that they are wrong: of each its source and when it was last right. */
 static int on_corruption(ec_activity *a, const ec_event_cursor_event *e, const char *what) {
     enum { STATUS_BYTES = 12 };
+
     uint64_t cpu = ec_event_cursor_u64_or_0(a->tape, e, 0);
     ea_slice list = ec_event_cursor_bytes(a->tape, e, 1);
     int rc = 0;
@@ -532,7 +554,8 @@ static const char *gap_of(const cpu_counters *c, const ec_counter_config *config
 }
 
 /* Counters on a switch: what they counted since the CPU's last switch is the old thread's. */
-static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32_t old_tid, uint32_t new_tid, int64_t utc_ns) {
+static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32_t old_tid, uint32_t new_tid,
+                          int64_t utc_ns) {
     ea_ext item;
     unsigned i = 0;
     int rc = 0, has_item, is_inside = is_in_range(a, utc_ns);
@@ -575,6 +598,7 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
 
 static int on_switch(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     enum { NEW, OLD, STATE, REASON, WAITING = 5 };
+
     ec_sched_slice stretches[3];
     uint64_t new_tid, old_tid, state, reason = ec_event_cursor_u64_or_0(a->tape, e, REASON);
     if (!ec_event_cursor_u64(a->tape, e, NEW, &new_tid) || !ec_event_cursor_u64(a->tape, e, OLD, &old_tid) ||
@@ -593,6 +617,7 @@ static int on_switch(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
 /* A compact switch says who ran since the CPU's last one, and nothing that is known of what the thread does next. */
 static int on_compact_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     enum { OLD_AT = 1, NEW_AT = 11, WHOLE_BYTES = 15 }; /* rows/thread.c, Thread/CompactCSwitch */
+
     ec_activity *a = arg;
     (void)c;
     if (record->cpu >= CPUS_MAX)
@@ -605,11 +630,11 @@ static int on_compact_switch(void *arg, const ea_record *record, const ea_class 
     if (old_tid && since != INT64_MIN && since <= record->time_raw)
         rc = add_stretch(a,
                          &(ec_sched_slice){.tid = old_tid,
-                                       .state = EC_SCHED_RUNNING,
-                                       .cpu = record->cpu,
-                                       .begin = since,
-                                       .end = record->time_raw,
-                                       .waker = UINT32_MAX},
+                                           .state = EC_SCHED_RUNNING,
+                                           .cpu = record->cpu,
+                                           .begin = since,
+                                           .end = record->time_raw,
+                                           .waker = UINT32_MAX},
                          clock);
     return rc || record->payload_bytes < WHOLE_BYTES
                ? rc
@@ -621,7 +646,9 @@ static int on_compact_switches(ec_activity *a, const ec_event_cursor_event *e) {
     ea_record record;
     int rc = a->expander ? 0 : ea_cswitch_expander_create(&a->expander, NULL);
     ec_event_cursor_record(a->tape, e, &record);
-    return rc ? rc : ea_cswitch_expand(a->expander, &record, e->c, ec_event_cursor_clock(a->tape), on_compact_switch, a, NULL);
+    return rc ? rc
+              : ea_cswitch_expand(a->expander, &record, e->c, ec_event_cursor_clock(a->tape), on_compact_switch, a,
+                                  NULL);
 }
 
 /* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
@@ -665,8 +692,8 @@ static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, uns
                              uint64_t *ret_offset) {
     uint32_t process = ec_address_space_process(a->places, pid, utc_ns);
     int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
-    const ea_module *m = ec_address_space_module(a->places, process, ec_address_space_epoch(a->places, process, utc_ns), address,
-                                          is_kernel, &unloaded);
+    const ea_module *m = ec_address_space_module(a->places, process, ec_address_space_epoch(a->places, process, utc_ns),
+                                                 address, is_kernel, &unloaded);
     *ret_offset = m ? address - m->base : address;
     return m ? module_name(a, m, unloaded) : NULL;
 }
@@ -674,7 +701,8 @@ static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, uns
 /* The .NET method that an address was in; NULL: in none that is known. */
 static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int64_t utc_ns) {
     const ec_method *m = ec_methods_find(a->methods, pid, address, utc_ns);
-    const ea_process *p = m ? ec_address_space_get_process(a->places, ec_address_space_process(a->places, pid, utc_ns)) : NULL;
+    const ea_process *p =
+        m ? ec_address_space_get_process(a->places, ec_address_space_process(a->places, pid, utc_ns)) : NULL;
     if (!p || (m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < p->life.begin_utc_ns))
         return NULL; /* of a process that had this number before */
     return keep(a, m->name, strlen(m->name));
@@ -746,6 +774,7 @@ static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char
 }
 
 enum { RUN_KEY_MAX = 256 + EA_STREAM_RUN_BYTES };
+
 /* A run of an agent, as bytes: how many. */
 static size_t run_key(const ec_archive_stream *s, char *to) {
     size_t n = strlen(s->row.host);
@@ -778,6 +807,7 @@ static void drop_doubles(ec_activity *a) {
 
 static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     enum { SIZE, TID, PID };
+
     uint64_t pid = e->pid, tid = e->tid;
     if (!is_in_range(a, utc_ns))
         return 0;
@@ -786,7 +816,9 @@ static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const pla
         pid = pid_of(a, (uint32_t)tid, utc_ns);
     int is_manifest = a->kind == EC_ACTIVITY_NETWORK_USAGE && !e->c->classic;
     int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
-    return rc ? rc : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_event_cursor_u64_or_0(a->tape, e, SIZE), is_manifest);
+    return rc ? rc
+              : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_event_cursor_u64_or_0(a->tape, e, SIZE),
+                             is_manifest);
 }
 
 /* ---- requests ---- */
@@ -825,6 +857,7 @@ static int end_request(ec_activity *a, uint64_t irp, request *ret) {
 
 static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     enum { IRP, RESPONSE, FILE_OBJECT, SIZE, DISK, TID };
+
     request q = {.tid = UINT32_MAX, .pid = UINT32_MAX};
     uint64_t tid;
     int is_known = end_request(a, ec_event_cursor_u64_or_0(a->tape, e, IRP), &q);
@@ -838,9 +871,11 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
         pid = q.pid;
     if (a->kind == EC_ACTIVITY_DISK_USAGE)
         return add_transfer(a, pid, utc_ns, p->text, ec_event_cursor_u64_or_0(a->tape, e, SIZE), 0);
-    uint64_t ticks = ec_event_cursor_u64_or_0(a->tape, e, RESPONSE), file_object = ec_event_cursor_u64_or_0(a->tape, e, FILE_OBJECT);
+    uint64_t ticks = ec_event_cursor_u64_or_0(a->tape, e, RESPONSE),
+             file_object = ec_event_cursor_u64_or_0(a->tape, e, FILE_OBJECT);
     row_key k = {
-        .key = {[KEY_PID] = pid, [KEY_DISK] = ec_event_cursor_u64_or_0(a->tape, e, DISK), [KEY_FILE_OBJECT] = file_object},
+        .key =
+            {[KEY_PID] = pid, [KEY_DISK] = ec_event_cursor_u64_or_0(a->tape, e, DISK), [KEY_FILE_OBJECT] = file_object},
         .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
     put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, span_ns(a, e->time - (int64_t)(ticks & INT64_MAX), e->time),
@@ -861,6 +896,7 @@ static int on_file_end(ec_activity *a, const ec_event_cursor_event *e, int64_t u
 
 static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     enum { BEGIN, FILE_OBJECT, TID, SIZE };
+
     uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
     uint64_t file_object = ec_event_cursor_u64_or_0(a->tape, e, FILE_OBJECT);
     row_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
@@ -875,7 +911,8 @@ static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_
 static int on_interrupt(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     uint64_t begin, routine;
     int unloaded;
-    if (!is_in_range(a, utc_ns) || !ec_event_cursor_u64(a->tape, e, 0, &begin) || !ec_event_cursor_u64(a->tape, e, 1, &routine))
+    if (!is_in_range(a, utc_ns) || !ec_event_cursor_u64(a->tape, e, 0, &begin) ||
+        !ec_event_cursor_u64(a->tape, e, 1, &routine))
         return 0;
     row_key k = {.key = {[KEY_ROUTINE] = routine, [KEY_CPU] = e->cpu}, .text = {[TEXT_INTERRUPT] = p->text}};
     int rc = add_latency(a, &k, span_ns(a, (int64_t)begin, e->time), 0);
@@ -884,9 +921,9 @@ static int on_interrupt(ec_activity *a, const ec_event_cursor_event *e, const pl
         rc = find_row(a, &k, &r);
     if (rc || r->module)
         return rc;
-    const ea_module *m =
-        ec_address_space_module(a->places, (uint32_t)EC_NO_PROCESS,
-                         ec_address_space_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns), routine, 1, &unloaded);
+    const ea_module *m = ec_address_space_module(a->places, (uint32_t)EC_NO_PROCESS,
+                                                 ec_address_space_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns),
+                                                 routine, 1, &unloaded);
     r->module = m ? module_name(a, m, unloaded) : keep(a, "", 0);
     return r->module ? 0 : EA_ENOMEM;
 }
@@ -1079,14 +1116,15 @@ static int run_stream(ec_activity *a, ea_err *err) {
     /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
      * the range's end is told by what ended it */
     if (!rc)
-        rc = ec_event_cursor_open(&a->tape, a->archive,
-                          &(ec_event_cursor_options){.stream = a->stream,
-                                             .from_utc_ns = INT64_MIN,
-                                             .to_utc_ns = THREAD_KINDS >> a->kind & 1 ? INT64_MAX : a->to_utc_ns,
-                                             .plan = plan_class,
-                                             .arg = a,
-                                             .wants_gaps = 1},
-                          err);
+        rc = ec_event_cursor_open(
+            &a->tape, a->archive,
+            &(ec_event_cursor_options){.stream = a->stream,
+                                       .from_utc_ns = INT64_MIN,
+                                       .to_utc_ns = THREAD_KINDS >> a->kind & 1 ? INT64_MAX : a->to_utc_ns,
+                                       .plan = plan_class,
+                                       .arg = a,
+                                       .wants_gaps = 1},
+            err);
     while (!rc && (rc = ec_event_cursor_next(a->tape, &e, err)) == 1) {
         rc = on_event(a, &e);
         if (rc)

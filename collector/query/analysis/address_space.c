@@ -1,10 +1,10 @@
 /* See address_space.h. */
 #include "collector/query/analysis/address_space.h"
 
+#include "collector/state/state_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/state/state_db.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,7 +215,7 @@ static int read_all(ec_address_space *p, ec_state_db *tables, int64_t fold_id, i
 }
 
 int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
-                   ea_err *err) {
+                          ea_err *err) {
     ec_state_db *tables = NULL;
     ec_state_fold fold;
     int found = 0;
@@ -302,24 +302,31 @@ uint32_t ec_address_space_pid_of_thread(ec_address_space *p, uint32_t tid, int64
 const ea_process *ec_address_space_get_process(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? &p->processes[index] : NULL;
 }
+
 size_t ec_address_space_process_count(const ec_address_space *p) {
     return p->process_count;
 }
+
 size_t ec_address_space_thread_count(const ec_address_space *p) {
     return p->thread_count;
 }
+
 int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? ec_instance_key(p->fold_id, p->processes[index].life.instance) : 0;
 }
+
 int64_t ec_address_space_thread_key(const ec_address_space *p, uint32_t index) {
     return index < p->thread_count ? ec_instance_key(p->fold_id, p->threads[index].instance) : 0;
 }
+
 int64_t ec_address_space_process_begin(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? p->processes[index].life.begin_utc_ns : INT64_MAX;
 }
+
 int64_t ec_address_space_thread_begin(const ec_address_space *p, uint32_t index) {
     return index < p->thread_count ? p->threads[index].begin : INT64_MAX;
 }
+
 static const image_space *space(const ec_address_space *p, uint32_t process, int is_kernel) {
     if (is_kernel)
         return &p->spaces[p->process_count];
@@ -380,8 +387,8 @@ const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity) {
     return buffer;
 }
 
-const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
-                                  int *ret_unloaded) {
+const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address,
+                                         int is_kernel, int *ret_unloaded) {
     const image_space *s = space(p, process, is_kernel);
     const ea_module *gone = NULL, *there = NULL; /* of several the last that came: the others' unloads were lost */
     *ret_unloaded = 0;

@@ -11,8 +11,8 @@ typedef struct ec_address_space ec_address_space;
 
 /* Reads the processes and threads of a stream and, with has_modules, its modules. A stream that the history does not
  * know has none. */
-EA_MUST_CHECK int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
-                                 ea_err *err);
+EA_MUST_CHECK int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream,
+                                        int has_modules, ea_err *err);
 void ec_address_space_close(ec_address_space *p); /* NULL is allowed */
 
 enum { EC_NO_PROCESS = -1 }; /* as uint32_t */
@@ -25,15 +25,19 @@ uint32_t ec_address_space_pid_of_thread(ec_address_space *p, uint32_t tid, int64
 /* Index of the thread that had this number at a time, by the same rule; EC_NO_THREAD when no thread ever had it. Thread
  * 0 is none: each CPU has one of its own. */
 uint32_t ec_address_space_thread(const ec_address_space *p, uint32_t tid, int64_t utc_ns);
+
 enum { EC_NO_THREAD = -1 }; /* as uint32_t */
+
 const ea_process *ec_address_space_get_process(const ec_address_space *p, uint32_t index);
 size_t ec_address_space_process_count(const ec_address_space *p);
 size_t ec_address_space_thread_count(const ec_address_space *p);
 
 enum { EC_INSTANCE_BITS = 40 };
+
 static inline int64_t ec_instance_key(int64_t fold_id, uint64_t instance) {
     return (int64_t)((uint64_t)fold_id << EC_INSTANCE_BITS | instance);
 }
+
 /* An instance of any stream as one number: process_key and thread_key of SQL's tables. It holds as long as the history
  * is not made anew. 0: EC_NO_PROCESS, EC_NO_THREAD. */
 int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index);
@@ -47,8 +51,8 @@ int64_t ec_address_space_thread_begin(const ec_address_space *p, uint32_t index)
 uint32_t ec_address_space_epoch(ec_address_space *p, uint32_t process, int64_t utc_ns);
 /* The module that an address of a process is in, in an epoch: NULL when there is none. is_kernel: among the drivers.
  * *ret_unloaded: it had been unloaded by then (the last one that was there). */
-const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
-                                  int *ret_unloaded);
+const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address,
+                                         int is_kernel, int *ret_unloaded);
 
 /* What such a module is called wherever modules are summed: "[unloaded NAME]", in buffer. */
 const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity);

@@ -171,6 +171,7 @@ static void plain_keys(enum ec_kind kind, const ec_block *b, const ea_column *da
     EACH_PLAIN(b, data, f, PUT_KEY);
 #undef PUT_KEY
 }
+
 static void plain_numbers(enum ec_kind kind, const ec_block *b, const ea_column *data, const ea_field *f, int64_t *to) {
     uint64_t flip = flip_of(kind);
 #define PUT_NUMBER(i, v) to[i] = (int64_t)(v)
@@ -285,18 +286,21 @@ static uint64_t mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 32;
 }
+
 static uint64_t hash_of(int64_t begin, const key *keys) {
     uint64_t h = mix(0x243F6A8885A308D3u, (uint64_t)begin);
     for (size_t i = 0; i < EC_BY_MAX; i++)
         h = mix(mix(h, keys[i].bits), keys[i].type);
     return h;
 }
+
 static int is_same_key(const key *a, const key *b) {
     for (size_t i = 0; i < EC_BY_MAX; i++)
         if (a[i].bits != b[i].bits || a[i].type != b[i].type)
             return 0;
     return 1;
 }
+
 static int is_same(const entry *e, int64_t begin, const key *keys) {
     return e->bucket == begin && is_same_key(e->keys, keys);
 }
@@ -639,6 +643,7 @@ typedef struct place {
     int64_t bucket;
     size_t entry;
 } place;
+
 static int compare_places(const void *x, const void *y) {
     const place *a = x, *b = y;
     if (a->bucket != b->bucket)

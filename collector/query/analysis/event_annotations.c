@@ -1,9 +1,9 @@
 /* See event_annotations.h. */
 #include "collector/query/analysis/event_annotations.h"
 
+#include "collector/query/analysis/stack_query.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/query/analysis/stack_query.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* See instances.h. */
 #include "collector/query/analysis/instances.h"
 
-#include "proto/base/map.h"
 #include "collector/query/analysis/address_space.h"
+#include "proto/base/map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 typedef struct known {
     const ec_archive_stream *stream;
     ec_address_space *places; /* NULL: not read yet */
-    size_t next;       /* of the sessions of its run, in a circle: index; its own when it is alone */
+    size_t next;              /* of the sessions of its run, in a circle: index; its own when it is alone */
 } known;
 
 struct ec_instances {

@@ -1,13 +1,14 @@
 /* See methods.h. */
 #include "collector/query/analysis/methods.h"
 
+#include "collector/query/scan/event_cursor.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/query/scan/event_cursor.h"
 
 #include <stdlib.h>
 
 enum { START, SIZE, NAMESPACE, NAME, SIGNATURE, FIELDS };
+
 enum { TEXT_BYTES = 512 << 20, ENTRIES_MAX = 64, ID_LOAD = 143, ID_END = 144, ID_OLD_START = 139, ID_OLD_STOP = 140 };
 
 static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
@@ -84,8 +85,8 @@ static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_ev
     int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
     int64_t utc_ns = ec_event_cursor_utc_ns(e);
     uint64_t start, size_bytes;
-    if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, START, &start) || !ec_event_cursor_u64(t, e, SIZE, &size_bytes) ||
-        !size_bytes || start + size_bytes < start)
+    if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, START, &start) ||
+        !ec_event_cursor_u64(t, e, SIZE, &size_bytes) || !size_bytes || start + size_bytes < start)
         return 0;
     uint64_t key = key_of(e->pid, start), *last = ea_u64_map_get(&m->last, key);
     ec_method *before = last ? &m->items[*last - 1] : NULL;
@@ -216,6 +217,7 @@ void ec_methods_close(ec_methods *m) {
 
 const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns) {
     enum { BACK_MAX = 256 }; /* methods that began before it and may still cover it */
+
     size_t low = 0, high = m->count;
     while (low < high) { /* the first that begins behind the address */
         size_t middle = low + (high - low) / 2;

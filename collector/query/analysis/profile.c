@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const int64_t FOLD_WAIT_NS = 10ll * 1000 * 1000 * 1000;
+
 enum { FRAMES_MAX = 4096 };
 
 typedef struct run {

@@ -5,9 +5,9 @@
 #ifndef EC_QUERY_PROFILE_H
 #define EC_QUERY_PROFILE_H
 
+#include "collector/query/analysis/weight.h"
 #include "collector/query/scan/archive.h"
 #include "proto/stack/stack_join.h"
-#include "collector/query/analysis/weight.h"
 
 /* What all methods stand under that .NET runtimes made at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"
@@ -50,7 +50,9 @@ typedef struct ec_profile_function {
     const char *name, *file; /* file may be NULL */
     uint32_t line;
 } ec_profile_function;
+
 typedef int (*ec_profile_named_fn)(void *arg, size_t index, const ec_profile_function *functions, size_t count);
+
 /* Where names come from (collector/symbols): asked once a module with all places in it that occur, ascending. It calls
  * put for those that it knows: put returns 0, or what ends the call. An error leaves the module's places without
  * names and is told in notes. */

@@ -1,11 +1,11 @@
 /* See profile_merge.h. */
 #include "collector/query/analysis/profile_merge.h"
 
+#include "collector/query/analysis/address_space.h"
+#include "collector/query/analysis/query.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/query/analysis/address_space.h"
-#include "collector/query/analysis/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -115,6 +115,7 @@ static int module_number(ec_merge *m, const ea_module *module, int is_unloaded, 
         uint32_t age, timestamp, size_bytes, is_kernel, is_unloaded;
         char name[256];
     } key;
+
     const char *name = ec_base_name(module->path);
     memset(&key, 0, sizeof key);
     key.is_kernel = module->pid == 0;
@@ -156,6 +157,7 @@ int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64
         uint64_t offset;
         uint32_t module, is_return;
     } key = {.offset = address};
+
     if (module) {
         key.offset = address - module->base;
         /* only names tell what ran from where it returns to */

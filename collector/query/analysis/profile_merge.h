@@ -3,8 +3,8 @@
 #ifndef EC_QUERY_PROFILE_MERGE_H
 #define EC_QUERY_PROFILE_MERGE_H
 
-#include "proto/state/machine.h"
 #include "collector/query/analysis/profile.h"
+#include "proto/state/machine.h"
 
 typedef struct ec_merge ec_merge;
 

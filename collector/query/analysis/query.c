@@ -1,11 +1,11 @@
 /* SELECTs over the history. See query.h. */
 #include "collector/query/analysis/query.h"
 
-#include "proto/event/accounts.h"
+#include "collector/state/state_worker.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "collector/state/state_worker.h"
 #include "proto/base/map.h"
+#include "proto/event/accounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,14 +4,14 @@
 #ifndef EC_QUERY_QUERY_H
 #define EC_QUERY_QUERY_H
 
-#include "proto/base/arena.h"
 #include "collector/state/state_db.h"
+#include "proto/base/arena.h"
 
 typedef struct ec_query ec_query;
 
 /* Opens the history in store folder dir. What is stored of host (NULL: of all) now is folded first, or waited for up to
- * wait_ns (see ec_state_worker_catch_up); *ret_behind batches are still not in the answers. EA_ENOTFOUND when there is no
- * history. */
+ * wait_ns (see ec_state_worker_catch_up); *ret_behind batches are still not in the answers. EA_ENOTFOUND when there is
+ * no history. */
 EA_MUST_CHECK int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns,
                                 uint64_t *ret_behind, ea_err *err);
 void ec_query_close(ec_query *q); /* NULL is allowed */
@@ -38,6 +38,7 @@ typedef struct ec_processes {
     size_t count;
     ea_arena arena;
 } ec_processes;
+
 /* Those alive at utc_ns (an interval holds its beginning, not its end); utc_ns NULL: all there ever were. Release with
  * ec_processes_deinit. */
 EA_MUST_CHECK int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_processes *ret,

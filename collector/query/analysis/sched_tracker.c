@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { DEFAULT_LIMIT = 1 << 20 };
+
 enum { STATE_TERMINATED = 4, STATE_WAITING = 5 };
 
 typedef struct thread {
@@ -88,12 +89,12 @@ static size_t change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state 
     size_t n = 0;
     if (t->state != EC_SCHED_UNKNOWN && time >= t->since) {
         *ret = (ec_sched_slice){.tid = tid,
-                            .state = t->state,
-                            .reason = t->reason,
-                            .cpu = t->cpu,
-                            .begin = t->since,
-                            .end = time,
-                            .waker = t->waker};
+                                .state = t->state,
+                                .reason = t->reason,
+                                .cpu = t->cpu,
+                                .begin = t->since,
+                                .end = time,
+                                .waker = t->waker};
         n = 1;
     }
     t->state = (uint8_t)to;
@@ -153,12 +154,12 @@ static int read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
     if (t->state == EC_SCHED_UNKNOWN)
         return 0;
     *ret = (ec_sched_slice){.tid = tid,
-                        .state = t->state,
-                        .reason = t->reason,
-                        .cpu = t->cpu,
-                        .begin = t->since,
-                        .end = INT64_MAX,
-                        .waker = t->waker};
+                            .state = t->state,
+                            .reason = t->reason,
+                            .cpu = t->cpu,
+                            .begin = t->since,
+                            .end = INT64_MAX,
+                            .waker = t->waker};
     return 1;
 }
 

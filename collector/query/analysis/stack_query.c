@@ -2,14 +2,14 @@
  * and stack, or told event by event. */
 #include "collector/query/analysis/stack_query.h"
 
+#include "collector/query/analysis/query.h"
+#include "collector/query/analysis/sched_tracker.h"
+#include "collector/query/analysis/stackwalk_reader.h"
+#include "collector/query/scan/event_cursor.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "collector/query/analysis/query.h"
-#include "collector/query/analysis/sched_tracker.h"
-#include "collector/query/scan/event_cursor.h"
-#include "collector/query/analysis/stackwalk_reader.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ static const size_t WINDOW_BYTES = 16 << 20;
 /* Halves of stacks, and ends of disk requests, may come so long after the range, or after the last wait that began in
  * it has ended. */
 static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
+
 enum { DEFAULT_INTERVAL = 10000, SOURCES_MAX = 4096, FRAMES_MAX = 4096, PAIRS_MAX = 1 << 24, ASK_EVERY = 1 << 16 };
 
 static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; take less time";
@@ -28,9 +29,12 @@ static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; take
 enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, START, END, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
 /* Fields of a class: what slot holds what depends on its kind. */
-enum { THREAD, ADDRESS, SOURCE };                         /* samples; an event with a thread */
-enum { NEW_TID, OLD_TID, OLD_STATE, OLD_REASON };         /* switches */
-enum { IRP, RESPONSE };                                   /* disk */
+enum { THREAD, ADDRESS, SOURCE }; /* samples; an event with a thread */
+
+enum { NEW_TID, OLD_TID, OLD_STATE, OLD_REASON }; /* switches */
+
+enum { IRP, RESPONSE }; /* disk */
+
 enum { INTERVAL_SOURCE, INTERVAL_LENGTH, INTERVAL_NAME }; /* of samples */
 
 typedef struct plan {
@@ -44,10 +48,12 @@ typedef struct plan {
 typedef struct subject {
     int64_t utc_ns;
     uint64_t weight;
+
     union {
         uint64_t address; /* where it was, 0 unknown */
         uint64_t place;   /* where each event counts: ec_event_position */
     };
+
     uint32_t pid, name; /* pid: of its header */
     uint8_t is_open;    /* its weight comes later */
 } subject;
@@ -59,7 +65,9 @@ typedef struct pair {
     int64_t first_utc_ns, last_utc_ns;
     uint64_t weight, events;
 } pair;
+
 enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
+
 /* kernel, user: that half is known to be missing. No stack has this number. */
 static const uint32_t HALF_IS_MISSING = UINT32_MAX;
 _Static_assert(sizeof(pair) == 64, "a cache line");
@@ -70,11 +78,14 @@ typedef struct missed_halves {
     void *arg;
     int64_t from_utc_ns; /* of the range; the join begins with the stream */
     int rc;              /* what fn returned, EA_ENOMEM */
+
     struct clock_since {
         uint64_t place; /* of the first record that has this clock */
         ea_clock clock;
     } * clocks;
+
     size_t clock_count, clock_capacity;
+
     /* events whose user half has not come: pid and tid as in the row */
     struct unanswered {
         uint64_t place;
@@ -82,11 +93,13 @@ typedef struct missed_halves {
         uint32_t pid, tid;
         int is_answered; /* too late */
     } * unanswered;
+
     size_t unanswered_count, unanswered_capacity;
 } missed_halves;
 
 /* Pairs on their way into the sums: the place of each is fetched from memory while those before it are added. */
 enum { COMING = 16 };
+
 typedef struct coming_pair {
     pair add;
     size_t hash;
@@ -182,6 +195,7 @@ static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
         {"PerfInfo/SetInterval", INTERVAL, 0, {"Source", "NewInterval", "SourceName"}},
         {"PerfInfo/CollectionStart", INTERVAL, 0, {"Source", "NewInterval", "SourceName"}},
     };
+
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
         if (strcmp(c->name, KINDS[i].class_name) == 0 && (!KINDS[i].weights || KINDS[i].weights >> weight & 1))
             set_fields(p, c, KINDS[i].kind, KINDS[i].fields);
@@ -233,10 +247,12 @@ static int wants_all(const ec_stack_query *q, const plan *p) {
     (void)q, (void)p;
     return 1;
 }
+
 static int wants_intervals(const ec_stack_query *q, const plan *p) {
     (void)q;
     return p->kind == INTERVAL;
 }
+
 static int wants_definitions(const ec_stack_query *q, const plan *p) {
     (void)q;
     return p->stack.role == EA_STACK_IS_DEFINITION;
@@ -652,7 +668,8 @@ static uint64_t open_time(const ec_stack_query *q, ec_sched_slice s, int64_t raw
         ns = span_ns(q, &s);
     }
     ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
-    return ns && wants_pid(q, ec_address_space_pid_of_thread(q->places, s.tid, ea_clock_to_utc_ns(&q->clock_copy, s.begin)))
+    return ns && wants_pid(
+                     q, ec_address_space_pid_of_thread(q->places, s.tid, ea_clock_to_utc_ns(&q->clock_copy, s.begin)))
                ? ns
                : 0;
 }
@@ -772,8 +789,11 @@ static int on_other(ec_stack_query *q, const ec_event_cursor_event *e, const pla
         if (rc)
             return rc;
         subject *s = &q->subjects[q->next_subject & q->subject_mask];
-        *s = (subject){
-            .utc_ns = ec_event_cursor_utc_ns(e), .weight = weight, .pid = e->pid, .name = p->name, .is_open = (uint8_t)is_open};
+        *s = (subject){.utc_ns = ec_event_cursor_utc_ns(e),
+                       .weight = weight,
+                       .pid = e->pid,
+                       .name = p->name,
+                       .is_open = (uint8_t)is_open};
         if (q->is_each_event)
             s->place = ec_event_position(q->tape);
         else if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
@@ -804,13 +824,13 @@ static int all_has_ended(const ec_stack_query *q, const ec_event_cursor_event *e
 static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
     ec_event_cursor_event e;
     int rc = ec_event_cursor_open(&q->tape, q->archive,
-                          &(ec_event_cursor_options){.stream = q->stream,
-                                             .from_utc_ns = from_utc_ns,
-                                             .to_utc_ns = to_utc_ns,
-                                             .plan = plan_class,
-                                             .arg = q,
-                                             .wants_gaps = q->wants == wants_all && is_thread_time(q)},
-                          err);
+                                  &(ec_event_cursor_options){.stream = q->stream,
+                                                             .from_utc_ns = from_utc_ns,
+                                                             .to_utc_ns = to_utc_ns,
+                                                             .plan = plan_class,
+                                                             .arg = q,
+                                                             .wants_gaps = q->wants == wants_all && is_thread_time(q)},
+                                  err);
     if (rc)
         return rc;
     int is_over = 0; /* only definitions still count */

@@ -1,13 +1,14 @@
 /* Stored stacks, joined to the stored events of a stream: summed by process and stack, or event by event. What a
- * profile, the tables of stacks and the column stack_hash are made of. Before it: tape.h, stackwalk_reader.h, address_space.h, methods.h,
- * proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's. */
+ * profile, the tables of stacks and the column stack_hash are made of. Before it: tape.h, stackwalk_reader.h,
+ * address_space.h, methods.h, proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's.
+ */
 #ifndef EC_QUERY_STACK_QUERY_H
 #define EC_QUERY_STACK_QUERY_H
 
-#include "collector/query/analysis/methods.h"
 #include "collector/query/analysis/address_space.h"
-#include "proto/stack/stack_join.h"
+#include "collector/query/analysis/methods.h"
 #include "collector/query/analysis/weight.h"
+#include "proto/stack/stack_join.h"
 
 typedef struct ec_stack_query_options {
     enum ec_weight weight;
@@ -50,6 +51,7 @@ typedef struct ec_stack_weight {
     const char *image; /* of the process, "?" unknown; borrowed */
     uint64_t weight, events;
 } ec_stack_weight;
+
 void ec_stack_query_get(const ec_stack_query *q, size_t i, ec_stack_weight *ret);
 
 /* Borrowed during the call. */
@@ -60,6 +62,7 @@ typedef struct ec_stack_frame {
     int is_unloaded;         /* the module had been unloaded by then */
     const ec_method *method; /* of .NET; NULL: none */
 } ec_stack_frame;
+
 /* The frames of a sum's stack, the innermost first, at most 4,096: 0, or what fn returned. */
 EA_MUST_CHECK int ec_stack_query_frames(const ec_stack_query *q, size_t i,
                                         int (*fn)(void *arg, const ec_stack_frame *f), void *arg);
@@ -89,11 +92,13 @@ typedef struct ec_stack_link {
     uint64_t place; /* of the event: ec_event_position */
     uint64_t hash;  /* as in ec_stack_sum */
 } ec_stack_link;
+
 typedef struct ec_stack_links {
     ec_stack_link *links; /* by place; the caller's: free */
     size_t count, capacity;
     size_t limit_count;
 } ec_stack_links;
+
 /* The stacks of a stream's events from one time to another, event by event, added to *ret, which the caller has zeroed
  * but for its limit. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE, EA_ECANCELED. */
 EA_MUST_CHECK int ec_stack_query_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,

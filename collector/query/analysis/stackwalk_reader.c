@@ -23,6 +23,7 @@ static uint64_t pack_halves(size_t kernel, size_t count, const uint32_t half[EA_
 /* Finds the halves of a walk that the batch stores once, and those of the next ones, which are needed soon. */
 static void learn_halves(const ec_stackwalk_reader *w, const ec_event_cursor_event *e) {
     enum { WALKS = EA_STACKS_AT_ONCE / EA_STACK_HALVES };
+
     ea_stack_list halves[EA_STACKS_AT_ONCE];
     uint64_t *memories[WALKS], *memory;
     uint32_t numbers[EA_STACKS_AT_ONCE];
@@ -46,8 +47,8 @@ static void learn_halves(const ec_stackwalk_reader *w, const ec_event_cursor_eve
     }
 }
 
-static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
-                     int *ret_has_user) {
+static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, uint32_t half[EA_STACK_HALVES],
+                     int *ret_is_kernel, int *ret_has_user) {
     uint64_t *memory, known;
     unsigned width = e->c->pointer_size;
     ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);

@@ -4,8 +4,8 @@
 #ifndef EC_QUERY_WALKS_H
 #define EC_QUERY_WALKS_H
 
-#include "proto/stack/stack_feed.h"
 #include "collector/query/scan/event_cursor.h"
+#include "proto/stack/stack_feed.h"
 
 /* All borrowed. */
 typedef struct ec_stackwalk_reader {
@@ -19,6 +19,7 @@ typedef struct ec_stackwalk_reader {
 void ec_stackwalk_reader_plan(ec_event_cursor_plan *tape, const ea_stack_plan *plan);
 /* An event of such a class: a definition is kept, a walk is handed to the join. Returns 0 or what the join's on_event
  * returned. */
-EA_MUST_CHECK int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *plan);
+EA_MUST_CHECK int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e,
+                                          const ea_stack_plan *plan);
 
 #endif

@@ -13,9 +13,11 @@ static const char *const LACK_TEXTS[] = {
     EC_PROFILE_LACKS(X)
 #undef X
 };
+
 const char *ec_lack_name(enum ec_profile_lack l) {
     return LACK_NAMES[l];
 }
+
 const char *ec_lack_text(enum ec_profile_lack l) {
     return LACK_TEXTS[l];
 }
@@ -30,9 +32,11 @@ static const char *const WEIGHT_UNITS[] = {
     EC_WEIGHTS(X)
 #undef X
 };
+
 const char *ec_weight_name(enum ec_weight w) {
     return WEIGHT_NAMES[w];
 }
+
 const char *ec_weight_unit(enum ec_weight w) {
     return WEIGHT_UNITS[w];
 }

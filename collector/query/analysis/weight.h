@@ -17,6 +17,7 @@
     X(FAULTS, "faults", "count", "page faults")
 
 enum ec_weight {
+
 #define X(id, name, unit, text) EC_WEIGHT_##id,
     EC_WEIGHTS(X)
 #undef X
@@ -37,6 +38,7 @@ EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const c
     X(NO_ROOM, "no_room", "a half of it had no room in the table of stacks")
 
 enum ec_profile_lack {
+
 #define X(id, name, text) EC_LACKS_##id,
     EC_PROFILE_LACKS(X)
 #undef X

@@ -4,9 +4,9 @@
  * docs-developer/processed-format and src/types/profile.ts. */
 #include "collector/query/export/profile_write.h"
 
+#include "collector/query/analysis/query.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "collector/query/analysis/query.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -401,14 +401,17 @@ static void number(ea_text *t, unsigned field, uint64_t v) {
     ea_text_varint(t, (uint64_t)field << 3);
     ea_text_varint(t, v);
 }
+
 static void bytes(ea_text *t, unsigned field, const void *data, size_t len_bytes) {
     ea_text_varint(t, (uint64_t)field << 3 | 2);
     ea_text_varint(t, len_bytes);
     ea_text_add(t, data, len_bytes);
 }
+
 static void message(ea_text *t, unsigned field, const ea_text *m) {
     bytes(t, field, m->data ? m->data : "", m->len_bytes);
 }
+
 /* Strings are not looked for: what occurs twice stands twice, but labels occur once. */
 static uint64_t string(strings *s, const char *text) {
     bytes(&s->table, 6, text, strlen(text));

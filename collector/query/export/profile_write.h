@@ -10,7 +10,9 @@
     X(JSON, "json")                                                                                                    \
     X(FOLDED, "folded")                                                                                                \
     X(SPEEDSCOPE, "speedscope") X(PPROF, "pprof") X(CHROME, "chrome") X(FIREFOX, "firefox") X(TOP, "top")
+
 enum ec_profile_format {
+
 #define X(id, name) EC_PROFILE_##id,
     EC_PROFILE_FORMATS(X)
 #undef X

@@ -1,10 +1,10 @@
 /* See archive.h. */
 #include "collector/query/scan/archive.h"
 
+#include "collector/state/object_names_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "collector/state/object_names_db.h"
 #include "proto/base/pattern.h"
 
 #include <inttypes.h>
@@ -34,10 +34,10 @@ struct ec_archive {
     ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
-    ec_state_db *tables;      /* opened when names are first asked for */
-    ec_object_names_db *naming;      /* of one stream */
-    uint64_t naming_stream; /* its number in the store; 0: none was asked for */
-    ea_u64_map damaged;     /* hashes of stream and number */
+    ec_state_db *tables;        /* opened when names are first asked for */
+    ec_object_names_db *naming; /* of one stream */
+    uint64_t naming_stream;     /* its number in the store; 0: none was asked for */
+    ea_u64_map damaged;         /* hashes of stream and number */
     char first_damage[640];
 };
 
@@ -206,9 +206,11 @@ void ec_archive_close(ec_archive *a) {
 ec_store *ec_archive_store(ec_archive *a) {
     return a->store;
 }
+
 ea_registry *ec_archive_registry(ec_archive *a) {
     return a->registry;
 }
+
 int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err) {
     if (!a->has_streams) {
         adding d = {.a = a, .err = err};
@@ -279,7 +281,9 @@ static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *er
     if (rc)
         return rc == EA_ENOTFOUND ? 0 : rc;
     int found = ec_state_db_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
-    return found > 0 ? ec_object_names_db_open(&a->naming, a->tables, fold.fold_id, &(ec_object_names_db_options){0}, err) : found;
+    return found > 0
+               ? ec_object_names_db_open(&a->naming, a->tables, fold.fold_id, &(ec_object_names_db_options){0}, err)
+               : found;
 }
 
 int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {
@@ -305,6 +309,7 @@ int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver
 
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
     enum { OFFSET_BITS = 40 }; /* records stand at multiples of 8 */
+
     uint64_t key = row->segment << OFFSET_BITS | (row->offset >> 3 & ((1ull << OFFSET_BITS) - 1));
     const uint64_t *known = ea_u64_map_get(&a->ordinals, key);
     if (known)
@@ -317,6 +322,7 @@ void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg)
     a->keep_going = keep_going;
     a->arg = arg;
 }
+
 int ec_archive_goes_on(const ec_archive *a) {
     return !a->keep_going || a->keep_going(a->arg);
 }
@@ -334,6 +340,7 @@ void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t
     if (!ea_u64_map_get(&a->damaged, key))
         (void)!ea_u64_map_put(&a->damaged, key, number); /* no memory: then it is not counted twice, nor once */
 }
+
 uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first) {
     *ret_first = a->first_damage;
     return a->first_damage[0] && !a->damaged.count ? 1 : a->damaged.count;

@@ -41,8 +41,8 @@ EA_MUST_CHECK int ec_archive_classes(ec_archive *a, const ea_class *const **ret,
 /* The set of classes of a name, in any case; *ret is NULL when there is none. Borrowed until close. */
 EA_MUST_CHECK int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err);
 
-/* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/object_names_db.h): 1 and
- * *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */
+/* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/object_names_db.h):
+ * 1 and *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */
 EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err);
 
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */

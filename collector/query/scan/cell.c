@@ -1,8 +1,8 @@
 /* Cells as text. See cell.h. */
 #include "collector/query/scan/cell.h"
 
-#include "proto/base/clock.h"
 #include "collector/state/state_db.h"
+#include "proto/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,16 @@
 /* See counter_names.h. */
 #include "collector/query/scan/counter_names.h"
 
+#include "collector/query/scan/event_cursor.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
-#include "collector/query/scan/event_cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CHANGES_MAX = 4096, NAME_UNITS = 64 };
+
 enum { COUNT, NAMES }; /* the tape's fields */
 
 struct ec_counter_names {

@@ -47,7 +47,8 @@ struct ec_event_cursor {
 
 const ec_event_cursor_plan EC_EVENT_CURSOR_NO_MEMORY = {.addresses = -1};
 
-int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_event_cursor_options *options, ea_err *err) {
+int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_event_cursor_options *options,
+                         ea_err *err) {
     size_t all;
     const ea_class *const *classes = NULL;
     int rc = ec_archive_classes(archive, &classes, &all, err);
@@ -237,16 +238,16 @@ int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err 
             t->clock = &ea_batch_source(t->view, t->source)->clock;
         }
         *ret = (ec_event_cursor_event){.c = g->c,
-                               .plan = g->plan,
-                               .time = e->time[i],
-                               .clock = t->clock,
-                               .pid = e->pid[e->thread[i]],
-                               .tid = e->tid[e->thread[i]],
-                               .cpu = e->cpu[i],
-                               .group = k,
-                               .row = row,
-                               .is_behind_gap = t->is_behind_gap,
-                               .fields = g->fields};
+                                       .plan = g->plan,
+                                       .time = e->time[i],
+                                       .clock = t->clock,
+                                       .pid = e->pid[e->thread[i]],
+                                       .tid = e->tid[e->thread[i]],
+                                       .cpu = e->cpu[i],
+                                       .group = k,
+                                       .row = row,
+                                       .is_behind_gap = t->is_behind_gap,
+                                       .fields = g->fields};
         t->is_behind_gap = 0;
         return 1;
     }
@@ -276,8 +277,8 @@ ea_slice ec_event_cursor_repeated(const ec_event_cursor *t, const ec_event_curso
     return ea_column_row(&g->repeated, row);
 }
 
-int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number, ea_slice *ret,
-                          uint64_t **ret_memory) {
+int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number,
+                                  ea_slice *ret, uint64_t **ret_memory) {
     const group *g = &t->groups[e->group];
     uint64_t row = g->index ? (uint64_t)g->index[e->row] + number : UINT64_MAX;
     if (row >= g->repeated.count)

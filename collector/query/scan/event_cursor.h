@@ -12,9 +12,9 @@ enum { EC_EVENT_CURSOR_FIELDS = 8 };
 /* What a reader wants of a class; it begins the reader's own struct of a class. */
 typedef struct ec_event_cursor_plan {
     int16_t fields[EC_EVENT_CURSOR_FIELDS]; /* top-level fields, -1: absent */
-    int16_t addresses;              /* a field whose rows repeat: ec_event_cursor_repeated; -1: none */
-    uint8_t wants_items;            /* the extended items, too */
-    uint8_t wants_record;           /* ec_event_cursor_record */
+    int16_t addresses;                      /* a field whose rows repeat: ec_event_cursor_repeated; -1: none */
+    uint8_t wants_items;                    /* the extended items, too */
+    uint8_t wants_record;                   /* ec_event_cursor_record */
 } ec_event_cursor_plan;
 
 /* An event; all borrowed until the next call. */
@@ -45,7 +45,8 @@ typedef struct ec_event_cursor_options {
 
 typedef struct ec_event_cursor ec_event_cursor;
 
-EA_MUST_CHECK int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_event_cursor_options *options, ea_err *err);
+EA_MUST_CHECK int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive,
+                                       const ec_event_cursor_options *options, ea_err *err);
 /* The next event: 1, 0 at the end. What is damaged is left out and told to the archive. */
 EA_MUST_CHECK int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err *err);
 void ec_event_cursor_close(ec_event_cursor *t); /* NULL is allowed */
@@ -55,25 +56,33 @@ const ea_clock *ec_event_cursor_clock(const ec_event_cursor *t);
 /* Where the last event is in its stream: the number of its batch, and its position there, as one number that is greater
  * for what came later. */
 uint64_t ec_event_position(const ec_event_cursor *t);
+
 enum { EC_POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
+
 static inline uint64_t ec_place(uint64_t batch, uint32_t position) {
     return batch << EC_POSITION_BITS | position;
 }
+
 static inline uint64_t ec_event_position_batch(uint64_t place) {
     return place >> EC_POSITION_BITS;
 }
+
 static inline uint32_t ec_event_position_in_batch(uint64_t place) {
     return (uint32_t)(place & ((UINT32_C(1) << EC_POSITION_BITS) - 1));
 }
+
 /* Bytes of a pointer of the machine that the last event came from, 4 or 8: as its session says, whatever the process
  * was. */
 unsigned ec_event_cursor_pointer_size(const ec_event_cursor *t);
+
 /* UTC of an event's time. */
 static inline int64_t ec_event_cursor_utc_ns(const ec_event_cursor_event *e) {
     return ea_clock_to_utc_ns(e->clock, e->time);
 }
+
 /* plan->fields[i] as a number: 1 and *ret, 0 when the event lacks it. */
-static inline int ec_event_cursor_u64(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i, uint64_t *ret) {
+static inline int ec_event_cursor_u64(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i,
+                                      uint64_t *ret) {
     const ea_column *c = &e->fields[i];
     (void)t;
     if (!c->count || ea_column_missing(c, e->row))
@@ -81,11 +90,13 @@ static inline int ec_event_cursor_u64(const ec_event_cursor *t, const ec_event_c
     *ret = ea_column_u64(c, e->row);
     return 1;
 }
+
 /* The same, or 0. */
 static inline uint64_t ec_event_cursor_u64_or_0(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i) {
     uint64_t v = 0;
     return ec_event_cursor_u64(t, e, i, &v) ? v : 0;
 }
+
 /* Any field's bytes. */
 ea_slice ec_event_cursor_bytes(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i);
 /* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at
@@ -93,8 +104,8 @@ ea_slice ec_event_cursor_bytes(const ec_event_cursor *t, const ec_event_cursor_e
 ea_slice ec_event_cursor_repeated(const ec_event_cursor *t, const ec_event_cursor_event *e, uint64_t **ret_memory);
 /* What is behind the event's, in the order in which rows first need it: number 0 is the event's own. 0 behind the last
  * one, and when each row stands for itself. */
-int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number, ea_slice *ret,
-                          uint64_t **ret_memory);
+int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number,
+                                  ea_slice *ret, uint64_t **ret_memory);
 /* An event whose plan wants_record as a record, without extended items. */
 void ec_event_cursor_record(const ec_event_cursor *t, const ec_event_cursor_event *e, ea_record *ret);
 /* An extended item of an event whose plan wants_items: 1, 0 behind the last. */

@@ -1,6 +1,6 @@
 /* See scan.h: which batches, which groups, which events. */
-#include "proto/base/array.h"
 #include "collector/query/scan/scan_parts.h"
+#include "proto/base/array.h"
 
 #include "proto/base/clock.h"
 
@@ -165,12 +165,14 @@ static int is_in(const condition *c, int64_t v) {
             return 1;
     return 0;
 }
+
 static int is_text(const condition *c, const char *data, size_t len_bytes) {
     for (size_t i = 0; i < c->text_count; i++)
         if (c->texts[i].len_bytes == len_bytes && (len_bytes == 0 || memcmp(c->texts[i].data, data, len_bytes) == 0))
             return 1;
     return 0;
 }
+
 /* What the condition says about a value of the column. */
 static int passes(const condition *c, const ec_value *v) {
     if (c->is_unusable)
@@ -186,9 +188,11 @@ static int passes(const condition *c, const ec_value *v) {
         return 1;
     }
 }
+
 static int passes_text(const condition *c, const char *text) {
     return c->is_unusable || is_text(c, text, strlen(text));
 }
+
 static int passes_number(const condition *c, int64_t v) {
     return c->is_unusable || is_in(c, v);
 }
@@ -544,6 +548,7 @@ static void keep_numbers(ec_scan *s, const condition *c, int common) {
         }                                                                                                              \
         return n;                                                                                                      \
     }
+
 static uint8_t load8(const uint8_t *p) {
     return *p;
 }
@@ -653,6 +658,7 @@ static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
 
 static int is_inside(const ec_scan *s) {
     enum { TICK_NS = 1000000 };
+
     const ec_batch_row *r = &s->found.row;
     return (s->from_utc_ns == INT64_MIN || r->begin_utc_ns - TICK_NS > s->from_utc_ns) &&
            (s->to_utc_ns == INT64_MAX || r->end_utc_ns + TICK_NS < s->to_utc_ns);

@@ -1,7 +1,7 @@
 /* The native scan: events of a store, block by block, filtered while they are columns. SQL's tables and the aggregates
  * are built on it, and whatever else asks the store for events.
- * Before it: archive.h, table_schema.h. After it: SQL, aggregate.c. Thread: one ec_scan belongs to one thread; several may be
- * open on one archive, in its thread.
+ * Before it: archive.h, table_schema.h. After it: SQL, aggregate.c. Thread: one ec_scan belongs to one thread; several
+ * may be open on one archive, in its thread.
  *
  * Batches are skipped by the store's index (stream, time, class, pid), groups by their constants, events by their
  * columns; only the columns that are asked for are decompressed and decoded. A condition on a dictionary column is
@@ -15,6 +15,7 @@
 typedef struct ec_scan ec_scan;
 
 enum ec_value_type { EC_NULL, EC_INT, EC_REAL, EC_TEXT, EC_BLOB };
+
 typedef struct ec_value {
     enum ec_value_type type;
     int64_t i;
@@ -68,8 +69,9 @@ typedef struct ec_annotator {
 
 /* Begins a scan. archive, shape: borrowed until close; annotator: copied, NULL: no event has a stack, nor names of
  * counters; conditions are copied, their texts are not. A shape without a set gives all events (no keyframes). */
-EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape, const ec_annotator *annotator,
-                               const ec_condition *conditions, size_t condition_count, ea_err *err);
+EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape,
+                               const ec_annotator *annotator, const ec_condition *conditions, size_t condition_count,
+                               ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are left out and told to the archive (ec_archive_damaged). */
 EA_MUST_CHECK int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err);

@@ -50,9 +50,11 @@ struct ec_scan {
     size_t selected_capacity;
     uint8_t *marks; /* of threads */
     size_t marks_capacity;
+
     struct {
         int64_t first, last; /* raw ticks inside [from, to] */
     } * raw;                 /* by source */
+
     size_t raw_capacity;
     int has_raw; /* for the batch at hand */
     ea_text text;

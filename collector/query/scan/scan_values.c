@@ -2,8 +2,8 @@
  */
 #include "collector/query/scan/scan_parts.h"
 
-#include "proto/event/render.h"
 #include "collector/query/scan/event_cursor.h"
+#include "proto/event/render.h"
 #include "proto/event/value.h"
 
 #include <string.h>

@@ -14,6 +14,7 @@ static const struct {
     enum ec_kind kind;
     int in_class, in_events;
 } COMMON[EC_COMMON_COUNT] = {
+
 #define X(id, name, kind, in_class, in_events) {name, EC_KIND_##kind, in_class, in_events},
     EC_COMMON_COLUMNS(X)
 #undef X

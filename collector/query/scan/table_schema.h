@@ -39,9 +39,11 @@
     X(COUNTERS, "counters", TEXT, 1, 1)             /* a JSON object, an array without names */                        \
     X(DECODED, "decoded", TEXT, 1, 1)               /* whole, partial, unknown */                                      \
     X(PAYLOAD, "payload", BLOB, 1, 1)
+
 // clang-format on
 
 enum ec_common {
+
 #define X(id, name, kind, in_class, in_events) EC_##id,
     EC_COMMON_COLUMNS(X)
 #undef X
@@ -60,6 +62,7 @@ enum ec_common {
     X(TIME, "TIME") X(ADDRESS, "ADDRESS") X(COUNT, "COUNT") X(REAL, "REAL") X(TEXT, "TEXT") X(BLOB, "BLOB") X(ANY, "")
 
 enum ec_kind {
+
 #define X(id, type) EC_KIND_##id,
     EC_KINDS(X)
 #undef X

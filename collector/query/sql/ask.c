@@ -1,8 +1,8 @@
 /* The parent's side of a question. See ask.h. */
 #include "collector/query/sql/ask.h"
-#include "proto/base/array.h"
 #include "collector/sandbox/child.h"
 #include "collector/state/state_worker.h"
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>
@@ -107,6 +107,7 @@ static uint64_t get(frame *f, unsigned bytes) {
     f->at += bytes;
     return v;
 }
+
 static const char *get_string(frame *f, size_t *ret) {
     size_t n = (size_t)get(f, 4);
     if (n > (size_t)(f->end - f->at)) {
@@ -255,6 +256,7 @@ static int take_frames(reader *r) {
 /* Reads what there is: 1, 0 at the end, or an error. */
 static int read_some(reader *r, int out) {
     enum { CHUNK = 1 << 16 };
+
     if (EA_GROW(r->data, r->capacity, r->bytes + CHUNK, SIZE_MAX))
         return EA_ENOMEM;
     ssize_t n = read(out, r->data + r->bytes, r->capacity - r->bytes);

@@ -11,8 +11,8 @@
 #ifndef EC_QUERY_ASK_H
 #define EC_QUERY_ASK_H
 
-#include "collector/sandbox/broker.h"
 #include "collector/query/scan/scan.h"
+#include "collector/sandbox/broker.h"
 
 #include <stdatomic.h>
 
@@ -53,6 +53,7 @@ typedef struct ec_outcome {
 static inline int ec_is_whole(const ec_outcome *o) {
     return o->ending == EC_ENDED_WHOLE && !o->damaged && !o->behind;
 }
+
 /* "whole", "rows", "time", "memory", "temp", "canceled". */
 const char *ec_ending_name(enum ec_ending ending);
 

@@ -1,8 +1,8 @@
 /* See confine.h. */
 #include "collector/query/sql/confine.h"
 
-#include "collector/sandbox/sandbox.h"
 #include "collector/query/sql/temp_files.h"
+#include "collector/sandbox/sandbox.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -47,11 +47,13 @@ static void limit_files(uint64_t limit_bytes) {
 
 int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
     static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db"};
+
     static const struct {
         const char *ending;
         enum ec_sandbox_access access;
     } ENDINGS[PARTS] = {
         {"", EC_SANDBOX_READ}, {"-wal", EC_SANDBOX_READ}, {"-journal", EC_SANDBOX_READ}, {"-shm", EC_SANDBOX_SHARE}};
+
     ea_text texts[DATABASES * PARTS + 2];
     ec_sandbox_path paths[DATABASES * PARTS + 2];
     size_t count = 0;

@@ -1,9 +1,9 @@
 /* The connection and what it may do. See sql.h. */
-#include "collector/state/incidents.h"
-#include "collector/query/analysis/instances.h"
-#include "collector/state/ledger_report.h"
 #include "collector/query/analysis/event_annotations.h"
+#include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
+#include "collector/state/incidents.h"
+#include "collector/state/ledger_report.h"
 
 #include "proto/base/clock.h"
 
@@ -140,12 +140,15 @@ void ec_sql_close(ec_sql *s) {
 sqlite3 *ec_sql_database(ec_sql *s) {
     return s->db;
 }
+
 int ec_sql_uses_history(const ec_sql *s) {
     return s->uses_history;
 }
+
 int ec_sql_describes_tables(const ec_sql *s) {
     return s->describes_tables;
 }
+
 ec_archive *ec_sql_archive(ec_sql *s) {
     return s->archive;
 }

@@ -31,8 +31,8 @@ ec_archive *ec_sql_archive(ec_sql *s);
 /* Prepares the first statement of sql, as sqlite3_prepare_v3 does: an SQLite code, SQLITE_IOERR with err when the
  * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
-/* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker): a
- * table whose definition says so, or a column. */
+/* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
+ * a table whose definition says so, or a column. */
 int ec_sql_uses_history(const ec_sql *s);
 /* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
 int ec_sql_describes_tables(const ec_sql *s);

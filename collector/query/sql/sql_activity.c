@@ -3,8 +3,8 @@
  * is asked for alone, and stacks by their hash are found at once, so that events can be joined to them. Before it:
  * sql.c. After it: activity.c. Thread: the connection's. */
 #include "collector/query/analysis/activity.h"
-#include "proto/base/clock.h"
 #include "collector/query/sql/sql_parts.h"
+#include "proto/base/clock.h"
 
 #include <string.h>
 

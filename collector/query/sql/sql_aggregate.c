@@ -6,12 +6,13 @@
  * by have the group's value; conditions on them are handed to the scan, which has to keep them exactly, or looked at by
  * SQLite afterwards, which is as good for a column that is grouped by, and an error for any other. */
 #include "collector/query/analysis/aggregate.h"
-#include "proto/base/clock.h"
 #include "collector/query/sql/sql_parts.h"
+#include "proto/base/clock.h"
 
 #include <string.h>
 
 enum out { BUCKET, COUNT, VALUE_COUNT, SUM, MIN, MAX, BY_1, BY_2, VALUE, EVERY, TOP, BY_3, OWN_COUNT };
+
 enum { ARGUMENTS = OWN_COUNT - BY_1 };
 
 static const struct {
@@ -49,8 +50,8 @@ static int add_columns(ea_text *to, const ec_table_schema *shape) {
         ea_text_printf(to, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
     for (size_t i = 0; i < shape->count; i++) {
         char *name = sqlite3_mprintf("%s", shape->columns[i].name);
-        while (name && (is_own(name) ||
-                        (name[0] && i != ec_table_schema_find(shape, name) && ec_table_schema_find(shape, name) < shape->count))) {
+        while (name && (is_own(name) || (name[0] && i != ec_table_schema_find(shape, name) &&
+                                         ec_table_schema_find(shape, name) < shape->count))) {
             char *longer = sqlite3_mprintf("event_%s", name);
             sqlite3_free(name);
             name = longer;

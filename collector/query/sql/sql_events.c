@@ -4,8 +4,8 @@
  * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
  * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
  * asks for them, so that a batch gives what the statement names and no more. */
-#include "proto/base/array.h"
 #include "collector/query/sql/sql_parts.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +41,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
 /* Whether a column that is used holds names out of the history; SQLite has one bit for all columns from the 64th on. */
 static int uses_history(const ec_table_schema *shape, sqlite3_uint64 used) {
     enum { LAST_BIT = 63 };
+
     for (size_t i = 0; i < shape->count; i++)
         if (shape->columns[i].has_history && used >> (i < LAST_BIT ? i : LAST_BIT) & 1)
             return 1;
@@ -147,6 +148,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
 /* The same event has the same number in every scan: SQLite joins what several of them find (OR) by it. */
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     enum { POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
+
     const cursor *c = (const cursor *)base;
     const ec_block *b = c->block;
     *ret = (sqlite3_int64)(b->ordinal << POSITION_BITS | b->rows[b->selected[c->at]]);
@@ -237,7 +239,9 @@ static int add_class(ec_sql *s, const char *name, ea_err *err) {
 
 int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err) {
     static const char BY[] = "_by";
+
     enum { BY_BYTES = sizeof BY - 1 };
+
     char *copy = malloc(len_bytes + 1);
     if (!copy)
         return ea_fail(err, EA_ENOMEM, "add a class's tables");

@@ -1,11 +1,11 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
-#include "proto/event/accounts.h"
-#include "proto/base/clock.h"
 #include "collector/query/analysis/instances.h"
+#include "collector/query/sql/sql_parts.h"
+#include "proto/base/clock.h"
+#include "proto/event/accounts.h"
 #include "proto/event/ntstatus.h"
 #include "proto/event/render.h"
-#include "collector/query/sql/sql_parts.h"
 #include "proto/event/value.h"
 
 #include <arpa/inet.h>
@@ -398,6 +398,7 @@ static void process_at(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     instance_at(c, v, EC_INSTANCE_PROCESS, "process_at");
 }
+
 static void thread_at(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     instance_at(c, v, EC_INSTANCE_THREAD, "thread_at");
@@ -429,6 +430,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"process_at", 4, process_at},
         {"thread_at", 4, thread_at},
     };
+
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof FUNCTIONS[0]; i++)
         if (sqlite3_create_function_v2(s->db, FUNCTIONS[i].name, FUNCTIONS[i].count,
                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, s, FUNCTIONS[i].call,

@@ -13,8 +13,8 @@ struct ec_sql {
     struct ec_annotations *links;
     ec_annotator annotator; /* the links' */
     sqlite3 *db;
-    ec_state_db *state;               /* opened when a table of it is first used */
-    struct ec_incidents *alarms;       /* likewise */
+    ec_state_db *state;             /* opened when a table of it is first used */
+    struct ec_incidents *alarms;    /* likewise */
     struct ec_ends *ends;           /* opened when the end of an agent is first asked for */
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
@@ -78,12 +78,14 @@ typedef struct ec_sql_source {
     ec_sql *sql;
     const ec_class_set *set; /* NULL: events */
 } ec_sql_source;
+
 typedef struct ec_sql_shaped {
     sqlite3_vtab base;
     ec_sql *sql;
     ec_table_schema shape;
     double rows; /* a guess: all events of the store */
 } ec_sql_shaped;
+
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
                           int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
                           char **ret_message);
@@ -95,6 +97,7 @@ typedef struct ec_sql_list {
     size_t at, count;
     sqlite3_int64 first_rowid; /* two lists never have a row of the same number */
 } ec_sql_list;
+
 void ec_sql_list_begin(ec_sql *s, ec_sql_list *list, size_t count);
 int ec_sql_list_next(sqlite3_vtab_cursor *base);
 int ec_sql_list_at_end(sqlite3_vtab_cursor *base);

@@ -1,17 +1,18 @@
 /* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
+#include "collector/query/sql/sql_parts.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
-#include "collector/query/sql/sql_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum place { STORE, STATE, ALARMS, MEMORY };
+
 enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5 };
 
 /* What is told of a group: an expression over the values of its columns, called t.NAME. */
@@ -24,11 +25,13 @@ typedef struct spec {
     enum place place;
     const char *from;
     const char *key; /* a number of its own for each row */
+
     struct {
         const char *name;
         enum ec_kind kind;
         const char *value;  /* an expression over from; of grouped rows, an aggregate */
     } columns[COLUMNS_MAX]; /* ends with a NULL name; the first is the host, when it is called so */
+
     const char *group;      /* NULL: a row for each of from's. Else the first column's value, by which they are grouped:
                              * only what a statement names is summed up */
     const late *late;       /* NULL, or of a group's columns those that are told by another expression */
@@ -57,9 +60,11 @@ typedef struct spec {
 /* An instance of any stream as one number (ec_instance_key), and how it is found where a statement asks for one. */
 #define KEY_OF(instance)      "t.stream << 40 | t." instance
 #define KEY_OR_NULL(instance) "CASE WHEN t." instance " THEN t.stream << 40 | t." instance " END"
+
 static const struct {
     const char *value, *found;
 } KEYS[] = {
+
 #define FOUND(instance) " AND t.stream = ?%d >> 40 AND t." instance " = ?%d & 1099511627775"
     {KEY_OF("instance"), FOUND("instance")},
     {KEY_OR_NULL("process_instance"), FOUND("process_instance")},
@@ -259,6 +264,7 @@ static const spec SPECS[] = {
       {"right", EC_KIND_INT, "t.right_count"},
       {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL, {NULL}},
 };
+
 // clang-format on
 
 /* What a module stands for. */
@@ -297,6 +303,7 @@ static void blind_name(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     sqlite3_result_text(c, ec_blind_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
 }
+
 static void blind_kind(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     sqlite3_result_text(c, ec_blind_kind((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
@@ -334,11 +341,13 @@ static int failed(ea_err *err, sqlite3 *db, const char *what) {
 
 static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
     enum { FLAGS = SQLITE_UTF8 | SQLITE_DETERMINISTIC };
+
     if (!s->state) {
         int rc = ec_state_db_open(&s->state, s->dir, 0, err);
         if (rc)
             return rc;
         sqlite3 *db = ec_state_db_database(s->state);
+
         static const struct {
             const char *name;
             int arguments;
@@ -347,6 +356,7 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
                          {"blind_name", 1, blind_name},           {"blind_kind", 1, blind_kind},
                          {"alert_name", 1, alert_name},           {"row_key", -1, row_key},
                          {"account_name", 1, ec_sql_account_name}};
+
         int code = SQLITE_OK;
         for (size_t i = 0; code == SQLITE_OK && i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++)
             code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, NULL,
@@ -701,13 +711,16 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
 static int next(sqlite3_vtab_cursor *base) {
     return step((cursor *)base);
 }
+
 static int at_end(sqlite3_vtab_cursor *base) {
     return !((cursor *)base)->is_row;
 }
+
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->statement, which));
     return SQLITE_OK;
 }
+
 /* The same in every scan: SQLite joins what several of them find (OR) by it. */
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     sqlite3_stmt *st = ((cursor *)base)->statement;

@@ -42,9 +42,11 @@ static int close_file(sqlite3_file *f) {
     (void)resize((temp_file *)f, 0);
     return real_of(f)->pMethods->xClose(real_of(f));
 }
+
 static int read_file(sqlite3_file *f, void *to, int n, sqlite3_int64 offset) {
     return real_of(f)->pMethods->xRead(real_of(f), to, n, offset);
 }
+
 static int write_file(sqlite3_file *f, const void *from, int n, sqlite3_int64 offset) {
     temp_file *t = (temp_file *)f;
     if (offset + n > t->size_bytes && !resize(t, offset + n))
@@ -53,6 +55,7 @@ static int write_file(sqlite3_file *f, const void *from, int n, sqlite3_int64 of
     temp.is_full |= code != SQLITE_OK; /* the disk is full, or fails */
     return code;
 }
+
 static int truncate_file(sqlite3_file *f, sqlite3_int64 size_bytes) {
     temp_file *t = (temp_file *)f;
     int code = t->real->pMethods->xTruncate(t->real, size_bytes);
@@ -60,30 +63,37 @@ static int truncate_file(sqlite3_file *f, sqlite3_int64 size_bytes) {
         (void)resize(t, size_bytes);
     return code;
 }
+
 static int sync_file(sqlite3_file *f, int flags) {
     (void)f, (void)flags;
     return SQLITE_OK;
 }
+
 static int file_size(sqlite3_file *f, sqlite3_int64 *ret) {
     return real_of(f)->pMethods->xFileSize(real_of(f), ret);
 }
+
 static int lock(sqlite3_file *f, int level) {
     (void)f, (void)level;
     return SQLITE_OK;
 }
+
 static int check_lock(sqlite3_file *f, int *ret) {
     (void)f;
     *ret = 0;
     return SQLITE_OK;
 }
+
 /* Without hints of sizes: they would make the file longer before anything is written. */
 static int control(sqlite3_file *f, int op, void *arg) {
     (void)f, (void)op, (void)arg;
     return SQLITE_NOTFOUND;
 }
+
 static int sector_size(sqlite3_file *f) {
     return real_of(f)->pMethods->xSectorSize(real_of(f));
 }
+
 static int characteristics(sqlite3_file *f) {
     return real_of(f)->pMethods->xDeviceCharacteristics(real_of(f));
 }

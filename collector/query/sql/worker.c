@@ -1,11 +1,11 @@
 /* The process that answers one question. See ask.h. It has one thread. */
-#include "proto/base/array.h"
 #include "collector/query/sql/ask.h"
-#include "collector/sandbox/child.h"
 #include "collector/query/sql/confine.h"
-#include "proto/base/platform.h"
 #include "collector/query/sql/sql.h"
 #include "collector/query/sql/temp_files.h"
+#include "collector/sandbox/child.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,25 +66,30 @@ static void put(worker *w, const void *data, size_t len_bytes) {
         memcpy(w->out + w->out_bytes, data, len_bytes);
     w->out_bytes += len_bytes;
 }
+
 static void put_u32(worker *w, uint32_t v) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
     put(w, bytes, sizeof bytes);
 }
+
 static void put_u64(worker *w, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
     put(w, bytes, sizeof bytes);
 }
+
 static void put_string(worker *w, const char *s, size_t len_bytes) {
     put_u32(w, (uint32_t)len_bytes);
     put(w, s, len_bytes);
 }
+
 static void begin_frame(worker *w, char letter) {
     w->frame = w->out_bytes;
     put(w, &letter, 1);
     put_u32(w, 0);
 }
+
 static void end(worker *w) {
     if (w->failed)
         return;
@@ -110,6 +115,7 @@ static const char *next_string(char **at, const char *stop) {
  * five strings (u32, bytes, NUL); u32 parameters, each of them u8 type, 8 bytes value or length, bytes. */
 static int read_question(worker *w) {
     enum { HEAD = 42 };
+
     size_t n = 0;
     w->question = malloc(QUESTION_MAX);
     while (w->question && n < QUESTION_MAX) {
@@ -378,6 +384,7 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
 /* What a sort may hold in memory: a part of the limit, as several may be under way. */
 static uint64_t sort_bytes(uint64_t limit_bytes) {
     enum { PART = 16 };
+
     const uint64_t least = UINT64_C(1) << 20, most = UINT64_C(64) << 20;
     uint64_t bytes = limit_bytes ? limit_bytes / PART : most;
     return bytes < least ? least : bytes < most ? bytes : most;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum { VERSION = 1, HEAD_BYTES = 40, ENTRIES_MAX = 256 };
+
 static const char MAGIC[EA_SCHEMA_CACHE_MAGIC_BYTES + 1] = "EASCHEMA";
 
 /* ---- reading ---- */

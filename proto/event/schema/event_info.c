@@ -17,6 +17,7 @@ enum {
     PROPERTY_FIXED_LENGTH = 0x10,
     SCRATCH_BYTES = 1 << 20
 };
+
 enum { /* EVENT_MAP_INFO */
        MAP_HEAD_BYTES = 16,
        MAP_ENTRY_BYTES = 8,

@@ -7,9 +7,9 @@
 #include "proto/event/schema/intrace.h"
 
 #include "proto/base/arena.h"
+#include "proto/base/map.h"
 #include "proto/event/schema/event_info.h"
 #include "proto/event/schema/manifest.h"
-#include "proto/base/map.h"
 
 #include <stdlib.h>
 

@@ -25,6 +25,7 @@ typedef struct ea_trace_schemas_counts {
     uint64_t unreadable; /* manifests, event infos and maps that are none, or have no names of numbers */
     uint64_t given_up;   /* manifests whose pieces did not all come, event infos whose maps did not, or too many */
 } ea_trace_schemas_counts;
+
 ea_trace_schemas_counts ea_trace_schemas_get(const ea_trace_schemas *t);
 
 #endif

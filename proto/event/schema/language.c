@@ -34,6 +34,7 @@ const char *ea_language_name(uint16_t langid) {
         {0x0807, "de-CH"}, {0x0809, "en-GB"}, {0x080A, "es-MX"}, {0x080C, "fr-BE"}, {0x0816, "pt-PT"},
         {0x0C04, "zh-HK"}, {0x0C07, "de-AT"}, {0x0C0A, "es-ES"}, {0x0C0C, "fr-CA"}, {0x1009, "en-CA"},
     };
+
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (NAMES[i].langid == langid)
             return NAMES[i].name;

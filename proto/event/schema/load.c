@@ -1,9 +1,9 @@
 /* Files with schemas. See load.h. */
 #include "proto/event/schema/load.h"
 
-#include "proto/event/schema/cache.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
+#include "proto/event/schema/cache.h"
 #include "proto/event/schema/tmf.h"
 #include "proto/event/schema/wevt.h"
 

@@ -3,12 +3,12 @@
  * go into one table, then templates become properties, then events become descriptions. */
 #include "proto/event/schema/manifest.h"
 
-#include "proto/event/class.h"
-#include "proto/event/schema/language.h"
 #include "proto/base/map.h"
+#include "proto/event/class.h"
 #include "proto/event/properties.h"
-#include "proto/event/tdh_types.h"
+#include "proto/event/schema/language.h"
 #include "proto/event/schema/xml.h"
+#include "proto/event/tdh_types.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -32,6 +32,7 @@ typedef struct template {
     size_t field_count;
     int wrong;
 }
+
 template;
 
 typedef struct manifest {
@@ -224,6 +225,7 @@ static void add_winmeta(manifest *m) {
         {CHANNEL, "Security", "Security", 10},
         {CHANNEL, "TraceLogging", "TraceLogging", 11},
     };
+
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         add_symbol(m, KNOWN[i].kind, "", KNOWN[i].name, KNOWN[i].value, KNOWN[i].text, NULL);
 }

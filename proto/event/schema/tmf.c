@@ -5,8 +5,8 @@
  * documentation of WPP (extended format specifications, tmf files) and its defaultwpp.ini. */
 #include "proto/event/schema/tmf.h"
 
-#include "proto/event/class.h"
 #include "proto/base/platform.h"
+#include "proto/event/class.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@ typedef struct item {
     uint8_t is_list; /* names of values (1) or of bits (2) follow in parentheses */
     uint8_t is_long; /* a length (u16) and as many bytes */
 } item;
+
 // clang-format off
 static const item ITEMS[] = {
     {"ItemChar", EA_I8, 0, EA_HEX8, 0, 0},
@@ -71,6 +72,7 @@ static const item ITEMS[] = {
     {"ItemEnum", EA_U32, 0, EA_HEX32, 0, 0},
     {"ItemFlagsEnum", EA_HEX32, 0, 0, 0, 0},
 };
+
 // clang-format on
 
 /* Part of a line; not ended by a NUL. */

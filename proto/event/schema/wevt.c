@@ -3,12 +3,12 @@
  * offsets from the resource's start; every one is checked, and the work on one file is bounded. */
 #include "proto/event/schema/wevt.h"
 
-#include "proto/event/class.h"
-#include "proto/event/schema/language.h"
 #include "proto/base/map.h"
-#include "proto/image/pe_resources.h"
+#include "proto/event/class.h"
 #include "proto/event/properties.h"
+#include "proto/event/schema/language.h"
 #include "proto/event/tdh_types.h"
+#include "proto/image/pe_resources.h"
 
 #include <stdarg.h>
 
@@ -29,6 +29,7 @@ typedef struct shape {
     const char *signature;
     uint8_t bytes, message_at, name_at;
 } shape;
+
 static const shape LEVEL = {"LEVL", 12, 4, 8}, OPCODE = {"OPCO", 12, 4, 8}, TASK = {"TASK", 28, 4, 24},
                    KEYWORD = {"KEYW", 16, 8, 12}, CHANNEL = {"CHAN", 16, 12, 4};
 
@@ -42,6 +43,7 @@ typedef struct template {
     size_t field_count;
     int wrong;
 }
+
 template;
 
 typedef struct wevt {
@@ -201,6 +203,7 @@ static const ea_enum *read_map(wevt *w, size_t at) {
 
 static void read_item(wevt *w, size_t at, ea_property *ret) {
     enum { FIXED_LENGTH = 0x2, LENGTH_FROM = 0x4, FIXED_COUNT = 0x8, COUNT_FROM = 0x10, ARRAY = 0x80 };
+
     const uint8_t *p = w->data + at;
     uint32_t flags = ea_load32(p), map = ea_load32(p + 8);
     uint16_t members = ea_load16(p + 6), count = ea_load16(p + 12), length = ea_load16(p + 14);
@@ -299,6 +302,7 @@ static const char *common_channel(unsigned number) {
 
 static const char *channel_name(wevt *w, unsigned number) {
     enum { REFERENCE_AT = 8 };
+
     if (!number || !may_look_at(w, w->channels.count))
         return "";
     for (uint32_t i = 0; i < w->channels.count; i++) {
@@ -443,6 +447,7 @@ static void read_provider(wevt *w, size_t at) {
                   {&TASK, offsetof(wevt, tasks)},
                   {&KEYWORD, offsetof(wevt, keywords)},
                   {&CHANNEL, offsetof(wevt, channels)}};
+
     uint32_t count = inside(w, at, 20) ? ea_load32(w->data + at + 12) : 0;
     if (!inside(w, at, 20) || memcmp(w->data + at, "WEVT", 4) != 0 || count > (w->len_bytes - at - 16) / 8) {
         problem(w, at, "expected a provider (WEVT) that lies in the resource");

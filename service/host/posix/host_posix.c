@@ -1,6 +1,6 @@
 /* Proxies as the environment names them; no certificate stores. See host.h. */
-#include "service/host/host.h"
 #include "proto/base/platform.h"
+#include "service/host/host.h"
 
 /* The first of two variables that is set and not empty; 0: none. */
 static int either(const char *lower, const char *upper, char *out, size_t out_bytes) {

@@ -22,6 +22,7 @@ typedef struct winhttp {
 
 static int load(winhttp *w, ea_err *err) {
     HMODULE dll = LoadLibraryExW(L"winhttp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* once; never let go */
+
     const struct {
         const char *name;
         void *target;
@@ -31,6 +32,7 @@ static int load(winhttp *w, ea_err *err) {
                   {"WinHttpGetIEProxyConfigForCurrentUser", &w->of_user},
                   {"WinHttpGetDefaultProxyConfiguration", &w->of_machine},
                   {"WinHttpGetProxyForUrl", &w->for_url}};
+
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         FARPROC found = dll ? GetProcAddress(dll, wanted[i].name) : NULL;
         if (!found)
