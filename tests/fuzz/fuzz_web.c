@@ -71,7 +71,7 @@ static void must_at(int condition, int line) {
 
 /* Each has the type of what it stands in for: a signature that changes in one place only does not compile. */
 #define STAND_IN(name) __typeof__(name) __wrap_##name
-__typeof__(ec_rate_limiter_take) __real_ec_rates_take;
+__typeof__(ec_rate_limiter_take) __real_ec_rate_limiter_take;
 __typeof__(ec_rate_take) __real_ec_rate_take;
 __typeof__(ec_call_ask) __real_ec_call_ask;
 STAND_IN(ec_rate_limiter_take);
@@ -90,8 +90,8 @@ static int64_t later(int64_t now_ns) {
     return now_ns + atomic_fetch_add(&hours, 1) * AN_HOUR_NS;
 }
 
-int __wrap_ec_rates_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
-    return __real_ec_rates_take(r, address, later(now_ns), ret, err);
+int __wrap_ec_rate_limiter_take(ec_rate_limiter *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
+    return __real_ec_rate_limiter_take(r, address, later(now_ns), ret, err);
 }
 
 int __wrap_ec_rate_take(ec_rate *b, int64_t now_ns) {
