@@ -82,12 +82,12 @@ def counters():
     heading = ""
     text = re.sub(r"(/\*(?:(?!\*/).)*)", lambda comment: re.sub(r" \* ", " ", comment.group(1)), text)
     # between severity and sentence the list may have further columns
-    for part in re.finditer(r"/\*(.*?)\*/|([XG])\((\w+), (\d+), EA_(\w+), (?:[\w |]+, )*((?:\"(?:[^\"\\]|\\.)*\"\s*)+)\)", text):
+    for part in re.finditer(r"/\*(.*?)\*/|([XGS])\((\w+), (\d+), EA_(\w+), (?:[\w |]+, )*((?:\"(?:[^\"\\]|\\.)*\"\s*)+)\)", text):
         if part.group(1):
             heading = re.sub(r"\s+", " ", part.group(1)).strip()
         else:
             sentence = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', part.group(6)))
-            yield part.group(3), int(part.group(4)), "counter" if part.group(2) == "X" else "gauge", part.group(5).lower(), sentence, heading
+            yield part.group(3), int(part.group(4)), "gauge" if part.group(2) == "G" else "counter", part.group(5).lower(), sentence, heading
 
 
 def counters_page():
