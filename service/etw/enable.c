@@ -15,18 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by) {
-    if (s->counters)
-        ea_count(s->counters, which, by);
-}
-
-void ea_session_refused(const ea_session *s, const char *what, ULONG error) {
-    char text[160] = "";
-    ea_os_error_text((int)error, text, sizeof text);
-    ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-    ea_session_say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
-}
-
 /* Returns whether Windows took it. */
 static int set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
     ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(s->handle, which, data, (ULONG)bytes)
@@ -37,22 +25,6 @@ static int set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t b
 }
 
 /* ---- the kernel ---- */
-
-size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids) {
-    size_t families, n = 0;
-    const ea_family *const *all = ea_event_families(&families);
-    for (size_t i = 0; i < names->count; i++)
-        for (size_t f = 0; f < families; f++)
-            for (size_t k = 0; all[f]->provider->classic && k < all[f]->row_count; k++) {
-                const ea_class_row *row = &all[f]->rows[k];
-                CLASSIC_EVENT_ID id = {.Type = (UCHAR)row->code};
-                memcpy(&id.EventGuid, all[f]->provider->guid.bytes, sizeof id.EventGuid);
-                if (strcmp(row->name, names->items[i]) == 0 && n < EA_CLASS_IDS_MAX &&
-                    !(n && memcmp(&ids[n - 1], &id, sizeof id) == 0)) /* rows of other versions of the same */
-                    ids[n++] = id;
-            }
-    return n;
-}
 
 int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks) {
     uint32_t masks[EA_KERNEL_MASK_WORDS] = {0};

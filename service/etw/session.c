@@ -4,7 +4,6 @@
 #include "proto/base/text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000;
@@ -29,15 +28,6 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *coun
     if (c->kind == EA_SESSION_KERNEL_LOGGER)
         memcpy(s->name, KERNEL_LOGGER_NAMEW, sizeof KERNEL_LOGGER_NAMEW);
     return ea_etw_load(&s->api, err);
-}
-
-void ea_session_say(const ea_session *s, const char *format, ...) {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    s->note(s->note_arg, line);
 }
 
 void ea_properties_clear(ea_properties *p) {
