@@ -8,6 +8,7 @@
 - data flows one way: proto/ includes from nobody, service/ not from collector/, collector/ not from service/;
 - functions that cannot be told a size, that keep global state or that end in surprises are banned;
 - a C file opens with a comment that says what it is for;
+- a path of a source file that a text names exists;
 - no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file;
 - no line by which git marks what two sides changed;
 - a workflow names an action of somebody else by its commit, never by a tag that can move.
@@ -39,7 +40,9 @@ SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on bo
 PARTS = ("proto", "config", "service", "collector")
 MAY_INCLUDE = {"proto": {"proto"}, "config": {"proto", "config"}, "service": {"proto", "config", "service"},
                "collector": {"proto", "config", "collector"}}
+GENERATED = {"proto/wire/batch.pb-c.h"}
 CONFLICT = re.compile(r"(?:<{7}|>{7}|\|{7}) ")
+SOURCE_PATH = re.compile(r"(?<![\w./-])(?:service|collector|proto|config)/[a-z_/]+/[a-z_0-9]+\.(?:c|h|md|mc)\b")
 MACHINE_PATH = re.compile(r"(?<![\w./~$}])/(?:work|home|root|Users)/")
 
 
@@ -106,6 +109,10 @@ def main():
         for number, line in enumerate(text.split("\n"), 1):
             if MACHINE_PATH.search(line) and path != pathlib.PurePosixPath("tests/lint_rules.py"):
                 report(path, number, "a path of somebody's machine")
+            if path.suffix in (".c", ".h", ".md", ".py", ".tsv", ".txt") and path != pathlib.PurePosixPath("tests/lint_selftest.py"):
+                for found in SOURCE_PATH.findall(line):
+                    if not (SOURCE / found).exists() and found not in GENERATED:
+                        report(path, number, f"{found} does not exist")
             if CONFLICT.match(line):
                 report(path, number, "a conflict that nobody resolved")
             if line != line.rstrip() and path.suffix in (".c", ".h", ".py", ".sh", ".cmake", ".md", ".yml", ".txt", ".proto"):

@@ -21,7 +21,7 @@ enum {
 
 /* ---- the text ---- */
 
-/* One family's numbers; see service/ship/ledger.h for which there are. */
+/* One family's numbers; see service/spool/ledger.h for which there are. */
 typedef struct family {
     char name[FAMILY_BYTES];
     uint64_t values[EA_COUNTER_COUNT];

@@ -103,7 +103,7 @@ def names(checks, script):
 
 
 def calls_of_windows(checks, script):
-    table = (harness.ROOT / "service" / "windows" / "etw_api.h").read_text()
+    table = (harness.ROOT / "service" / "etw" / "etw_api.h").read_text()
     functions = re.findall(r"X\((?:ETW|TDH), (\w+),", table)
     page = (harness.ROOT / "docs" / "verification" / "windows.md").read_text()
     listed = page[page.index("## Windows' calls"):]

@@ -54,7 +54,7 @@ def check_lists(env, checks, store, page):
         checks.that(name in columns, f"the page lacks the column {name}")
 
     functions = set(re.findall(r"`([a-z0-9_]+)\(", page.split("## Functions")[1].split("Beside them")[0]))
-    source = (harness.ROOT / "collector" / "query" / "sql_functions.c").read_text(encoding="utf-8")
+    source = (harness.ROOT / "collector" / "query" / "sql" / "sql_functions.c").read_text(encoding="utf-8")
     checks.equal(functions, set(re.findall(r'^ +\{"([a-z0-9_]+)", \d, ', source, re.MULTILINE)), "functions")
 
     types = set(re.findall(r"^\| `([A-Z]+)` \|", page.split("## Values")[1], re.MULTILINE))

@@ -225,7 +225,7 @@ def wrong_places(checks, agent):
 def resources(checks, agent):
     """The texts of all event-log messages, version and manifest are in the program."""
     data = agent.exe.read_bytes()
-    messages = (ROOT / "service" / "windows" / "messages.mc").read_text().split("Language=English\n")[1:]
+    messages = (ROOT / "service" / "scm" / "messages.mc").read_text().split("Language=English\n")[1:]
     texts = [message.split("\n")[0] for message in messages]
     checks.that(len(texts) >= 8 and any("lost" in text for text in texts), f"messages: {texts}")
     for text in [*texts, "VS_VERSION_INFO", "OriginalFilename"]:

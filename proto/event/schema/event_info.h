@@ -1,6 +1,6 @@
 /* What Windows' TDH says of one event (TRACE_EVENT_INFO) and of the names of a field's values (EVENT_MAP_INFO), as it
  * stands in memory or, copied by tools, in a trace. Every offset is checked.
- * Before it: intrace.h, service/windows/tdh_schemas.h. After it: schemas.h. Thread: any. */
+ * Before it: intrace.h, service/etw/tdh_schemas.h. After it: schemas.h. Thread: any. */
 #ifndef EA_SCHEMA_EVENT_INFO_H
 #define EA_SCHEMA_EVENT_INFO_H
 
