@@ -21,7 +21,7 @@ import test_wire_differential  # noqa: E402
 import test_wire_python  # noqa: E402
 import wire_lies  # noqa: E402
 
-FILES = ("ack.c", "column.c", "definitions.c", "envelope.c", "rename.c", "short_directory.c", "unpack.c", "view.c", "view_rows.c")
+FILES = ("ack.c", "column.c", "definitions.c", "envelope.c", "rename.c", "short_directory.c", "unpack.c", "view.c", "view_records.c")
 TARGETS = ("fuzz_batch", "fuzz_upload", "fuzz_ingest", "batch_records", "test_wire", "test_builder", "test_store", "test_no_memory")
 CORPORA = ("batch", "upload", "ingest")
 

@@ -54,7 +54,7 @@ static int revoke(const void *arg, int operand_count, char **operands) {
     return finish(ec_enroll_tokens_revoke(o->dir, operands[0], &err), &err);
 }
 
-/* Names are of letters, digits and . _ - * , alone (grants.h). */
+/* Names are of letters, digits and . _ - * , alone (enroll_tokens.h). */
 static void put_grant(const ec_grant *g, int json, ea_text *t) {
     int expired = g->expires_s <= ea_utc_ns() / SECOND_NS;
     if (json) {

@@ -1,6 +1,6 @@
 /* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity. Names
- * come from the state tables (naming.h). Before it: main.c. After it: collector/store, collector/state, proto/wire,
- * proto/event (printing). Thread: the main one. */
+ * come from the state tables (object_names_db.h). Before it: main.c. After it: collector/store, collector/state,
+ * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"

@@ -72,7 +72,7 @@ static int list(const void *arg, int operand_count, char **operands) {
         ea_text_str(&t, "{\"tokens\": [");
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_token *k = &tokens[i];
-        /* names and hosts are of letters, digits and . _ - * , alone (tokens.h) */
+        /* names and hosts are of letters, digits and . _ - * , alone (api_tokens.h) */
         if (o->json)
             ea_text_printf(&t,
                            "%s{\"id\": \"%s\", \"name\": \"%s\", \"scope\": \"%s\", \"hosts\": \"%s\", \"created\": \"",

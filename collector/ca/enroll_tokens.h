@@ -1,5 +1,5 @@
-/* Enrolment tokens: DIR/enroll-tokens, a line each, with a token's hash and never the token (secrets.h). Whoever has
- * one may have a certificate under a name that it allows, so many times, until it expires.
+/* Enrolment tokens: DIR/enroll-tokens, a line each, with a token's hash and never the token (token_store.h). Whoever
+ * has one may have a certificate under a name that it allows, so many times, until it expires.
  *
  *     id \t SHA-256 of the secret, hex \t created, s since 1970 \t expires \t life of a certificate, s \t uses left \t
  *     names \t key of the last use

@@ -5,7 +5,7 @@
  *
  * Whose events they are is decided when all files are complete, in the order of time over all sessions: a child's
  * events in one session may come before another session tells of its start. Before it: main.c. After it:
- * service/etw (live.h, launch.h), lineage.h, etl_writer.h. Thread: the main one. */
+ * service/etw (live.h, launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"

@@ -88,7 +88,8 @@ static void put_descriptions(const uint8_t *data, size_t size) {
     free(copy);
 }
 
-/* spool_owed.c: a head with the number of rows, the rows, their checksum; in two slots, of which this is the first */
+/* spool_deferred.c: a head with the number of rows, the rows, their checksum; in two slots, of which this is the first
+ */
 static void put_owed(const uint8_t *data, size_t size) {
     enum { HEAD_BYTES = 24, ROW_BYTES = 64, ROWS_MAX = 512, SLOT_BYTES = HEAD_BYTES + ROWS_MAX * ROW_BYTES + 8 };
 

@@ -10,7 +10,7 @@ enum {
     KEPT = 8,         /* security batches that fill the spool */
     FIRST_OWED = 11,  /* after two tombstones, which may go beyond the bound */
     LAST = 40,        /* batches that are offered */
-    OWED_ROW_AT = 24, /* of a slot of the file "owed": see spool_owed.c */
+    OWED_ROW_AT = 24, /* of a slot of the file "owed": see spool_deferred.c */
     OWED_SLOT_BYTES = 24 + 512 * 64 + 8,
 };
 

@@ -1,7 +1,7 @@
 /* What happened over a stretch of time, summed: how long threads ran, were ready and waited, who woke whom, what
  * counters counted for whom, how long interrupts, disk requests, file operations and hard faults took. One table a
- * kind. Before it: tape.h, address_space.h, sched_tracker.h, stack_query.h. After it: sql_activity.c. Thread: its
- * owner's.
+ * kind. Before it: event_cursor.h, address_space.h, sched_tracker.h, stack_query.h. After it: sql_activity.c. Thread:
+ * its owner's.
  *
  * Of what crosses an end of the range only the part inside counts; what began before the first event counts from there,
  * as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins with what they

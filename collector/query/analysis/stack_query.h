@@ -1,5 +1,5 @@
 /* Stored stacks, joined to the stored events of a stream: summed by process and stack, or event by event. What a
- * profile, the tables of stacks and the column stack_hash are made of. Before it: tape.h, stackwalk_reader.h,
+ * profile, the tables of stacks and the column stack_hash are made of. Before it: event_cursor.h, stackwalk_reader.h,
  * address_space.h, methods.h, proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's.
  */
 #ifndef EC_QUERY_STACK_QUERY_H

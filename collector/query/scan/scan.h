@@ -55,7 +55,8 @@ typedef struct ec_block {
     uint32_t selected_count;
 } ec_block;
 
-/* What other events of its stream say of an event (links.h): where the columns stack_hash and counters come from. */
+/* What other events of its stream say of an event (event_annotations.h): where the columns stack_hash and counters come
+ * from. */
 typedef struct ec_annotator {
     /* The hash of the stack (ec_stack_sum) of an event at a place (ec_event_position), whose time is in the range, both
      * ends included: 1 and *ret, 0 when it has none. */

@@ -35,7 +35,7 @@
     X(ACTIVITY_ID, "activity_id", TEXT, 1, 1)                                                                          \
     X(RELATED_ACTIVITY_ID, "related_activity_id", TEXT, 1, 1)                                                          \
     X(STACK, "stack", TEXT, 1, 1)                   /* a JSON array */                                                 \
-    X(STACK_HASH, "stack_hash", HEX, 1, 1)          /* of the joined stack: links.h */                                 \
+    X(STACK_HASH, "stack_hash", HEX, 1, 1)          /* of the joined stack: event_annotations.h */                                 \
     X(COUNTERS, "counters", TEXT, 1, 1)             /* a JSON object, an array without names */                        \
     X(DECODED, "decoded", TEXT, 1, 1)               /* whole, partial, unknown */                                      \
     X(PAYLOAD, "payload", BLOB, 1, 1)

@@ -58,7 +58,7 @@ static inline int ec_is_whole(const ec_outcome *o) {
 const char *ec_ending_name(enum ec_ending ending);
 
 /* Called in the thread that asks; non-zero ends the query as canceled. Cells and texts are borrowed during the call.
- * types: what the columns are declared as (shape.h), "" for expressions. */
+ * types: what the columns are declared as (table_schema.h), "" for expressions. */
 typedef struct ec_listener {
     int (*on_columns)(void *arg, size_t count, const char *const *names, const char *const *types);
     int (*on_row)(void *arg, size_t count, const ec_value *cells);

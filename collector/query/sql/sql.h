@@ -3,7 +3,7 @@
  * After it: worker.c. Thread: one ec_sql belongs to one thread.
  *
  * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
- * no extension. It bounds neither time nor memory by itself: see worker.h. */
+ * no extension. It bounds neither time nor memory by itself: see worker.c. */
 #ifndef EC_QUERY_SQL_H
 #define EC_QUERY_SQL_H
 
