@@ -4,8 +4,9 @@
  * length in bytes, and the bytes. All numbers are little-endian.
  *   READ:    reads the whole batch, with only the definitions that the batch holds. The answer is code 0 and the
  *            records, or the reader's error (as a positive number) and its sentence.
- *   MUTATE:  tests/fuzz/batch_mutator.c changes the batch, with the argument as its seed. The result has at most as
- *            many bytes as a request may have. The answer is code 0 and the changed batch.
+ *   MUTATE:  tests/fuzz/batch_mutator.c changes the batch, with the argument as its seed. The result has at most
+ *            MUTANT_MAX_BYTES, or the length of the request when that is more. The answer is code 0 and the batch.
+ *
  * A record is 72 bytes (its numbers), its payload, and for each extended item 8 bytes and its data: see put_record.
  * The events' numbers of arrival and the groups' weights follow the records. The process ends at the end of stdin. */
 #include "proto/wire/checksum.h"

@@ -367,7 +367,8 @@ def rows_of_losses(env, collector, agent, windows, events):
 
 
 def check_lost_buffers(env, checks, collector, ask):
-    """Whole buffers are lost with unknown content. The times of a thread exceed the truth at most by the length of a loss, and times without a recorded end are kept apart as unfinished."""
+    """Whole buffers are lost with unknown content. The times of a thread exceed the truth at most by the length of a loss, and times without
+    a recorded end are kept apart as unfinished."""
     rows = rows_of_losses(env, collector, "buffers", "buffers_windows", "process, thread, image, cswitch, readythread, config, stack, lost")
     losses = [row for row in rows if row["type"] == "loss"]
     told, got, left = told_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
