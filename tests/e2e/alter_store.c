@@ -1,16 +1,17 @@
-/* Copies of a collector's store in which one field of one record is another: what test_altered_store.py needs to show
- * that nothing of a record's identity can change unseen. One batch of the store is decoded, one bit of one of its
- * records is flipped, and it is encoded and appended anew, so that every hash of segment and index is right; only the
- * batch's own checksum, or a comparison with the source, can tell.
+/* Writes copies of a collector's store in which one field of one record is altered. test_altered_store.py uses the
+ * copies to show that each change of a record's identity is detected. The program decodes one batch of the store, flips
+ * one bit of one of its records, encodes the batch again and appends it. So every hash of the segment and of the index
+ * is correct. Only the batch's own checksum, or a comparison with the source, can reveal the change.
  *
  *   alter_store copy --seed N STORE FOLDER
  *
- * makes FOLDER/<field>-made (the batch's checksum made for the altered records) and FOLDER/<field>-kept (the checksum
- * as it was; a store that looks at checksums must refuse it) for each field, and FOLDER/none-made, where nothing is
- * altered but all the rest is done. A line of JSON
- * for each: field, checksum, store, stream, batch, event (its number in the stream, from 0).
+ * For each field it writes FOLDER/<field>-made, with a checksum computed for the altered records, and
+ * FOLDER/<field>-kept, with the original checksum, which a store that verifies checksums must refuse. It also writes
+ * FOLDER/none-made, where the batch is encoded again without a change. It prints a line of JSON for each copy: field,
+ * checksum, store, stream, batch, event (its number in the stream, from 0).
  *
- * Before it: tests/e2e/test_altered_store.py. After it: `etwcollector export`. Thread: one. */
+ * Called by: tests/e2e/test_altered_store.py, which reads the copies with `etwcollector export`. Calls: ec_store,
+ * ea_encoder. Thread: one. */
 #include "collector/store/store.h"
 #include "proto/base/cli.h"
 #include "proto/base/platform.h"
@@ -72,9 +73,9 @@ typedef struct job {
     ec_store *from;
     ec_stream_row stream;
     ea_registry *registry;
-    ec_batch_row batch;   /* the one that is altered */
-    uint64_t first_event; /* of it, in the stream */
-    uint32_t *with_items; /* its records that have payload and an extended item with data */
+    ec_batch_row batch;   /* the batch to alter */
+    uint64_t first_event; /* the number of its first event in the stream */
+    uint32_t *with_items; /* its records with a payload and an extended item that has data */
     uint32_t count;
     uint8_t *data; /* the batch as it was */
     size_t len_bytes;
@@ -198,8 +199,8 @@ static int encode(job *j, ea_builder *builder, ea_encoder *encoder, ea_batch_vie
         ea_ext items[EA_EXT_MAX];
         if (n == which)
             alter(j, f, &r, items, bytes, item_bytes);
-        /* what a manifest in the trace said of the others stands in the store; the altered one may be of another class
-         */
+        /* The store has the classes of the other records, also those from a manifest in the trace. The altered record
+         * may be of another class, so its class is looked up again. */
         rc = ea_builder_add(builder, &r, n == which && f->what != NOTHING ? ea_registry_find(j->registry, &r) : c);
         if (rc < 0)
             return ea_fail(j->err, rc, "add a record with another %s", f->name);
@@ -226,8 +227,8 @@ static int put_checksum(uint8_t *batch, size_t len_bytes, uint64_t checksum, ea_
     return ea_fail(err, EA_ECORRUPT, "the batch has no checksum");
 }
 
-/* A new store with all batches of the old one, but this one in the place of j->batch. trusts: as somebody who writes to
- * the files themselves, no checksum is looked at. */
+/* Writes a new store with all batches of the old store; the altered batch replaces j->batch. trusts: no checksum is
+ * verified, as if a program wrote to the store's files directly. */
 static int copy_store(job *j, const char *path, int trusts, const uint8_t *altered, size_t altered_bytes) {
     ec_store *to = NULL;
     ec_batch_row row = {0};

@@ -1,13 +1,14 @@
-/* The C reader's half of test_wire_differential.py: a process that is given batches and says what it reads in them.
+/* The C reader's half of test_wire_differential.py: a process that reads batches and prints the records in them.
  *
- * On stdin stand requests: u32 what, u32 argument, u32 bytes, and so many bytes. On stdout stand answers: u32 code, u32
- * bytes, and so many bytes. All numbers are little-endian.
- *   READ:    the batch is read in full, by itself: with the definitions that it holds. Code 0 and its records, or the
- *            reader's error (as a positive number) and its sentence.
- *   MUTATE:  the batch as tests/fuzz/batch_mutator.c changes it with the argument as its seed, in at most as many bytes
- *            as a request may have. Code 0.
+ * stdin has requests: u32 what, u32 argument, u32 length in bytes, and the bytes. stdout has answers: u32 code, u32
+ * length in bytes, and the bytes. All numbers are little-endian.
+ *   READ:    reads the whole batch, with only the definitions that the batch holds. The answer is code 0 and the
+ *            records, or the reader's error (as a positive number) and its sentence.
+ *   MUTATE:  tests/fuzz/batch_mutator.c changes the batch, with the argument as its seed. The result has at most
+ *            MUTANT_MAX_BYTES, or the length of the request when that is more. The answer is code 0 and the batch.
+ *
  * A record is 72 bytes (its numbers), its payload, and for each extended item 8 bytes and its data: see put_record.
- * Then come the events' numbers of arrival and the groups' weights. It ends with its input. */
+ * The events' numbers of arrival and the groups' weights follow the records. The process ends at the end of stdin. */
 #include "proto/wire/checksum.h"
 #include "proto/wire/wire.h"
 #include "tests/fuzz/batch_mutator.h"

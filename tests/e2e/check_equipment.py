@@ -326,7 +326,7 @@ def attempt(call, *arguments):
         self.assertEqual(file.read_bytes(), b"01A" + b"\0" * 17 + b"Z")
         self.assertEqual(faults.power_cut(), 4)
         self.assertEqual(file.read_bytes(), b"01AB456789")
-        # by another name it is the same file; a deleted file's writes concern nobody
+        # a renamed file is the same file; the writes of a deleted file are not undone
         calls = ["os.pwrite, fd, b'XY', 0", "os.rename, folder + '/a', folder + '/b'",
                  "os.unlink, folder + '/b'"]
         faults = self.python(calls[:2], undo=True)[2]
@@ -408,7 +408,7 @@ class Connections(unittest.TestCase):
             sent = self.do("send 0.5")
             self.assertEqual(sent["acknowledged"], count, sent)
             self.assertTrue(100 <= sent["p50_ms"] < 1000, sent)
-            # what is not acknowledged is not counted as acknowledged
+            # batches without an acknowledgement are not counted as acknowledged
             for behave in (lambda exchange: (exchange.read_body(), exchange.answer(503, b"busy")),
                            lambda exchange: (exchange.read_body(), exchange.answer(200, b"\xff\xff")),
                            lambda exchange: (exchange.read_body(), exchange.answer(200, uploads.ack(b"x" * 16, [(1, 9)]))),

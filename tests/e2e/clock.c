@@ -1,14 +1,15 @@
-/* Another time: a preload library under which a program's clocks run faster than the world's, and its wall clock jumps.
- * What waits, waits as much shorter. Told in the environment:
+/* A preload library that makes a program's clocks run faster than real time and makes its wall clock jump. Waits of the
+ * program get shorter by the same factor. The settings are environment variables:
  *
- *   EA_CLOCK_SPEED  seconds of the program in a second of the world; 1 when it is absent
- *   EA_CLOCK_JUMPS  SECONDS:BY;...: when the program has run for so many of its seconds, its wall clock has jumped by
- * so many (negative: back); the monotonic clock goes on
- *   EA_CLOCK_FILE   a file of eight bytes, seconds as a signed number: by so many the wall clock is ahead, as it says
- * now; for jumps that come when something has happened, however long that takes
+ *   EA_CLOCK_SPEED  seconds of the program in a second of real time; 1 when it is absent
+ *   EA_CLOCK_JUMPS  SECONDS:BY;...: when the program has run for SECONDS of its own seconds, its wall clock jumps by BY
+ * seconds (negative: back); the monotonic clock does not jump
+ *   EA_CLOCK_FILE   a file of eight bytes, a signed number of seconds: the wall clock is ahead by this number. A test
+ * may change the number at any time, so a jump can follow another event of the test
  *
- * Before it: the tests, which set LD_PRELOAD. After it: the kernel and the C library. Thread: any; what is set once
- * before main is only read later. Not for programs with a sanitizer's runtime, which intercept the same calls. */
+ * Called by: programs that the tests start with LD_PRELOAD. Calls: the kernel and the C library. Thread: any; the
+ * settings are written once before main and only read later. Not for programs with a sanitizer's runtime, which
+ * intercepts the same calls. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

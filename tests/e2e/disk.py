@@ -61,9 +61,9 @@ class Faults:
             return collections.Counter(" ".join(line.split(" ")[:2]) for line in lines)
 
     def power_cut(self, rng=None):
-        """Undoes what was written and never synced, as if the machine had lost power: of each file all of it, or, with
-        rng, everything behind a point drawn from it (the system had written some of it by itself). The programs must be
-        dead. Returns how many writes were undone."""
+        """Undoes the writes that were never synced, as if the machine had lost power. Without rng, all such writes of each
+        file are undone. With rng, only the writes after a random point are undone, since the system may have written the
+        earlier ones on its own. The programs must have ended. Returns the number of undone writes."""
         open_writes = collections.defaultdict(list)
         for kind, inode, offset, size_before, old in self._undo_records():
             if kind in "SD":

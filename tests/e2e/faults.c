@@ -1,26 +1,27 @@
-/* A disk that fails on purpose: a preload library that makes the calls that write and sync fail, for the files of one
- * folder only. Everything is told in the environment:
+/* A disk that fails on purpose: a preload library that makes writes and syncs fail, for the files of one folder only.
+ * The settings are environment variables:
  *
- *   EA_FAULT_FOLDER  the folder, resolved; files elsewhere are left alone
- *   EA_FAULT_FILES   a pattern for the files' names (fnmatch); all of them when it is absent
+ *   EA_FAULT_FOLDER  the folder, resolved; files elsewhere are not affected
+ *   EA_FAULT_FILES   a pattern for the files' names (fnmatch); all files when it is absent
  *   EA_FAULT_RULES   call:what@when, separated by ';':
  *                      call   sync (fsync, fdatasync), write (write, pwrite and their vector forms), truncate (and
- *                             fallocate), create (opening a file that is not there yet), rename
+ *                             fallocate), create (opening a file that does not exist yet), rename
  *                      what   EIO, ENOSPC or EDQUOT: nothing is done, the call fails
- *                             full: as ENOSPC, but what is there already may be written over (write only)
+ *                             full: as ENOSPC, but existing bytes of a file may be overwritten (write only)
  *                             short: a part is written (write only)
  *                             kill: a part is written, the process is killed: a torn write (sync: killed before it)
- *                      when   @7 the 7th such call, @7-9 these, @7- from there on, %2.5 each with so many percent
+ *                      when   @7 the 7th such call, @7-9 the 7th to the 9th, @7- all from the 7th on, %2.5 each call
+ * with a probability of 2.5 percent
  *   EA_FAULT_SEED    for the percentages and for the parts; the same seed makes the same faults for the same calls
- *   EA_FAULT_FROM    a path: nothing fails, and no call is counted, before something exists there
- *   EA_FAULT_UNTIL   a path: as soon as something exists there, all works again ("there is space again")
- *   EA_FAULT_LOG     a file that gets one line a fault: call, what, file
- *   EA_FAULT_UNDO    a file that gets what is needed to undo every write that was not followed by a sync (disk.py
- * undoes them: a power cut, whereas kill -9 alone leaves everything in the system's cache)
+ *   EA_FAULT_FROM    a path: before a file exists there, no call fails and no call is counted
+ *   EA_FAULT_UNTIL   a path: as soon as a file exists there, all calls succeed again ("there is space again")
+ *   EA_FAULT_LOG     a file that gets one line for each fault: call, what, file
+ *   EA_FAULT_UNDO    a file that gets the data to undo every write that was not followed by a sync (disk.py undoes
+ * them: this is a power cut, whereas kill -9 alone leaves everything in the system's cache)
  *
- * Before it: the tests, which set LD_PRELOAD. After it: the kernel; every call is made by number, so that nothing is
- * looked up in a program that may be a sanitizer's. Thread: any; state is atomic, the undo file is written under a
- * lock. */
+ * Called by: programs that the tests start with LD_PRELOAD. Calls: the kernel; every system call is made by number, so
+ * that no symbol is looked up in a program that may have a sanitizer's runtime. Thread: any; state is atomic, the undo
+ * file is written under a lock. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -221,8 +222,9 @@ static _Noreturn void die(void) {
         syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
 }
 
-/* ---- the undo file: records of a head and the bytes that stood there. Files are known by inode, since they are
- * renamed; a number may come again once its file is gone, so that is noted too. ---- */
+/* ---- the undo file: each record has a head and the previous bytes of the file. Files are identified by inode, since
+ * they are renamed. The system may reuse an inode's number after its file is deleted, so deletions are recorded, too.
+ * ---- */
 
 typedef struct undo_head {
     char kind[4]; /* "W" write, "T" truncate, "S" sync, "D" deleted */

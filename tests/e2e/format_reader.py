@@ -1,8 +1,8 @@
-"""A second reader of batches, written from the text alone: proto/wire/FORMAT.md, batch.proto (its field numbers and types are
-taken from that file as it is) and proto/event/DESCRIPTIONS.md. Whatever a batch breaks is named by the section of the text
-that says so. Nothing of the project's C code is used.
+"""A second reader of batches, written from the text alone: proto/wire/FORMAT.md, batch.proto (field numbers and types are read
+from that file) and proto/event/DESCRIPTIONS.md. When a batch breaks a rule, the error names the section of the text that has
+the rule. Nothing of the project's C code is used.
 
-By itself it prints the records of batches as lines of JSON, with the keys of `etwagent dump --format raw` that a record gives:
+As a program it prints the records of batches as lines of JSON, with those keys of `etwagent dump --format raw` that a record has:
     tests/e2e/format_reader.py FILE.batch...
 """
 import ctypes
@@ -68,7 +68,7 @@ def wire_type(kind):
 
 
 def varint(data, at, section="Notation"):
-    """One varint of data from at on; its value and the offset behind it."""
+    """Reads one varint of data at the offset at. Returns its value and the offset after it."""
     value = 0
     for shift in range(0, 70, 7):
         need(at < len(data), section, "a varint goes on behind the end")
@@ -153,7 +153,7 @@ def parse(data, message, depth=0, most=100, raw=()):
 
 
 def unknown_bytes(data, message):
-    """Of a message that stays bytes: of its unknown fields, up to what is no protobuf."""
+    """The size in bytes of the unknown fields of an undecoded message, up to the first bytes that are not valid protobuf."""
     found, at = 0, 0
     while at < len(data):
         begin = at
@@ -172,7 +172,7 @@ def unknown_bytes(data, message):
 
 
 def as_utf8(text):
-    """A string's bytes as they stand in its message, UTF-8 or not."""
+    """A string's bytes as they are in its message, UTF-8 or not."""
     return text.encode(errors="surrogateescape")
 
 
@@ -302,7 +302,7 @@ class Description:
         return f
 
     def span(self, k, depth, beside):
-        """The number of the field behind field k and all that is inside it. beside: the fields before it beside it, and it."""
+        """The number of the first field after field k and its members. beside: the earlier fields of the same level, and field k."""
         f = self.fields[k]
         need(depth <= 16, "DESCRIPTIONS, Layout", "structs nest at most 16 deep")
         if f.count_field:
@@ -330,7 +330,7 @@ class Description:
         return rows
 
     def whole(self, k, payload, at, counts):
-        """The offset behind field k, or None when the payload does not hold all of it."""
+        """The offset after field k, or None when the payload does not hold all of it."""
         f = self.fields[k]
         count = counts.get(f.count_field - 1) if f.count_field else f.count
         if count is None:
@@ -422,7 +422,7 @@ class Frames:
 
 
 class Elements:
-    """n elements: of one width behind each other in data, or as rows of any width."""
+    """n elements: of one width and contiguous in data, or as rows of any width."""
 
     def __init__(self, n, width=None, data=None, rows=None):
         self.n, self.width, self.data, self.list = n, width, data, rows
@@ -1070,7 +1070,7 @@ class Batch:
                    "tid": self.tid[i], "source": self.source[i]}
 
     def verify(self):
-        """Checks what is said about the records against the records: checksum, times, and fields as the descriptions split them."""
+        """Compares the batch's data about its records with the records: checksum, times, and fields as the descriptions split them."""
         m = self.message
         if not m.event_count:
             return
@@ -1140,7 +1140,7 @@ def field_numbers(data):
 
 
 def submessages(data, message, name):
-    """The bytes of a message's submessages of one field, as they stand: definitions are named by their bytes."""
+    """The bytes of a message's submessages of one field, unchanged: definitions are named by their bytes."""
     (field,) = [number for number, row in MESSAGES[message].items() if row[0] == name]
     at, found = 0, []
     while at < len(data):

@@ -1,5 +1,6 @@
-"""A line between two machines that loses, delays, reorders, doubles and damages packets: two network namespaces with a TUN
-device each, and a thread of the test that carries packets from one to the other. Needs root; may() tells.
+"""A network link between two machines that loses, delays, reorders, duplicates and damages packets: two network namespaces with
+a TUN device each, and a thread of the test that carries packets from one to the other. It needs root; may() returns whether this
+process has the rights.
 
     with packets.Line(packets.Weather(loss=0.1, delay_s=0.02, jitter_s=0.05), seed=1) as line:
         subprocess.Popen(line.left.prefix + server)      # has the address line.left.address

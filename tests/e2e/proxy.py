@@ -1,14 +1,15 @@
-"""A forwarder on loopback that belongs to the test and stands between an agent and a collector. It breaks the bytes that
-pass in the ways in which networks do: late, slowly, cut, reset, truncated, swallowed, corrupted, refused, held back and
-delivered after their sender has given up.
+"""A forwarder on loopback between an agent and a collector, run by the test. It makes the faults that networks make: bytes
+are late, slow, cut, reset, truncated, swallowed, corrupted, refused, or held back and delivered after their sender has given
+up.
 
     with proxy.Proxy(collector.port) as between:
         between.plan = lambda number: proxy.Plan(up=proxy.Fault(cut_at=100_000)) if number < 3 else proxy.Plan()
         ... talk to between.port ...
-    between.fired["cut"] tells how often it happened.
+    between.fired["cut"] is the number of cuts that happened.
 
-Up is from the agent to the collector, down the way back. Offsets count the bytes of one direction of one connection, what
-TLS adds included. Everything runs in one thread of the test's own process; the standard library is all it needs.
+Up is the direction from the agent to the collector, down is the opposite direction. Offsets count the bytes of one direction
+of one connection, including the bytes that TLS adds. Everything runs in one thread of the test's own process and needs only the
+standard library.
 """
 import collections
 import dataclasses
@@ -29,15 +30,15 @@ TICK_S = 0.05
 @dataclasses.dataclass(frozen=True)
 class Fault:
     """What happens to one direction of one connection. The default is nothing."""
-    delay_s: float = 0.0         # each byte arrives so much later
+    delay_s: float = 0.0         # each byte arrives this much later
     bytes_per_s: int = 0         # bandwidth; 0 is unlimited
-    drip: tuple = ()             # (bytes, seconds): so many at a time, so long between
-    cut_at: int = -1             # both directions end in order there; -1 never, as below
-    reset_at: int = -1           # both directions end with a reset there
-    truncate_at: int = -1        # this direction ends in order there; the other goes on
-    swallow_at: int = -1         # from there on nothing passes, and nobody is told: a half-open connection
+    drip: tuple = ()             # (bytes, seconds): the most bytes at a time, the pause between
+    cut_at: int = -1             # both directions end in order at this offset; -1: never, also below
+    reset_at: int = -1           # both directions end with a reset at this offset
+    truncate_at: int = -1        # this direction ends in order at this offset; the other continues
+    swallow_at: int = -1         # from this offset on no byte passes, and neither end sees it: a half-open connection
     corrupt_at: int = -1         # one bit of this byte is flipped
-    hold_at: int = -1            # from there on bytes wait for hold_s, and pass even when their sender has gone
+    hold_at: int = -1            # from this offset on bytes wait for hold_s; they pass even when their sender has ended
     hold_s: float = 0.0
 
     def pieces(self):
@@ -102,7 +103,7 @@ class Flow:
         ends = [(at, name) for name in ("cut", "reset", "truncate", "swallow")
                 if start <= (at := getattr(fault, name + "_at")) < self.offset]
         at, ending = min(ends, default=(self.offset, None))
-        # what stands before the place where bytes are held back is not held with them
+        # the bytes before hold_at are not held back
         parts = [start, at]
         if start < fault.hold_at < at:
             parts.insert(1, fault.hold_at)
@@ -179,7 +180,7 @@ class Connection:
         self.closing = False
 
     def cut(self):
-        """Both ends are told in order; what still comes in is read and forgotten."""
+        """Both ends see an orderly end; bytes that still arrive are read and discarded."""
         for flow in self.flows:
             flow.queue.clear()
             flow.done = True
@@ -282,7 +283,7 @@ class Proxy:
     # ---- from any thread ----
 
     def refuse(self):
-        """Nobody listens any more: connecting fails with ECONNREFUSED until listen()."""
+        """Closes the listening socket: connecting fails with ECONNREFUSED until listen()."""
         self._do(self._unlisten)
 
     def listen(self):

@@ -79,8 +79,8 @@ def honest(exchange):
 
 
 def taken(streams):
-    """A behaviour: each number of the first stream stands already, with other content, so that the agent goes on under another name;
-    who sends as that waits. streams: each upload's stream is added to it."""
+    """A behaviour: each batch of the first stream is refused, since another batch has its number. So the agent continues with another
+    stream. Uploads of that stream wait for an answer. streams: each upload's stream is added to it."""
     def behave(exchange):
         exchange.read_body()
         heads = exchange.heads()
@@ -135,7 +135,7 @@ class Receiver:
         self.stop()
 
     def stop(self):
-        """Closes everything, with a reset: nobody waits for it. May be called twice."""
+        """Closes all connections with a reset, so that no client waits for an answer. May be called twice."""
         if self.stopping.is_set():
             return
         self.stopping.set()

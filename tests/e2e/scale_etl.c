@@ -1,12 +1,13 @@
-/* Traces of any shape, written fast or slowly, and how much memory their reader takes: for test_scale.py and
+/* Writes traces of any shape, fast or slowly, and measures the memory that their reader takes: for test_scale.py and
  * test_follow.py.
  *
- *   scale_etl write [options] TRACE        CPUs, records, buffers; --pause makes it a session that is still running,
- * --wait-at N one that writes no more behind N records until its standard input ends
+ *   scale_etl write [options] TRACE        options for CPUs, records, buffers; with --pause the trace is that of a
+ * session that is still running; with --wait-at N the program writes N records and then waits until its standard input
+ * ends
  *   scale_etl read [--memory SIZE] TRACE…  prints {"records", "hash", "peak_bytes"}: the hash is over every record in
- * the order in which it came, the peak that of the whole process
+ * the order of arrival; the peak is that of the whole process
  *
- * Before it: the tests. After it: proto/etl. Thread: one. */
+ * Called by: the tests. Calls: proto/etl. Thread: one. */
 #include "proto/base/cli.h"
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"

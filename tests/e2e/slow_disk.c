@@ -1,12 +1,12 @@
-/* A disk that hangs: a preload library under which each read at a place of certain files takes long, or each look for
- * one by its name, which is how Wine begins to open it. Told in the environment:
+/* A disk that hangs: a preload library that delays each read at an offset of certain files (pread), or each lookup of
+ * such a file by its name (stat), which is Wine's first step to open a file. The settings are environment variables:
  *
- *   EA_SLOW_FILE     what the files' names end with
- *   EA_SLOW_MS       how long a read takes
- *   EA_SLOW_OPEN_MS  how long a look for it takes
+ *   EA_SLOW_FILE     the end of the files' names
+ *   EA_SLOW_MS       how long a read takes, in milliseconds
+ *   EA_SLOW_OPEN_MS  how long a lookup takes, in milliseconds
  *
- * Before it: tests/windows/test_images.py, which sets LD_PRELOAD. After it: the kernel. Thread: any; it keeps nothing.
- */
+ * Called by: programs that tests/windows/test_images.py starts with LD_PRELOAD. Calls: the kernel. Thread: any; it
+ * keeps no state. */
 #undef _FORTIFY_SOURCE /* under which the headers define these functions themselves */
 #include <fcntl.h>
 #include <stdint.h>

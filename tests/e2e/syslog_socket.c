@@ -1,7 +1,7 @@
-/* syslog(3) onto a socket of the test: a preload library that does the system calls of glibc's syslog, with the address
- * in EA_SYSLOG_SOCKET instead of /dev/log, so that a sandbox which refuses them is noticed. A datagram a line: the
- * facility of openlog, the priority and the text. Before it: the tests, which set LD_PRELOAD. After it: the socket.
- * Thread: any. */
+/* syslog(3) onto a socket of the test: a preload library that makes the same system calls as glibc's syslog, with the
+ * address in EA_SYSLOG_SOCKET instead of /dev/log. When a sandbox refuses one of these calls, the program aborts, and
+ * so the test detects it. Each line is a datagram: the facility of openlog, the priority and the text. Called by:
+ * programs that the tests start with LD_PRELOAD. Calls: the socket. Thread: any. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-"""Access: without TLS and tokens only loopback is served; with them each scope reads what it is for and nothing else,
-wrong tokens are slowed down, revoked ones refused at once, and what was asked stands in the audit log as it was, whatever
-it says.
+"""Access: without TLS and tokens only loopback is served. With them each scope reads the data that it is for and nothing else,
+requests with wrong tokens are slowed down, and revoked tokens are refused immediately. The audit log has each request unchanged,
+whatever text it contains.
 
 usage: test_access.py --build DIR [--soak] [--keep]
 """
@@ -27,7 +27,7 @@ MOST_CONNECTIONS = 20  # of one address, here
 
 
 class Client:
-    """Requests over TLS from an address of loopback that nobody else has."""
+    """Requests over TLS from an address of loopback that no other client uses."""
 
     def __init__(self, env, port):
         self.context = ssl.create_default_context(cafile=env.certs / "ca.crt")

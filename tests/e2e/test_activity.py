@@ -85,7 +85,7 @@ def check_threads(checks, ask, rows, host="made"):
 
 
 def check_unfinished(checks, ask, records, host="made"):
-    """What nobody saw the end of, as a naive walk has it: at the last event, or where a thread ended or its number began anew."""
+    """States without a recorded end, computed by a naive walk: they last to the last event, or until the thread ends or its number is reused."""
     state, want, reasons = {}, collections.Counter(), collections.Counter()
 
     def leave(tid, clock):
@@ -314,14 +314,14 @@ def check_problems(env, checks, collector, ask):
         header = struct.pack("<HBBHBBq2Q", 4 | 2 << 8, 17, 0xC0, 32 + len(payload), 36, 5, clock, *counts)
         return header + payload
 
-    # two samples of a counter whose interval and name are told
+    # two samples of a counter whose interval and name are recorded
     interval = struct.pack("<III", 10, 65536, 0) + "CacheMisses\0".encode("utf-16le")
     samples = [test_single_records.system_record(15, 47, 2, struct.pack("<QIHH", 0x1000 + at, 8, 10, 0), 41 + at) for at in range(2)]
     path = env.folder / "problems.etl"
     path.write_bytes(test_single_records.trace([
         switched(10, 4, 8, (100, 1000)), switched(20, 8, 4, (150, 1100)),   # thread 8: 50 and 100
-        switched(30, 4, 8, (140, 1300)),                                     # thread 4: its first counter went back, 200 of the other
-        switched(40, 12, 4, (160, 1400)),                                    # nobody saw 12 come
+        switched(30, 4, 8, (140, 1300)),                                     # thread 4: its first counter went backwards, the other one counted 200
+        switched(40, 12, 4, (160, 1400)),                                    # the switch to thread 12 is missing
         test_single_records.system_record(15, 72, 3, interval, 40), *samples,
         test_single_records.system_record(15, 49, 2, corruption, 50)]))
     env.replay([path], collector, agent="broken", spool=env.folder / "broken-spool")
@@ -332,7 +332,7 @@ def check_problems(env, checks, collector, ask):
                  "the processor whose counters are wrong")
     got = sorted((row["tid"], row["number"], row["value"]) for row in ask("SELECT * FROM thread_counters WHERE host = 'broken'"))
     checks.equal(got, [(4, 1, 200), (8, 0, 50), (8, 1, 100)], "what counters without problems counted")
-    # Windows took one of three counters: what is counted has no name, and that is said
+    # Windows refused one of three counters: the counts have no names, and each switch is reported as a problem
     config = struct.pack("<I", 3) + "TotalCycles\0InstructionRetired\0CacheMisses\0".encode("utf-16le")
     path = env.folder / "refused.etl"
     path.write_bytes(test_single_records.trace([test_single_records.system_record(15, 48, 2, config, 5), switched(10, 4, 8, (100, 1000)),
@@ -367,7 +367,8 @@ def rows_of_losses(env, collector, agent, windows, events):
 
 
 def check_lost_buffers(env, checks, collector, ask):
-    """Whole buffers are lost, of which nobody knows what was in them: no thread has more than in truth but for the losses' own length, and what its last time was is told apart."""
+    """Whole buffers are lost with unknown content. The times of a thread exceed the truth at most by the length of a loss, and times without
+    a recorded end are kept apart as unfinished."""
     rows = rows_of_losses(env, collector, "buffers", "buffers_windows", "process, thread, image, cswitch, readythread, config, stack, lost")
     losses = [row for row in rows if row["type"] == "loss"]
     told, got, left = told_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
@@ -377,7 +378,7 @@ def check_lost_buffers(env, checks, collector, ask):
     checks.that(len(losses) > 10, f"hardly a buffer is lost: {losses}")
     for key in ("cpu_ticks", "ready_ticks", "wait_ticks"):
         want, have = (sum(sums[key] for sums in table.values()) for table in (told, got))
-        # where a wake was lost, its wait is taken to last until the thread runs: that is before the loss is told, so at most as long as a loss
+        # Where a wake-up was lost, the wait is taken to last until the thread runs. That is before the loss is reported, so the excess is at most the length of a loss.
         beyond = {thread: got[thread][key] - 100 * sums[key] for thread, sums in told.items() if got[thread][key] > 100 * sums[key] + 3_000_000}
         checks.that(have and not beyond, f"with {len(losses)} times buffers lost, {key} of {len(beyond)} threads are far more than in truth, such as {list(beyond.items())[:1]}")
         checks.that(left[key] > 0, f"with {len(losses)} times buffers lost, none of {want} {key} are unfinished")
@@ -397,11 +398,11 @@ def check_changed(env, checks, collector, ask, switched):
     sample = struct.pack("<QIHH", 0x1000, 8, 1, 0)
     path = env.folder / "changed.etl"
     path.write_bytes(test_single_records.trace([
-        switched(10, 4, 8, (100, 1000)),                                     # before anybody said what they are: the first ones
+        switched(10, 4, 8, (100, 1000)),                                     # before the first configuration: the counts get the names of the first one
         config(15, "TotalCycles", "CacheMisses"), switched(20, 8, 4, (150, 1100)),
         config(25, "TotalCycles", "CacheMisses"), switched(30, 4, 8, (160, 1130)),  # the same again
         counted(35, 46, 2, sample, 170, 1140), counted(36, 46, 2, sample, 171),
-        config(40, "BranchMispredictions", "TotalCycles"), switched(50, 8, 4, (500, 2000)),  # nobody knows what ran before it
+        config(40, "BranchMispredictions", "TotalCycles"), switched(50, 8, 4, (500, 2000)),  # the thread that ran before this switch is unknown
         switched(60, 4, 8, (507, 2011)), plain, switched(70, 4, 8, (600, 2100)), switched(80, 8, 4, (602, 2105)),
         config(85, "TotalCycles", "CacheMisses"), switched(90, 4, 8, (900, 3000)), switched(95, 8, 4, (901, 3003))]))
     env.replay([path], collector, agent="changed", spool=env.folder / "changed-spool")
@@ -420,7 +421,7 @@ def check_changed(env, checks, collector, ask, switched):
     checks.equal(got, [("PerfInfo/SampleProf", 35, '{"TotalCycles":170,"CacheMisses":1140}'), ("PerfInfo/SampleProf", 36, "[171]"),
                        ("PerfInfo/PmcCtrConfig", 40, None), ("Thread/CSwitch", 50, '{"BranchMispredictions":500,"TotalCycles":2000}'),
                        ("Thread/CSwitch", 60, '{"BranchMispredictions":507,"TotalCycles":2011}')], "counters of single events")
-    # a name is cut at 64 characters, and behind 4,096 changes there are none
+    # a name is cut at 64 characters, and after 4,096 changes the counters have no names
     often = [config(10 + i, ("Even", "Odd")[i % 2] + "x" * 70, "Second") for i in range(4096)]
     path.write_bytes(test_single_records.trace([*often, counted(5000, 46, 2, sample, 1, 2), config(5001, "Third", "Second"), counted(5002, 46, 2, sample, 3, 4),
                                                 config(5003, "Third", "Second"), counted(5004, 46, 2, sample, 5, 6)]))
@@ -430,7 +431,7 @@ def check_changed(env, checks, collector, ask, switched):
 
 
 def check_losses(env, checks, collector, ask):
-    """Processors lose their events for 3 ms at a time, one in a hundred: each event that is lost costs at most what it told."""
+    """Processors lose their events for 3 ms at a time, one event in a hundred: each lost event costs at most the data that it held."""
     rows = rows_of_losses(env, collector, "lossy", "events_windows", "process, thread, image, cswitch, readythread, config, sample, pmc, stack, lost")
     machine, totals = (next(row for row in rows if row["type"] == what) for what in ("machine", "totals"))
     windows = sum(1 for row in rows if row["type"] == "loss")
@@ -446,12 +447,12 @@ def check_losses(env, checks, collector, ask):
         got.update(ns_of(row))
     checks.that(told["switches"] - lost <= got["switches"] < told["switches"], f"with {lost} events lost there are {got['switches']} "
                 f"switches of {told['switches']}")
-    # a loss costs what each CPU did from its last switch before it to the first behind it: nobody knows whose it was
+    # a loss costs the time of each CPU from its last switch before the loss to its first switch after it: the thread that ran is unknown
     checks.that(0.6 * told["cpu_ticks"] * 100 <= got["cpu_ticks"] <= told["cpu_ticks"] * 100, f"with {windows} losses threads ran "
                 f"{got['cpu_ticks']} ns of {told['cpu_ticks'] * 100} ns ({machine['cpus']} CPUs)")
     for counter, name in (("TotalCycles", "cycles"), ("InstructionRetired", "instructions"), ("CacheMisses", "cache_misses")):
         row = ask(f"SELECT sum(value) AS value, sum(stretches) AS n FROM thread_counters WHERE host = 'lossy' AND tid <> 0 AND counter = '{counter}'")[0]
-        # a lost switch costs the stretches before and behind it; where events were lost, nobody's counts are known
+        # a lost switch costs the stretches before and after it; where events were lost, no thread's counts are known
         least = told["switches"] - 2 * lost - (windows + 1) * machine["cpus"]
         checks.that(least <= row["n"] < told["switches"] and 0 < row["value"] <= told[name], f"{counter}: {row['n']} stretches of "
                     f"{told['switches']} (at least {least}), {row['value']} of {told[name]}")

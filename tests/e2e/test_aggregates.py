@@ -1,5 +1,5 @@
-"""Native scans behind aggregates: each NAME_by query equals GROUP BY over the plain table, and a naive recomputation over
-`dump --format jsonl`, on three traces. What a native scan cannot answer exactly is refused, never answered wrongly.
+"""Native scans for aggregates: each NAME_by query equals GROUP BY over the plain table, and a naive recomputation over
+`dump --format jsonl`, on three traces. A query that a native scan cannot answer exactly is refused, never answered wrongly.
 """
 import collections
 import datetime
@@ -65,7 +65,7 @@ CASES = [
      lambda e, d: number(e["fields"]["StackBase"]) > 0xFFFFF80000000000),
 ]
 
-# what has no exact native answer, and a word of the refusal
+# queries without an exact native answer, and a part of the error
 REFUSED = [
     ("SELECT * FROM events_by('nothing')", "there is no nothing"),
     ("SELECT * FROM events_by", "no query solution"),

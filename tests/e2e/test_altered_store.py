@@ -1,8 +1,7 @@
-"""A field of one record is altered in the store, one field at a time, and everything around it is made right again: hashes of
-the segment, the batch's envelope, the index. When the batch's checksum is left as it was, no collector takes it, and `export --verify` of a
-store that somebody wrote it into names the batch;
-when it is made anew, the comparison that test_identity.py makes (`dump --raw` of the trace against `export --raw` of the
-store) finds the record.
+"""A field of one record is altered in the store, one field at a time, and all data about it is made consistent again: the hashes of
+the segment, the batch's envelope, the index. With the batch's original checksum, no collector accepts the batch, and `export --verify`
+names the batch when another program wrote it to the store directly. With a new checksum, the comparison that test_identity.py makes
+(`dump --raw` of the trace against `export --raw` of the store) finds the record.
 
 # sanitizers: asan-ubsan
 """

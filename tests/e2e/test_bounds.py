@@ -1,14 +1,14 @@
 """The work of each parser is bounded by the bytes of its input.
 
-Each case below is a worst known input of a parser, made in three sizes: so many bytes, twice and four times as many. The entry point of
-the parser's fuzz target (tests/fuzz) reads it, and the driver (replay_main.c) measures the processor time, the least of several runs,
-and the most memory at one time. A case fails
+Each case below is a worst known input of a parser, made in three sizes: a number of bytes, twice and four times that number. The entry
+point of the parser's fuzz target (tests/fuzz) reads it. The driver (replay_main.c) measures the processor time, which is the least of
+several runs, and the peak memory. A case fails
 - when four times the bytes take more than GROWTH times the time (linear work takes 4 times as long, quadratic work 16 times),
 - when they take more time or memory a byte than the case allows, or
 - when they take hardly more time than the smallest input: then the input does not reach the parser that it is for.
 
-A fuzz target reads an input in several ways and compares the results, so its time is some times the parser's own.
-A case that is bounded by a limit, and not by its bytes alone, says so in its sizes: the largest one is at the limit.
+A fuzz target reads an input in several ways and compares the results, so its time is a multiple of the parser's own time.
+When a limit bounds the work of a case, and not only its bytes, the largest size of the case is at the limit.
 """
 import hashlib
 import struct

@@ -1,16 +1,16 @@
-"""Limits (docs/reference/limits.md, eviction.md): what is full evicts or refuses in the documented order, counts it, and affects no other client.
+"""Limits (docs/reference/limits.md, eviction.md): a full queue, cache or table evicts or refuses in the documented order, counts it, and affects no other client.
 
-- An agent that may have a hundredth of a processor reads its file later, counts that, and sends all of it.
-- A collector that may have a twenty-fifth of a processor stores and folds later, counts that, and has all of it in the end.
-- An agent whose table behind keyframes is too small: all events arrive all the same, what the table lacks is counted, and its
-  keyframes close nothing at the collector.
-- A collector that may keep little of each machine: the machine that needs more loses its oldest rows, counted; one beside
-  it that needs little has every row.
+- An agent that may use a hundredth of a processor reads its file later, counts the waiting, and sends all events.
+- A collector that may use a twenty-fifth of a processor stores and folds later, counts the waiting, and has all events in the end.
+- An agent whose table for keyframes is too small: all events arrive, the rows that the table lacks are counted, and the agent's
+  keyframes close no row at the collector.
+- A collector with a low limit of state for each machine: a machine that needs more loses its oldest rows, which are counted. Another
+  machine that needs little has every row.
 - A collector that keeps two machines in memory serves four, with the same rows.
-- Names and operations beyond their bound give way, counted; the process table is the same.
-- Six agents that want more than a collector has room for, and one that sends little: everything arrives once, of all of them,
-  and the collector's memory stays bounded.
-- Queries that want too much time or memory end; the collector goes on taking events meanwhile.
+- Names and operations beyond their limits are evicted and counted; the process table is the same.
+- Six agents send more than a collector has room for, and one agent sends little: all events of all agents arrive once, and the
+  collector's memory stays bounded.
+- Queries that need too much time or memory are ended; the collector continues to take events meanwhile.
 """
 import collections
 import concurrent.futures
@@ -71,7 +71,7 @@ def paced(env, checks):
     on a faster machine it is less, and the machine's other work hides some of it. An agent that does not wait is beyond its share."""
     share = 0.02
     collector = env.new_collector("paced").start()
-    # what comes before the first event and behind the last one is not paced: as much as a replay of hardly anything takes
+    # the work before the first event and after the last one is not paced; the replay of a tiny trace measures it
     start = cpu_of_children()
     env.replay(traces.paths(TINY, env.build), collector, spool=env.folder / "spool-tiny")
     unpaced = 3 * (cpu_of_children() - start) + 0.2
@@ -127,9 +127,9 @@ def paced_collector(env, checks, reference):
         if counted:
             break
     seconds, cpu = time.monotonic() - begun, used() - before
-    # by each of two threads, the one that stores and the one that folds
+    # two threads count their waits: one stores, the other one folds
     checks.that(0 < counted <= 2 * seconds, f"a paced collector: {counted} s are counted, of {seconds:.1f} s in which it used {cpu:.2f} s")
-    # what comes behind the last wait is not paced: the last answer, the last batch, /metrics; on a slow machine it is a share of all
+    # the work after the last wait is not paced: the last answer, the last batch, /metrics; on a slow machine it is a larger share of the total
     checks.that(cpu <= SHARE * seconds + max(0.2, cpu / 3), f"a paced collector: {cpu:.2f} s of a processor in {seconds:.1f} s")
     checks.that(rows(collector, "small") == rows(reference, "small"), "the rows of a paced collector differ")
     collector.stop()

@@ -1,13 +1,13 @@
-"""Wall clocks that jump, of the agent's machine and of the collector's (clock.c makes them): nothing is stuck, nothing gives way by age because of
-it, nothing is lost or stored twice.
+"""Wall clocks that jump, on the agent's machine and on the collector's (clock.c makes the jumps): no process hangs, no data expires because of
+a jump, and no event is lost or stored twice.
 
-- running: an hour ahead, an hour behind, a day ahead, and right again, under a session that goes on and writes keyframes.
-- delivery: while a Retry-After runs the clock goes an hour ahead and back: the pause is as long as the collector asked for. Then it is
-  decades ahead, so that the collector's certificate has expired, then decades behind, so that it is not valid yet: no connection comes about,
-  everything waits in a spool with a bound of age, and goes when the clock is right. The spool is opened again and drained in between.
-- collector: its own clock is set back by twenty minutes while a batch is missing: its state waits as long as it should, and no longer. It goes ahead by
-  two days: nobody is said to have fallen silent.
-- ages: a collector keeps what it has for as long as it was told to, whatever years the clock goes ahead or back, while it runs and in between.
+- running: the clock is an hour fast, an hour slow, a day fast, and right again, during a session that continues and writes keyframes.
+- delivery: during a Retry-After the clock goes an hour ahead and back: the pause is as long as the collector asked for. Then the clock is
+  decades fast, so that the collector's certificate has expired, and then decades slow, so that the certificate is not valid yet. No connection
+  succeeds, and all batches wait in a spool with a limit of age. They are sent when the clock is right. The spool is opened again and drained in between.
+- collector: its own clock is set back by twenty minutes while a batch is missing: its state waits for the configured time and no longer. Then the clock
+  goes ahead by two days: no machine is reported as silent.
+- ages: a collector keeps batches for as long as it is configured to, even when the clock goes years ahead or back, while it runs and between runs.
 """
 import json
 import os
@@ -35,14 +35,14 @@ def with_clock(env, **settings):
 
 
 class Hand:
-    """Sets a program's wall clock: by so many seconds it is ahead."""
+    """Sets by how many seconds a program's wall clock is ahead."""
 
     def __init__(self, env, name, seconds=0):
         self.path = env.folder / f"{name}.ahead"
         self.path.write_bytes(struct.pack("<q", seconds))
 
     def set(self, seconds):
-        with open(self.path, "r+b", buffering=0) as file:  # in place: who has it mapped sees it
+        with open(self.path, "r+b", buffering=0) as file:  # written in place, so that the process that maps the file sees the change
             file.write(struct.pack("<q", seconds))
 
 
@@ -84,7 +84,7 @@ def delivery(env, checks, collector):
                 hand.set(ahead)
 
                 def refused():
-                    between.reset_all()  # whoever connects anew looks at the certificate
+                    between.reset_all()  # a new connection verifies the certificate
                     return words in run.messages()
                 checks.that(receiver.sleep_until(refused, 60), f"no certificate was {words}: {run.messages()}")
 
@@ -103,8 +103,8 @@ def delivery(env, checks, collector):
 
 
 def reopened(env, checks, collector):
-    """The clock is an hour behind when batches come into the spool and right, then two hours behind, then decades ahead and behind, when the
-    next process opens it."""
+    """The clock is an hour slow when batches are written to the spool. It is two hours slow, right, two hours fast, decades fast and decades slow
+    when later processes open the spool. No batch expires."""
     agent, spool = "reopened", env.folder / "reopened-spool"
     paths = traces.paths(SMALL, env.build)
     with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:

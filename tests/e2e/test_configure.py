@@ -1,7 +1,7 @@
-"""`etwagent configure`, which an installer runs as the system, with the words of whoever installs.
+"""`etwagent configure`, which an installer runs with the rights of the system and with values from the user who installs.
 
-- A command line that a quote in a property took apart gives options twice: it is refused for that, and nothing is written.
-- A value with a quote or a control character is refused, and so is a value of --answers that makes a name of its own.
+- When a quote in a property splits the command line, options are there twice: the command refuses them, and writes nothing.
+- A value with a quote or a control character is refused, and so is a value of --answers that adds another name.
 - Good answers write the same configuration as the same options do.
 """
 import subprocess

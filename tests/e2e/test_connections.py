@@ -71,7 +71,7 @@ def raise_file_limit(count):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     want = count + 1000
     if soft < want:
-        # root may raise the hard limit too; otherwise this fails, and says so
+        # root may raise the hard limit, too; without root this raises an error
         resource.setrlimit(resource.RLIMIT_NOFILE, (want, max(hard, want)))
 
 

@@ -138,7 +138,7 @@ def strict(env, checks, bench):
 
 
 def no_traces(env, checks):
-    """One line that says so, and a non-zero exit."""
+    """A file that is not a trace gives one line on standard error and a non-zero exit code."""
     rng = random.Random(5)
     files = {"empty.etl": b"", "short.etl": b"\1" * 100, "zeros.etl": bytes(100000), "text.etl": b"this is no trace\n" * 5000,
              "noise.etl": rng.randbytes(100000)}

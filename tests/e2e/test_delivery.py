@@ -1,14 +1,14 @@
-"""Delivery: who may come, how often, where to, and in which order.
+"""Delivery: which agents may connect, how often, to which collector, and in which order batches are sent.
 
-- Two agents with one certificate at a time (a cloned machine) are noticed: in `ledger`, in /metrics and in the log, once;
-  an agent that is killed and started again five times is not taken for two.
-- An agent whose connections are cut, and whose collector is started again, takes its TLS session up again: measured by
-  the collector's counters.
-- Of two collectors it uses one, goes to the other when that fails, and stays there when the first one is back.
-- An agent that comes back with a full spool sends old and new events by turns: the new ones do not wait for the old.
-- The collector's Retry-After is kept, and no request is larger than the credit of the answer before.
-- 1 % of a live stream's batches is thrown away on the way: the collector notices the gap and asks for a keyframe, the
-  difference is counted, and then its state is the truth again.
+- Two agents that use one certificate at the same time (a cloned machine) are detected: `ledger`, /metrics and the log report it,
+  once. An agent that is killed and started again five times is not taken for two.
+- An agent resumes its TLS session after its connections are cut and after its collector is restarted: the collector's
+  counters measure it.
+- An agent with two collectors uses one, changes to the other when the first one fails, and stays there when the first one is back.
+- An agent that comes back with a full spool sends old and new events by turns: the new ones do not wait for the old ones.
+- The agent obeys the collector's Retry-After, and no request is larger than the credit of the previous answer.
+- 1 % of a live stream's batches are dropped on the way: the collector detects the gap and asks for a keyframe, the
+  difference is counted, and then its state is correct again.
 
 # sanitizers: tsan
 """
@@ -242,7 +242,7 @@ def restraint(env, checks):
 
 
 def healing(env, checks):
-    """A live agent; what stands between it and the collector loses 1 % of the batches, and says that it has them."""
+    """A live agent. A receiver between it and the collector loses 1 % of the batches, but acknowledges them."""
     agent, paths = "healing", traces.paths(PACED, env.build)
     collector = env.new_collector("healing", extra=["--hole-wait", "200ms"]).start()
     kept, gone, asked, lock, dice = [], [], [0], threading.Lock(), random.Random(7)
@@ -281,8 +281,8 @@ def healing(env, checks):
     collector.stop()
     checks.that(len(gone) >= 3, f"only {len(gone)} batches went")
     checks.that(asked[0] >= 1, "the collector never asked for a keyframe")
-    # somebody said that they were stored: the third equation does not hold, which is seen as soon as more were
-    # acknowledged than were on their way
+    # The lost batches were acknowledged as stored, so the third equation does not hold. The ledger detects this as soon as
+    # more events are acknowledged than were on their way.
     done = env.run([env.collector, "ledger", "--store", collector.store, "--host", agent, "--json"], check=False)
     checks.that(done.returncode in (0, 3), f"ledger ended with {done.returncode}: {done.stderr[-500:]}")
     stream, = json.loads(done.stdout)["streams"]

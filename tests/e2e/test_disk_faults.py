@@ -52,8 +52,8 @@ class Case:
         self.run = self.line = None
 
     def collector_up(self, faults=None):
-        """Starts it, under faults or without. Under faults it may end at once: somebody tries again, and the disk fails in
-        other places then."""
+        """Starts the collector, with or without faults. With faults it may end immediately. Then it is started again with another
+        seed, so that the disk fails at other calls; 50 times at the most."""
         for attempt in range(50):
             self.collector.environment = faults.environment() if faults else None
             try:
@@ -147,8 +147,8 @@ def full_spool(case, checks, mounts):
 
 
 def evicting_spool(case, checks):
-    """A live session whose disk is full while nobody answers. Whole segments give way, and not even their tombstones find room: they
-    follow in the same run, as soon as there is some."""
+    """A live session whose disk is full while no collector answers. The spool evicts whole segments, and the disk has no space even for
+    their tombstones. The tombstones are written in the same run, as soon as the disk has space."""
     paths = traces.paths(PACED, case.env.build)
     faults = disk.Faults(case.env.build, case.spool, "write:ENOSPC@1-", begin=False)
     case.collector_up()
@@ -205,7 +205,7 @@ def killed_while_owing(case, checks):
         checks.equal(stream["missing_batches"], 0, f"{case.name}: numbers without batch and tombstone")
         full = [b for b in blind if b["cause"] == "events_evicted_size"]
         checks.equal([b["events"] for b in full], [100 * b["batches"] for b in full], f"{case.name}: events that tombstones name")
-        # what was in the encoders when it was killed; nobody else knows of that
+        # the batches that were in the encoders when the agent was killed; no tombstone has their counts
         checks.that(sum(b["batches"] for b in blind if b not in full) <= 8, f"{case.name}: holes without counts: {blind}")
         owed += sum(b["batches"] for b in full)
     checks.that(len(streams) == 2 and owed > 100, f"{case.name}: {len(streams)} streams, {owed} batches gave way")
@@ -220,7 +220,7 @@ def failing_store(case, checks, rules, seed):
     case.agent_up(slow=True)
     deadline = time.monotonic() + 4
     while case.run.running() and time.monotonic() < deadline:
-        if case.collector.process.poll() is not None:  # it may give up; somebody starts it again
+        if case.collector.process.poll() is not None:  # it may give up; then it is started again
             case.collector_up(faults)
         time.sleep(0.05)
     faults.end()

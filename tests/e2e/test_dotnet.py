@@ -1,11 +1,11 @@
-""".NET. Our class rows against the runtime's own manifest (ClrEtwAll.man), row by row: each event of each of its providers, in each
-version, has a class with the name that the manifest's texts make, and the fields of its template in their order with their types,
-structs, counts and maps; where real records speak against the manifest, tests/golden/dotnet-differences.tsv says so, with the
-evidence, and a difference that is not in that list fails, like a line of the list that is no difference any more.
+""".NET. Our class rows are compared with the runtime's own manifest (ClrEtwAll.man), row by row. Each event of each of its providers,
+in each version, has a class with the name that the manifest's texts make, and the fields of its template in their order with their
+types, structs, counts and maps. Where real records contradict the manifest, tests/golden/dotnet-differences.tsv has the difference and
+the evidence. A difference that is not in that list fails the test; so does a line of the list that is no longer a difference.
 
-Derived values, computed a second time from the events alone: how long each collection took and each time in which a runtime's
-threads stood still, and what the heap held behind it. And every .NET event of the real traces, decoded a second time: by a decoder that is written here and reads nothing but the manifest
-and the payload's bytes. Each value agrees with what `dump` prints.
+Derived values are computed a second time from the events alone: how long each collection took, how long a runtime's threads were
+suspended each time, and the size of the heap afterwards. Every .NET event of the real traces is decoded a second time, by a decoder in
+this file that reads only the manifest and the payload's bytes. Each value agrees with the output of `dump`.
 """
 import csv
 import datetime

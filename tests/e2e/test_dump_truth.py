@@ -159,7 +159,7 @@ def check_stacks(checks, name, events, told, high):
 
 
 def check_flows(checks, name, events, told):
-    """Sums of each flow; a UDP flow's events do not tell it from the next one between the same ports."""
+    """Compares the sums of each flow. Consecutive UDP flows between the same ports are one flow here: their events have no id that separates them."""
     begun, ended, lived = collections.Counter(), collections.Counter(), collections.Counter()
     true = collections.defaultdict(collections.Counter)
     for row in told["flow"]:
@@ -267,7 +267,7 @@ def check_preset(env, checks, preset, milliseconds):
             checks.that(any(len(stacks) > 1 for stacks in keyed.values()), "office: no key means two stacks in turn")
             both = {key for key, half in keyed if half == "user"} & {key for key, half in keyed if half == "kernel"}
             checks.that(both, "office: no key means a stack of each half")
-    if told["flow"] and preset != "build-server":  # whose session does not record the network
+    if told["flow"] and preset != "build-server":  # the session of build-server does not record the network
         check_flows(checks, preset, plain, told)
     if told["handle"]:
         check_handles(checks, preset, plain, told)

@@ -1,13 +1,14 @@
-"""A stream that came to its end in order says so, and nothing waits for it afterwards.
+"""A stream that ended in order is recorded as ended, and no event of it is counted as waiting afterwards.
 
-- After replays that are acknowledged to the last event, the last numbers of each stream say that nothing waits, that all is
-  acknowledged, and that it ended; the sums are those that Python makes of the trace.
-- A machine whose last run ended is not silent: no incident, doctor counts it as ended. One whose agent was killed is.
-- A replay that is killed before its closing batch, or whose collector never answers, makes it when it is resumed, once.
-- A live stream whose spool is full, and whose collector never answers, makes it as its agent ends: what drains the spool later sends it, and
-  nothing waits then but what the tombstones name. A live one that was killed has none, and nothing waits of it either once its spool is drained.
-- The web and SQL say so, too: an ended machine is not silent however old it is, a killed one is.
-- An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream while it goes on.
+- After replays whose last event is acknowledged, the last counters of each stream show that no event waits, that all events are
+  acknowledged, and that the stream ended. The sums equal those that Python computes from the trace.
+- A machine whose last run ended is not silent: it has no incident, and doctor counts it as ended. A machine whose agent was killed is silent.
+- A replay that is killed before its closing batch, or whose collector never answers, writes the closing batch once, when it is resumed.
+- A live stream whose spool is full, and whose collector never answers, writes its closing batch when its agent ends. The command that drains the
+  spool later sends the batch. Then no event waits, and the tombstones name the evicted events. A live stream that was killed has no closing
+  batch, and no event of it waits either after its spool is drained.
+- The web and SQL report the same: an ended machine is not silent, even when its last event is old; a killed machine is silent.
+- An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream and continues to run.
 """
 import contextlib
 import json

@@ -29,7 +29,7 @@ class World:
     def __init__(self, env):
         self.env = env
         env.make_certificates(("elder", "Mixed-1"))
-        (env.certs / "ca.crl").unlink()  # it is made, and it is the one that counts, though --crl is not given
+        (env.certs / "ca.crl").unlink()  # the collector writes this list and uses it, although --crl is not given
         self.collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs, "--web", "127.0.0.1:0",
                                                   "--silent-after", "8s"])
         self.collector.crl = None
@@ -90,7 +90,7 @@ class World:
         return float(re.search(rf"^etwcollector_{re.escape(name)} (\S+)$", text, re.M).group(1))
 
     def signer(self):
-        """The process id of the one that signs; None: there is none."""
+        """The id of the process that signs, or None when no such process runs."""
         broker = child_of(self.collector.process.pid, b"file-broker")
         return broker and child_of(broker, b"certificate-signer")
 
@@ -246,7 +246,7 @@ def renewal(checks, world):
 
 
 def renewed_once(checks, world):
-    """The owner has renewed; whoever has a copy of the older certificate and its key does not, and that is an incident."""
+    """The owner has renewed. A client with a copy of the older certificate and its key cannot renew, and its attempt is an incident."""
     env = world.env
     copy = {"cert": env.folder / "copied.crt", "key": env.folder / "copied.key"}
     status, said = world.post("/v1/renew", world.csr("brief"), **copy)
@@ -409,7 +409,7 @@ def confined(checks, world):
 
 
 def ca_in_the_store(checks, world):
-    """A CA's folder in the store cannot be kept apart: the log says so, and a gauge."""
+    """A CA's folder in the store cannot be isolated from the collector: the log and a gauge report it."""
     env = world.env
     beside = env.new_collector("store-with-ca")
     beside.extra = ["--enroll", "127.0.0.1:0", "--ca-dir", beside.store / "ca", "--web", "127.0.0.1:0"]

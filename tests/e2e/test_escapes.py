@@ -111,7 +111,7 @@ def test(env, checks, _):
     processes = collector.ask_json("ps", *host, "--at", "end")["processes"]
     mine = next(p for p in processes if "/C calc" in p["command_line"])
     check_text(checks, "modules", collector.ask("modules", *host, "--pid", str(mine["pid"]), "--at", "end", check=False))
-    # what is said about arguments is shown as text, too
+    # error messages show hostile arguments as text, too
     evil = "\x1b]0;owned\x07\n\x1b[2J"
     for command in (["ps", "--host", evil], ["hosts", "--host", evil], ["query", evil], ["query", f"SELECT '{evil}'"], ["ps", "--at", evil],
                     ["ledger", "--stream", evil], ["doctor", "--certificate", evil]):

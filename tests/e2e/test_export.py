@@ -1,5 +1,5 @@
-"""The collector's own commands on a store: `hosts` counts, `export` prints what `dump` prints in every form and with every filter,
-damage in the store costs the damaged batches and is said, a closed pipe ends a command in silence, and a lost index is made again.
+"""The collector's own commands on a store: `hosts` counts; `export` prints the same as `dump` in every form and with every filter;
+damage in the store costs the damaged batches and is reported; a closed pipe ends a command without a message; a lost index is rebuilt.
 
 # sanitizers: asan-ubsan
 """

@@ -55,7 +55,7 @@ def check_machine(env, checks, collector, fleet, machine, rng):
     for ours, expected in zip(got, true):
         if not checks.that(ours == expected, f"{host}: a process is {ours}, the truth is {expected}"):
             break
-    # the names of symbols come right behind an image: for the last ones perhaps after the last event
+    # The event with the names of an image's symbols follows the image's event. For the last images it may come after the last event.
     settled = last_ns - 10**6
     for _ in range(5):
         ns = rng.randrange((head["start_utc_ns"] + settled) // 2, settled) // 100 * 100

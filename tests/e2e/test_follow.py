@@ -1,6 +1,6 @@
-"""Traces that grow while they are read: `dump`, `stats` and `replay` with --follow end when the session does, with what a
-reading of the finished file gives; Ctrl-C ends dump and stats with what there was, and a replay that was interrupted goes on
-where it ended.
+"""Traces that grow while they are read: `dump`, `stats` and `replay` with --follow end when the session does. Their results are
+those of a reading of the finished file. Ctrl-C ends dump and stats, which print the results of the events up to then. A replay that
+was interrupted continues where it ended.
 
 # sanitizers: asan-ubsan
 """
@@ -14,8 +14,8 @@ RECORDS, BATCH_EVENTS = 30000, 1000
 
 
 class Writer:
-    """A session: it writes its file slowly, in about three seconds, and the second half of it when finish() is called, so that it goes on
-    while somebody looks, however long that takes."""
+    """A session that writes its file slowly, in about three seconds. It writes the second half only after finish() is called, so that it
+    still runs while the test reads, however long that takes."""
 
     def __init__(self, env, name, *options):
         self.path = env.folder / name

@@ -54,7 +54,7 @@ def stored(store, host):
     batches = []
     for segment, offset, len_bytes in found:
         data = (store / "segments" / f"{segment:016x}.seg").read_bytes()
-        begin = offset + struct.unpack_from("<I", data, offset + 4)[0]  # behind the record's header
+        begin = offset + struct.unpack_from("<I", data, offset + 4)[0]  # after the record's header
         batches.append(data[begin:begin + len_bytes])
     return batches
 

@@ -53,7 +53,7 @@ def status(code, *headers, body=b"no\n"):
 
 
 def raw(data, repeat=False):
-    """Answers with these bytes; again and again for as long as somebody takes them."""
+    """Answers with these bytes. repeat: sends them again for as long as the agent reads them."""
     def behave(exchange):
         exchange.read_body()
         exchange.send(data)
@@ -185,7 +185,7 @@ def suffer(env, checks, truth, collector, name, paths, seconds):
 
 
 def with_defaults(env, checks, collector, name, trace, seconds):
-    """The sizes that a user gets, a trace that does not fit into memory's ceiling, and nobody who answers."""
+    """The default sizes, a trace that does not fit into the limit of memory, and a receiver that never answers."""
     paths = traces.paths(trace, env.build)
     with receiver.Receiver(env.certs, never_answers) as fake, proxy.Proxy(fake.port) as between:
         run = faulted.Replay(env, paths, between, name, extra=["--spool-bytes", "1MiB"])
@@ -204,7 +204,7 @@ def with_defaults(env, checks, collector, name, trace, seconds):
 
 
 def stranger(env, checks, paths):
-    """Whoever has a certificate of another CA gets nothing: no request, no byte of a batch."""
+    """A receiver with a certificate of another CA gets nothing: no request, no byte of a batch."""
     other = env.folder / "other"
     env.run([env.collector, "ca", "init", "--dir", other])
     env.run([env.collector, "ca", "issue", "--dir", other, "--server", "--name", "server", "--san", "DNS:localhost"])

@@ -132,7 +132,7 @@ def key_elsewhere(checks, c, what, uri, *words):
 
 
 def free_ports():
-    """Two that follow each other: swtpm's clients expect the control channel behind the other."""
+    """The first of two consecutive free ports: swtpm's clients expect the control channel at the port after the data channel's."""
     while True:
         with socket.socket() as a, socket.socket() as b:
             a.bind(("127.0.0.1", 0))

@@ -132,7 +132,7 @@ COLUMNS = {"cpu": "samples, 0, 0, 0", "disk": "reads, read_bytes, writes, writte
 
 
 def check_usage(checks, world, agent, name):
-    """The four tables against the naive sums, by instance and bucket; the API's routes, and of them what has no bucket."""
+    """Compares the four tables with the naive sums by instance and bucket, and the API's routes with the sums by process, without buckets."""
     stream = world.stream(agent, name)
     known = world.instances(agent, stream, "process", "pid")
     want = used(world.owners[name], world.records[name])

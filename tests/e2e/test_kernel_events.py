@@ -84,7 +84,7 @@ def check_names(agent, build, checks):
     checks.equal((len(lines), len(expected)), (100_753, 95_506), "diagsession-four-files: records, and names there")
     if not checks.equal(len(got), len(expected), "diagsession-four-files: events"):
         return
-    # the files' events of one tick stand in any order there: the names of a tick are compared as a set of that size
+    # the file events of one tick are in any order in that list, so the names of a tick are compared as a multiset
     at, ticks, turned = 0, 0, 0
     while at < len(got):
         end = at

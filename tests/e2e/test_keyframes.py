@@ -1,11 +1,11 @@
-"""Keyframes: a state that lost events is right again after the next one.
+"""Keyframes: a state that lost events is correct again after the next keyframe.
 
-- A replay with keyframes stores the same events as without, and the keyframes change nothing in a state that lacks
-  nothing: no difference, the same tables.
-- 1 % of the batches that tell about the state are thrown away on purpose: the state differs, the keyframes behind say how,
-  and after the last one what is open is what is open in the whole state. What only lost events told (processes that began
-  and ended between two keyframes) stays lost.
-- A collector that gets the stream from the middle on is right after one keyframe.
+- A replay with keyframes stores the same events as a replay without. Keyframes do not change a complete state: they find no
+  difference, and the tables are the same.
+- 1 % of the batches that hold events of the state are dropped on purpose: the state differs, and the following keyframes report the
+  differences. After the last keyframe the open rows equal those of the complete state. Rows that were only in lost events
+  (processes that began and ended between two keyframes) stay lost.
+- A collector that gets the stream from the middle on is correct after one keyframe.
 - The same replay makes the same batches.
 
 # sanitizers: asan-ubsan
@@ -33,7 +33,7 @@ OPEN = {
 
 
 def alive(collector, agent, end):
-    """What is open at the end: {(table, columns...)}. A beginning that nobody saw is only bounded: it is left out."""
+    """The rows that are open at the end: {(table, columns...)}. A begin time without an event is only a bound, so it is left out."""
     db = sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True)
     db.text_factory = bytes
     rows = set()
@@ -126,7 +126,7 @@ def run(env, checks, trace, dice):
     print(f"{trace}: {len(batches)} batches, {len(keyframes)} of keyframes; {DRAWS} times {len(gone)} thrown away: keyframes "
           f"found {differing} differences")
 
-    # no rundown at all: the first keyframe tells everything
+    # without a rundown the first keyframe reports every open row
     first = keyframes[0]
     blind, stream = folded(env, checks, f"blind-{trace}", agent, batches[len(batches) // 3:])
     joined = compared(stream)
