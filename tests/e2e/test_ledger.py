@@ -1,8 +1,9 @@
-"""The ledger: every event of a replay is accounted for, in every batch, and what is not is said with numbers.
+"""The ledger: every batch accounts for every event of a replay, and the ledger gives numbers for missing events.
 
-- A replay's ledger balances in each batch; its series ends where the store ends; /metrics tells the same numbers.
-- Batches taken from a replay and given to another collector with a batch left out: the gap is shown, with exactly the
-  events it held. With a number of the ledger changed: an alert with both sides, exit code 3, and one line in the log.
+- A replay's ledger balances in each batch; its series ends where the store ends; /metrics has the same numbers.
+- The test captures the batches of a replay and uploads them to another collector without one batch: the ledger shows the gap
+  with exactly the events of that batch. The test changes a number of the ledger: the collector raises an alert with both sides,
+  `ledger` exits with code 3, and the log has one line.
 - /metrics follows the rules of the Prometheus text format.
 
 # sanitizers: yes
@@ -143,7 +144,7 @@ def counters(stream):
 
 
 def check_families(checks, collector, stream, values):
-    """Each family adds up in the last batch that told of it, and all together are the session's numbers as of the last one."""
+    """Each family balances in the last batch that has its counters. The sums over all families are the session's numbers of the last batch."""
     totals, families = collections.Counter(), collections.defaultdict(dict)
     for name, value in values.items():
         family, _, counter = name.rpartition(":")
@@ -326,7 +327,7 @@ def naive_header(path):
     """EventsLost and BuffersLost of a file's header: the payload of its first record (a TRACE_LOGFILE_HEADER), read from the bytes."""
     with open(path, "rb") as f:
         data = f.read(72 + 32 + 280)
-    fields = data[72 + 32:]  # behind the buffer's header and the record's
+    fields = data[72 + 32:]  # after the buffer's header and the record's header
     return int.from_bytes(fields[48:52], "little"), int.from_bytes(fields[276:280], "little")
 
 
@@ -343,7 +344,7 @@ def shown(row):
 
 
 def check_losses(env, checks, collector):
-    """What Windows lost, in the middle of a trace: the records that say so, the header's numbers, and the generator's truth."""
+    """Events and buffers that Windows lost in the middle of a trace: the records of lost events, the header's numbers, and the generator's truth."""
     trace, truth = test_tracegen.generate(env.build, env.folder, "lossy", "--preset", "web-server", "--duration-ms", "2500")
     env.replay([trace], collector, agent="lossy", extra=["--batch-events", 20_000])
     stream, = ledger(collector, "lossy")["streams"]

@@ -1,11 +1,12 @@
-"""A session that goes on (replay --live): what a replay never has to do.
+"""A live session (replay --live): cases that a plain replay does not have.
 
-- Its numbers are taken: a collector has other content under them, since the machine was reverted to a snapshot or cloned.
-  The stream goes on under a new name, from 1, with all that was not acknowledged; every event is stored once, the new
-  stream's ledger balances for the session and each family, and it has a keyframe. Also when the agent is killed after that.
-- Nobody answers and the spool is full: the oldest batches give way, and what went is counted to the event and named by
-  tombstones; the agent's memory stays under its ceiling, the spool under its bound.
-- A collector that lacks something asks for a keyframe and gets one.
+- The batch numbers are in use: the collector has other content under them, because the machine was reverted to a snapshot or
+  cloned. The stream continues under a new name, from batch 1, with all batches that were not acknowledged. The collector stores
+  every event once. The new stream's ledger balances for the session and each family, and the new stream has a keyframe. The same
+  holds when the agent is killed after that.
+- The collector does not answer and the spool is full: the agent evicts the oldest batches, counts every evicted event and names
+  the batches in tombstones. The agent's memory and the spool stay under their limits.
+- A collector that lacks definitions asks for a keyframe and gets one.
 
 # sanitizers: tsan
 """
@@ -24,7 +25,7 @@ import uploads
 
 TRACE, PACED, FOREIGN = "shutdown-win10", "clr-kernel-win8-x64", "clr-gc-events"
 LIVE = [*faulted.HASTY, "--live"]
-KEYFRAME_PAUSE_S = 10  # between two that somebody asked for
+KEYFRAME_PAUSE_S = 10  # at least, between two keyframes that a collector requests
 SPOOL_BYTES, SPOOL_SLACK_BYTES, MOST_MEMORY_BYTES = 256 << 10, 192 << 10, 64 << 20
 
 
@@ -116,7 +117,7 @@ def killed_after(env, checks, collector):
 
 
 def evicting(env, checks, collector):
-    """Nobody answers for the whole trace; then somebody does."""
+    """The collector does not answer for the whole trace; then a second collector answers."""
     agent, paths = "full", traces.paths(TRACE, env.build)
 
     def silent(exchange):

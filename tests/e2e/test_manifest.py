@@ -157,7 +157,7 @@ def embedded(env, name):
 
 
 def against_decoder(env, checks, name, manifest, left_over):
-    """Every event's fields and message; left_over: bytes behind the fields that the manifest does not know."""
+    """Every event's fields and message; left_over: the number of bytes after the last field of the manifest."""
     decoder = Manifest(manifest)
     described = {provider for provider, _, _ in decoder.events}
     events = [event for event in dump(env, name, manifest) if event["provider"] in described and event["id"] != 0xFFFE]
@@ -235,7 +235,7 @@ TAIL = """
  <localization><resources culture="en-US"><stringTable><string id="a" value="A %1"/></stringTable></resources></localization>
 </instrumentationManifest>"""
 
-# what stands in the provider, the place of the mistake in it (line, column), and what is said
+# the content of the provider element, the place of the mistake in it (line, column), and a part of the error message
 MISTAKES = [
     ('<events><event value="1" template="none"/></events>', (1, 9), "template 'none': expected one that is defined"),
     ('<events>\n<event value="70000"/></events>', (2, 1), "value '70000': expected a number from 0 to 65535"),

@@ -1,7 +1,9 @@
-"""Modules that come and go: an address is of the module that was there at its time, in profiles and in the table stacks, for a 64-bit
-process, a 32-bit one on a 64-bit kernel, and drivers; where none was any more, the last one is named as unloaded, in each form. By hand, so that each sample's answer is known: a plug-in that is loaded, unloaded and
-followed by others at the same base, also when its unload was lost or its process ended and another has its number; samples of nobody's time;
-plug-ins that came and went so often that counting their lives in few bits, or looking at few of them, gives another one's name.
+"""Modules that are loaded and unloaded: an address belongs to the module that was loaded there at the sample's time, in profiles and in the
+table stacks, for a 64-bit process, a 32-bit process on a 64-bit kernel, and drivers. When no module is loaded at the address, every format
+names the last one as unloaded. The test builds the records itself, so that each sample's answer is known. The cases: a plug-in is loaded,
+unloaded and replaced by others at the same base, also when its unload event was lost, or when its process ended and another process reuses
+its number; samples at a time when no module is loaded; plug-ins that are loaded and unloaded so often that a counter of few bits, or a search
+of few lifetimes, would give another plug-in's name.
 """
 import collections
 import json
@@ -50,13 +52,13 @@ class Made:
 
 
 def comes_and_goes(made, pid, program, home, gate, base):
-    """A program with its image and a gate (ntdll, or the one through which a 32-bit program calls a 64-bit kernel) that stay, and plug-ins at one
-    base. The counts of samples say which phase lacks what."""
+    """A program with its image and a gate (ntdll, or the module through which a 32-bit program calls a 64-bit kernel), which stay loaded, and
+    plug-ins at one base. Each phase has its own number of samples, so that a wrong total shows which phase is wrong."""
     def image(name, size, at=base, **options):
         made.add(kernel.image, pid, at, size, name, **options)
 
     def both(count, first, second):
-        """What runs in the plug-in, called by it and the program; and what runs in the gate, called by the plug-in."""
+        """Samples in the plug-in, which the plug-in and the program called; and samples in the gate, which the plug-in called."""
         root = (home + 0x1500, f"{program}+0x1500")
         made.samples(pid, count, program, (base + 0x2111, first), (base + 0x7222, second), root)
         made.samples(pid, count, program, gate, (base + 0x7222, second), root)
@@ -68,10 +70,10 @@ def comes_and_goes(made, pid, program, home, gate, base):
     image("first.dll", 0x40000)
     both(1, "first.dll+0x2111", "first.dll+0x7222")
     image("first.dll", 0x40000, unloads=True)
-    both(2, "[unloaded first.dll]+0x2111", "[unloaded first.dll]+0x7222")  # nobody is there: the one that was there last
+    both(2, "[unloaded first.dll]+0x2111", "[unloaded first.dll]+0x7222")  # no module is loaded: the last module at this address
     image("second.dll", 0x8000)
     both(4, "second.dll+0x2111", "second.dll+0x7222")
-    made.samples(pid, 8, program, (base + 0x30333, "[unloaded first.dll]+0x30333"))  # behind the second's end, where the first was
+    made.samples(pid, 8, program, (base + 0x30333, "[unloaded first.dll]+0x30333"))  # after the end of second.dll, in the range of first.dll
     image("second.dll", 0x8000, unloads=True)
     image("first.dll", 0x40000)
     both(16, "first.dll+0x2111", "first.dll+0x7222")

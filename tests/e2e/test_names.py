@@ -1,5 +1,5 @@
-"""Names beside addresses: `dump` of the files and `export` of the store print the same lines with them, --no-names prints none,
-and the names are those that the trace's own name events tell.
+"""Names of addresses: `dump` of the files and `export` of the store print the same lines with names, --no-names prints no names,
+and the names are those in the trace's own name events.
 """
 import json
 import subprocess

@@ -31,8 +31,8 @@ def each(plan):
     return lambda number: plan
 
 
-# name: (plan, what must have happened so often, at least). The handshake takes 1,300 bytes up and 2,000 down (less when a session
-# is resumed); behind it a request is some 16,000 bytes up, an answer some 300 down, and a replay has about 45 of them.
+# name: (plan, {fault: how often it must have happened, at least}). The handshake takes 1,300 bytes up and 2,000 down (less when a
+# session is resumed). After it, a request has some 16,000 bytes up, an answer some 300 down, and a replay has about 45 requests.
 CASES = {
     "delay": (each(Plan(Fault(delay_s=0.03), Fault(delay_s=0.03))), {"delay": 50}),
     "bandwidth": (each(Plan(Fault(bytes_per_s=200_000), Fault(bytes_per_s=20_000))), {"slow": 50}),
@@ -71,7 +71,7 @@ def replay(env, checks, truth, collector, name, paths, plan, wanted):
     with proxy.Proxy(collector.port, plan) as between:
         with faulted.Replay(env, paths, between, name, extra=faulted.HASTY) as run:
             summary = run.finish(300)
-        # what was held back arrives behind the end
+        # the bytes that the proxy holds back arrive after the end of the replay
         receiver.sleep_until(lambda: not between.fired["hold"] or not between.busy(), 10)
     for fault, least in wanted.items():
         checks.that(between.fired[fault] >= least,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The collector's Debian package: what is in it and how it belongs, the program out of it runs with the packaged
-configuration's options, and systemd (where it is installed) finds nothing wrong with the unit. What cmake installs, and
-config/collector.yaml with all that stands in its comments.
+"""The collector's Debian package: its files with their owners and modes, its program, which runs with the options of the
+packaged configuration, and its unit, in which systemd (where it is installed) finds no mistake. Also the files that cmake
+installs, and config/collector.yaml with every option of its comments.
 
 usage: test_package.py --build DIR"""
 import ctypes.util
@@ -155,7 +155,7 @@ def check_bill(env, checks, root):
     text = (documents / "copyright").read_text()
     for words in ("Apache License", "It contains preact", "It contains uplot", "Permission is hereby granted"):
         checks.that(words in text, f"the package's licences lack '{words}'")
-    # a library that nobody listed ends the build of the package
+    # a library that is not in installer/release/components.tsv stops the build of the package
     libraries = env.folder / "libraries"
     libraries.mkdir()
     (libraries / "versions.txt").write_text("unheard-of 1.0\n")

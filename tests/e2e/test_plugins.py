@@ -1,14 +1,16 @@
 """Decoders as plug-ins: `--plugins` with the example of tests/plugins, and with every way in which a plug-in can misbehave.
 
-- The example's classes are known, with fields, names and messages, and come first in the log of nobody.
-- Events that its decode function takes apart have its values as fields, in `dump`, `stats` and, without the plug-in, in a collector's SQL and
-  export; the payload is still there bit for bit. One that it cannot read is kept raw and counted, and no other is.
-- Wrong version, a class that is taken (by our tables, by another plug-in), a crash when it is loaded or asked, a hang, printing, refusing,
-  wrong fields, no library at all: one line each, nothing of it is used, and the program goes on with the others.
-- So does a decode function that, tried, crashes on an empty payload, does not end, puts too many or too few values, reads outside the
+- The example's classes are known, with fields, names and messages, and the example causes no line in the log.
+- The values of its decode function are the fields of its events, in `dump`, `stats` and, without the plug-in, in a collector's SQL and
+  export; the payload is kept bit for bit. An event that the function cannot decode is kept raw and counted, and no other event is.
+- A plug-in with a wrong version, a class that exists already (in our tables, in another plug-in), a crash when it is loaded or queried, a
+  hang, output, a refusal, wrong fields, or a file that is no library: one line each, the plug-in is not used, and the program continues with
+  the other plug-ins.
+- The same holds for a decode function that, in its trial, crashes on an empty payload,
+  does not end, puts too many or too few values, reads outside the
   payload, writes into it, or remembers. One that misbehaves later costs its event's decoding alone.
-- A file that others may change is not loaded: its owner or mode, those of its folder or of a folder above are not trusted, or it is a link.
-  What is loaded is the file that was checked, when another takes its name meanwhile.
+- A file that others may change is not loaded: its owner or mode, or those of its folder or of a parent folder, are not trusted, or it is a
+  link. The loaded file is the file that was checked, also when another file takes its name meanwhile.
 
 # sanitizers: asan-ubsan
 """
@@ -33,7 +35,7 @@ SAYS = {1: "plug-in version 3, this program takes version 2", 2: "belongs to thi
         12: r"it crashed \(signal or exception \d+\)", 13: "it did not answer within 5000 ms", 14: "'Other/Five': .*puts more than the class",
         15: "'Other/Five': .*puts fewer values than", 17: "'Other/Five': .*other values for the same payload",
         18: "'Other/Five': .*writes into the payload", 19: "'Other/Five': .*other values for the same payload"}
-ACCEPTED = (16, 20)  # one puts without end on some payloads: those are not decoded; the other waits for one that nobody tries
+ACCEPTED = (16, 20)  # 16 puts values without end for some payloads, which are not decoded; 20 fails for a payload that the trial lacks
 
 
 def folder(env, name, modules):

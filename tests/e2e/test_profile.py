@@ -438,7 +438,7 @@ def native_images(env, shift):
             (native + 0x1000, "Shop.ni.dll", "Add"), (native + 0x10FF, "Shop.ni.dll", "Add"), (native + 0x1101, "Shop.ni.dll", "Pay"),
             (plain + 0x43F, "Core.dll", "Sort"), (made + 8, "[JIT]", "Lambda"))}
         name |= {native + 0x1180: "Shop.ni.dll+0x1180", plain + 0x3FF: "Core.dll+0x3ff", gate + 0x2A: f"{'ntdll' if wide else 'wow64cpu'}.dll+0x2a"}
-        # a return address one behind the method's end is still of the call in it
+        # a return address that is the end of a method (exclusive) belongs to the call in that method
         name_of_return = {native + 0x1180: "Shop.ni.dll!Shop.Cart.Pay", plain + 0x440: "Core.dll!Shop.Cart.Sort", gate + 0x2A: name[gate + 0x2A]}
         for k, (inner, outer) in enumerate(((native + 0x1000, plain + 0x440), (native + 0x10FF, gate + 0x2A), (native + 0x1101, native + 0x1180),
                                             (plain + 0x43F, gate + 0x2A), (plain + 0x3FF, native + 0x1180), (made + 8, gate + 0x2A), (native + 0x1180, plain + 0x440))):

@@ -1,7 +1,7 @@
-"""What a profile knows to be missing, by hand: samples whose user half was to come by a match id and never came, or came when its event had left
-the window, and keys that nobody defined, each counted under its cause, in each range and for each process; waits and times of readiness that end
-long behind the range, or that nobody saw the end of, as far as is stored, where events, buffers or batches were lost, or where a thread's number
-begins anew. On the command line, as JSON and over HTTP; and what SQL's tables of threads say of the same.
+"""What a profile reports as missing. The test builds the records itself. Samples: the user half refers to a match id and never came, or it came
+after its event had left the window; or the stack's key has no definition. Each case is counted under its cause, in each range and for each
+process. Waits and ready times: they end long after the range; or their end is unknown, at the end of the stored events, where events, buffers or
+batches were lost, or where a thread's number is reused. On the command line, as JSON and over HTTP; SQL's tables of threads give the same times.
 """
 import http.client
 import json
@@ -211,7 +211,7 @@ def stored(env, collector, made, host):
 
 
 def threads(env, collector, host, span=""):
-    """tid -> milliseconds (running, ready, waiting, and of each what nobody saw the end of), of SQL's tables, which agree on waits."""
+    """tid -> milliseconds (running, ready, waiting, and the part of each whose end is unknown), of SQL's tables, which agree on waits."""
     def rows(sql):
         return map(json.loads, collector.ask("query", "--format", "jsonl", sql).splitlines())
     names = ["running_ns", "ready_ns", "waiting_ns", "unfinished_running_ns", "unfinished_ready_ns", "unfinished_waiting_ns"]
@@ -231,7 +231,7 @@ def check_waits(env, checks, collector, asked):
     made.waits(4, 103)
     made.ready(5, 101)
     made.ready(6, 103)  # it never gets a processor
-    made.waits(12, 104)  # behind the range
+    made.waits(12, 104)  # after the range
     made.runs(20, 104, frames=(HOME + 0x60,))
     made.runs(120, 101, frames=(HOME + 0x70,))
     made.runs(200, 100, frames=(HOME + 0x80,))
@@ -245,17 +245,17 @@ def check_waits(env, checks, collector, asked):
         checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: what went on behind the range")
         checks.equal((told["unfinished"], told["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: what nobody saw the end of")
         checks.that(f"of {open_count} times" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
-    # without an end all that is stored is the range: up to the last event
+    # without --to, the range is everything that is stored: up to the last event
     told, _ = asked.told("--host", "waits", "--weight", "wait")
     last = 200.1
     checks.equal((told["unfinished"], told["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
-    # the same in SQL: what goes on at the last event is told, whatever its state
+    # the same in SQL: the unfinished time at the last event is counted in every state
     checks.equal(threads(env, collector, "waits"), {100: (110, 0, 199000, 0, 0, 0), 101: (110, 115000, 3000, 0, 0, 80000), 102: (10, 0, 0, 0, 0, 197100),
                  103: (10, 0, 2000, 0, 194100, 0), 104: (110, 0, 8000, 0, 0, 180000)}, "thread_times: what was open at the last event")
     span = f"(NULL, '{time_of(11 * SECOND)}')"
     checks.equal(threads(env, collector, "waits", span), {100: (10, 0, 9000, 0, 0, 0), 101: (10, 5000, 3000, 0, 0, 0), 102: (10, 0, 0, 0, 0, 7000),
                  103: (10, 0, 2000, 0, 4000, 0)}, "thread_times: of a range")
-    # of the range's part alone
+    # only the part inside the range counts
     told, _ = asked.told("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
     checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
 
@@ -279,7 +279,7 @@ def check_lost(env, checks, collector, asked):
 
 
 def check_life(env, checks, collector, asked):
-    """A thread that begins under the number of one whose end nobody saw; one that ends, as far as is known, in a wait."""
+    """A thread begins under the number of another thread whose end event is missing; a thread ends, by the stored events, during a wait."""
     made = Scheduled()
     made.waits(1, 100)
     made.waits(2, 101)
@@ -294,27 +294,27 @@ def check_life(env, checks, collector, asked):
 
 
 def check_hole(env, checks, collector, asked):
-    """A batch that never came: what a thread did meanwhile is no wait, nor anything else."""
+    """A batch never came: the time of a thread in this gap counts neither as a wait nor as any other state."""
     made = Scheduled()
     made.waits(1, 100)
     made.waits(4, 101)
-    made.runs(5, 100, frames=(HOME + 0x70,))  # this nobody will see
+    made.runs(5, 100, frames=(HOME + 0x70,))  # this record is in the batch that never comes
     made.runs(9, 100, frames=(HOME + 0x80,))
     made.runs(11, 102)
     path = written(env, made, "hole")
     batches = test_ledger.captured_paths(env, [path], len(made.records), "hole", ["--batch-events", "1"])
     gone = [i for i, record in enumerate(made.records) if SECOND + 4.5 * SECOND < clock_of(record) < SECOND + 6 * SECOND]
-    behind = len(batches) - 1 - len(made.records)  # of the trace's own records, which stand before them; the last batch is the closing one
+    behind = len(batches) - 1 - len(made.records)  # batches of the trace's own records, which come first; the last batch is the closing one
     stored_ones = [batch for i, batch in enumerate(batches) if i - behind not in gone]
     test_ledger.upload(env, collector, "hole", stored_ones)
     checks.equal(len(gone), 3, "records that never come")
     told, _ = asked.told("--host", "hole", "--weight", "wait")
-    # 100: until the last event before the hole, and from 9.1 to the last one
+    # thread 100: until the last event before the gap, and from 9.1 s to the last event
     checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (0, 2, 5 * 10**9), "waits around a batch that never came")
     checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 
-    # while the history still waits for that batch, what is behind it is stored and not in it: that is said
+    # while the history still waits for that batch, the following batches are stored and not in the history: the profile reports their number
     patient = env.new_collector("patient", extra=["--hole-wait", "1h"]).start()
     test_ledger.upload(env, patient, "hole", stored_ones)
     done = env.run([env.collector, "profile", "--store", patient.store, "--weight", "wait", "--format", "json"])
@@ -325,12 +325,12 @@ def check_hole(env, checks, collector, asked):
 
 
 def check_named(env, checks, collector, asked):
-    """A machine's own counter, whose name its events say: it is offered under that name, and asked for by it."""
+    """A machine's own counter, whose name is in its events: the API lists it under that name, and a request selects it by that name."""
     made = Made()
     made.add(single.system_record(15, 73, 3, struct.pack("<III", 40, 65536, 0) + "L3 <Misses>\0".encode("utf-16le"), made.clock))
     for _ in range(3):
         made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 40, 0), made.clock))
-    made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 41, 0), made.clock))  # nobody says what that is
+    made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 41, 0), made.clock))  # a counter without a name event
     stored(env, collector, made, "named")
     items = web_world.Web(collector).get("counters", host="named")["items"]
     checks.equal(items, [{"counter": "L3 <Misses>", "samples": 3, "hosts": 1}, {"counter": "41", "samples": 1, "hosts": 1}], "counters that the data names")

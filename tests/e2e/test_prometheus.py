@@ -101,7 +101,7 @@ class Prometheus:
 
 
 def damaged_copy(env, path):
-    """The trace with some buffers made unreadable: a loss that nobody can hide."""
+    """The trace with some unreadable buffers: the metrics must show this loss."""
     copy = env.folder / "damaged.etl"
     data = bytearray(path.read_bytes())
     for at in (len(data) // 4, len(data) // 2, 3 * len(data) // 4):
@@ -193,7 +193,7 @@ def check_agent(env, checks):
 
 
 def check_agent_scraped(env, checks, status, example):
-    """A real Prometheus scrapes the agent's numbers; whoever asks for something else is refused and holds up nobody."""
+    """A real Prometheus scrapes the agent's numbers. The agent refuses every other request, and no connection delays another one."""
     process = subprocess.Popen([env.agent, "status", "--file", status, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)
     port = int(re.fullmatch(r"metrics at http://127\.0\.0\.1:(\d+)/metrics\n", process.stdout.readline()).group(1))
@@ -264,7 +264,7 @@ def check_agent_file(env, checks, status, example):
 
 
 def check_compose(checks):
-    """What the compose file mounts is there, and holds what Prometheus and Grafana are told to read."""
+    """The files that the compose file mounts exist, and contain the files that Prometheus and Grafana are configured to read."""
     folder = harness.ROOT / "config/grafana"
     text = (folder / "compose.yaml").read_text()
     mounts = dict(re.findall(r"^ +- (\.[^:\s]+):([^:\s]+):ro$", text, re.M))

@@ -203,9 +203,9 @@ def misfits(env, path):
             if data[record + 24:record + 40] == uuid.UUID(KERNEL_PROCESS).bytes_le:
                 number += 1
                 decoded = "whole"
-                if number % 50 == 0:  # a version that nobody knows
+                if number % 50 == 0:  # an unknown version
                     data[record + 42], decoded = 200, "partial"
-                elif number % 77 == 0:  # an event that nobody knows
+                elif number % 77 == 0:  # an unknown event
                     struct.pack_into("<H", data, record + 40, 60000)
                     decoded = "unknown"
                 elif data[record + 40] == 8 and number % 7 == 0 and length % 8 in (0, 4, 5, 6, 7):  # a payload that ends early

@@ -1,5 +1,5 @@
-"""A query ends at its limits and harms nobody: time, memory and rows, Ctrl-C, a parent that dies; a collector that ingests
-meanwhile loses nothing; damaged batches cost only themselves; hostile SQL is refused or bounded.
+"""A query ends at its limits (time, memory, rows), at Ctrl-C and when its parent dies, and harms no other process. A collector
+that ingests meanwhile loses nothing. Only the events of damaged batches are missing. Hostile SQL is refused or bounded.
 """
 # sanitizers: asan-ubsan
 import collections
@@ -231,7 +231,7 @@ def forget_history(store):
 
 
 def check_history(env, checks):
-    """What reads the history waits for it, whichever table it is; what the history lacks is said in each format."""
+    """A query of any table of the history waits for the history. Each format reports the number of batches that the history lacks."""
     trace = env.folder / "history.etl"
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "stacks", "--duration-ms", 200, "--out", trace])
     collector = env.new_collector("history").start()
@@ -253,7 +253,7 @@ def check_history(env, checks):
     with sqlite3.connect(store / "state.db") as db:
         db.execute("DELETE FROM processes")
         db.execute("UPDATE streams SET position = 1, batch_count = 0")
-    with open(store / "state.lock", "r+b") as lock:  # somebody else folds
+    with open(store / "state.lock", "r+b") as lock:  # another process folds
         fcntl.flock(lock, fcntl.LOCK_EX)
         for form, mark in (("json", '"behind_batches": '), ("jsonl", '{"ended":"whole","damaged_batches":0,"behind_batches":'),
                            ("csv", "# not whole: ended whole; damaged batches 0; batches that the history lacks "),

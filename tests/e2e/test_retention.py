@@ -87,7 +87,7 @@ def by_size(env, checks, paths):
     checks.equal([s["alerts"] for s in balance["streams"]], [[]], "alerts of the ledger after retention")
     kinds = [i["kind"] for i in balance["incidents"]]
     checks.equal(kinds.count("retention"), 1, f"incidents that tell of retention, among {kinds}")
-    # machines' tables lose what only deleted batches told of, and nothing that is open
+    # the machines' tables lose the rows that only deleted batches described, and no open row
     db = sqlite3.connect(collector.store / "state.db")
     collector.start()
     begin, = db.execute("SELECT begin_utc_ns FROM streams").fetchone()
@@ -99,7 +99,7 @@ def by_size(env, checks, paths):
     checks.that(open_rows > 10, f"{open_rows} open processes are left, from {begin} on")
     print(f"by size: {gone} of {ever} events deleted, {used(collector.store)} of {LIMIT} bytes in use")
 
-    # an index that is lost is built again, definitions of deleted segments included; so is the state
+    # a lost index is built again, with the definitions of deleted segments; so is the state
     for name in ("index.db", "index.db-wal", "index.db-shm", "state.db"):
         (collector.store / name).unlink(missing_ok=True)
     collector.start()

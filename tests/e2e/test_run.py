@@ -1,6 +1,7 @@
-"""`etwagent run`: several sources at once, none of which needs the others. It starts without its certificate, its collector and
-one of its traces, says so once, and ships everything when they come; it reads its configuration again without touching what did
-not change, and refuses one with a mistake; its labels arrive and change; killed and started again, it ships every event once.
+"""`etwagent run`: several independent sources at the same time. It starts without its certificate, its collector and one of its
+traces, logs each of them once, and ships everything when they exist; it reloads its configuration without interrupting sources
+that did not change, and refuses a configuration with a mistake; the collector receives its labels and their changes; after a
+kill and a restart, it ships every event once.
 
 # sanitizers: tsan
 """
@@ -213,10 +214,10 @@ def thread_niceness(process):
 
 
 def good_citizen(env, checks, collector):
-    """Threads that do bulk work stand behind others; the log file keeps its bounds in bytes and lines a minute."""
+    """Threads of bulk work have a lower priority than the others; the log file keeps its limits of bytes and of lines a minute."""
     agent = Agent(env, collector, "citizen")
     log = env.folder / "citizen.log"
-    one = {"one": (traces.paths(LATE, env.build), 1)}  # at real time: its thread is there for as long as this needs
+    one = {"one": (traces.paths(LATE, env.build), 1)}  # at the trace's speed, so that its thread lives as long as this test needs it
     limits = [f"log: {json.dumps(str(log))}", "log-bytes: 4KiB", "log-lines: 20"]
     agent.configure(one, service=limits)
     try:
@@ -247,7 +248,7 @@ def good_citizen(env, checks, collector):
 
 
 def labelled(env, checks, collector):
-    """What the configuration calls the machine arrives, and changes when that does."""
+    """The collector stores the labels of the configuration, and changes them when the configuration changes."""
     agent = Agent(env, collector, "labelled")
     one = {"one": (traces.paths(ONE, env.build), 0)}
 
@@ -271,7 +272,7 @@ def labelled(env, checks, collector):
             row = json.loads(collector.ask("query", "--format", "jsonl", "SELECT labels, agent_version FROM hosts WHERE host = 'labelled'"))
             checks.equal((json.loads(row["labels"] or "{}"), row["agent_version"]), (expected, version), f"labels in SQL, {batching}")
         checks.that("label nobody is left out: there is no environment variable EA_TEST_NOBODY" in agent.log(), "a variable that is not set is not said")
-        # another label alone: the source goes on under its stream, and says so with its next batch; and back again
+        # only a label changes: the source keeps its stream, and its next batch carries the new label; then the label changes back
         slow = {"one": (traces.paths(LATE, env.build), 1)}
         small = "batch-events: 20"
         agent.configure(slow, small, labels={"site": "east"})

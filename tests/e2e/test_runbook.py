@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PowerShell scripts for Windows, which nobody can run here: what can be known of them without PowerShell.
+"""The PowerShell scripts for Windows, which do not run on this machine: the properties that a test without PowerShell can check.
 
 - Each bracket and each quote is closed where it should be.
 - Each session that runbook.ps1 writes into a configuration is one that "etwagent check" takes.

@@ -72,7 +72,7 @@ def parts_of(web):
 
 
 def check_profile(checks, collector, web, silent, active):
-    """A profile with names: its process, and the one that asks the server, which says nothing."""
+    """A profile with names: its process, and the process that queries the symbol server, which never answers."""
     asking = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
     asking.request("GET", "/api/v1/profile?weight=samples")
     silent.settimeout(30)

@@ -1,7 +1,7 @@
 """Our class rows against Windows' own schema, row by row: names, order, types, pointer widths, array lengths and versions of
-every event type in kernel-mof-fields.tsv, and event names against kernel-event-layouts.tsv. Where Windows is known to differ
-from its own schema, tests/golden/mof-differences.tsv says so, with the evidence; a difference that is not in that list
-fails, and so does a line of the list that is no difference any more.
+every event type in kernel-mof-fields.tsv, and event names against kernel-event-layouts.tsv. tests/golden/mof-differences.tsv
+lists the known differences of Windows from its own schema, with the evidence. The test fails for a difference that is not in
+that list, and for a line of the list that is no difference any more.
 """
 import argparse
 import csv

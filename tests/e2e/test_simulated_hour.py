@@ -1,10 +1,10 @@
-"""Time. An hour without a collector that does its work, in simulated time (clock.c makes the agent's clocks run faster).
+"""An hour without a working collector, in simulated time (clock.c makes the agent's clocks run faster).
 
-For the hour the agent's only collector is slow, then gone, then deaf, then answers nonsense, then takes a little now and then,
-while a session goes on. The agent's memory stays under its ceiling, the spool under its bound; what had to give way is counted
-to the event and named by tombstones; and when the collector is itself again, it has all the rest, once.
+For the hour the agent's only collector is slow, then unreachable, then never answers, then sends invalid answers, then takes one
+batch of each request, while a session goes on. The agent's memory and the spool stay under their limits. Every evicted event is
+counted, and tombstones name the evicted batches. When the collector has recovered, it has all other events, once.
 
-Short form: 180 times as fast as the world. --soak: 20 times.
+Short form: 180 times as fast as real time. --soak: 20 times.
 """
 import itertools
 import json

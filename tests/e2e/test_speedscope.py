@@ -22,7 +22,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def greatest(text, count):
-    """The frames that most of the weight stands in by themselves."""
+    """The frames with the greatest self weight."""
     own = collections.Counter()
     for path, weight in profile_formats.speedscope(text).items():
         own[path[-1]] += weight

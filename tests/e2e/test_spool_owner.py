@@ -1,13 +1,14 @@
-"""A spool belongs to the name of a certificate: what waits in it is sent under that name and no other.
+"""A spool belongs to the name of a certificate: its batches are sent under that name and no other.
 
 - Two replays of two machines to the same folder, the first without a collector: each machine's events are stored once, under its own
-  name. spool list, verify and drain say whose batches wait; drain sends the certificate's own, and another name's when --from says so.
-- A renewed certificate of the name, or its spelling in other case, has the same spool.
+  name. `spool list`, `verify` and `drain` print the owner of the waiting batches. `drain` sends the batches of the certificate's own
+  name; with --from, it sends those of another name.
+- A renewed certificate of the name, also with other upper and lower case, has the same spool.
 - A spool of an older version, without an owner, becomes that of the first certificate, with a line in the log.
-- A kill between any two steps of a spool's creation costs nothing; a damaged owner's file is reported, and nothing is sent under
-  a name that is not proved.
-- Names that no collector accepts are refused before anything is written; those that Windows keeps for devices are folders all the same.
-- A certificate that is replaced by one of another name while the agent runs sends nothing.
+- A kill between any two steps of a spool's creation loses nothing. A damaged owner file is reported, and no batch is sent under an
+  unproved name.
+- Names that no collector accepts are refused before anything is written; names that Windows reserves for devices work as folders.
+- When a certificate of another name replaces the certificate of a running agent, the agent sends nothing.
 """
 import json
 import shutil

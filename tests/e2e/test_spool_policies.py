@@ -1,12 +1,13 @@
 """What the spool's options promise, and the dictionary's.
 
-- spool-sync always: no batch counts as kept before it is on the disk, so a power cut takes nothing that was listed; interval: a
-  batch that came in is on the disk soon, although the sender hangs at a collector that never answers; never: nothing is synced.
-- spool-age: what is too old gives way while nobody answers, counted to the event.
-- spool-key: the key file is its owner's alone; without it batches are told to be locked, and what a replay had there is made
-  again; a live stream's waits, is not sent with another key, and is when the key is back. A torn or changed record costs itself.
-- spool list and verify: of a spool whose stream goes on under another name all is good; a damaged state file is told, and the rest is
-  looked at all the same.
+- spool-sync always: no batch counts as kept before it is on the disk, so a power cut loses no listed batch; interval: a new
+  batch is on the disk soon, also while the sender waits for a collector that never answers; never: nothing is synced.
+- spool-age: while the collector does not answer, batches over the age limit are evicted, and every event of them is counted.
+- spool-key: only its owner may read the key file. Without the key, batches are reported as locked, and a replay makes its batches
+  again. The batches of a live stream wait: they are not sent with another key, and are sent when the key is back. A torn or changed
+  record loses only itself.
+- spool list and verify: a spool whose stream continues under another name has no errors; a damaged state file is reported, and the
+  rest of the spool is checked nevertheless.
 - dictionary train and --dictionary: smaller batches, the same events.
 
 # sanitizers: tsan
@@ -88,7 +89,7 @@ def age(env, checks):
                          extra=["--live", "--batch-events", "100", "--spool-age", "1s", "--give-up", "0", "--retry-max", "1s"])
     spool = run.spool
     with run:
-        # everything has given way when only tombstones are left, whose events nobody counts any more
+        # everything is evicted when only tombstones are left, whose events the spool does not count
         def only_tombstones():
             rows = listed(env, spool) if (spool / "state").exists() else None
             return rows and rows["events"] == 0 and rows["waiting"] > 0
@@ -103,7 +104,7 @@ def age(env, checks):
 
 
 def looking(env, checks):
-    """A live session whose numbers a collector has with other content; then nobody answers, and it is killed."""
+    """A live session whose batch numbers a collector has with other content; then no collector answers, and the session is killed."""
     asked = []
     with receiver.Receiver(env.certs, receiver.taken(asked)) as fake:
         with faulted.Replay(env, traces.paths(TRACE, env.build), fake, "filler", spool=env.folder / "renewed", extra=[

@@ -11,7 +11,7 @@ import traces
 TRACES = ["clr-kernel-win8-x64", "shutdown-win10", "tracelogging-win11-20cpu"]
 PAGE = harness.ROOT / "collector" / "query" / "SQL.md"
 EXAMPLES_MIN = 25
-# the names of what other events tell, and of numbers: class, field
+# fields with names, which come from other events or from a table of values: class, field
 NAMED = [("DiskIo/Read", "FileObject"), ("DiskIo/Read", "IrpFlags"), ("DiskIo/Write", "FileObject"), ("PageFault/HardFault", "FileObject"),
          ("Image/DCEnd", "FileName"), ("Process/DCEnd", "ExitStatus"), ("Process/DCEnd", "Flags"), ("Image/Load", "SignatureLevel"),
          ("FileIo/FileRundown", "FileName")]
@@ -38,7 +38,7 @@ def check_examples(env, checks, store, page):
 
 
 def check_lists(env, checks, store, page):
-    """What the page lists is what there is."""
+    """The page lists exactly the existing tables, columns, functions and types."""
     def column(sql):
         return {next(iter(json.loads(line).values())) for line in query(env, store, sql).stdout.splitlines()}
 

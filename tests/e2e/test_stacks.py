@@ -88,7 +88,7 @@ def check_truth(checks, name, judge, listed, told, rows):
 
 
 def check_match_ids(checks, name, told, rows):
-    """Kernel halves that nobody answered, and user halves that nobody (or nobody any more) waits for, are counted to the one."""
+    """Kernel halves without a user half, and user halves for which no event waits (or waits any longer), are counted exactly."""
     logged = [row for row in rows if row["type"] == "stack" and "match_id" in row and not row.get("lost")]
     asked = {row["match_id"] for row in logged if row["half"] == "kernel"}
     answers = collections.Counter(row["match_id"] for row in logged if row["half"] == "user")
@@ -98,7 +98,7 @@ def check_match_ids(checks, name, told, rows):
 
 
 def check_late(checks, name, judge, told, rows):
-    """The preset "late-halves" is as hard as it is said to be."""
+    """The preset "late-halves" contains all the difficult cases of its description."""
     again = sum(row.get("again", False) and not row.get("lost") for row in rows)
     ordinals = sorted(ordinal for _, ordinal, _ in judge.late)
     between = sum(bisect.bisect_left(ordinals, ordinal) > bisect.bisect_right(ordinals, event.ordinal) for event, ordinal, _ in judge.late)
@@ -114,7 +114,7 @@ def check_late(checks, name, judge, told, rows):
 
 
 def check_hard(checks, judge, told, rows):
-    """The preset "stacks" is as hard as it is said to be."""
+    """The preset "stacks" contains all the difficult cases of its description."""
     checks.that(told["stacks"] >= 10000, f"the preset stacks has only {told['stacks']} distinct stacks")
     checks.that(max(len(row["addresses"]) for row in rows if row["type"] == "frames") == 192, "no stack has 192 frames")
     keys = collections.defaultdict(set)

@@ -293,7 +293,7 @@ def check_kills(env, checks, name, paths, machine, kills):
     (collector.store / "state.db").unlink()
     for part in ("-wal", "-shm"):
         (collector.store / f"state.db{part}").unlink(missing_ok=True)
-    collector.ask("ps", "--host", host_of(name))  # nobody runs: it folds by itself
+    collector.ask("ps", "--host", host_of(name))  # no collector runs: the command folds the batches itself
     checks.that(table_rows(collector.store / "state.db", host_of(name)) == expected,
                 f"{name}: rebuilt after they were deleted, the tables differ")
 

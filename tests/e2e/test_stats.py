@@ -24,7 +24,7 @@ GROUP_GUIDS = {0: "68fdd900-4a3e-11d1-84f4-0000f80464e3", 1: "3d6fa8d4-fe05-11d0
                6: "9a280ac0-c8e0-11d1-84e2-00c04fb998a2", 8: "bf3a50c5-a9c9-4988-a005-2df0b7c80f80", 9: "ae53722e-c863-11d2-8659-00c04fa321a1",
                11: "01853a65-418f-4f36-aefc-dc0f1d2fd235", 15: "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc",
                20: "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", 24: "def2fe46-7bd6-4b80-bd94-f57fe20d0ce3"}
-IMAGE_LOAD = (3, 10)  # stands in the process group
+IMAGE_LOAD = (3, 10)  # belongs to the process group
 UNKNOWN_LAYOUT = {("9b79ee91-b5fd-41c0-a243-4248e266e9d0", 37), ("01853a65-418f-4f36-aefc-dc0f1d2fd235", 19)}
 
 

@@ -293,12 +293,12 @@ def check_symbolizers(env, checks, image, pdb):
         one_line(checks, done, [words], f"a symbolizer that {name}", codes=(0,))
         checks.equal([line.split()[1].split("+")[0].lstrip("_") for line in done.stdout.splitlines()], ["branch"] * 5, f"{name}: named all the same")
         checks.that(time.monotonic() - begun < 300, f"{name}: it took {time.monotonic() - begun:.0f} s")
-    # one that dies at an address is replaced, and the others are answered
+    # a symbolizer that exits at an address is replaced, and the other addresses are answered
     mortal = script(env, "mortal", "while read q; do case $q in *" + hex(rva + 2) + ") exit 1;; *) echo '{\"Symbol\":[{\"FunctionName\":\"f\"}]}';; esac; done\n")
     done = Symbols(env, "mortal-cache").run("--lines", "--symbolizer", mortal, image, *rvas)
     checks.equal([line.split()[1].split("+")[0].lstrip("_") for line in done.stdout.splitlines()], ["f", "f", "branch", "f", "f"], "one address lost")
     one_line(checks, done, ["ended without an answer"], "a symbolizer that dies once", codes=(0,))
-    # what was answered is kept, what was not is asked again
+    # answers are kept in the cache; an address without an answer is looked up again
     done = Symbols(env, "mortal-cache").run("--lines", image, *rvas)
     checks.equal(["code.c" in line for line in done.stdout.splitlines() if "inlined" not in line], [False, False, True, False, False], "kept answers")
     # its limits
@@ -347,7 +347,7 @@ def check_hostile(env, checks, image, pdb, arguments):
 
 
 def check_web(env, checks, collector, folded, trace):
-    """Profiles over HTTP have the same names; a symbol server that never answers holds up nobody, and its question's process ends with it."""
+    """Profiles over HTTP have the same names. A symbol server that never answers delays no other request, and the request's processes end with it."""
     web = web_world.Web(collector)
     status, _, text = web.ask("/api/v1/profile?weight=samples&format=folded")
     checks.equal((status, sorted(text.splitlines())), (200, sorted(folded)), "a profile over HTTP, with names")
@@ -376,7 +376,7 @@ def check_web(env, checks, collector, folded, trace):
 
 
 def children(pid):
-    """Command lines of a process's children, but for the one that lives as long as it."""
+    """Command lines of a process's children without the file broker, which lives as long as the process."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -77,7 +77,7 @@ def test(env, checks, arguments):
         copy = env.folder / f"spool-{agent}"
         shutil.copytree(spool, copy)
         if not (kind == "cut-other" and at[0].name == "owner"):
-            (copy / "owner").unlink()  # an older version's spool: whoever uses it owns it
+            (copy / "owner").unlink()  # an older version's spool: its first user becomes its owner
         if kind == "cut-other":
             os.truncate(copy / at[0], at[1])
         else:

@@ -1,6 +1,6 @@
 """What tracegen writes is what an independent parser reads, for every preset: the counts of every class, provider, extended
-item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler: those
-whose hashes stand in tests/tracegen/digests.tsv (--update writes them anew, when the model has changed).
+item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler: their
+hashes are in tests/tracegen/digests.tsv (--update writes the file again when the model has changed).
 
 # sanitizers: asan-ubsan
 """
@@ -202,7 +202,7 @@ def check_firehose(checks, build, folder, milliseconds):
     for line in dump.stdout:
         windows[(int(line) - machine["start_raw"]) // step] += 1
     checks.equal(dump.wait(), 0, "firehose: dump's exit code")
-    # the rundowns at both ends take a moment in which the machine stands still
+    # during the rundowns at both ends, the simulated machine does no other work for a moment
     whole = [windows[i] for i in range(2, milliseconds - 1)]
     print(f"firehose: {sum(whole) / len(whole) / 1000:.2f} million events in a second; in one millisecond {min(whole)} to {max(whole)}")
     checks.that(sum(whole) >= 17400 * len(whole) * 0.999 and min(whole) >= 17400 * 0.97, f"firehose: events in each millisecond: {whole}")
@@ -219,7 +219,7 @@ def check_cycles(checks, build, folder):
 
 
 def check_errors(checks, build, folder):
-    """What is wrong with a scenario is said with its place."""
+    """The error of a wrong scenario names its line and column."""
     tracegen = build / "tests" / "tracegen" / "tracegen"
     good = "base: office\nduration_ms: 50\n"
     for text, place in ((good + "machine: {cpus: 4, cpu: 3}\n", "3:20: there is no option cpu"),

@@ -1,6 +1,6 @@
-"""The API: every path and field of openapi.json is there and no other; pages come together to the whole; what was asked of an
-attacker's machine is text wherever it comes out; other sites, wrong requests and dear questions are kept at bay; what is stored
-is told as it comes; and no question holds up what arrives.
+"""The API has every path and field of openapi.json and no other; the pages of a list together are the whole list; data of an
+attacker's machine is plain text in every answer; requests of other sites, wrong requests and expensive queries are refused or
+limited; the live tail sends events as they are stored; and no query delays the ingestion.
 """
 # sanitizers: asan-ubsan
 import csv
@@ -119,7 +119,7 @@ def check_answers(checks, web, process):
 
 
 def check_types(checks, web, process):
-    """Each form of an answer has a described type; what is no parameter of a path is refused, with those that there are."""
+    """openapi.json describes the type of each format of an answer; an unknown parameter is refused, and the error lists the known ones."""
     for path, methods in DOCUMENT["paths"].items():
         if "get" not in methods:
             continue
@@ -151,7 +151,7 @@ def check_types(checks, web, process):
         checks.that('"ending":"rows"' in text or "# not whole: ending rows" in text, f"{form}: a part says that it is one: {text}")
 
 
-# ---- what is told ----
+# ---- the content of answers ----
 
 def check_truth(checks, web, truth):
     """The machine's processes, as the generator knows them; its tree at a moment; a connection's process."""
@@ -409,8 +409,8 @@ def refusals(web):
 
 
 def check_lane(checks, web, ask, served, is_served, what):
-    """More requests than are answered at a time, and than may wait: what is beyond is refused at once and told when to come
-    again. Returns the connections, and how many were refused."""
+    """More requests than the limits of running and waiting requests of a lane: each further request is refused immediately with
+    503 and Retry-After. Returns the connections, the refused ones included."""
     first = [ask(web) for _ in range(served)]
     harness.wait_until(lambda: is_served(first), f"{what}: {served} that are answered", 60)
     more = [ask(web) for _ in range(WAITING + 5)]
@@ -476,7 +476,8 @@ def check_ceilings(checks, web):
 
 
 def check_unsent(checks, web):
-    """An answer in pieces, of 96 MiB, that nobody takes waits where it is made; who takes it then has all of it."""
+    """A chunked answer of 96 MiB whose client does not read: the query blocks, and the collector's memory stays small. When the client
+    reads, it gets the whole answer."""
     def memory():
         return receiver.process_status(web.collector.process.pid, "VmRSS")
     rows, size = 1536, 65536
@@ -500,7 +501,7 @@ def check_unsent(checks, web):
 
 
 def check_export(checks, web):
-    """A long answer in pieces, whole, also for somebody who reads slowly."""
+    """A long chunked answer is complete, also for a slow client."""
     expected = web.sql("SELECT count(*) FROM events WHERE host = ?1".replace("?1", f"'{MACHINE}'"))["rows"][0][0]
     connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
     connection.request("GET", f"/api/v1/events?host={MACHINE}&format=jsonl")
@@ -532,7 +533,7 @@ def check_far_numbers(env, checks, target, web):
         test_ledger.upload(env, target, "far", [empty(stream, 1, uploads._number(4, 1) + graves)])
     test_ledger.upload(env, target, "far", [empty(b"far-away-stream3", number, ledger({moves: 1})) for number in (5, 2**40 + 5)])
     harness.wait_until(lambda: len(web.get("blindness", host="far")["items"]) == 6, "the gaps of an agent far away", 60)
-    missing = 3 * (2**40 - 1) + 6  # of one gap at most 2^40 - 1 are told: two tombstones and a gap of more, and small gaps
+    missing = 3 * (2**40 - 1) + 6  # a gap counts at most 2^40 - 1 batches: two tombstones and one gap exceed this limit; and the small gaps
     checks.equal(int(web.get("fleet")["missing_batches"]), missing + before, "batches that are missing in all")
     checks.that(0 < before < 1000, f"{before} before")
     for statement, expected in (("SELECT sum(batches) AS n FROM blindness", missing + before), ("SELECT count(*) AS n FROM batches WHERE batch = 5 AND host = 'far'"
@@ -547,7 +548,8 @@ def check_far_numbers(env, checks, target, web):
 
 
 def check_incidents(env, checks, target):
-    """A host that falls silent and a ledger that does not balance are kept with begin, numbers and end, over restarts; doctor tells those that last."""
+    """Incidents of a silent host and of an unbalanced ledger are stored with begin, numbers and end, and survive restarts. `doctor` lists
+    the open incidents."""
     batches = web_world.captured(env, env.folder / "office.etl", "wrong")
 
     def more_delivered(counts):

@@ -186,7 +186,7 @@ def folder_of_run(env, checks, name, source):
 
 
 def damaged(env, checks):
-    """Every cut of the first KiB, 250 cuts behind it, 250 files with changed bytes: one run each of `schema check`."""
+    """Files cut at every seventh byte of the first KiB, 250 files cut after it, 250 files with changed bytes: one run of `schema check` with all."""
     whole = wevt_writer.write(manifest(en_US=TEXTS), env.folder / "whole.dll").read_bytes()
     dice = random.Random(7)
     folder = env.folder / "damaged"

@@ -97,7 +97,7 @@ def sizes(data):
 
 
 def altered(data, rng):
-    """By the mutator in Python. What is no batch with events stays as it is."""
+    """The batch after the mutator in Python. Bytes that are no batch with events are returned unchanged."""
     if not sizes(data)[0]:
         return data
     try:

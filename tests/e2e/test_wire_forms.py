@@ -209,7 +209,7 @@ def written(rng, made, name, used):
 
 
 def shuffled(rng, fields):
-    """Lists of pieces, merged at random; each list keeps its order. Pieces of one repeated field are one list, or stand behind each other."""
+    """Merges lists of pieces at random; each list keeps its order. All pieces of one field keep their order too, also from several lists."""
     by_field = {}
     for pieces in fields:
         by_field.setdefault(uploads.varint(pieces[0], 0)[0] >> 3 if pieces else 0, []).extend(pieces)

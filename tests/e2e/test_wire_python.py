@@ -99,7 +99,7 @@ class Draft:
                 frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
                 frame.raw_bytes = 0
         self.groups, self.tail = batch.groups, b""
-        self.directory, self.directory_tail = None, b""  # bytes that stand in place of d, or behind it
+        self.directory, self.directory_tail = None, b""  # bytes that replace the encoded d, and bytes that follow it
 
     def bytes(self):
         self.batch.directory = encode(self.d, "Directory") + self.directory_tail if self.directory is None else self.directory
@@ -411,7 +411,7 @@ def sealed(draft):
 
 
 def damage(env, checks, poster, real):
-    """Each lie is told apart by the reader, and refused by the collector: for its own reason, and by no checksum that does not fit."""
+    """The reader reports each lie under its section. The collector refuses each lie for its own reason, and not for a wrong checksum."""
     whole = captured(env, DAMAGED, [])[0]
     again = Draft(whole).bytes()
     checks.that(judged(again) is None, f"a batch that is put together again is not the same: {judged(again)}")

@@ -1,7 +1,7 @@
-"""The files that the .etl writer's test makes (every header form, both pointer sizes, the clocks, all compressions, Windows 7 to
-11, held-back buffers, losses), read by a naive reader (tests/naive_etl.py): its counts equal what was written. And every
-trace read and written again: buffer headers, trace header, records, and payloads from their field values give the bytes
-that stand in the files.
+"""A naive reader (tests/naive_etl.py) reads the files of the .etl writer's test (every header form, both pointer sizes, the
+clocks, all compressions, Windows 7 to 11, held-back buffers, losses): its counts equal the numbers of written records and
+buffers. Every trace is read and written again: buffer headers, trace header, records, and payloads from their field values
+give the bytes of the original files.
 """
 import json
 

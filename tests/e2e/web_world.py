@@ -12,7 +12,7 @@ import test_ledger
 import test_tracegen
 import uploads
 
-# of the same length as what stands there in the trace
+# each replacement has the length of the original text in the trace
 NAME, HOSTILE_NAME = "browser_tab.exe", "<b id=pwn>x</b>"
 LINE = '"C:\\Program Files\\Browser\\browser_tab.exe" --type=renderer --lang=en-US'
 HOSTILE_LINE = '=cmd|" /C calc"!A0\x1b[31m\x1b]0;x\x07<script>alert(1)</script>\',--;DROP'.ljust(len(LINE), "x")

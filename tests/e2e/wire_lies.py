@@ -248,8 +248,8 @@ def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name
 
 
 def of_class(data):
-    """A group's events are of the class that this describes. Their fields become one column with the rest of their payloads, so that the
-    class may have any number of fields: a struct's data stands in the same order."""
+    """A group's events get the class that data describes. Their fields and the rest of their payloads become one struct column, whose data
+    keeps the same order, so that the class may have any number of fields."""
     def change(b):
         b.batch.descriptions.append(data)
         group = next(g for g in b.d.groups if all(c.relative_to <= 1 for c in (*g.fields, g.payload) if c))
@@ -278,7 +278,7 @@ def packed_frame(zstd, change):
 
 
 def unused_dictionary(**frame):
-    """A shared dictionary that no column uses, whose values stand in a frame of their own."""
+    """A shared dictionary that no column uses, whose values have their own frame."""
     def change(b):
         b.batch.frames.append(message("Frame", **frame))
         b.d.dictionaries.append(message("Dictionary", count=300, values=column(encoding=PLAIN, width=1, frame=len(b.batch.frames))))
