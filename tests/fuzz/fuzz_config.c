@@ -1,5 +1,5 @@
-/* Configuration files: YAML from outside against the rows of sessions. What could be read is described, written as it
- * would stand in a file, and read again as the same. */
+/* Fuzz target: configuration files. Reads untrusted YAML against the option rows of sessions. A configuration that
+ * could be read is written as YAML and read again; the result must be the same. */
 #include "tests/fuzz/sessions_file.h"
 
 #include <stdlib.h>
