@@ -1,4 +1,4 @@
-/* Measures what it costs to turn events of one class into columns when all data is in the processor's caches. The
+/* Measures what it costs to turn events of one class into columns when all caches are warm. The
  * reference is a copy of the same records from memory to memory. The classes are two fixed kernel classes, and an event
  * of six fields (two of them text) that is described by a manifest, or by TraceLogging metadata in each event. "miss"
  * measures the first lookup of a schema.

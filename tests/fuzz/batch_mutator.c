@@ -95,7 +95,8 @@ static size_t mutate(uint8_t *data, size_t size, size_t max, unsigned depth, uns
     return made ? made : LLVMFuzzerMutate(data, size, max);
 }
 
-/* Replaces a message's zstd frame in field `frame` by the uncompressed bytes. Field `bytes` has their size. */
+/* Replaces a message's zstd frame in field `frame` by its uncompressed bytes. Removes field `bytes`,
+ * which has the size of the uncompressed bytes. */
 static size_t opened(uint8_t *data, size_t size, size_t max, uint32_t frame, uint32_t bytes) {
     place *at = calloc(FIELDS, sizeof *at);
     size_t n = fields_of(data, size, at);

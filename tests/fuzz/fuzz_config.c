@@ -1,5 +1,5 @@
-/* Fuzz target: configuration files. Reads untrusted YAML against the option rows of sessions. A configuration that
- * could be read is written as YAML and read again; the result must be the same. */
+/* Fuzz target: configuration files. Reads untrusted YAML against the option rows of sessions. The sessions that
+ * were read are described and written as YAML. Reading that YAML must give the same sessions. */
 #include "tests/fuzz/sessions_file.h"
 
 #include <stdlib.h>
