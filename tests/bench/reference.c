@@ -19,7 +19,8 @@
 
 enum { HEADER_BYTES = 72, LARGEST_BUFFER = 64 << 20, LARGEST_FILE = 256 << 20, COMPRESSED = 0x40 };
 
-/* What is done, each with all that stands before it; COPY and ZSTD without the walk. */
+/* What a pass does. DECOMPRESS and WALK include the stages before them. COPY and ZSTD include FILE_ONLY and DECOMPRESS,
+ * not WALK. */
 enum stage { FILE_ONLY, DECOMPRESS, WALK, COPY, ZSTD, STAGES };
 
 static const char *const STAGE_NAMES[STAGES] = {"file", "decompress", "walk", "copied", "zstd"};

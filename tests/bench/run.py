@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""make bench: what every stage costs, alone and together, each beside a reference measured in the same run.
+"""make bench: measures the cost of every stage, alone and together, each compared with a reference measured in the same run.
 
-Builds the release preset. Programs run in turn, N times, on one core where they have one thread; each figure is the median of
-the runs, and a ratio is the median of the ratios of runs that stood side by side: on a shared machine a ratio holds and a
-figure drifts. Prints a table a section (--json: one JSON array of rows instead), and writes the JSON to build/bench.json.
+Builds the release preset. The programs run in turn, N times. A program with one thread runs on one core. Each figure is the
+median of the runs. A ratio is the median of the ratios of consecutive runs: on a shared machine a ratio is stable, while a
+figure drifts. Prints one table per section (--json: one JSON array of rows instead), and writes the JSON to build/bench.json.
 
-A section is one function in SECTIONS. It gets a Bench and returns rows made by row(); that is all that adding one takes.
+A section is one function in SECTIONS. It gets a Bench and returns rows made by row(). To add a section, add such a function.
 
-With --beside, another release's build folder, the section "beside" says what ingest costs there and here.
+With --beside, the build folder of another release, the section "beside" compares the cost of ingest of both releases.
 
 usage: tests/bench/run.py [--runs N] [--build DIR] [--beside DIR] [--json] [--only SECTION] [TRACE NAME...]
 """
@@ -201,7 +201,7 @@ def whole_chain(bench):
 
 
 def ingest_s(pid):
-    """Seconds of a processor that a collector's threads have used, without the one that folds what is stored into state: it may be behind."""
+    """Returns the CPU seconds that a collector's threads have used, without the thread that folds stored batches into state: it may lag."""
     used = 0
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
         name, fields = path.read_text(encoding="utf-8").split("(", 1)[1].rsplit(")", 1)

@@ -279,9 +279,9 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
 
 /* ---- waits ---- */
 
-/* Eight processors, each of which goes from one of its threads to another; each switch ends a wait or a stretch of
- * being ready. has_counters: each switch tells what four counters of its processor stand at, as Windows does where it
- * is asked to. */
+/* Context switches of eight processors. Each processor switches between its own threads; each switch ends a wait or a
+ * period in the ready state. has_counters: each switch carries the values of four counters of its processor, as in a
+ * session for which hardware counters are enabled. */
 static int make_switches(const char *dir, uint64_t switches, int has_counters, ea_err *err) {
     static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
 

@@ -1,5 +1,5 @@
-/* See batch_columns.h. It has its own idea of how large data is (FORMAT.md, "Columns"), and takes what is there when a
- * frame is too short. */
+/* See batch_columns.h. This file computes the size of column data independently of the reader (FORMAT.md, "Columns").
+ * When a frame is too short, it takes the bytes that the frame has. */
 #include "tests/fuzz/batch_columns.h"
 
 #include "proto/wire/column.h"
@@ -27,7 +27,7 @@ enum {
     PERCENT = 100,
 };
 
-/* A column where it stands. */
+/* The location of a column. */
 typedef struct slot {
     pb_column **at;
     uint32_t rows, width; /* that its place implies; width 0: any */
@@ -85,7 +85,8 @@ static void release(void *arg, void *p) {
     (void)p;
 }
 
-/* Zeroed memory. Without any the change is given up: batch_change_columns goes on behind its setjmp. */
+/* Returns zeroed memory. When no memory is left, the change is abandoned: control returns to the caller of the setjmp
+ * in `changed`. */
 static void *room(draft *t, size_t count, size_t bytes) {
     void *p = ea_arena_zalloc(&t->arena, count ? count : 1, bytes);
     if (!p)
@@ -101,7 +102,7 @@ static pb_column *new_column(draft *t, Etwagent__V1__Encoding encoding, uint32_t
     return m;
 }
 
-/* ---- where columns stand ---- */
+/* ---- locations of columns ---- */
 
 static void keep(draft *t, const pb_column *m, const uint8_t *data, size_t len_bytes) {
     if (t->piece_count == sizeof t->pieces / sizeof *t->pieces)
@@ -200,7 +201,7 @@ static uint32_t events_of(const pb_group *g) {
     return g->count ? g->count : 1;
 }
 
-/* All columns, in the order in which their data stands in frames. */
+/* Visits all columns, in the order of their data in the frames. */
 static void visit_all(draft *t) {
     pb_directory *d = t->d;
     uint32_t n = t->batch->event_count, whole = 0;
@@ -907,7 +908,7 @@ static size_t changed(draft *t, uint8_t *data, size_t size, size_t max_size) {
         return 0;
     for (unsigned n = 1 + below(t, 4); n && !t->failed && t->slot_count; n--) {
         change(t);
-        visit_all(t); /* where columns stand now */
+        visit_all(t); /* the locations after the change */
     }
     t->pass = PLACE;
     visit_all(t);

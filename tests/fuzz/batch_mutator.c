@@ -95,7 +95,8 @@ static size_t mutate(uint8_t *data, size_t size, size_t max, unsigned depth, uns
     return made ? made : LLVMFuzzerMutate(data, size, max);
 }
 
-/* A message's zstd frame in field `frame`, whose size is said by field `bytes`, as it is without compression. */
+/* Replaces a message's zstd frame in field `frame` by its uncompressed bytes. Removes field `bytes`,
+ * which has the size of the uncompressed bytes. */
 static size_t opened(uint8_t *data, size_t size, size_t max, uint32_t frame, uint32_t bytes) {
     place *at = calloc(FIELDS, sizeof *at);
     size_t n = fields_of(data, size, at);
@@ -140,7 +141,8 @@ static size_t open_frames(uint8_t *data, size_t size, size_t max) {
     return size;
 }
 
-/* The checksum and the times of the records that are there now, behind all else: the last one counts. */
+/* Appends the checksum and the time range of the current records after all other fields. In protobuf the last value of
+ * a field counts. */
 static size_t seal(uint8_t *data, size_t size, size_t max) {
     ea_err err;
     ea_registry *registry = NULL;

@@ -1,6 +1,6 @@
-/* Changes a batch as a protobuf message: the directory and the frames are taken out of their compression, one field
- * somewhere inside is changed, every length around it is made right, and mostly the checksum and the time range too, so
- * that what is behind them is reached. For libFuzzer alone. */
+/* Changes a batch as a protobuf message. The directory and the frames are decompressed, one field somewhere inside is
+ * changed, and every length around the field is corrected. In most cases the checksum and the time range are corrected,
+ * too, so that the code after their checks is reached. For libFuzzer alone. */
 #ifndef EA_FUZZ_BATCH_MUTATOR_H
 #define EA_FUZZ_BATCH_MUTATOR_H
 

@@ -1,5 +1,5 @@
-/* Configuration files: YAML from outside against the rows of sessions. What could be read is described, written as it
- * would stand in a file, and read again as the same. */
+/* Fuzz target: configuration files. Reads untrusted YAML against the option rows of sessions. The sessions that
+ * were read are described and written as YAML. Reading that YAML must give the same sessions. */
 #include "tests/fuzz/sessions_file.h"
 
 #include <stdlib.h>

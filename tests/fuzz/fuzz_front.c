@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum {
     DEADLINE_S = 60,        /* more than the server's own */
     PATIENCE_MS = 3,        /* for an answer, before the client says that nothing follows */
-    INPUTS_A_QUESTION = 16, /* how often somebody else asks whether all is well */
+    INPUTS_A_QUESTION = 16, /* after so many inputs a health check follows */
     ANSWER_BYTES = 1 << 16,
 };
 
@@ -185,7 +185,7 @@ static int as_agent(door *d, const uint8_t *data, size_t size, int in_pieces, in
     return status;
 }
 
-/* What is no handshake: never an answer in clear. */
+/* Sends bytes that are no TLS handshake. The server must never answer in plain text. */
 static void as_stranger(door *d, const uint8_t *data, size_t size, int in_pieces) {
     char answer[4096];
     int fd = open_socket(d);

@@ -1,7 +1,7 @@
-/* Fuzz target: agents' ledgers and tombstones, as the history takes them batch by batch. Whatever an agent says, it is
- * kept, and what is kept can be asked for: an error would hold up the history of all machines behind this one.
- * Input: so many times: u8 what (bit 7: a u64 with the distance to the next number follows, else bits 0 to 3 are that;
- * bit 6: the ledger is read back before), u8 events, u8 length of the batch, the batch. */
+/* Fuzz target: agents' ledgers and tombstones, folded into the history batch by batch. Any content of an agent's ledger
+ * must be stored, and every stored value must be readable: an error would block the history of all machines that
+ * follow. Input, repeated: u8 control (bit 7: a u64 with the distance to the next number follows, else bits 0 to 3 are
+ * the distance; bit 6: the ledger is closed and read again first), u8 events, u8 length of the batch, the batch. */
 #include "collector/state/ledger_report.h"
 #include "proto/base/bytes.h"
 #include "proto/base/platform.h"

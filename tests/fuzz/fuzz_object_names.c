@@ -1,6 +1,6 @@
-/* Fuzz target: the name tables. Records of the classes that tell names, with payloads from outside, are folded; then
- * each of them is rendered with what the tables say. Input: so many times: u8 which class, u8 version and pointer size,
- * u8 time, u8 length, the payload. */
+/* Fuzz target: the name tables. Records of the classes that carry names, with untrusted payloads, are folded. Then each
+ * record is rendered with the names in the tables. Input, repeated: u8 class, u8 version and pointer size, u8 time, u8
+ * length, the payload. */
 #include "proto/state/object_names.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* What SQL hands down to the scan must not change an answer. The bytes are a WHERE clause: over a small store it is
- * asked twice, once with conditions handed down (xBestIndex, the index, columns, dictionaries) and once left to SQLite
- * alone, and both have to find the same rows. A first byte of 1 modulo 4 asks a native aggregate and GROUP BY instead;
- * 3 modulo 16 takes the rest as SQL as it stands, which may do whatever it likes but write or crash. */
+/* Fuzz target: the conditions that SQLite passes to the scan must not change an answer. The input is a WHERE clause. It
+ * is run twice over a small store: once with conditions passed to the scan (xBestIndex, the index, columns,
+ * dictionaries) and once with SQLite evaluating them alone. Both runs must find the same rows. When the first byte is 1
+ * modulo 4, a native aggregate is compared with GROUP BY instead. When it is 3 modulo 16, the remaining bytes are run
+ * as SQL, which may do anything except write or crash. */
 #include "collector/query/sql/sql.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -468,8 +469,8 @@ static void ask_groups(input *in) {
     if (native.failed || plain.failed)
         abort();
     answer a = ask(handed_down, &native);
-    /* what it cannot answer exactly it refuses; and where SQLite sees that nothing can be true, nobody asks for a total
-     */
+    /* The native aggregate refuses a query that it cannot answer exactly. Where SQLite sees that the condition is never
+     * true, it does not ask for a total. */
     if (a.code == SQLITE_DONE && (by_count || a.rows)) {
         answer b = ask(left_alone, &plain);
         if (b.code != SQLITE_DONE || a.rows != b.rows || a.hash != b.hash)

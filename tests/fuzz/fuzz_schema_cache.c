@@ -1,6 +1,6 @@
-/* Fuzz target: a schema cache file from outside, and a payload decoded by every event that it describes. The checksum
- * is made right first, so that what is behind it is reached. Input: u16 length of the payload, the payload, the file.
- */
+/* Fuzz target: an untrusted schema cache file, and a payload that is decoded with each event of the file. The checksum
+ * is corrected first, so that the code after its check is reached. Input: u16 length of the payload, the payload, the
+ * file. */
 #include "proto/base/map.h"
 #include "proto/event/schema/cache.h"
 #include "tests/fuzz/decode_schemas.h"

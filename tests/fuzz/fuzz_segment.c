@@ -1,6 +1,6 @@
-/* Recovery of a segment file. An even first byte: the rest are edits to a file of known records, and what is found
- * afterwards must be among those records, at its place. An odd one: the rest is the file itself, behind a sound header.
- */
+/* Fuzz target: recovery of a segment file. When the first byte is even, the remaining bytes are edits to a file of
+ * known records. Each record that recovery finds must be one of the known records, at its original offset. When the
+ * first byte is odd, the remaining bytes are the file itself, after a valid header. */
 #include "collector/store/segment.h"
 #include "proto/base/bytes.h"
 #include "proto/base/map.h"

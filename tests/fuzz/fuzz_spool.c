@@ -1,7 +1,7 @@
-/* What a process finds on its disk when it starts: the spool's segments and its state file, damaged at will.
- * The first byte chooses: 0 the state file; 1 a segment whose head is good; 2 the same with its records' checksums made
- * good where their lengths allow it, so that what is behind them is reached, too; 3 and 4 the same two of a segment
- * with sealed records. */
+/* Fuzz target: the files that a process finds on disk at start: the spool's segments and its state file, with arbitrary
+ * damage. The first byte chooses: 0 the state file; 1 a segment with a valid header; 2 the same with corrected
+ * checksums of the records where their lengths allow it, so that the code after the check is reached, too; 3 and 4 the
+ * same two forms of a segment with sealed records. */
 #include "proto/base/map.h"
 #include "service/spool/spool_file.h"
 
@@ -25,7 +25,7 @@ static int on_record(const ea_spool_record *r, void *arg) {
         r->offset <= w->last || w->begin + r->offset + EA_SPOOL_RECORD_BYTES != r->batch)
         abort();
     w->last = r->offset;
-    if (r->flags & EA_SPOOL_SEALED) { /* nobody sealed it: it must not open, and no byte outside of it is read */
+    if (r->flags & EA_SPOOL_SEALED) { /* not sealed with KEY: unsealing must fail, and reads no byte outside */
         ea_spool_record opened = *r;
         uint8_t *copy = malloc(r->len_bytes), *out = malloc(ea_spool_batch_bytes(r));
         if (!copy || !out)

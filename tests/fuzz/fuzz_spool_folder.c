@@ -1,8 +1,8 @@
-/* Fuzz target: a spool's folder as a process finds it, with one sound segment in it, and beside that from outside: the
- * state file, the class descriptions, the tombstones that are owed. Checksums are made right first, so that what is
- * behind them is reached. Whatever stands there, the spool opens, what waits in it can be read, and it closes. Input:
- * u16 length of the state, u16 length of the descriptions, these (empty: as the spool wrote them), and a slot of
- * "owed". */
+/* Fuzz target: a spool's folder as a process finds it. The folder has one valid segment. Untrusted are the state file,
+ * the class descriptions and the file of owed tombstones. Checksums are corrected first, so that the code after their
+ * check is reached. For any content, the spool must open, its waiting batches must be readable, and it must close.
+ * Input: u16 length of the state, u16 length of the descriptions, these two (empty: as the spool wrote them), and a
+ * slot of "owed". */
 #include "proto/base/bytes.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"

@@ -1,10 +1,10 @@
-/* Fuzz target: the HTTP ends of the collector that people and new agents reach: collector/web without and with tokens,
- * and enrolment, each as a real listener on loopback. What they call (a query, a profile, the signer) is a stand-in
- * (--wrap), so no child process starts; it checks what it is given.
+/* Fuzz target: the HTTP listeners of the collector for people and for new agents: collector/web without and with
+ * tokens, and enrolment. Each is a real listener on loopback. The functions that they call (a query, a profile, the
+ * signer) are replaced by mocks (--wrap), so that no child process starts. The mocks check their arguments.
  *
- * First byte, & 3: 0 web, 1 web with tokens, 2 and 3 enrolment; & 4: the rest is sent as it is. Else the rest is
- * "METHOD TARGET\nHEADER\nHEADER\n\nBODY" and is sent as HTTP/1.1 with the body's length. Second byte, & 7: how the
- * stand-in ends; & 8: the request comes in two pieces. */
+ * First byte, & 3: 0 web, 1 web with tokens, 2 and 3 enrolment; & 4: the remaining bytes are sent unchanged. Otherwise
+ * the remaining bytes are "METHOD TARGET\nHEADER\nHEADER\n\nBODY", which is sent as HTTP/1.1 with the length of the
+ * body. Second byte, & 7: how the mock ends; & 8: the request is sent in two parts. */
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
 #include "collector/enroll/enroll_server.h"
@@ -54,7 +54,7 @@ typedef struct site {
 } site;
 
 static site the_site;
-static atomic_int the_ending; /* of the stand-in */
+static atomic_int the_ending; /* how the mock ends */
 static _Thread_local const ec_call *the_call;
 static _Thread_local int the_looks;
 
@@ -67,9 +67,9 @@ static void must_at(int condition, int line) {
 
 #define must(condition) must_at(condition, __LINE__)
 
-/* ---- stand-ins ---- */
+/* ---- mocks ---- */
 
-/* Each has the type of what it stands in for: a signature that changes in one place only does not compile. */
+/* Each mock has the type of the function that it replaces. When one of the two signatures changes, the build fails. */
 #define STAND_IN(name) __typeof__(name) __wrap_##name
 __typeof__(ec_rate_limiter_take) __real_ec_rate_limiter_take;
 __typeof__(ec_rate_take) __real_ec_rate_take;

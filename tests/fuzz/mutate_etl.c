@@ -50,7 +50,7 @@ static size_t buffers_of(const uint8_t *data, size_t size, span *at) {
     return n;
 }
 
-/* Records stand 8 bytes aligned; what is none is left out. */
+/* Finds the records, which are 8-byte aligned. Bytes that are no record are skipped. */
 static size_t records_of(const uint8_t *data, size_t size, span *at) {
     size_t n = 0;
     for (size_t begin = 0; n < RECORDS && begin + 8 <= size;) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the fuzz preset and runs every fuzz target for a while, from its seeds in tests/fuzz/corpus/<name> and from what
-earlier runs found (build/fuzz-corpus/<name>). A finding is kept in build/fuzz-findings/ and fails the run. With another
-build folder these stand beside it: DIR-corpus and DIR-findings.
+"""Builds the fuzz preset and runs every fuzz target for a limited time, from its seeds in tests/fuzz/corpus/<name> and from
+the inputs that earlier runs found (build/fuzz-corpus/<name>). A finding is stored in build/fuzz-findings/ and fails the run.
+With another build folder DIR, both folders are next to it: DIR-corpus and DIR-findings.
 
 usage: tests/fuzz/run.py [--seconds N] [--only NAME]... [--jobs N] [--build DIR]
 """

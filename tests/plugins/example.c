@@ -31,8 +31,9 @@ static const etwagent_field STROKE[] = {
     {.name = NULL},
 };
 
-/* A number of seven bits a byte, the lowest first; the top bit says that another byte follows. Moves *at behind it. -1:
- * the payload ends before the number does, or it is too long. */
+/* Reads a number of seven bits per byte, the least significant bits first. The top bit of a byte means that another
+ * byte follows. Moves *at to the first byte after the number. Returns -1 when the payload ends within the number, or
+ * when the number is too long. */
 static int read_number(const etwagent_event *e, size_t *at, uint32_t *ret) {
     *ret = 0;
     for (unsigned shift = 0; shift < 32 && *at < e->payload_bytes; shift += 7) {

@@ -25,7 +25,7 @@ enum {
     READS_BEYOND,
     WRITES,
     REMEMBERS,
-    FAILS_LATER /* it passes, and puts too much for payloads that nobody has tried */
+    FAILS_LATER /* passes the probe, but puts an extra value for a payload that the probe does not try */
 };
 
 static const etwagent_field WRONG[] = {{.name = "Text", .in_type = ETWAGENT_BINARY, .length_from = "Nothing"},

@@ -1,11 +1,11 @@
-/* How much of a damaged trace the reader saves: flips random bytes of a real trace, reads it, and compares with what
- * the undamaged trace gave.
+/* Measures how much of a damaged trace the reader recovers. It flips random bytes of a real trace, reads the trace, and
+ * compares the records with those of the undamaged trace.
  *
  *     damage_etl TRACE SCRATCH RUNS FLIPS SEED MIN_PERMILLE
  *
- * SCRATCH is a file that it makes (a copy of TRACE, damaged and mended in turn). Prints one line; fails when, over all
- * runs, fewer than MIN_PERMILLE of the records came out bit-identical, or more than 1 in 1000 stands where no record
- * was. */
+ * SCRATCH is a file that the program creates: a copy of TRACE, which is damaged and restored in each run. Prints one
+ * line. Fails when, over all runs, fewer than MIN_PERMILLE of the records were read bit-identical, or when more than 1
+ * record in 1000 was read at an offset where the undamaged trace has none. */
 #include "proto/base/platform.h"
 #include "proto/etl/etl.h"
 

@@ -47,8 +47,8 @@ static size_t lznt1_compress(const uint8_t *in, size_t in_bytes, uint8_t *out) {
     return made;
 }
 
-/* All 512 symbols with codes of 9 bits: simple, and a full code. Bits go into 16-bit words, two of which are always
- * kept open; whole bytes go behind them ([MS-XCA] 2.1.4.3). */
+/* A Huffman writer. All 512 symbols have codes of 9 bits, which is simple and a complete code. Bits go into 16-bit
+ * words. Two words are always reserved in advance; whole bytes are written after them ([MS-XCA] 2.1.4.3). */
 typedef struct huff {
     uint8_t *out;
     size_t made, first, second;

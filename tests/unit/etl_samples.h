@@ -159,7 +159,7 @@ typedef struct made_up {
     ea_etl_writer_options options;
     ea_etl_writer_end end;
     uint64_t buffers;
-    uint32_t header_records; /* the header event and what stands behind it */
+    uint32_t header_records; /* the header event and the records that follow it */
     uint32_t events_lost, buffers_lost;
 } made_up;
 

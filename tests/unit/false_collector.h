@@ -346,7 +346,7 @@ static void serve_connection(server *s, SSL *ssl) {
             break;
         }
         open = answer_request(s, ssl, how, (const uint8_t *)data + begin, body);
-        have = 0; /* one request at a time: nothing is behind it */
+        have = 0; /* one request at a time: no bytes of another one follow */
     }
     free(data);
 }

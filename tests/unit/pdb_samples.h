@@ -110,7 +110,7 @@ static inline void pdb_module(ea_text *t, unsigned stream, uint32_t symbol_bytes
 /* Joins streams into a file. */
 static inline void pdb_msf(ea_text *out, const ea_text *streams, uint32_t count) {
     ea_text blocks, directory, map;
-    uint32_t next = 3; /* behind the superblock and two free-block maps */
+    uint32_t next = 3; /* after the superblock and two free-block maps */
     ea_text_init(&blocks);
     ea_text_init(&directory);
     ea_text_init(&map);

@@ -1,9 +1,9 @@
-/* Reads traces and writes everything in them again, in memory: each buffer header, the trace header, each record, and
- * each payload from its field values. All of it has to give the bytes that stand in the file.
+/* Reads traces and writes all their content again, in memory: each buffer header, the trace header, each record, and
+ * each payload from its field values. The result must be identical to the bytes of the file.
  *
  * usage: rewrite TRACE...
- * Prints a JSON object: how much was compared, and how many strings were no text that leads back to its bytes. Exit
- * code 1 at the first difference, which it names. tests/e2e drive it. Thread: one. */
+ * Prints a JSON object: how much was compared, and how many strings stayed bytes because their text does not convert
+ * back to the same bytes. Exit code 1 at the first difference, which is printed. Called by tests/e2e. Thread: one. */
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
 #include "proto/event/encode.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* Every test that says so runs twice: with a plain spool and with an encrypted one. */
+/* 1 while a test runs with an encrypted spool. Some tests run twice: with a plain and with an encrypted spool. */
 static int sealed;
 
 static ea_counters counters;

@@ -1,4 +1,5 @@
-/* Tokens and how often they may be used: what is kept of them, who is let in, who has to wait. */
+/* Access tokens and their rate limits: what is stored of a token, which caller is admitted, which caller has to
+ * wait. */
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
 
@@ -116,7 +117,7 @@ static void guessing_ends(void **state) {
     assert_int_equal(admit(a, "2001:db8::ffff", "wrong", now, &who), EA_ELIMIT);
     assert_int_equal(admit(a, "2001:db8::ffff", token, now, &who), 0);
     assert_int_equal(admit(a, "2001:db8:1::1", "wrong", now, &who), EA_EREFUSED);
-    /* no token at all is a browser that was not asked yet: it is told so, however often */
+    /* A request without a token comes from a browser before its login: it is refused each time, and never limited. */
     for (int i = 0; i < 2 * EC_ACCESS_FAILURES; i++)
         assert_int_equal(ec_access_admit(a, "192.0.2.3", NULL, now, &who, &err), EA_EREFUSED);
     assert_int_equal(admit(a, "192.0.2.3", token, now, &who), 0);
@@ -314,7 +315,7 @@ static void refusals_are_aggregated(void **state) {
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_audit_unwritten), 0);
 }
 
-/* What cannot be read lets nobody in. */
+/* When the token file cannot be read, no caller is admitted. */
 static void damaged_files_let_nobody_in(void **state) {
     (void)state;
     char token[EC_SECRET_BYTES];

@@ -111,7 +111,7 @@ static void test_totals(void **state) {
 }
 
 static void test_buckets_and_top(void **state) {
-    /* the last batch lies behind 2262, where time stands still */
+    /* the last batch is after the year 2262, where times are clamped */
     ec_aggregate_options o = {.by = {ec_table_schema_find(&shape, "batch")},
                               .by_count = 1,
                               .every_ns = 10000000,

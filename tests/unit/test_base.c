@@ -91,7 +91,7 @@ static void text_growth(void **state) {
     ea_text_add(&t, NULL, 0);
     assert_string_equal(t.data, "");
 
-    /* what cannot be had sticks until the text is cleared, and what was there stays */
+    /* A failed allocation is remembered until the text is cleared. The existing text is kept. */
     ea_text_str(&t, "kept");
     ea_text_add(&t, "x", SIZE_MAX / 2);
     assert_int_equal(t.failed, 1);

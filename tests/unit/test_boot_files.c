@@ -1,5 +1,5 @@
-/* Boot sessions' files: what Windows wrote waits under names by age until it is read; who gives way, and that
- * nothing is lost but what is counted, also where files cannot be moved. */
+/* Files of boot sessions. The files that Windows wrote wait under names by age until they are read. The tests check
+ * which file is dropped at the limit, and that each loss is counted, also when files cannot be moved. */
 #include "service/etw/boot_files.h"
 #include "tests/unit/scratch.h"
 
@@ -121,7 +121,7 @@ static void test_oldest_gives_way(void **state) {
     has("early-booted.etl", "three");
     has("early-booted.1.etl", "two");
     assert_non_null(strstr(w.said, "early-booted.1.etl, the oldest that waited, gave way"));
-    /* Windows has used its two numbers; and both of what waited give way */
+    /* Windows has used both of its numbers, and both waiting files are dropped */
     write_file("early.etl.0002", "four");
     write_file("early.etl.0001", "five");
     assert_int_equal(take(&w), 3);

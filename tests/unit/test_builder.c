@@ -597,7 +597,7 @@ static void test_beside_the_events(void **state) {
     assert_int_equal(ea_batch_each_description(data, n, count_descriptions, &described, &err), 0);
     assert_int_equal(described, 1);
 
-    /* passed on: readable by anybody, and it says who it is from */
+    /* Passed on: any reader can read it, and it contains the name of its agent. */
     ea_registry *stranger;
     ea_text out;
     ea_text_init(&out);
@@ -926,7 +926,7 @@ static int see_count(const ea_ledger_count *c, void *arg) {
     return 0;
 }
 
-/* What was counted behind the last event travels in a batch without events. */
+/* Counts after the last event travel in a batch without events. */
 static void test_ledger_alone(void **state) {
     (void)state;
     rig g;

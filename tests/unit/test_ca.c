@@ -237,8 +237,8 @@ static int enroll(const char *token, const char *csr, size_t len_bytes, ec_ca_en
     return rc;
 }
 
-/* Whose file of tokens others may read, or whose file is damaged, gives nobody a certificate and blames nobody's token.
- */
+/* When the file of tokens is readable by other users, or is damaged, no certificate is issued, and the error does
+ * not blame the token. */
 static void enrolment_tokens_are_kept(void **state) {
     (void)state;
     ea_err err;
@@ -285,7 +285,7 @@ static void fill_with_tokens(int64_t now_s) {
     free(grants);
 }
 
-/* What has expired makes room; nothing else does, and what is there stays. */
+/* When the file of tokens is full, only expired tokens are removed. Valid tokens are kept. */
 static void enrolment_tokens_are_bounded(void **state) {
     (void)state;
     ea_err err;
@@ -625,7 +625,7 @@ static void short_lives_follow_each_other(void **state) {
     ec_ca_close(ca);
 }
 
-/* A certificate of somebody else's CA, one of a collector, and one that was changed are renewed by nobody. */
+/* A certificate of another CA, a certificate of a collector, and a modified certificate are not renewed. */
 static void only_own_certificates_are_renewed(void **state) {
     (void)state;
     ea_err err;

@@ -46,7 +46,7 @@ static void two_runs_by_turns_are_two(void **state) {
     (void)state;
     assert_int_equal(see(t, "a", "x", 1, 1 * SECOND), 0);
     assert_int_equal(see(t, "a", "y", 2, 2 * SECOND), 0);
-    assert_int_equal(see(t, "b", "x", 3, 2 * SECOND), 0); /* somebody else */
+    assert_int_equal(see(t, "b", "x", 3, 2 * SECOND), 0); /* another agent */
     assert_int_equal(see(t, "a", "x", 1, 3 * SECOND), 0); /* may be a straggler */
     ec_visit visit = {.agent = "a", .run = "y", .peer = "192.0.2.7", .connection = 2};
     assert_int_equal(ec_duplicate_agents_see(t, &visit, 5 * SECOND, &twin), 1);
@@ -60,7 +60,7 @@ static void two_runs_by_turns_are_two(void **state) {
     ec_duplicate_agents_destroy(t);
 }
 
-/* A machine that was copied while it ran has the same run twice: its connections tell. */
+/* A machine that was copied while it ran has the same run twice: the two connections distinguish the copies. */
 static void one_run_on_two_connections_is_two(void **state) {
     ec_duplicate_agents *t = make(0);
     (void)state;

@@ -26,7 +26,7 @@ typedef struct image {
     uint32_t len;
 } image;
 
-/* hex of a header, then a payload; sets the record's size, which stands at size_at. */
+/* Makes a record from the hex of a header and a payload. Sets the record's size, which is at size_at. */
 static void record_image(image *b, const char *hex, const char *payload, unsigned size_at) {
     size_t got;
     assert_int_equal(ea_hex_parse(hex, b->data, sizeof b->data, &got), 0);
@@ -128,7 +128,8 @@ static void kernel_headers(void **state) {
     assert_int_equal(ea_load64(ext[1].data), 3896);
     assert_payload(&r, "switch");
 
-    /* the version promises 7 counters, the record has room for none: nothing is lost, and it is said */
+    /* The version promises 7 counters, but the record is too short for any. No byte is lost, and 5 damaged bytes are
+     * reported. */
     record_image(&b, "040711c038002405ff2efccd61010000", "short", 4);
     assert_int_equal(fill(&r, ext, &b), 5);
     assert_int_equal(r.ext_count, 0);
@@ -204,7 +205,7 @@ static void extended_items(void **state) {
     ea_ext ext[EA_EXT_MAX];
     char hex[1000];
 
-    /* a related activity id (16 bytes), then an item of a type that nobody knows (3 bytes, padded) */
+    /* a related activity id (16 bytes), then an item of an unknown type (3 bytes, padded) */
     snprintf(hex, sizeof hex, "%s%s%s", event_head, "1800010001001000000102030405060708090a0b0c0d0e0f",
              "1000630000000300aabbcc0000000000");
     record_image(&b, hex, "rest", 0);
@@ -221,7 +222,7 @@ static void extended_items(void **state) {
     assert_payload(&r, "rest");
     assert_ptr_equal(ea_record_ext(&r, 0x63), &ext[1]);
 
-    /* the chain says that one more follows, and what follows is none: it stands in the payload, and is counted */
+    /* The chain announces one more item, but the bytes that follow are no item. They become payload and are counted. */
     snprintf(hex, sizeof hex, "%s%s%s", event_head, "1800010001001000000102030405060708090a0b0c0d0e0f",
              "0c00630000000300aabbcc00000000"); /* its size of 12 is not padded to 8 */
     record_image(&b, hex, "rest", 0);
@@ -230,7 +231,7 @@ static void extended_items(void **state) {
     assert_int_equal(damaged, 15 + 4);
     assert_int_equal(r.payload_bytes, 15 + 4);
 
-    /* an item that reaches behind the record */
+    /* an item that extends beyond the end of the record */
     snprintf(hex, sizeof hex, "%s%s", event_head, "f0ff0100000be8ff");
     record_image(&b, hex, "rest", 0);
     assert_int_equal(fill(&r, ext, &b), 12);
@@ -521,7 +522,7 @@ static void disordered_buffers(void **state) {
     done(r);
 }
 
-/* A message without a time stands where it was written: behind the record before it. */
+/* A message without a time is placed where it was written: after the previous record. */
 static void records_without_time(void **state) {
     (void)state;
     ea_etl_info info = plain_info();
@@ -822,7 +823,7 @@ static void damaged_buffers(void **state) {
     assert_int_equal(r->damage[0].bytes, 4096);
     put_back(&b, r);
 
-    b = take("plain.etl"); /* zeros behind it all, as a file that was laid out beforehand */
+    b = take("plain.etl"); /* zeros at the end, as in a preallocated file */
     b.data = realloc(b.data, b.len + 40960);
     assert_non_null(b.data);
     memset(b.data + b.len, 0, 40960);

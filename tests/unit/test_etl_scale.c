@@ -199,7 +199,7 @@ static void grows_under_the_writer(void **state) {
     }
 }
 
-/* Whoever has patience for a moment only gets what there is; what then comes with earlier times is counted. */
+/* A reader with a short patience gets the records that exist. Later records with earlier times are counted. */
 static void patience(void **state) {
     (void)state;
     ea_etl_info info = plain_info();
@@ -384,7 +384,7 @@ static void not_followed(void **state) {
     store("empty.etl", (const uint8_t *)"", 0);
     path = scratch_path("empty.etl");
     assert_int_equal(ea_etl_open(&set, &path, 1, &(ea_etl_options){.follow = 1}, &err), EA_EFORMAT);
-    /* somebody began a new session in the same file */
+    /* another session was started on the same file */
     info = plain_info();
     ea_etl_writer *w = begin("other.etl", &info);
     path = scratch_path("other.etl");
@@ -402,7 +402,7 @@ static void not_followed(void **state) {
 
 /* ---- other files ---- */
 
-/* A circular log that wrapped at any place: its buffers are the newest first, the older ones behind them. */
+/* A circular log that wrapped at any place: the newest buffers are first in the file, the older ones follow. */
 static void circular_as(unsigned cpus) {
     ea_etl_info info = plain_info();
     info.buffer_size_bytes = 1024;
@@ -463,8 +463,8 @@ static void never_ended(void **state) {
     }
 }
 
-/* A private logger: a file a process ("trace.etl_1234"), records that hold cycles in place of kernel and user time and
- * say so, one CPU's buffers with the records of all of the process's threads. */
+/* A private logger: one file per process ("trace.etl_1234"). The records have cycles instead of kernel and user time,
+ * and a flag for that. The buffers of one CPU have the records of all threads of the process. */
 static void private_logger(void **state) {
     (void)state;
     ea_etl_info info = plain_info();
@@ -587,7 +587,7 @@ static void merged_sessions(void **state) {
     done(merged);
 }
 
-/* Before Windows 8 the CPU's number is one byte, and the byte behind it is the alignment. */
+/* Before Windows 8 the CPU's number is one byte, and the next byte is the alignment. */
 static void eight_bit_cpus(void **state) {
     (void)state;
     ea_etl_info info = plain_info();

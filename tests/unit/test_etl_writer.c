@@ -33,7 +33,7 @@ static void records_round_trip(void **state) {
         assert_int_equal(ea_etl_encode_record(&back, second, sizeof second, &again, &err), 0);
         assert_int_equal(again, n);
         assert_memory_equal(bytes, second, n);
-        /* one byte too little is told, and nothing is written behind the room */
+        /* A buffer that is one byte too small is an error, and no byte after the buffer is written. */
         bytes[n - 1] ^= 0xFF;
         uint8_t kept = bytes[n - 1];
         assert_int_equal(ea_etl_encode_record(&s.r, bytes, n - 1, &again, &err), EA_ELIMIT);
@@ -79,7 +79,7 @@ static void records_refused(void **state) {
     ea_record unknown = {.header_type = 9};
     assert_int_equal(ea_etl_encode_record(&unknown, out, sizeof out, &n, &err), EA_EINVAL);
 
-    /* a record from a live session has no header form: it gets the one that Windows would choose */
+    /* A record of a live session has no header type. The writer chooses the same type as Windows. */
     ea_record live = {.flags = EA_FLAG_64_BIT_HEADER, .pointer_size = 8};
     assert_int_equal(ea_etl_encode_record(&live, out, sizeof out, &n, &err), 0);
     assert_int_equal(out[2], EA_HEADER_EVENT64);
@@ -110,7 +110,7 @@ static void check_codec(const codec *c, const uint8_t *in, size_t n) {
     assert_non_null(back);
     size_t used = c->compress(in, n, packed);
     assert_true(used <= bound);
-    if (n) { /* nobody asks for nothing */
+    if (n) { /* a size of 0 is never requested */
         int rc = c->decompress(packed, used, back, n, &got);
         if (rc || got != n || memcmp(in, back, n) != 0)
             fail_msg("codec %zu: %zu bytes, %d, %zu came back", (size_t)(c - CODECS), n, rc, got);
@@ -467,8 +467,8 @@ static void traces_copied(void **state) {
     for_each_trace("unit.etl_writer: real traces copied, with and without compression", copy_trace);
 }
 
-/* Every buffer header, record and trace header of a real trace, read and written, gives the bytes that stand in the
- * file (in its decompressed buffers). */
+/* Every buffer header, record and trace header of a real trace is read and written again. The result is identical to
+ * the bytes of the file (in its decompressed buffers). */
 static void same_bytes(const char *path) {
     ea_err err = {0};
     ea_etl_file file = {0};
@@ -507,7 +507,7 @@ static void same_bytes(const char *path) {
             assert_int_equal(ea_etl_encode_record(&r, out, sizeof out, &wrote, &err), 0);
             if (wrote != n || memcmp(out, p, n) != 0)
                 fail_msg("%s: buffer %zu, record at %u differs from the file's bytes", path, b, buffer.walk.offsets[i]);
-            assert_int_equal(buffer.walk.offsets[i], records_end); /* one behind the other: nothing is left out */
+            assert_int_equal(buffer.walk.offsets[i], records_end); /* the records are adjacent: no byte is skipped */
             records_end += (n + 7) & ~7u;
             if (b == 0 && i == 0) {
                 size_t len = ea_etl_put_info(&file.info, out, sizeof out);
@@ -526,8 +526,8 @@ static void same_bytes(const char *path) {
     ea_etl_info_deinit(&file.info);
 }
 
-/* The first buffer of a trace, made anew from what its header says and from what kind of session wrote it, is the one
- * that stands in the file, but for what is known at the end only. */
+/* Builds the first buffer of a trace from the values of its header and the type of the session that wrote it. The
+ * result is identical to the buffer in the file, except for the fields that are known only at the end. */
 static void same_first_buffer(const char *path, enum ea_etl_session session, int merged) {
     static uint8_t there[8192], made[8192];
     ea_err err = {0};
@@ -564,7 +564,7 @@ static void same_first_buffer(const char *path, enum ea_etl_session session, int
     const size_t late[][2] = {{fields + 16, 8}, {fields + 36, 4}, {fields + 48, 4}, {lost, 4}};
     for (size_t i = 0; i < LENGTH(late); i++)
         memset(there + late[i][0], 0, late[i][1]), memset(made + late[i][0], 0, late[i][1]);
-    /* a 32-bit program left what it had in memory in the padding behind its only record */
+    /* a 32-bit program left stale memory in the padding after its only record */
     size_t end = session == EA_ETL_HEADER_ALONE ? EA_ETL_HEADER_BYTES + (size_t)ea_load16(event + 4) : h.used_bytes;
     for (size_t i = 0; i < end; i++)
         if (there[i] != made[i])

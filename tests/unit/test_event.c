@@ -302,7 +302,7 @@ static void test_every_type(void **state) {
     assert_int_equal(whole, c->top_count);
     assert_true(ea_class_is_whole(c, whole, used, record.payload_bytes));
     assert_int_equal(ea_class_top_field(c, 19), 19);
-    assert_int_equal(ea_class_top_field(c, 20), 24); /* behind the struct's members */
+    assert_int_equal(ea_class_top_field(c, 20), 24); /* after the members of the struct */
     ea_render_json(&out, &record, c, &CLOCK, 0);
     assert_non_null(strstr(out.data, EVERY_JSON));
     ea_text_clear(&out);

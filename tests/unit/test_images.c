@@ -1,5 +1,6 @@
-/* The worker that looks at image files: what it tells of whole, damaged, missing and large files, what it keeps, what
- * it leaves out when there is no room, and that every module ends in one counter; and its records among a source's. */
+/* The worker that reads image files: its records for intact, damaged, missing and large files, what it caches, what it
+ * skips when a limit is reached, that each module is counted in exactly one counter, and its records among those of a
+ * source. */
 #include "proto/base/platform.h"
 #include "proto/state/image_facts.h"
 #include "service/image/image_source.h"
@@ -170,7 +171,7 @@ static void test_whole(void **state) {
     ea_text_deinit(&payload);
 }
 
-/* What is no whole image still has a size and a hash. */
+/* A file that is no intact image still has a size and a hash. */
 static void test_damaged(void **state) {
     static uint8_t large[1 << 20];
     ea_text payload;
@@ -245,7 +246,7 @@ static void test_bounds(void **state) {
     take(im, &payload);
     assert_int_equal(counted(EA_COUNT_images_read), was_read + 1);
     ea_images_ask(im, 1, 10, 0, path_of("of-1.dll"));
-    end(im); /* the last one is told, or left */
+    end(im); /* the last one is reported, or skipped */
     ea_text_deinit(&payload);
 }
 
@@ -337,7 +338,7 @@ static void test_source(void **state) {
     const char *path = write_file("loaded.dll", sample, sizeof sample);
     add_image(&f, 10, 77, 0x7ff612340000, PE_SAMPLE_TIME, path);
     add_image(&f, 3, 78, 0x7ff612340000, PE_SAMPLE_TIME, path);
-    add_image(&f, 2, 77, 0x7ff612340000, PE_SAMPLE_TIME, path); /* its unload: nobody looks at that */
+    add_image(&f, 2, 77, 0x7ff612340000, PE_SAMPLE_TIME, path); /* its unload: is ignored */
     memset(&counters, 0, sizeof counters);
     assert_int_equal(
         ea_image_source_open(&source, &f.base,
@@ -365,7 +366,7 @@ static void test_source(void **state) {
     assert_int_equal(told_count, 2);
     add_image(&f, 10, 79, 0x1000, 0, path_of("absent.dll"));
     assert_int_equal(ea_source_next(source, &r, NULL), 1);
-    assert_int_equal(r->position, 5); /* what was told counts */
+    assert_int_equal(r->position, 5); /* records of the worker are counted in the position */
     ea_source_stop(source);
     while ((rc = ea_source_next(source, &r, NULL)) == EA_SOURCE_NOTHING_YET)
         ;

@@ -402,7 +402,7 @@ static void revocation_holds_for_open_and_resumed_sessions(void **state) {
     X509_free(cert);
 }
 
-/* A list that is broken, or that somebody else signed, leaves the last good one in force. */
+/* A revocation list that is damaged, or that is signed by another CA, leaves the last valid list in force. */
 static void a_bad_list_changes_nothing(void **state) {
     server *s = *state;
     X509 *cert = issue(&ours, "delta", "delta", 0, 86400, NULL);
@@ -482,7 +482,7 @@ static void stores_and_acknowledges(void **state) {
     assert_int_equal(ack.refused[0].cause, EA_REFUSED_CONFLICT);
     client_close(&c);
 
-    /* a stream whose classes nobody has told */
+    /* a stream whose classes were never described */
     test_maker fresh;
     test_maker_init(&fresh, 10);
     test_maker_forget_descriptions(&fresh);

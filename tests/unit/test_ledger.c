@@ -1,5 +1,6 @@
-/* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
- * families, holes, tombstones, the bounds, and the same result whether or not it was closed in between. */
+/* The collector's check of agents' ledgers, and the metrics for Prometheus: each kind of alert with its numbers,
+ * families, holes, tombstones, the limits, and the same result whether or not the ledger was closed and reopened in
+ * between. */
 #include "collector/metrics/metrics.h"
 #include "collector/state/ledger_report.h"
 #include "proto/wire/batch.pb-c.h"
@@ -219,7 +220,7 @@ static void an_imbalance_is_told_once(void **state) {
         TAKE(&f, 3, 10, {"", C(events_delivered), 30}, {"", C(events_batched), 30}, {"", C(events_compressing), 30});
         TAKE(&f, 4, 10, {"", C(events_delivered), 40}, {"", C(events_batched), 40}, {"", C(events_compressing), 39});
         one_alert(&f, EC_ALERT_BATCHED, "", 4, 40, 39);
-        /* 40 are in batches, 30 came before this one, and 38 are said to be acknowledged */
+        /* 40 are in batches, 30 arrived before this batch, and 38 are acknowledged according to the agent */
         TAKE(&f, 5, 10, {"", C(events_delivered), 50}, {"", C(events_batched), 50}, {"", C(events_acknowledged), 41},
              {"", C(events_compressing), 9});
         one_alert(&f, EC_ALERT_STORED, "", 5, 40, 41);
@@ -276,7 +277,8 @@ static void families(void **state) {
              {"", C(events_acknowledged), 8}, {"process", C(events_delivered), 6}, {"process", C(events_batched), 7},
              {"process", C(events_compressing), 7});
         assert_int_equal(alerts(&f), 2);
-        /* a new run of the agent: families that it has not told of yet are at 0, not where the last one ended */
+        /* A new run of the agent: a family without a reported value is at 0, not at its last value of the earlier
+         * run. */
         f.incarnation = 9;
         TAKE(&f, 5, 2, {"", C(events_delivered), 2}, {"", C(events_batched), 2}, {"", C(events_compressing), 2},
              {"thread", C(events_delivered), 2}, {"thread", C(events_batched), 2},
@@ -297,12 +299,12 @@ static void holes_and_tombstones(void **state) {
     TAKE(&f, 4, 10, {"", C(events_delivered), 57}, {"", C(events_batched), 57}, {"", C(events_compressing), 57});
     assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 2 AND last = 3"), 37);
     assert_int_equal(ask(&f, "SELECT cause FROM blindness WHERE stream = ?1 AND first = 2"), EC_BLIND_MISSING);
-    /* in another run of the agent nobody can say */
+    /* A hole before the first number of another run of the agent: its count of events is unknown. */
     f.incarnation = 2;
     TAKE(&f, 6, 5, {"", C(events_delivered), 90}, {"", C(events_batched), 90}, {"", C(events_compressing), 90});
     assert_int_equal(ask(&f, "SELECT batch_count FROM blindness WHERE stream = ?1 AND first = 5"), 1);
     assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"), -1); /* NULL */
-    /* a tombstone says it itself, and its events are no part of a hole behind it */
+    /* A tombstone has the count itself. Its events are not part of a hole that follows it. */
     ea_tombstone t = {.first = 7, .last = 9, .cause = 15, .event_count = 30, .utc_min_ns = 700, .utc_max_ns = 999};
     size_t n;
     uint8_t *data = pack(&f, NULL, 0, &t, &n);
@@ -392,8 +394,8 @@ static void times_of_missing_batches(void **state) {
     }
 }
 
-/* Losses that are counted: at the times of the records that tell of them, else since the ledger before (a session that
- * runs), or at any time (a file). */
+/* Times of counted losses: the times of the records that report the losses; otherwise the time since the previous
+ * ledger (a live session), or any time (a file). */
 static void times_of_losses(void **state) {
     const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
     const uint32_t events = number_of(C(source_events_lost)), buffers = number_of(C(source_buffers_lost));
@@ -445,7 +447,7 @@ static void times_of_losses(void **state) {
     }
 }
 
-/* The third equation: with what other collectors may have, and what nobody can say. */
+/* The third equation, with events that other collectors may have, and with an unknown number of such events. */
 static void what_is_elsewhere_is_judged(void **state) {
     const uint64_t values[EA_COUNTER_COUNT] = {[C(events_acknowledged)] = 100};
     (void)state;
@@ -465,8 +467,8 @@ static double sample(const ea_text *t, const char *what) {
     return -1;
 }
 
-/* What an agent says may be beyond all that a machine can have, and beyond what 64 bits hold in all: it is kept and
- * told all the same, or everybody else's numbers would wait behind it. */
+/* The numbers of an agent may be larger than on any real machine, and their sum may exceed 64 bits. They are stored and
+ * published nevertheless; otherwise they would block the numbers of all other agents. */
 static void numbers_that_no_machine_has(void **state) {
     const uint64_t MOST = (uint64_t)3 << 61; /* twice that is beyond 63 bits */
     ea_counters counters = {0};
@@ -525,7 +527,7 @@ static void half_unreadable(void **state) {
     fixture f;
     start(&f, 18);
     TAKE(&f, 1, 4, {"", C(events_delivered), 4}, {"", C(events_batched), 4}, {"", C(events_compressing), 4});
-    /* sound numbers, and behind them a family with two counters and one value */
+    /* valid numbers, and after them a family with two counters and one value */
     const uint8_t half[] = {14 << 3 | 2, 18, 0x0a, 1, 1, 0x12, 1, 5, 0x2a, 10, 0x0a, 1, 'p', 0x12, 2, 1, 2, 0x1a, 1, 1};
     take_bytes(&f, 2, 1, half, sizeof half);
     one_alert(&f, EC_ALERT_UNREADABLE, "", 2, 0, 0);
@@ -536,7 +538,7 @@ static void half_unreadable(void **state) {
     finish(&f);
 }
 
-/* The equations of the first 128 families are checked; the counters of those behind them are kept all the same. */
+/* The equations of the first 128 families are checked. The counters of further families are stored nevertheless. */
 static void families_that_are_checked_are_bounded(void **state) {
     enum { FAMILIES = 140, CHECKED = 128 };
 
@@ -605,7 +607,7 @@ static void run_sql(sqlite3 *db, const char *sql) {
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 }
 
-/* The sums of the first 64 families of a stream are told; the ledger keeps those of all. */
+/* The sums of the first 64 families of a stream are published. The ledger stores the sums of all families. */
 static void families_that_are_told_are_bounded(void **state) {
     enum { FAMILIES = 70, TOLD = 64 };
 
@@ -635,7 +637,7 @@ static void families_that_are_told_are_bounded(void **state) {
     ea_text_deinit(&t);
 }
 
-/* Of 260 streams those are told whose numbers came last, 256 of them; the others are counted. */
+/* Of 260 streams, the 256 with the latest numbers are published. The others are counted. */
 static void streams_that_are_told_are_bounded(void **state) {
     (void)state;
     ec_state_db *tables = NULL;
@@ -743,7 +745,7 @@ static void metrics(void **state) {
     ea_text_deinit(&t);
 }
 
-/* Tables of another version are refused with their number by who reads them; who writes makes them anew. */
+/* A reader refuses tables of another version, with the version in the error. A writer creates them anew. */
 static void tables_of_another_version_are_called_so(void **state) {
     (void)state;
     fixture f;

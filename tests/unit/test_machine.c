@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* ---- what the observer was told: the last word on each instance ---- */
+/* ---- what the observer received: the last state of each instance ---- */
 
 typedef struct history {
     ea_process *processes;
@@ -255,7 +255,7 @@ static void test_missed_start(void **state) {
     assert_int_equal(counted(w, EA_COUNT_state_missed_starts), 4);
 }
 
-/* Buffers of another processor came later: a Start behind its own End, or behind a rundown that named it. */
+/* Buffers of another processor were read later: a Start follows its own End, or a rundown that named it. */
 static void test_late_start(void **state) {
     world *w = *state;
     process(w, OP_START, 50, 4, 0, 0x400);
@@ -306,13 +306,14 @@ static void test_rundown(void **state) {
     check_life(&w->history.processes[3].life, 400, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
 }
 
-/* What a second session tells comes before, or behind, what the first one saw happen around it. */
+/* The records of a second session's rundown come before or after the events that the first session saw at the same
+ * time. */
 static void test_rundown_comes_late(void **state) {
     world *w = *state;
     const int64_t minute = (int64_t)60 * 1000000000;
     history *h = &w->history;
     process(w, OP_START, 50, 4, 0, 0x400);
-    /* 8 began before it was told, and that comes behind it; what was there under its pid is another one's */
+    /* 8 began before its rundown, and its Start comes later. The existing rows under its pid are of another process. */
     thread(w, OP_DC_START, 80, 8, 79);
     thread(w, OP_DC_START, 110, 8, 80);
     image(w, OP_DC_START, 110, 8, 0x10000);
@@ -322,14 +323,14 @@ static void test_rundown_comes_late(void **state) {
     check_life(&h->modules[0].life, 100, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
     assert_int_equal(h->threads[1].process_instance, h->processes[1].life.instance);
     assert_int_equal(h->modules[0].process_instance, h->processes[1].life.instance);
-    /* it ended after it was told, and that comes in front of it */
+    /* 8 ended after its rundown, and its End comes earlier */
     process(w, OP_END, 300, 8, 4, 0x800);
     process(w, OP_DC_START, 250, 8, 4, 0x800);
     assert_int_equal(h->process_count, 2);
     thread(w, OP_DC_START, 250, 8, 80);
     image(w, OP_DC_START, 250, 8, 0x10000);
     assert_int_equal(h->thread_count + h->module_count, 3);
-    thread(w, OP_DC_START, 250, 8, 84); /* that nobody knew */
+    thread(w, OP_DC_START, 250, 8, 84); /* a thread that was unknown */
     image(w, OP_DC_START, 250, 8, 0x20000);
     check_life(&h->threads[2].life, 50, 300, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
     check_life(&h->modules[1].life, 50, 300, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
@@ -337,7 +338,7 @@ static void test_rundown_comes_late(void **state) {
     /* another one of that pid, which is over as well */
     process(w, OP_DC_START, 250, 8, 4, 0x900);
     assert_int_equal(h->process_count, 2);
-    /* so much later that the wall clock was set back meanwhile: what is told is there */
+    /* so much later that the wall clock was set back in between: the process of the rundown exists */
     process(w, OP_START, 400, 12, 4, 0xc00);
     process(w, OP_END, 500 + minute, 12, 4, 0xc00);
     process(w, OP_DC_START, 500, 12, 4, 0xc00);
@@ -357,7 +358,7 @@ static void test_rundown_completes(void **state) {
     assert_string_equal(p->sid, "S-1-5-18");
     assert_int_equal(p->parent_pid, 4); /* was known: stays */
     check_life(&p->life, 100, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
-    /* nothing but what is whole, nothing behind the payload: without a pid there is no process */
+    /* Only complete fields are read, and no byte after the payload. Without a pid no process is made. */
     cut.payload_bytes = 8 + 3;
     size_t calls = w->history.calls;
     apply(w, &cut);
@@ -410,7 +411,7 @@ static void test_rundown_closes_what_is_absent(void **state) {
     process(w, OP_DC_START, BEGIN + 3, 8, 0, 0xa008);
     thread(w, OP_DC_START, BEGIN + 4, 8, 9);
     image(w, OP_DC_START, BEGIN + 5, 8, 0x10000);
-    process(w, OP_DC_START, BEGIN + 6, 12, 0, 0xa00c); /* whose threads and modules it does not tell */
+    process(w, OP_DC_START, BEGIN + 6, 12, 0, 0xa00c); /* its threads and modules are missing in the rundown */
     process(w, OP_END, BEGIN + 7, 20, 0, 0xa014);      /* ends in it: no difference */
     rundown_complete(w, DONE - 1, 7);                  /* another session's */
     assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 0);
@@ -484,7 +485,8 @@ static void test_seen_before_their_process(void **state) {
     uint64_t instance = w->history.processes[0].life.instance;
     assert_int_equal(w->history.threads[0].process_instance, instance);
     assert_int_equal(w->history.modules[0].process_instance, instance);
-    /* leftovers of a process that nobody saw end with the start of the next under its pid */
+    /* The threads and modules of a process with an unseen end are ended by the start of the next process under its
+     * pid. */
     thread(w, OP_DC_START, 120, 16, 160);
     process(w, OP_START, 130, 16, 4, 0x1000);
     check_life(&w->history.threads[1].life, 100, 130, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
@@ -520,7 +522,7 @@ static void count_id(void *arg, const ea_module *id, int64_t utc_ns) {
     ++*(size_t *)arg;
 }
 
-/* An id behind whose time no record of a process, thread or image comes: whoever makes a keyframe settles it. */
+/* An id after whose time no record of a process, thread or image follows. It is settled when a keyframe is made. */
 static void test_module_ids_settle(void **state) {
     world *w = *state;
     size_t waiting = 0;
@@ -617,7 +619,7 @@ static void test_module_facts(void **state) {
 
 static void test_module_ids(void **state) {
     world *w = *state;
-    /* before its load, at the same time: for the new one, not for the one that it replaces */
+    /* An id before its load, at the same time: it applies to the new module, not to the replaced one. */
     image(w, OP_LOAD, 100, 8, 0x10000);
     apply(w, image_id_record(&w->r, 200, 8, 0x10000, 0x5000, "a.dll"));
     restart(w);
@@ -633,7 +635,8 @@ static void test_module_ids(void **state) {
     assert_string_equal(m[1].pdb_path, "a.pdb");
     assert_string_equal(m[1].original_name, "a.dll");
     assert_int_equal(m[1].timestamp, 0x5000);
-    /* late, the module gone meanwhile: known as soon as time moves on; what is there stays */
+    /* An id that comes late, after its module was unloaded: it is applied when time advances. Existing values are
+     * kept. */
     image(w, OP_LOAD, 300, 8, 0x20000);
     image(w, OP_END, 310, 8, 0x20000);
     apply(w, pdb_record(&w->r, 400, 8, 0x20000, 0xcd, 1, "b.pdb"));
@@ -885,7 +888,7 @@ static void keep_id(void *arg, const ea_module *id, int64_t utc_ns) {
     assert_int_equal(ea_machine_restore_pending_id(arg, id, utc_ns), 0);
 }
 
-/* As a collector does after a crash: a new machine out of what the observer was told. */
+/* Builds a new machine from what the observer received, as a collector does after a crash. */
 static void restart(world *w) {
     history *h = &w->history;
     uint64_t last = ea_machine_last_instance(w->machine);

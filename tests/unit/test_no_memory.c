@@ -1,5 +1,6 @@
-/* The readers of batches and answers, when memory is short: each allocation of theirs fails once, in every batch of the
- * fuzz corpus. What fails says so, is no damage of the batch, and leaves nothing behind (the sanitizers' presets). */
+/* Out-of-memory tests of the readers of batches and answers. Each of their allocations fails once, in every batch of
+ * the fuzz corpus. The failure must be reported, must not be reported as damage of the batch, and must not leak memory
+ * (checked by the sanitizers' presets). */
 #include "collector/store/store.h"
 #include "proto/base/arena.h"
 #include "proto/base/platform.h"

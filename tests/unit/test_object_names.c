@@ -374,7 +374,8 @@ static void send_keyframe(const fixture *from, fixture *there) {
     ea_machine_destroy(machine);
 }
 
-/* Whoever comes in the middle knows what is open, since when, and where volumes lie; what has ended is not told. */
+/* A reader that begins in the middle of a stream knows each open name, the time since when it is open, and the paths of
+ * volumes. Ended names are not in the keyframe. */
 static void test_keyframe(void **state) {
     fixture f, there;
     ea_counters counters = {0};
@@ -423,7 +424,7 @@ static void test_keyframe(void **state) {
     teardown(&there);
 }
 
-/* A full table gives up what it was told first, and counts it; a name that is too long drives nobody out. */
+/* When the table is full, the oldest name is dropped and counted. A name that is too long drops no other name. */
 static void test_open_names_give_way(void **state) {
     enum { NAMES = 1000, LIMIT_BYTES = 32 << 10, ROWS = LIMIT_BYTES / 2 / 128, LONG = 1500 };
 

@@ -14,7 +14,7 @@ static uint8_t sample[PE_SAMPLE_BYTES];
 
 static int read_sample(size_t len_bytes, ea_pe_facts *ret) {
     ea_err err = {0};
-    uint8_t *copy = malloc(len_bytes ? len_bytes : 1); /* of its size: a sanitizer sees a read behind it */
+    uint8_t *copy = malloc(len_bytes ? len_bytes : 1); /* of the exact size: a sanitizer detects a read beyond it */
     assert_non_null(copy);
     memcpy(copy, sample, len_bytes);
     pe_bytes bytes = {copy, len_bytes};

@@ -292,7 +292,7 @@ static void a_canceled_spool_ends_the_waiting(void **state) {
     rig_close(&g);
 }
 
-/* A live session's source never waits: what has no room is evicted, and counted. */
+/* A live session's source never blocks: when the spool is full, batches are evicted and counted. */
 static void a_live_session_evicts(void **state) {
     (void)state;
     rig g;
@@ -315,7 +315,7 @@ static void an_encoder_that_fails_ends_it(void **state) {
     ea_err err = {0};
     rig_open(&g, 0, 2);
     atomic_store(&encodes_until_failure, 3);
-    int rc = add_some(&g, 50 * BATCH_EVENTS, &err); /* it is not blocked by batches that nobody encodes */
+    int rc = add_some(&g, 50 * BATCH_EVENTS, &err); /* it is not blocked by batches that are never encoded */
     if (!rc)
         rc = ea_pipeline_finish(g.pipeline, &err);
     assert_int_equal(rc, EA_ENOMEM);

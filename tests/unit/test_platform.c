@@ -51,7 +51,7 @@ static void files(void **state) {
 
     assert_int_equal(ea_file_open(&f, path, EA_OPEN_APPEND, &err), 0);
     assert_int_equal(ea_file_size(f, &size, &err), 0);
-    assert_int_equal(size, 3); /* append keeps what is there */
+    assert_int_equal(size, 3); /* append keeps the existing bytes */
     ea_file *second;
     assert_int_equal(ea_file_open(&second, path, EA_OPEN_APPEND, &err), 0);
     assert_int_equal(ea_file_try_lock(f, &err), 0);
@@ -65,7 +65,7 @@ static void files(void **state) {
     ea_file_close(f);
 }
 
-/* A hole may be told, wholly or in part, or not at all: never may data be skipped. */
+/* The platform may report a hole wholly, in part, or not at all. It must never skip data. */
 static void holes(void **state) {
     (void)state;
     const uint64_t at = 8 << 20;

@@ -50,7 +50,7 @@ static int start_thread(fixture *f, uint8_t opcode, uint32_t pid, uint32_t tid) 
     return take(f, thread_record(&f->made, opcode, 1, pid, tid, 0xfffff80000010000, 1));
 }
 
-/* A kernel event of any class, with nobody in its header; the payload follows by put...(). */
+/* A kernel event of any class without a process and a thread in its header. The payload follows by put...(). */
 static made_record *kernel(fixture *f, const ea_guid *provider, uint8_t opcode, uint8_t version) {
     begin_record(&f->made, 0x3d6fa8d0, opcode, version, 1);
     f->made.record.provider = *provider;
@@ -93,7 +93,7 @@ static void test_headers(void **state) {
     assert_int_equal(user_event(&f, STRANGER, 1, ROOT),
                      0); /* a number that happens to be the same is no field of ours */
     assert_int_equal(user_event(&f, (uint32_t)NOBODY, (uint32_t)NOBODY, 0), 0);
-    assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 0); /* a thread of which nothing was said */
+    assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 0); /* a thread without an earlier event */
     assert_int_equal(start_thread(&f, OP_START, ROOT, 101), 1);
     assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 1);
     assert_int_equal(user_event(&f, STRANGER, 101, 0), 0); /* the header's process decides where there is one */
@@ -113,11 +113,11 @@ static void test_children(void **state) {
     assert_int_equal(ea_process_tree_filter_processes(f.lineage), 3);
     assert_int_equal(user_event(&f, CHILD + 1, 7, 0), 1);
     assert_int_equal(user_event(&f, STRANGER + 1, 7, 0), 0);
-    /* a rundown names processes that were there before; it makes nobody a child */
+    /* a rundown names existing processes; it makes none of them a child */
     assert_int_equal(take(&f, process_record(&f.made, OP_DC_START, 1, 300, ROOT, 300, "old.exe", "old")), 0);
     assert_int_equal(user_event(&f, 300, 7, 0), 0);
     assert_int_equal(ea_process_tree_filter_processes(f.lineage), 3);
-    /* what is logged behind the end still belongs */
+    /* events after the end of a process still belong to it */
     assert_int_equal(take(&f, process_record(&f.made, OP_END, 1, CHILD, ROOT, CHILD, "some.exe", "some")), 1);
     assert_int_equal(user_event(&f, CHILD, 7, 0), 1);
     end(&f);
@@ -143,7 +143,7 @@ static void test_ids_come_again(void **state) {
     begin(&f, 1);
     assert_int_equal(start_process(&f, CHILD, ROOT), 1);
     assert_int_equal(start_thread(&f, OP_START, CHILD, 201), 1);
-    assert_int_equal(start_process(&f, CHILD, 4), 0); /* somebody else's process has that id now */
+    assert_int_equal(start_process(&f, CHILD, 4), 0); /* a foreign process has that id now */
     assert_int_equal(user_event(&f, CHILD, 7, 0), 0);
     assert_int_equal(sample_of(&f, 201), 1); /* its thread's id is still the old one's */
     assert_int_equal(start_thread(&f, OP_START, CHILD, 201), 0);
@@ -169,7 +169,7 @@ static void test_threads(void **state) {
     assert_int_equal(switch_between(&f, 101, 0), 1);
     assert_int_equal(switch_between(&f, 901, 0), 0);
     assert_int_equal(start_thread(&f, OP_END, ROOT, 101), 1);
-    assert_int_equal(switch_between(&f, 901, 101), 1); /* its last switch comes behind its end */
+    assert_int_equal(switch_between(&f, 901, 101), 1); /* its last switch comes after its end */
     assert_int_equal(start_thread(&f, OP_DC_START, STRANGER, 101), 0);
     assert_int_equal(switch_between(&f, 901, 101), 0);
     end(&f);
@@ -228,7 +228,7 @@ static void test_descriptions(void **state) {
         made_record *r = kernel(&f, CASES[i].provider, CASES[i].opcode, 2);
         if (take(&f, end_record(r)) != CASES[i].belongs)
             fail_msg("description %zu, opcode %u", i, CASES[i].opcode);
-        r->record.flags = EA_FLAG_64_BIT_HEADER; /* the same GUID of somebody who is not the kernel */
+        r->record.flags = EA_FLAG_64_BIT_HEADER; /* the same GUID, but not from the kernel */
         assert_int_equal(take(&f, end_record(r)), 0);
     }
     /* the kernel's images, and their ids; not those of other processes */
@@ -241,7 +241,7 @@ static void test_descriptions(void **state) {
     end(&f);
 }
 
-/* Payloads of each length shorter than whole: nobody is taken in or forgotten by what is not there. */
+/* Payloads of each length shorter than complete: a missing field neither adds nor removes a process. */
 static void test_cut_records(void **state) {
     fixture f;
     (void)state;

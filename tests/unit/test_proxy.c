@@ -93,7 +93,7 @@ static void test_answers(void **state) {
     assert_string_equal(out, "http://a:1");
     assert_int_equal(trouble.code, 0);
     ea_sleep_ns(20 * MS);
-    assert_int_equal(atomic_load(&asked), 2); /* nobody doubts */
+    assert_int_equal(atomic_load(&asked), 2); /* no new lookup: ea_proxies_doubt was not called */
     atomic_store(&answers, 2);
     ea_proxies_doubt(p);
     wait_asked(4);
@@ -109,7 +109,8 @@ static void test_answers(void **state) {
     ea_proxies_close(p);
 }
 
-/* Whoever is held up by the operating system holds nobody else up, at the end neither. */
+/* A lookup that the operating system blocks does not block the caller, neither in ea_proxies_get nor in
+ * ea_proxies_close. */
 static void test_held(void **state) {
     (void)state;
     ea_proxies *p;

@@ -111,7 +111,7 @@ static void full(void **state) {
         }
     assert_int_equal(oversize, 1);
     assert_memory_equal(told, dropped, sizeof told);
-    assert_int_equal(ea_ring_dropped(r, &d), 0); /* told once */
+    assert_int_equal(ea_ring_dropped(r, &d), 0); /* reported once */
     const ea_record *got;
     uint64_t out = 0;
     while (ea_ring_take(r, &got))

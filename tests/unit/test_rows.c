@@ -96,8 +96,8 @@ static uint32_t next(uint32_t *seed) {
     return *seed >> 8;
 }
 
-/* Random payloads, sometimes of small values so that counts and SIDs come out plausible: the split loses no byte, and
- * the class that travelled prints the same as the one that stayed. */
+/* Random payloads, sometimes of small values so that counts and SIDs are plausible. The split loses no byte, and the
+ * class that was sent in a description prints the same text as the original class. */
 static void check_split(const ea_family *family, const ea_class_row *row, uint8_t version, void *arg) {
     ea_registry **registries = arg;
     static uint32_t seed = 1;

@@ -1,5 +1,5 @@
-/* What a process can still do in its sandbox: for each set of rights a child tries what must not work and what must,
- * and tells the errno of each try. */
+/* What a process can still do in its sandbox. For each set of rights, a child process tries operations that must fail
+ * and operations that must succeed, and reports the errno of each. */
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/sandbox.h"
 #include "tests/unit/scratch.h"
@@ -314,7 +314,7 @@ static void try_all(const char *title, const ec_sandbox *s, outcome *ret) {
         o.seccomp = number_in(status, "\nSeccomp:\t");
         o.capabilities = number_in(status, "\nCapEff:\t");
         for (int i = 0; i < TRY_COUNT; i++) {
-            if (i >= TRY_start_program_by_descriptor) { /* what was found is told before it is replaced */
+            if (i >= TRY_start_program_by_descriptor) { /* the results are sent before the process image is replaced */
                 o.errors[i] = 0;
                 (void)!write(ends[1], &o, sizeof o);
             }

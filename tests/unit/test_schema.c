@@ -1,4 +1,4 @@
-/* Schemas from outside: what a manifest becomes, what is said of mistakes, messages, and the store of schemas. */
+/* External schemas: the classes of a manifest, the errors for mistakes, messages, and the store of schemas. */
 #include "proto/event/class.h"
 #include "proto/event/render.h"
 #include "proto/event/schema/intrace.h"
@@ -371,7 +371,7 @@ static void test_unfolded_classes(void **state) {
     assert_ptr_equal(logged.data, PAYLOAD + 2);
     assert_int_equal(logged.len_bytes, 2);
     assert_int_equal(ea_class_logged(c, PAYLOAD, 2).len_bytes, 0);
-    logged = ea_class_logged(c, PAYLOAD, 1); /* nobody writes such a record */
+    logged = ea_class_logged(c, PAYLOAD, 1); /* no provider writes such a record */
     assert_ptr_equal(logged.data, PAYLOAD);
     assert_int_equal(logged.len_bytes, 1);
     /* schemas describe it: the event as it was logged is of a class that has the name alone */
@@ -512,7 +512,7 @@ static told map_info(const char *name, const char *one, int is_flags) {
 
 static int feed_metadata(ea_trace_schemas *t, const told *m, uint8_t opcode, size_t bytes) {
     static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
-    uint8_t *exact = malloc(bytes ? bytes : 1); /* so that a sanitizer sees what reads behind it */
+    uint8_t *exact = malloc(bytes ? bytes : 1); /* so that a sanitizer detects a read beyond its end */
     assert_non_null(exact);
     memcpy(exact, m->bytes, bytes);
     ea_record record = {.provider = METADATA,
@@ -555,12 +555,13 @@ static void test_maps_in_a_trace(void **state) {
     assert_int_equal(feed_map(t, &bits), 1);
     ea_registry_schemas_changed(r);
     expect_json(ea_registry_find(r, &record), &record, "\"f1\":{\"value\":3,\"name\":\"b0|two\"},\"f2\":1");
-    /* all of it once more changes nothing; nor does a map that nobody waits for */
+    /* The same records again change nothing, nor does a map that no event refers to. */
     assert_int_equal(feed_info(t, &info), 0);
     assert_int_equal(feed_map(t, &kind), 0);
     told other = map_info("Nobody", "one", 0);
     assert_int_equal(feed_map(t, &other), 0);
-    /* known maps hold for the information behind them; another map of that name for what comes behind it */
+    /* A map applies to the event infos that follow it. A second map of that name applies to the infos that follow the
+     * second map. */
     info = event_info(OTHER, 3);
     assert_int_equal(feed_info(t, &info), 1);
     ea_registry_schemas_changed(r);
@@ -605,7 +606,8 @@ static void test_maps_that_are_hostile(void **state) {
     uint64_t before = ea_trace_schemas_get(t).unreadable;
     assert_int_equal(feed_map(t, &pattern), 0);
     assert_int_equal(ea_trace_schemas_get(t).unreadable, before + 1);
-    /* infos that wait for more than is kept: the one that waits longest gives way, the newest gets its names */
+    /* More infos wait for maps than the limit allows: the info that waits longest is dropped, the newest gets its
+     * names. */
     before = ea_trace_schemas_get(t).given_up;
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof name, "Map%d", i);

@@ -1,5 +1,5 @@
-/* What somebody else knows of events: TRACE_EVENT_INFO and EVENT_MAP_INFO as TDH lays them out, and asking for them
- * while events go on. */
+/* Schemas of the operating system: TRACE_EVENT_INFO and EVENT_MAP_INFO in TDH's layout, and lookups while events
+ * continue to arrive. */
 #include "proto/base/platform.h"
 #include "proto/etl/etl.h"
 #include "proto/event/schema/event_info.h"
@@ -30,7 +30,7 @@ static void put32(uint8_t *to, uint32_t v) {
     memcpy(to, &v, sizeof v);
 }
 
-/* UTF-16 with a NUL at *at, which moves behind it; returns where it stands. */
+/* Writes UTF-16 with a NUL at *at and moves *at after it. Returns the offset of the text. */
 static uint32_t put_text(uint8_t *data, size_t *at, const char *text) {
     uint32_t begin = (uint32_t)*at;
     for (;; text++) {
@@ -182,7 +182,7 @@ static void test_what_windows_said(void **state) {
     ea_arena_deinit(&s.arena);
 }
 
-/* Somebody who knows one event, after a while. */
+/* A schema source that knows one event, after a delay. */
 typedef struct knows {
     atomic_uint asked, may_answer;
     unsigned maps;
@@ -229,7 +229,7 @@ static void test_events_go_on_while_somebody_is_asked(void **state) {
     const ea_record *e = &event, *o = &other; /* no plug-in puts another one in their place */
     ea_schema_lookup ask = {.answer = answer, .arg = &k, .counters = &counters, .again_ns = INT64_MAX};
     assert_int_equal(ea_decoder_create(&d, NULL, &ask, NULL), 0);
-    for (unsigned i = 0; i < 1000; i++) { /* the answer is not there, and nobody waits for it */
+    for (unsigned i = 0; i < 1000; i++) { /* the answer is still missing, and the caller does not wait for it */
         assert_int_equal(ea_decoder_find(d, &e, &outcome)->status, EA_CLASS_UNKNOWN);
         assert_int_equal(outcome, EA_COUNT_decode_unknown);
         assert_int_equal(ea_decoder_find(d, &o, &outcome)->status, EA_CLASS_UNKNOWN);
@@ -252,7 +252,7 @@ static void test_events_go_on_while_somebody_is_asked(void **state) {
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(ea_decoder_find(d, &o, &outcome)->status, EA_CLASS_UNKNOWN);
     ea_decoder_destroy(d);
-    assert_int_equal(atomic_load(&k.asked), 2); /* each kind once, also the one that nobody knows */
+    assert_int_equal(atomic_load(&k.asked), 2); /* one lookup per kind of event, also for the unknown one */
     assert_int_equal(k.maps, 1);
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_decode_asked), 2);
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_decode_unanswered), 1);

@@ -56,7 +56,7 @@ typedef struct agent {
     ea_ledger *ledger;
     ea_spool *spool;
     ea_sender *sender;
-    told told; /* the sender's thread writes; read after it ended */
+    told told; /* the sender's thread writes it; read after that thread ended */
     ea_err result;
 } agent;
 
@@ -299,7 +299,7 @@ static void retry_after_is_kept(void **state) {
     assert_true(s->requests[1].at_ns - s->requests[0].at_ns >= 1000 * MS);
     assert_true(s->requests[2].at_ns - s->requests[1].at_ns >= 300 * MS);
     assert_non_null(strstr(a->told.trouble, "busy"));
-    assert_null(strchr(a->told.trouble, 0x1b)); /* foreign text is made safe */
+    assert_null(strchr(a->told.trouble, 0x1b)); /* untrusted text is sanitized */
     agent_close(a);
     free(s);
 }
@@ -319,7 +319,7 @@ static void pauses_grow_and_stay_bounded(void **state) {
     }
     /* pauses that kept growing would be 2.5 s long then, and more; these are 40 ms and what a busy machine takes */
     assert_true(least_late < 2000 * MS);
-    assert_int_equal(a->told.troubles, 1); /* the same trouble is told once */
+    assert_int_equal(a->told.troubles, 1); /* repeated failures of one kind are reported once */
     assert_int_equal(a->told.recoveries, 1);
     agent_close(a);
     free(s);
@@ -396,7 +396,7 @@ static void malformed_is_dropped_and_counted(void **state) {
     free(s);
 }
 
-/* The tombstone of what was refused is sent until somebody takes it: nothing else says what is gone. */
+/* The tombstone of a refused batch is sent until a collector accepts it: it is the only record of the loss. */
 static void a_refused_tombstone_is_sent_again(void **state) {
     (void)state;
     server *s = SERVER(MALFORMED, MALFORMED, MALFORMED, HONEST);
@@ -408,7 +408,7 @@ static void a_refused_tombstone_is_sent_again(void **state) {
     assert_int_equal(s->request_count, 4);
     assert_int_equal(s->stored[1], 1);
     assert_int_equal(a->told.refused, 1);
-    assert_int_equal(status.failures, 2); /* with a pause behind each */
+    assert_int_equal(status.failures, 2); /* with a pause after each */
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     agent_close(a);
     free(s);
@@ -439,8 +439,8 @@ static void a_conflict_does_not_end_a_service(void **state) {
     free(s);
 }
 
-/* A live stream's numbers are taken: it goes on under a new name. One that can be read again keeps its name, unless
- * whoever sends says otherwise. */
+/* The numbers of a live stream are in use at the collector: the stream continues under a new name. A stream that can be
+ * read again keeps its name, unless the sender's option renew_all is set. */
 static void a_conflict_renews_live_streams(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -784,7 +784,7 @@ static void thrift_follows_the_machine(void **state) {
     assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
     assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
     assert_int_equal(words, 3);
-    says_battery = says_metered = -1; /* nobody knows: said once, and nothing is held up */
+    says_battery = says_metered = -1; /* unknown: reported once, and the sender is not held up */
     ea_power_policy_init(&t, EA_PACE_HOLD, EA_PACE_HOLD, &FAKE, count_words, &words);
     assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);
     assert_int_equal(ea_power_policy_pace(&t, now += look_ns), EA_PACE_NORMAL);

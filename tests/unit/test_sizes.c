@@ -24,7 +24,7 @@ enum { EVENTS = 20, POOL_BYTES = 4 << 20 };
 
 typedef struct traced {
     const char *trace;
-    int classic; /* only the kernel's classes that tell of security */
+    int classic; /* only the kernel's security-relevant classes */
     /* Most bytes beyond zstd's: on average, and with a dictionary on average and of a single batch; measured, and a
      * little more for another version of libzstd. */
     int bound, bound_with_dictionary, bound_of_one_with_dictionary;

@@ -1,4 +1,4 @@
-/* service/source: what the file source says of its files, its pace, and that it stops at once when it is told to. */
+/* service/source: the description of files by the file source, its pace, and its immediate end on request. */
 #include "service/source/source.h"
 
 #include "proto/base/platform.h"

@@ -52,7 +52,7 @@ static ea_source_task *start(rig *g, size_t index) {
 static void rig_close(rig *g) {
     ea_err err;
     ea_source_tasks_deinit(&g->tasks);
-    assert_int_equal(g->snapshot->users, 1); /* each task let go of it */
+    assert_int_equal(g->snapshot->users, 1); /* each task released it */
     ea_config_snapshot_release(g->snapshot);
     must(ea_spool_close(g->spool, &err), &err);
 }

@@ -43,7 +43,7 @@ static void ledger_of_the_next_session(void **state) {
     ledger = first;
 }
 
-/* One stream is told to end; the other goes on, and the spool too. */
+/* One stream is canceled. The other stream continues, and so does the spool. */
 static void cancel_one_stream(void **state) {
     (void)state;
     ea_spool *s = open_spool();
@@ -187,7 +187,7 @@ static void a_stream_goes_on_under_a_new_name(void **state) {
     assert_int_equal(sent_next(s, name, &made, &counts), 1);
     assert_memory_equal(name, STREAM, 16);
     assert_int_equal(counts, 1);
-    /* while something is on its way nobody may do it */
+    /* while a batch is in flight the stream cannot be renamed */
     assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
     assert_int_equal(ea_spool_renew(s, STREAM, SECOND, &count, &err), EA_EBUSY);
     settle_one(s, &item, EA_SPOOL_AGAIN);
@@ -230,7 +230,7 @@ static void a_stream_goes_on_under_a_new_name(void **state) {
     assert_int_equal(segments(), 0);
 }
 
-/* What was evicted under the old name is told under the new one, with all its events. */
+/* Evictions under the old name are reported under the new name, with all their events. */
 static void tombstones_of_a_renamed_stream(void **state) {
     (void)state;
     static const uint8_t SECOND[16] = {7};
@@ -281,7 +281,8 @@ static void tombstones_of_a_renamed_stream(void **state) {
     close_spool(s);
 }
 
-/* Tombstones that found no room yet go on under the new name as well: a number for each, behind the batches. */
+/* Owed tombstones (the spool was too full for them) continue under the new name as well. Each gets a number after the
+ * numbers of the batches. */
 static void owed_tombstones_of_a_renamed_stream(void **state) {
     (void)state;
     static const uint8_t SECOND[16] = {7};
@@ -331,7 +332,7 @@ static void a_take_ends_at_its_bound_and_streams_take_turns(void **state) {
     offer(s, 5, 1000);
     assert_int_equal(ea_spool_take(s, 2 * 1004 + 1003, items, 8), 2);
     assert_int_equal(items[1].number, 2);
-    assert_int_equal(ea_spool_take(s, 100000, items, 8), 1); /* the other one, which waits behind all of the first's */
+    assert_int_equal(ea_spool_take(s, 100000, items, 8), 1); /* the other stream's, after all of the first stream */
     assert_memory_equal(items[0].stream, OTHER, sizeof OTHER);
     assert_int_equal(ea_spool_take(s, 1, items, 8), 1); /* one at the least */
     assert_int_equal(items[0].number, 3);
@@ -470,7 +471,8 @@ static void one_process_at_a_time(void **state) {
     close_spool(open_spool());
 }
 
-/* A spool that is a name's is opened and taken over by no other; a batch of it goes to nobody else meanwhile. */
+/* A spool that belongs to an agent name cannot be opened or taken over under another name. Its batches are delivered
+ * under no other name. */
 static void other_names_are_refused(void **state) {
     (void)state;
     ea_spool *s = open_spool(), *t;
@@ -577,7 +579,7 @@ static void everybody_at_once(void **state) {
 
 enum { KILLED_MAX = 20000 };
 
-/* Shared with the process that is killed. A batch is noted as settled before that is said to the spool. */
+/* Shared with the process that is killed. A batch is recorded as settled here before it is settled in the spool. */
 typedef struct killed {
     _Atomic uint64_t appended;
     _Atomic uint8_t settled[KILLED_MAX + 1];

@@ -1,4 +1,4 @@
-/* The spool at its bounds: who waits, what gives way, and the tombstones that say so. */
+/* The spool at its limits: which stream waits, what is evicted, and the tombstones of the evicted batches. */
 #include "tests/unit/spool_kit.h"
 
 /* ---- bounds ---- */
@@ -37,7 +37,7 @@ static void a_full_spool_waits(void **state) {
     }
     ea_thread_join(thread);
     assert_int_equal(a.rc, 0);
-    /* and again, until it is told to stop */
+    /* and again, until it is canceled */
     a = (appender){.spool = s, .number = 8, .len_bytes = 60000};
     must(ea_thread_start(&thread, "append", append_one, &a, &err), &err);
     ea_sleep_ns(20000000);
@@ -58,7 +58,7 @@ static void a_batch_larger_than_the_spool_is_refused(void **state) {
     must(offer_batch(s, STREAM, 2, 1, 1, 60000, &err), &err); /* larger than a segment is meant to be */
     assert_int_equal(take_one(s, &item), 2);
     settle_one(s, &item, EA_SPOOL_DONE);
-    must(offer_batch(s, STREAM, 3, 1, 1, 60000, &err), &err); /* the open segment gives way */
+    must(offer_batch(s, STREAM, 3, 1, 1, 60000, &err), &err); /* the open segment is dropped */
     close_spool(s);
 }
 
@@ -104,7 +104,7 @@ static void segments_go_when_they_are_acknowledged(void **state) {
     assert_int_equal(segments(), 0);
 }
 
-/* ---- giving way ---- */
+/* ---- eviction ---- */
 
 /* A source that can be read again, beside the live STREAM; what arrives of it counts from 1,001 on. */
 static const uint8_t FILE_STREAM[EA_STREAM_ID_BYTES] = {[0] = 5, [15] = 1};
@@ -188,7 +188,7 @@ static void too_old_gives_way(void **state) {
     begin(s, STREAM, 0);
     offer(s, 1, 500);
     offer(s, 2, 500);
-    for (int i = 0; i < 3000 && counter(EA_COUNT_events_evicted_age) < 20; i++) /* nobody asks for it */
+    for (int i = 0; i < 3000 && counter(EA_COUNT_events_evicted_age) < 20; i++) /* no caller triggers it */
         ea_sleep_ns(10000000);
     assert_int_equal(counter(EA_COUNT_events_evicted_age), 20);
     must(ea_spool_trouble(s, &err), &err);
@@ -206,7 +206,8 @@ static void too_old_gives_way(void **state) {
     close_spool(s);
 }
 
-/* Killed behind the state that calls what gave way settled, and before its file went: the tombstone names all of it. */
+/* Killed after the state recorded the evicted batches as settled, and before their file was removed: the tombstone
+ * names all of them. */
 static void killed_before_the_file_goes(void **state) {
     (void)state;
     char *data;
@@ -261,7 +262,7 @@ static void streams_are_bounded(void **state) {
     close_spool(s);
 }
 
-/* A stream that is slow to fill a segment: no batch gives way before it has waited for seven eighths of the bound. */
+/* A stream that is slow to fill a segment: no batch is evicted before it has waited for seven eighths of the limit. */
 static void age_takes_nothing_young(void **state) {
     (void)state;
 
@@ -301,8 +302,9 @@ static void read_all(void *arg) {
     atomic_store(&r->done, 1);
 }
 
-/* Nobody answers, and a file's source has come first: it waits with half of the spool free. The live stream's bulk
- * gives way to its security batches, which all stay; nothing of the file ever does, whatever its priority. */
+/* No collector answers, and a file's source was first: it blocks while half of the spool is free. The live stream's
+ * low-priority batches are evicted in favour of its security batches, which are all kept. No batch of the file is
+ * evicted, whatever its priority. */
 static void a_file_waits_and_live_streams_give_way(void **state) {
     (void)state;
     ea_err err;
@@ -440,7 +442,7 @@ static void owed_tombstones_follow(void **state) {
         assert_int_equal(a.tombstone_events, 320);
         assert_int_equal(a.gone_count, 3);
         close_spool(s);
-        s = open_spool(); /* no hole is left that it would tell of */
+        s = open_spool(); /* no hole is left that the spool would report */
         assert_int_equal(waiting(s), 0);
         close_spool(s);
         assert_int_equal(scratch_remove_folder(scratch_path("spool")), 0);

@@ -1,4 +1,4 @@
-/* The spool on disk: its formats, and files that are torn, changed, lost or somebody else's. */
+/* The spool on disk: its formats, and files that are torn, changed, lost or foreign. */
 #include "tests/unit/spool_kit.h"
 
 static void torn_at_every_byte(void **state) {
@@ -90,7 +90,7 @@ static void damage_while_it_is_open_is_noticed(void **state) {
     assert_int_equal(counter(EA_COUNT_events_evicted_damage), 10);
     free(data);
     close_spool(s);
-    /* a tombstone stands under its number, with its events; also in the next run */
+    /* A tombstone has the number of its batch, and its events, also in the next run. */
     arrived a = {0};
     new_process();
     s = open_spool();
@@ -104,7 +104,8 @@ static void damage_while_it_is_open_is_noticed(void **state) {
     close_spool(s);
 }
 
-/* Of a run that is over, too, whose stream nobody else needs; and a tombstone that a collector refuses leaves none. */
+/* The same for a run that has ended, whose stream has no other user. A tombstone that a collector refuses creates no
+ * further tombstone. */
 static void what_is_refused_of_an_earlier_run_is_named(void **state) {
     (void)state;
 
@@ -180,7 +181,8 @@ static int forget_segment(const char *name, uint64_t len_bytes, const ea_spool_s
     return 0;
 }
 
-/* Files of another version are called so, and set aside: whoever has the program that reads them still has them. */
+/* Files of another version are reported with their version and renamed, so that the program that reads them can still
+ * use them. */
 static void another_version_is_called_so(void **state) {
     (void)state;
     char *data;

@@ -1,5 +1,5 @@
-/* Tombstones that found no room, and a kill: what a process leaves is a copy of its files at that moment. The counts of
- * what gave way must come out of it. */
+/* Owed tombstones (the spool was too full for them), and a kill. A copy of the files at that moment is what a killed
+ * process leaves. The counts of the evicted events must be recovered from it. */
 #include "tests/unit/spool_kit.h"
 
 #include "proto/base/bytes.h"
@@ -38,8 +38,8 @@ static void copy_files(const char *from, const char *to) {
     must(ea_path_list(from, copy_one, folders, &err), &err);
 }
 
-/* Another process opens what a killed one left in the folder, and delivers everything; then one more finds nothing to
- * tell. */
+/* Another process opens the files of a killed process in the folder, and delivers everything. A third process finds
+ * nothing to report. */
 static void take_up(const char *folder, arrived *a) {
     ea_err err;
     for (int turn = 0; turn < 2; turn++) {
@@ -76,8 +76,8 @@ static void check_all_once(const arrived *a, uint64_t last) {
                      a->batch[n], a->tombstone[n]);
 }
 
-/* A spool full of what matters more, and batches of 10 events that give way; their tombstones are owed from the third
- * one on. */
+/* A spool full of batches of higher priority, and batches of 10 events that are evicted. Their tombstones are owed from
+ * the third on. */
 static ea_spool *fill(uint64_t last) {
     ea_err err;
     ea_spool *s = open_with(&NARROW);
@@ -100,7 +100,7 @@ static ea_spool *fill_and_save(uint64_t last) {
     return s;
 }
 
-/* Killed at each moment: each number is there once, and each event of those that gave way is counted. */
+/* Killed at each moment: each number arrives once, and each evicted event is counted. */
 static void a_kill_costs_no_counts(void **state) {
     (void)state;
     ea_err err;
@@ -152,7 +152,7 @@ static void what_is_owed_outlives_several_kills(void **state) {
     assert_int_equal(a.tombstone_events, 10 * (20 - KEPT) + 50);
 }
 
-/* Killed when the tombstones were written, before the file was emptied: they are told once. */
+/* Killed after the tombstones were written, before the file was emptied: they are reported once. */
 static void what_was_written_is_not_told_again(void **state) {
     (void)state;
     ea_err err;
@@ -178,8 +178,8 @@ static void what_was_written_is_not_told_again(void **state) {
     assert_int_equal(a.tombstone_events + rest.tombstone_events, 10 * (LAST - KEPT));
 }
 
-/* Killed when it stood in the file that a segment's batches are gone, before the segment went: they are sent, and only
- * the others are counted as gone. */
+/* Killed after the file recorded the batches of a segment as lost, before the segment was removed: these batches are
+ * sent, and only the others are counted as lost. */
 static void what_is_here_after_all_is_no_loss(void **state) {
     (void)state;
     arrived a = {0};
@@ -206,7 +206,7 @@ static void what_is_here_after_all_is_no_loss(void **state) {
     assert_int_equal(a.tombstone_events, 10 * (LAST - KEPT));
 }
 
-/* A damaged file: the slot before it, or nothing; then a hole is told of, without a count. */
+/* A damaged file: the earlier slot is used, or none. Without a slot, a hole is reported without a count. */
 static void a_damaged_file_tells_less(void **state) {
     (void)state;
     char *owed;
@@ -240,7 +240,7 @@ static void a_damaged_file_tells_less(void **state) {
     assert_true(counted > 25 && less > 25);
 }
 
-/* More ranges than are kept: the rest are holes without a count, and nothing is told twice. */
+/* More ranges than the limit: the remaining ranges are holes without a count, and no range is reported twice. */
 static void beyond_the_bound_holes_are_left(void **state) {
     (void)state;
 

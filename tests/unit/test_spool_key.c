@@ -160,7 +160,7 @@ static void the_key_file(void **state) {
     ea_spool *s;
     write_file(path, data, len_bytes / 2);
     assert_true(ea_spool_open(&s, scratch_path("spool"), &(ea_spool_options){.key_path = path}, &err) < 0);
-    assert_non_null(strstr(err.message, path)); /* a damaged key file is somebody's to look at, never overwritten */
+    assert_non_null(strstr(err.message, path)); /* a damaged key file is an error, and is never overwritten */
 #if !defined(_WIN32)
     must(ea_path_write_all(path, data, len_bytes, 0, &err), &err);
     assert_int_equal(ea_spool_keys_read(&a, path, 1, &err), EA_EREFUSED);
@@ -200,7 +200,7 @@ static int has_bytes(const char *data, size_t len_bytes, const uint8_t *wanted, 
     return 0;
 }
 
-/* Nothing of a batch can be read on disk; what is changed there is noticed, even with a good checksum. */
+/* No byte of a batch can be read on disk. A change on disk is detected, even when its checksum is corrected. */
 static void what_is_sealed_stays_so(void **state) {
     (void)state;
     uint8_t batch[200];
@@ -337,7 +337,7 @@ static void a_lost_key_costs_its_records_only(void **state) {
     assert_int_equal(segments(), 0);
 }
 
-/* Locked batches give way like all else, and the tombstones know how many events they had. */
+/* Locked batches are evicted like others, and the tombstones have the counts of their events. */
 static void locked_batches_give_way(void **state) {
     (void)state;
     ea_err err;

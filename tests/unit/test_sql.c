@@ -132,7 +132,7 @@ static void test_u64(void **state) {
         {"u64_number(u64('9223372036854775807'))", "9223372036854775807"},
         {"u64_number(u64('9223372036854775808'))", "09223372036854775808"},
         {"u64_number(u64('18446744073709551615'))", "18446744073709551615"},
-        {"u64_number(u64('18446744073709551615')) > 9223372036854775807", "1"}, /* behind all numbers */
+        {"u64_number(u64('18446744073709551615')) > 9223372036854775807", "1"}, /* sorts after all numbers */
         {"u64_number(u64(5)) + 1", "6"},
         {"u64_number(NULL)", "NULL"},
         {"u64_number('5')", "! u64_number: expected"},
@@ -306,7 +306,7 @@ static void test_empty(void **state) {
         {"count FROM events_by(NULL)", "0"},
         {"count FROM events_by('pid')", "! no row"},
         {"count FROM events_by", "! no query solution"},
-        {"* FROM processes", "! "}, /* nobody has made the history */
+        {"* FROM processes", "! "}, /* no history exists */
         {"count(*) FROM pragma_table_xinfo('events') WHERE hidden = 0", "8"},
     };
     (void)state;

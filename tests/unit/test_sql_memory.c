@@ -1,5 +1,6 @@
-/* SQL over a small store, when memory is short: of every question each allocation fails once. It is answered rightly,
- * or ends with SQLITE_NOMEM; no sound batch is called damaged, and nothing is left behind (the sanitizers' presets). */
+/* Out-of-memory tests of SQL over a small store: each allocation of each query fails once. The query returns the
+ * correct answer or SQLITE_NOMEM. No valid batch is reported as damaged, and no memory leaks (checked by the
+ * sanitizers' presets). */
 #include "collector/query/sql/sql.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"

@@ -56,7 +56,7 @@ static bench *new_bench(size_t window_bytes, size_t stacks_bytes) {
     return b;
 }
 
-/* Each half that is counted as one without an event was told once, with its reason. */
+/* Each half that is counted as one without an event was reported once, with its reason. */
 static void end(bench *b) {
     uint64_t told[EA_STACK_OUTCOME_COUNT] = {0};
     assert_int_equal(ea_stack_join_end(b->join), 0);
@@ -279,7 +279,7 @@ static void full_table(void **state) {
     ea_stack_join_clr_event(b->join, 5);
     ea_stack_join_clr_walk(b->join, 5, 0);
     event(b, 5, 1, 0, 4);
-    walk(b, 6, 1, 0, USER, 0); /* nobody's */
+    walk(b, 6, 1, 0, USER, 0); /* of no event */
     end(b);
     assert_int_equal(outcome(b, EA_STACK_no_room), 5);
     for (size_t i = 0; i < b->count; i++)
@@ -337,7 +337,8 @@ static void answers(void **state) {
     free_bench(b);
 }
 
-/* One event that names more match ids than there is room for: the oldest give way, and it is said to lack an answer. */
+/* One event names more match ids than the limit: the oldest ids are dropped, and the event is marked as lacking an
+ * answer. */
 static void many_ids_of_one_event(void **state) {
     (void)state;
     bench *b = new_bench(1, 0);
@@ -460,7 +461,7 @@ static void halves_inside_and_later(void **state) {
     }
     ea_record match = {.provider = EVENT_TRACING, .id = 18, .pointer_size = 8, .ext = &items[2], .ext_count = 1};
     feed_one(f, registry, match, 99);
-    feed_one(f, registry, match, 99); /* nobody waits for it any more */
+    feed_one(f, registry, match, 99); /* no event waits for it any more */
     r.ext = &items[3];
     feed_one(f, registry, r, 3);
     r.ext = &items[4];
@@ -525,7 +526,7 @@ static void records_of_every_length(void **state) {
             uint32_t used = ea_stacks_use(b->stacks, USER, 0x1234);
             r.opcode = 36; /* KeyRundown */
             feed_one(f, registry, r, 1);
-            frames = bytes < width ? 0 : (bytes - width) / width; /* behind a key as wide as an address */
+            frames = bytes < width ? 0 : (bytes - width) / width; /* after a key of the width of an address */
             assert_int_equal(ea_stacks_is_undefined(b->stacks, used), frames == 0);
             ea_stacks_get(b->stacks, used, &n);
             assert_int_equal(n, frames);
@@ -631,7 +632,7 @@ static void counted_on_the_way(void **state) {
     plain.ext_count = 1;
     measure(m, registry, plain);
     expect_counted(m, 4, 0, 0);
-    ea_store64(payload, 23); /* nobody's, or an event's that comes later */
+    ea_store64(payload, 23); /* of no event, or of an event that comes later */
     measure(m, registry, walked);
     expect_counted(m, 0, 0, 0);
     plain.ext_count = 0;

@@ -88,8 +88,8 @@ static uint32_t draw(uint64_t *seed, uint32_t below) {
     return (uint32_t)((*seed >> 33) % below);
 }
 
-/* A busy machine: everything begins and ends, ids are reused, ends and starts are missed. Image ids stand before their
- * images at the same time, so that some batches end between the two. */
+/* A busy machine: processes, threads and modules begin and end, ids are reused, some ends and starts are missed. Image
+ * ids come before their images at the same time, so that some batches end between the two. */
 static void random_batches(bytes *batches, uint8_t stream) {
     static const uint8_t OPS[] = {OP_START, OP_START, OP_END, OP_DC_START, OP_DC_END};
     maker m;
@@ -486,8 +486,8 @@ static void test_damaged_batch_costs_itself(void **state) {
     assert_int_equal(fold(f->dir, &o), 0); /* once */
 }
 
-/* A stream may describe more classes than there is memory for: it is read back without those that no event needs, and
- * the machines behind it are folded. */
+/* A stream may describe more classes than fit in memory: it is read without the classes that no event needs, and the
+ * machines that follow are folded. */
 static void test_more_classes_than_memory(void **state) {
     enum { CLASSES = 60, ENTRIES = 100000 };
 
@@ -530,13 +530,13 @@ static void test_worker(void **state) {
     assert_int_equal(behind, 0);
     check_same(f->dir, "alpha", expected);
     ec_state_worker_stop(w);
-    /* nobody folds now: whoever asks does */
+    /* no worker folds now: the caller of catch_up does */
     bytes second[BATCHES];
     random_batches(second, 2);
     append_all(f->store, "beta", second);
     check(ec_state_worker_catch_up(f->dir, "beta", 0, &behind, &err), &err);
     assert_int_equal(behind, 0);
-    /* somebody else holds the lock, and does not go on */
+    /* another worker holds the lock, and makes no progress */
     ec_state_worker *h;
     check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
     append_all(f->store, "gamma", second);
@@ -565,7 +565,7 @@ static void break_stream(const char *dir, const char *host, int broken) {
 
 enum { BROKEN = 9 }; /* more than may fail in a row before a round ends */
 
-/* Streams that cannot go on stand before one that can. */
+/* Stores streams that fail, and after them one that succeeds. */
 static void store_broken_streams(fixture *f) {
     append(f->store, "alpha", &f->batches[0]);
     assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 1); /* the tables are there */
@@ -592,7 +592,7 @@ static void test_failure_of_some_streams(void **state) {
     assert_int_not_equal(ec_state_worker_fold(h, &n, &err), 0); /* eight in a row */
     assert_non_null(strstr(err.message, "this row is broken"));
     assert_int_equal(n, 0);
-    assert_int_not_equal(ec_state_worker_fold(h, &n, &err), 0); /* the ninth, and then the one that can */
+    assert_int_not_equal(ec_state_worker_fold(h, &n, &err), 0); /* the ninth failure, then the good stream */
     assert_int_equal(n, BATCHES);
     check_same(f->dir, "zulu", expected);
     check(ec_state_worker_fold(h, &n, &err), &err); /* all nine are left alone */
@@ -600,7 +600,7 @@ static void test_failure_of_some_streams(void **state) {
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_failures), BROKEN);
     assert_int_equal(notes, 1);
     ec_state_worker_close(h);
-    /* who asks about another machine is answered */
+    /* a query about another machine is answered */
     check(ec_state_worker_catch_up(f->dir, "zulu", 0, &behind, &err), &err);
     assert_int_equal(behind, 0);
     assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", 0, &behind, &err), 0);
@@ -782,7 +782,7 @@ static void test_questions(void **state) {
     check_names(q, "end", "4 8' 20 24 "); /* the parent is gone */
     check_names(q, "+1h", "4 8' 20 24 ");
     check_where(q, "start", 20, 0x7ff700000123u, "app.exe", 0x123);
-    check_where(q, "start", 20, 0x7ff700010000u, NULL, 0); /* just behind it */
+    check_where(q, "start", 20, 0x7ff700010000u, NULL, 0); /* just after its end */
     check_where(q, "start", 20, 0x7ff6ffffffffu, NULL, 0);
     check_where(q, "start", 20, 0x7ff800000000u, NULL, 0); /* not loaded yet */
     check_where(q, "+30us", 20, 0x7ff800000000u, "a.dll", 0);

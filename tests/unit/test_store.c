@@ -338,7 +338,7 @@ static void refuses_another_content(void **state) {
     assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED); /* its number is not taken */
     commit(f);
     ec_store_close(f->store);
-    /* a store that is told to trust takes it */
+    /* a store with trusts_checksums accepts it */
     if (ec_store_open(&f->store, f->dir, &(ec_store_options){.writable = 1, .trusts_checksums = 1}, &f->err))
         fail_msg("open: %s", f->err.message);
     assert_int_equal(append(f, "beta", &changed), EC_STORED);
@@ -396,7 +396,7 @@ static void one_agents_classes_crowd_out_nobody(void **state) {
     if (append(f, "alpha", &again) != EC_STORED)
         fail_msg("behind huge classes: %s", f->err.message);
     commit(f);
-    /* a query takes as many as it has room for, and goes on without the others */
+    /* a query loads the classes that fit its limit, and continues without the others */
     ea_registry *registry;
     size_t count = 0;
     assert_int_equal(ea_registry_create(&registry, 0, &f->err), 0);
@@ -439,12 +439,12 @@ static void asks_for_missing_classes(void **state) {
     assert_int_equal(notes->described_count, 1);
     assert_memory_equal(notes->described[0].bytes, missing.bytes, EA_CLASS_HASH_BYTES);
     assert_int_equal(append(f, "alpha", &untold), EC_STORED);
-    assert_int_equal(append(f, "beta", &other), EA_ENOTFOUND); /* what another stream told does not count */
+    assert_int_equal(append(f, "beta", &other), EA_ENOTFOUND); /* descriptions in another stream do not count */
     commit(f);
     ec_stream_row row;
     int rows = 0;
     assert_int_equal(ec_store_each_stream(f->store, NULL, count_rows, &rows, &f->err), 0);
-    assert_int_equal(rows, 1); /* a refused batch leaves no stream behind */
+    assert_int_equal(rows, 1); /* a refused batch leaves no stream */
     assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
     assert_int_equal(row.batch_count, 2);
     free(told.data);
@@ -483,8 +483,9 @@ static void tombstones(void **state) {
     free_all(sent, SENT);
 }
 
-/* A batch came, its agent never heard so, and it gave way with others: the tombstone goes under its number, and the
- * others are gone all the same. So they are when the index is made anew. */
+/* A batch arrived, but its agent got no acknowledgement and evicted it with others. The tombstone is stored under the
+ * number of the batch, and the other batches are recorded as lost nevertheless. This also holds after the index is
+ * rebuilt. */
 static void a_tombstone_under_a_number_that_came(void **state) {
     fixture *f = *state;
     test_batch sent[SENT];
@@ -992,7 +993,7 @@ static void definitions_go_with_their_batches(void **state) {
     assert_int_equal(append_named(f, 1, 1), EC_STORED);
     commit(f);
     int64_t all = ask_index(f, "SELECT count(*) FROM definitions");
-    assert_true(all >= 4); /* a context, a source, a shape, and the one that is not used */
+    assert_true(all >= 4); /* a context, a source, a shape, and the unused one */
     assert_int_equal(append_named(f, 5000, 0), EC_STORED);
     commit(f);
     assert_int_equal(ask_index(f, SUM), 1);

@@ -54,11 +54,11 @@ static void test_pdb(void **state) {
     assert_string_equal(name_of(pdb, 0xfff), "?");
     assert_string_equal(name_of(pdb, 0x1000), "alpha+0"); /* the procedure, not its second public name */
     assert_string_equal(name_of(pdb, 0x103f), "alpha+3f");
-    assert_string_equal(name_of(pdb, 0x1040), "?"); /* behind its end */
+    assert_string_equal(name_of(pdb, 0x1040), "?"); /* after its end */
     assert_string_equal(name_of(pdb, 0x10bf), "beta+3f");
     assert_string_equal(name_of(pdb, 0x10c0), "?");
     assert_string_equal(name_of(pdb, 0x3fff), "asm_entry+1fff"); /* a public says no length */
-    assert_string_equal(name_of(pdb, 0x4000), "?");              /* behind the section */
+    assert_string_equal(name_of(pdb, 0x4000), "?");              /* after the section */
     assert_string_equal(name_of(pdb, 0x5010), "_counter+0");
     assert_string_equal(name_of(pdb, 0x500f), "?"); /* asm_entry is in another section */
     assert_true(ec_pdb_has_rva(pdb, 0x5fff) && !ec_pdb_has_rva(pdb, 0x6000));
@@ -89,7 +89,7 @@ static void test_omap(void **state) {
     ea_text_deinit(&file);
 }
 
-/* What others are told of files that are not what they should be. */
+/* Errors for files that are no valid PDB. */
 static void test_refused(void **state) {
     static const struct {
         const char *begin;
@@ -541,7 +541,7 @@ static void test_cache(void **state) {
     assert_non_null(strstr(err.message, "no event said which PDB"));
     ec_symbols_close(symbols);
 
-    /* a plain folder is a store, too, where a file says so */
+    /* a plain folder is a store, too, when it has the file pingme.txt */
     module = (ec_symbol_module){.pdb_name = "a.pdb", .pdb = {PDB_PLAIN.guid, 5}};
     put_pdb(second, 5, 0);
     options.path = second;
@@ -567,7 +567,8 @@ static void test_cache(void **state) {
     ec_symbols_close(symbols);
 }
 
-/* Nobody listens there: the first file is tried three times, the next one not at all, until the time is over. */
+/* No server listens at that port: the first file is tried three times, the next files not at all, until the time has
+ * passed. */
 static void test_silent_server(void **state) {
     char cache[600], path[800], name[64];
     const uint32_t rva = 0x1004;
@@ -576,7 +577,7 @@ static void test_silent_server(void **state) {
     ec_symbols *symbols;
     ea_err err = {0};
     (void)state;
-    int bound = socket(AF_INET, SOCK_STREAM, 0); /* so that the port is nobody else's */
+    int bound = socket(AF_INET, SOCK_STREAM, 0); /* reserves the port */
     assert_int_equal(bind(bound, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(bound, (struct sockaddr *)&at, &at_bytes), 0);
     snprintf(cache, sizeof cache, "%s", scratch_path("cache"));
@@ -595,7 +596,8 @@ static void test_silent_server(void **state) {
     close(bound);
 }
 
-/* The default cache gives away what was used longest ago, and what is too old; a store that somebody named does not. */
+/* The default cache removes the least recently used files and files that are too old. A store that the path names keeps
+ * its files. */
 static void test_bounds(void **state) {
     char cache[600], path[800], file[900];
     ec_symbols *symbols;
@@ -634,8 +636,8 @@ static int is_marked(const char *cache, uint32_t age) {
     return stat(folder, &s) == 0;
 }
 
-/* Marks that a server lacked a file are bounded by their number: a guest who asks for names that no server has cannot
- * use up the disk's inodes. The oldest go, also when the path names another cache. */
+/* The number of marks for files that a server lacked is limited: a guest who requests names that no server has cannot
+ * use up the disk's inodes. The oldest marks are removed, also when the path names another cache. */
 static void test_absent_marks(void **state) {
     enum { MARKS = 8, LEFT = 7 };
 
@@ -648,7 +650,7 @@ static void test_absent_marks(void **state) {
     socklen_t at_bytes = sizeof at;
     struct stat s;
     (void)state;
-    int bound = socket(AF_INET, SOCK_STREAM, 0); /* nobody listens there */
+    int bound = socket(AF_INET, SOCK_STREAM, 0); /* no server listens there */
     assert_int_equal(bind(bound, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(bound, (struct sockaddr *)&at, &at_bytes), 0);
     snprintf(cache, sizeof cache, "%s", scratch_path("marks"));

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* Somebody who holds a key. */
+/* A key provider: it has a private key and signs with it. */
 typedef struct holder {
     EVP_PKEY *key;
     int asked, released, refuses, lies;

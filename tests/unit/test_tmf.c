@@ -174,7 +174,7 @@ static void test_messages(void **state) {
     teardown(&f);
 }
 
-/* What is wrong is told with its line, and what is right around it holds. */
+/* Each mistake is reported with its line. Valid lines around it are used. */
 static void test_mistakes(void **state) {
     (void)state;
 

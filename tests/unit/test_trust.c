@@ -1,5 +1,6 @@
-/* proto/base/trust: a file that nobody else may change stays the file that was checked; the folder for state is taken
- * into possession. What needs owners and modes is in tests/e2e/test_plugins.py and tests/windows/test_trust.py. */
+/* proto/base/trust: a file that no other user may change stays the file that was checked. The program takes ownership
+ * of the folder for state. Tests that need owners and modes are in tests/e2e/test_plugins.py and
+ * tests/windows/test_trust.py. */
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"
 #include "tests/unit/scratch.h"
@@ -44,7 +45,7 @@ static void stays_the_same(void **state) {
         fail_msg("%s", err.message);
     int moved = ea_path_rename(other, checked, &err) == 0;
 #if defined(_WIN32)
-    assert_false(moved); /* while it is open nobody renames over it */
+    assert_false(moved); /* an open file cannot be replaced by a rename */
 #else
     assert_true(moved);
 #endif

@@ -357,7 +357,8 @@ static void test_structs(void **state) {
            POOL("xyz\x02\x00\x02"
                 "abcd"),
            WANT("xab", "y", "zcd"));
-    /* a list of structs of a byte and a string: sizes are said, because the number of elements is not known before */
+    /* A list of structs of a byte and a string: sizes are given, because the number of elements is not known in
+     * advance. */
     pb_column lengths = column(PLANES, 0);
     lengths.planes = 1;
     c.lengths = &lengths;
@@ -443,7 +444,7 @@ static void test_nesting(void **state) {
     last.children = last_members;
     all.children = members;
     value.lengths = &value_lengths;
-    key.bytes = 3; /* inside a list sizes are said */
+    key.bytes = 3; /* inside a list sizes are given */
     value_lengths.bytes = 3;
     value.bytes = 4;
     /* rows: 2, 0, 1 pairs: (k,"ab") (l,"") / - / (m,"cd"); then a and b of each row */
@@ -464,7 +465,7 @@ static void test_nesting(void **state) {
     one.n_children = 1;
     one.children = only;
     expect(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), WANT("\x01\x00", "\x02\x00\x02\x02", ""));
-    /* sizes that nobody said, and inner lengths that do not add up */
+    /* missing sizes, and inner lengths that do not add up */
     numbers.bytes = 0;
     expect_error(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), EA_ECORRUPT);
     value.bytes = 3;
@@ -681,7 +682,7 @@ static void test_bounds_of_envelopes(void **state) {
     hand_pack(h);
     assert_int_equal(ea_batch_read_head(h->out, h->out_bytes, &head, &err), EA_ECORRUPT);
     assert_non_null(strstr(err.message, "beyond all clocks"));
-    /* the ledger: a callback that ends it, one that is too large, one behind what is no message */
+    /* The ledger: a callback that ends it, a message that is too large, bytes that are no message. */
     static const uint8_t COUNTS[] = {EA_BATCH_LEDGER << 3 | 2, 6, 1 << 3 | 2, 1, 5, 2 << 3 | 2, 1, 6};
     assert_int_equal(ea_batch_each_count(COUNTS, sizeof COUNTS, stop_at_once, NULL, &err), 77);
     static const uint8_t LARGE[EA_MESSAGE_MAX_BYTES + 1];
@@ -955,7 +956,7 @@ static void test_tombstones(void **state) {
     assert_int_equal(ea_batch_each_tombstone(data, out.len_bytes, see, &s, &err), 0);
     assert_int_equal(s.count, 2);
     assert_int_equal(s.last.first, 11);
-    s.count = 1; /* stops when it is told to */
+    s.count = 1; /* the callback stops the iteration */
     assert_int_equal(ea_batch_each_tombstone(data, out.len_bytes, see, &s, &err), 77);
     /* it opens like any batch, and is empty */
     ea_registry *registry;

@@ -166,7 +166,7 @@ static void lznt1_vectors(void **state) {
     assert_int_equal(decompress(ea_lznt1_decompress, far, sizeof far, 21, &out, &got), 0);
     assert_memory_equal(out, "0123456789abcdefg0123", 21);
     free(out);
-    /* a damaged chunk is made up with zeros, and the next one stands where it belongs */
+    /* A damaged chunk is replaced by zeros, and the next chunk is at its correct offset. */
     static const uint8_t damaged[] = {0x03, 0xb0, 0x01, 0xff, 0xff, 0xff, 0x01, 0x30, 'o', 'k'};
     assert_int_equal(decompress(ea_lznt1_decompress, damaged, sizeof damaged, 5000, &out, &got), EA_ECORRUPT);
     assert_int_equal(got, 4096 + 2);
@@ -219,7 +219,7 @@ static void compressed_by_us(void **state) {
     free(packed);
 }
 
-/* Whatever the input, nothing is read or written outside, and what is said to be made is made. */
+/* For any input, no byte outside the buffers is read or written, and the reported number of bytes is written. */
 static void noise(void **state) {
     (void)state;
     static const decompressor all[] = {ea_xpress_decompress, ea_xpress_huff_decompress, ea_lznt1_decompress};
