@@ -17,7 +17,7 @@
 typedef struct emul_stream emul_stream;
 typedef void (*emul_sink)(void *arg, const ea_record *r); /* borrows the record during the call */
 
-/* Goes on behind what sessions of this name have played. NULL: a trace cannot be read. */
+/* Continues after the records that sessions of this name have played. NULL: a trace cannot be read. */
 emul_stream *emul_stream_open(const emul_session *s);
 void emul_stream_close(emul_stream *st); /* NULL is allowed */
 
@@ -29,10 +29,10 @@ void emul_stream_end(emul_stream *st, emul_sink sink, void *arg);
 
 /* Since it was opened. */
 typedef struct emul_stream_counts {
-    uint64_t position; /* records of the trace that were gone past, from its beginning */
+    uint64_t position; /* records of the trace that were passed, from its beginning */
     uint64_t logged;   /* events for this session, those that were lost included */
     uint32_t lost;     /* for which there was no buffer */
-    uint32_t late_ms;  /* at the most, an event came so much behind one that was logged later */
+    uint32_t late_ms;  /* the maximum delay of an event: an event that was logged later came so much earlier */
 } emul_stream_counts;
 
 emul_stream_counts emul_stream_get(const emul_stream *st);
