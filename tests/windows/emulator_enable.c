@@ -1,4 +1,4 @@
-/* The emulator's EnableTraceEx2: every structure as the documentation wants it. See emulator.h. */
+/* The emulator's EnableTraceEx2, with every structure as the documentation defines it. See emulator.h. */
 #include "tests/windows/emulator.h"
 
 #include <string.h>

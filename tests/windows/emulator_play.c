@@ -1,5 +1,5 @@
-/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. What sessions log comes, by
- * buffers, on the caller's thread. See emulator.h. */
+/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. The events of a session are delivered buffer by buffer
+ * on the caller's thread. See emulator.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>

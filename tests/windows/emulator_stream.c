@@ -1,4 +1,4 @@
-/* What a session of the emulator logs, in buffers. See emulator_stream.h. */
+/* The events that a session of the emulator logs, in buffers. See emulator_stream.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>

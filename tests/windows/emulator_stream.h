@@ -1,12 +1,12 @@
-/* What one session logs: the trace's events that it asked for, on the emulator's clock, into the session's buffers, and
- * out of them in the order in which they were handed over.
+/* The event stream of one session: the requested events of the trace are logged by the emulator's clock into the
+ * session's buffers, and leave them in the order in which the buffers were handed over.
  *
  *     trace ─▶ filters ─▶ open buffer ─ full, or flushed ─▶ queue ─▶ sink: a consumer's callback, or a file
  *
- * With slow= in the script, events are logged when the emulator's clock reaches their time, whether anybody takes them
- * or not: one that finds no free buffer is lost, as in Windows. Without it they are logged as fast as they are taken,
- * and none is lost. Before it: the script and the session table. After it: emulator_play.c, emulator_file.c. Thread:
- * one a stream. */
+ * With slow= in the script, events are logged when the emulator's clock reaches their time, with or without a consumer.
+ * When there is no free buffer, the event is lost, as in Windows. Without slow=, events are logged as fast as the
+ * consumer takes them, and none is lost. Input: the script and the session table. Called by: emulator_play.c,
+ * emulator_file.c. Thread: one a stream. */
 #ifndef EA_TESTS_EMULATOR_STREAM_H
 #define EA_TESTS_EMULATOR_STREAM_H
 
