@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fetches the real traces that tests use from the public repositories in tests/traces.tsv: each file at a pinned commit, checked by
-SHA-256 before and after it is unpacked. They land in build/real-traces, where tests/traces.py looks. What is there already is not
-fetched again. Nothing of them is committed; tests/traces.tsv has the licence of each.
+SHA-256 before and after it is unpacked. The files are stored in build/real-traces, where tests/traces.py looks for them. An existing
+file is not fetched again. No such file is committed; tests/traces.tsv has the licence of each.
 
     python3 tests/fetch_traces.py            (make traces)
 
@@ -40,7 +40,7 @@ def bounded(stream, what):
 
 
 def download(url, pause_s):
-    """The bytes behind a URL. A server that answers with an error of its own (5xx) or does not answer is asked again."""
+    """The content of a URL. When the server returns an error of its own (5xx) or does not answer, the request is repeated."""
     for attempt in range(1, TRIES + 1):
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:

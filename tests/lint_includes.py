@@ -3,13 +3,13 @@
 
 usage: tests/lint_includes.py [ROOT]      ROOT: of another checkout
 
-A library is an `ea_library(NAME SOURCES ... NEEDS ... EXPORTS ...)` of a CMakeLists.txt. A header belongs to the library whose
-folder it stands in; where several libraries share a folder, to the one that has a source of the same name, else to each of them.
+A library is an `ea_library(NAME SOURCES ... NEEDS ... EXPORTS ...)` of a CMakeLists.txt. A header belongs to the library of its
+folder. Where several libraries share a folder, it belongs to the library that has a source of the same name, else to each of them.
 Rules:
-- each quoted include is a path from the repository's root (generated headers stand below the build folder in the same way);
-- a library's file includes headers of its own, of the libraries in NEEDS and EXPORTS, and of what those export;
+- each quoted include is a path from the repository's root (the path of a generated header starts at the build folder);
+- a library's file includes headers of its own, of the libraries in NEEDS and EXPORTS, and of the libraries that those export;
 - a library's header includes only what the library exports: headers of its own and of the libraries in EXPORTS;
-- no two headers of the product have one base name, so that a name in a text, an editor or a debugger says which header it is.
+- no two headers of the product have the same base name, so that a name in a text, an editor or a debugger identifies one header.
 Prints FILE:LINE: sentence, exits 1 when there is any.
 """
 import collections

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The house rules that no compiler knows. Prints FILE:LINE: sentence, exits 1 when there is any.
+"""Checks the house rules that compilers do not check. Prints FILE:LINE: sentence, exits 1 when there is any.
 
 - an include is a path from the repository's root without "../" (lint_includes.py has the rules of libraries);
 - windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/scm/, service/host/win/, installer/windows/ and
   tests/windows/,
   sockets in metrics_server.c;
-- data flows one way: proto/ includes from nobody, service/ not from collector/, collector/ not from service/;
-- functions that cannot be told a size, that keep global state or that end in surprises are banned;
+- data flows one way: proto/ includes from no other folder, service/ not from collector/, collector/ not from service/;
+- functions that take no buffer size, that keep global state or that have unexpected results are banned;
 - a C file opens with a comment that says what it is for;
 - a path of a source file that a text names exists;
-- no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file;
-- no line by which git marks what two sides changed;
-- a workflow names an action of somebody else by its commit, never by a tag that can move.
+- no path of a developer's machine, no tab in C, no space at a line's end, a newline at the end of a file;
+- no conflict markers of git;
+- a workflow names a third-party action by its commit, never by a tag that can move.
 """
 import pathlib
 import re

@@ -21,7 +21,7 @@ SYSTEM, COMPACT, PERFINFO, FULL, INSTANCE, EVENT, MESSAGE = (1, 2), (3, 4), (16,
 NAMES = {1: "SYSTEM32", 2: "SYSTEM64", 3: "COMPACT32", 4: "COMPACT64", 10: "FULL32", 11: "INSTANCE32", 15: "MESSAGE", 16: "PERFINFO32",
          17: "PERFINFO64", 18: "EVENT32", 19: "EVENT64", 20: "FULL64", 21: "INSTANCE64"}  # of header types
 BUFFER_HEADER = struct.Struct("<IIIIqqQIIIHH")  # BufferSize SavedOffset CurrentOffset ReferenceCount TimeStamp Sequence Clock Client State Offset Flags Type
-BUFFER_BYTES = 72  # with two times behind those fields
+BUFFER_BYTES = 72  # the fields above, and two times after them
 FLAG_PROCESSOR_WORD, FLAG_COMPRESSED = 0x20, 0x40
 LOGFILE_FIELDS = struct.Struct("<IIIIqIIIIIIII")
 ITEM_TRACELOGGING, EVENT_FLAG_EXTENDED, CHANNEL_TRACELOGGING, MANIFEST_EVENT = 11, 1, 11, 0xFFFE

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which test breaks which promise: reads the tables of the documents below, whose last columns name tests, and fails when a row of a
-document's promises names no test, or a test that does not exist. A row that says "read only" was shown by no test, and says so. Tests that the
-prose of SECURITY.md names have to exist, too, and each finding of the security review has a row in hardening.md.
+"""Which test covers which promise: reads the tables of the documents below, whose last columns name tests.
+It fails when a row of a document's promises names no test, or a test that does not exist. A row with "read only" was checked by reading
+alone: no test covers it. Tests that the prose of SECURITY.md names have to exist, too, and each finding of the security review has a row in hardening.md.
 
 usage: tests/promises.py          quiet; exit code 1 with a line for each row that is wrong
        tests/promises.py --list   each test with the promises that name it

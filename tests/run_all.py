@@ -43,7 +43,7 @@ SANITIZER_OPTIONS = {
 }
 
 
-CLOSING_LINES = 150  # of causes behind the table, however many tests failed
+CLOSING_LINES = 150  # the most lines of causes that are printed after the table, for any number of failed tests
 CAUSE = re.compile(r"FAILED: | error: |\*\*\*(Failed|Timeout|Exception)|ended: it took more than|\[  (ERROR   |FAILED  )\]|ERROR: \w+Sanitizer"
                    r"|WARNING: ThreadSanitizer|runtime error: ")
 UNEXPECTED = re.compile(r"^[\w.]+(Error|Exception|Expired|Interrupt)\b")  # the last line of Python's account of what called what
@@ -71,9 +71,9 @@ class Tally:
 
     def __init__(self):
         self.rows = []  # (stage, passed, failed, skipped, seconds)
-        self.told = []  # (what there is to say of a test, text that has its cause)
+        self.told = []  # (message about a test, text that has its cause)
         self.times = []  # (seconds, test)
-        self.skipped = []  # what was skipped, since it needs real traces
+        self.skipped = []  # tests that were skipped, since they need real traces
         with open(QUARANTINE, encoding="utf-8", newline="") as lines:
             self.quarantine = list(csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t"))
 

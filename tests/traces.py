@@ -1,9 +1,9 @@
-"""Where the tests find traces. Real ones, which Windows wrote, are not in the source tree. Their folder is the first of these that
+"""Where the tests find traces. Real traces, which Windows wrote, are not in the source tree. Their folder is the first of these that
 exists: EA_TRACES, ../shared/traces, build/real-traces (`make traces` fills it from the public repositories in tests/traces.tsv).
 
 Without real traces, traces of the same names are generated from tests/tracegen/stand-ins (build/stand-ins). They are as large and
-as varied as most tests need: a test asks for paths(name, build) and event_count(name) and works with either. What only a
-real trace can show begins with `if traces.real("what it shows", files...)`. Without the files real() prints SKIPPED lines, which
+as varied as most tests need: a test calls paths(name, build) and event_count(name) and works with either. A check that needs
+a real trace begins with `if traces.real("what it shows", files...)`. Without the files real() prints SKIPPED lines, which
 run_all.py counts and lists. With EA_REQUIRE_TRACES=1 it fails instead. EA_TRACES=none means: run without real traces.
 EA_REQUIRE_TRACES=fetched fails for all but files that no public repository has (DERIVED: made from public data for the project).
 
@@ -27,7 +27,7 @@ TABLE = SOURCE / "tests" / "traces.tsv"
 FETCHED = SOURCE / "build" / "real-traces"
 SCENARIOS = SOURCE / "tests" / "tracegen" / "stand-ins"
 SKIPPED = "SKIPPED, since it needs real traces: "  # how a line of a log begins that run_all.py counts
-# What decides the bytes of a stand-in; another content makes another folder of them.
+# The sources that determine the bytes of generated traces; when their content changes, the traces go to another folder.
 GENERATOR = ("tests/tracegen", "proto/etl", "proto/event")
 
 
@@ -46,8 +46,8 @@ def table():
 
 
 def kept(folder, file):
-    """Path of a file as a folder of real traces keeps it: plain, or compressed with .zst at the end of its name; None without it."""
-    # what is not of one trace may lie in ../reference
+    """Path of a file in the folder of real traces: plain, or compressed with the suffix .zst; None when the file does not exist."""
+    # a file that does not belong to one trace may be in ../reference
     for place in [folder] + [folder.parent / "reference"] * ("/" not in file):
         for path in (place / file, place / (file + ".zst")):
             if path.is_file():

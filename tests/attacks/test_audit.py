@@ -1,5 +1,5 @@
-"""The audit log against those who want lines of it gone: 80 MiB of refused requests by somebody without a token remove no line of what was
-granted; and each change of the files by hand is found and named by "audit verify".
+"""The audit log against attempts to remove lines of it. 80 MiB of refused requests by a client without a token remove no line of a granted
+request. "audit verify" finds and names each manual change of the files.
 
 usage: test_audit.py --build DIR [--soak] [--keep]
 """

@@ -1,6 +1,7 @@
-"""TLS messages without requests: a client that changes its keys again and again (KeyUpdate) and asks for nothing. Each such message costs the
-collector a key derivation and is no byte of a request, so no rate of bodies and no deadline is about it. One read of OpenSSL took all of them
-that had come: another agent's p99 was 4 s. The attacker needs a certificate against agents' listener, and nothing against the dashboard's.
+"""TLS messages without requests: a client changes its keys again and again (KeyUpdate) and sends no request. Each such message costs the
+collector a key derivation. The message is no part of a request, so that no limit of body rates and no deadline applies to it. One read of
+OpenSSL processed all received messages: another agent's p99 was 4 s. The attacker needs a certificate at the agents' listener, and nothing
+at the dashboard's listener.
 
 usage: test_key_updates.py --build DIR [--soak] [--keep]
 """

@@ -16,7 +16,7 @@ def clock_of(host):
 
 
 def whole(host):
-    """Whether all batches came: a gap is a loss that no record tells of."""
+    """Whether all batches arrived: a gap is a loss without a record of the loss."""
     return host.missing is None
 
 

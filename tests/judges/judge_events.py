@@ -121,7 +121,7 @@ REGISTRY = ["Registry/Create", "Registry/Open", "Registry/SetValue", "Registry/D
 
 
 def judge_doings(world):
-    """Files and registry keys of single processes: of the one that had the number then."""
+    """Files and registry keys of single processes: of the process that had the number at that time."""
     for name, host in world.hosts.items():
         for i, row in chosen(rows(host, "process")):
             base = f"hosts/{name}/processes/{row['stream']}/{row['instance']}"

@@ -112,7 +112,7 @@ def labels(host, stream, **more):
 
 
 def judge_metrics(world):
-    """Every family of /metrics: what agents counted, what of it is stored, and of the collector's own what the store can tell."""
+    """Every family of /metrics: the agents' counts, what of these is stored, and those of the collector's own metrics that follow from the store."""
     got, books = scraped(world), ledgers(world)
     keys = {key: labels(*key) for key in books}
     for number, (name, _, kind, _) in COUNTERS.items():

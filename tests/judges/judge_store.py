@@ -70,7 +70,8 @@ def machines(world):
 
 
 def ended(world, name):
-    """When the newest run of an agent ended in order: each of its streams ends with a batch without events that says so."""
+    """The time at which the newest run of an agent ended in order: each of its streams ends with a batch without events whose ledger has
+    stream_ended."""
     found = {stream: batches for (agent, stream), batches in world.stored.items() if agent == name}
     newest = max(found, key=lambda stream: max(batch.received for batch in found[stream]))
     last = [max(batches, key=lambda batch: batch.number) for stream, batches in found.items() if stream[:RUN_DIGITS] == newest[:RUN_DIGITS]]
@@ -133,7 +134,7 @@ LOOK_BACK = 8  # batches in which the last event of a record's CPU is looked for
 
 
 def header_losses(paths):
-    """What the headers of a trace's files say: their first records are TRACE_LOGFILE_HEADERs, behind a buffer's header and the record's."""
+    """The counts in the headers of a trace's files: the first record is a TRACE_LOGFILE_HEADER, after the buffer's header and the record's header."""
     lost = collections.Counter()
     for path in paths:
         with open(path, "rb") as f:

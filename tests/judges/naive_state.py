@@ -106,9 +106,9 @@ class Machine:
         return there[-1] if there else None
 
     def number(self):
-        """Numbers the instances in the order in which they became known, as the collector does, and gives each its process: of
-        processes the parent that was known when they were seen first; of threads and modules the one that they lived in,
-        known then or before they ended."""
+        """Numbers the instances in the order in which they became known, as the collector does, and assigns a process to each. A
+        process gets the parent that was known when the process was first seen. A thread or a module gets the process in which
+        it lived, when that was known then or before the end of the thread or module."""
         by_pid, last = {}, {}
         for n, i in enumerate(self.instances, 1):
             i.number = n
@@ -197,7 +197,7 @@ class Machine:
                 self.finish(i, time, clock, "rundown")
 
     def fold(self, kind, key, verb, time, clock, values, same):
-        """The rules that all three kinds share. same(instance): may it be the one that the record is about?"""
+        """The rules that all three kinds share. same(instance): whether the record can be about this instance."""
         last = self.last_of(kind, key)
         if verb == "rundown_start":
             if kind == "process" and key == 0:
@@ -206,7 +206,7 @@ class Machine:
                 self.rundown[1].add(last)
                 self.rundown[2].add((kind, values.get("pid", key)))
         if verb == "start" and last is not None and last.begin_clock is None and time < last.seen and same(last):
-            last.begin = last.seen = time  # it came late: behind younger records of its own instance
+            last.begin = last.seen = time  # the record came late: after younger records of its own instance
             last.begin_clock, last.known_by = clock, verb
             last.complete(values)
             return last

@@ -52,7 +52,8 @@ def counters():
 
 class Ledger:
     """A run's ledger, folded from its batches in the order of their numbers by the section "Ledger" of FORMAT.md. changes: (batch,
-    events stored before it, family, counter's number, value), values: {(family, number): the last one}, told: batches that had one."""
+    events stored before it, family, counter's number, value), values: {(family, number): the last value}, told: batches whose
+    ledger has values."""
 
     def __init__(self, batches):
         self.values, self.changes, self.told, self.stored_at, stored, incarnation = {}, [], [], {}, 0, None

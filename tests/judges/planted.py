@@ -15,7 +15,7 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ["etwagent", "etwcollector", "tracegen"]
 MACHINES = "made-reused"
-# what is removed: (file, text, what stands there instead, judges that are run, an answer that must be wrong)
+# what is removed: (file, text, its replacement, judges that are run, an answer that must be wrong)
 PLANTED = {
     "a thread number's samples belong to the first thread that had it": (
         "collector/query/analysis/address_space.c", "return s.count ? last_begun(s, &p->threads->begin, sizeof *p->threads, utc_ns) : (uint32_t)EC_NO_THREAD;",

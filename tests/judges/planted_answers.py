@@ -1,9 +1,9 @@
-"""complete.py sees what has no judge: answers are planted in what it reads of the sources, one at a time, however they are written there,
-and it must name each of them; unchanged it must find nothing.
+"""complete.py finds answers without a judge. The test plants answers in the source texts that complete.py reads, one at a time and in
+different spellings. complete.py must name each of them, and must find nothing in the unchanged sources.
 """
 import complete
 
-# what is planted: (file, a text of it that stands there once, what stands there instead, the problem's begin)
+# what is planted: (file, a text that occurs in it once, the replacement, the begin of the problem's text)
 PLANTED = {
     "a route": ("collector/web/api.c", '    {EC_GET, "/metrics",', '    {EC_GET,\n     "/api/v1/planted", EC_LANE_QUESTION, asset, NULL},\n    {EC_GET, "/metrics",', "route /api/v1/planted: no row"),
     "a query": ("collector/web/questions.c", '    {"ipc-by-machine",\n', '    {"planted", "on one line", "SELECT 1", NULL, {{0}}, FIXED_LIST},\n    {"ipc-by-machine",\n', "query planted: no row"),

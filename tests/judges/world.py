@@ -1,5 +1,5 @@
-"""What every answer is judged on: three traces of real machines (their stand-ins where there are none), five generated machines
-(machines/*.yaml), all in one store; and a second store, in which two names have the same trace, each in two runs. Everything is
+"""The data on which every answer is judged: three traces of real machines (generated ones where the real traces are missing) and five
+generated machines (machines/*.yaml), all in one store. In a second store two names have the same trace, each in two runs. Everything is
 made once for all judges.
 
 A judge gets the World. It asks the product through World.sql, World.get and World.tell, works the answer out from Host.records (what
@@ -151,7 +151,7 @@ class World:
         return done.stdout
 
     def same(self, answer, host, got, want, ordered=False):
-        """Compares rows (tuples or texts, or {key: value}); the order matters only where it is said."""
+        """Compares rows (tuples or texts, or {key: value}); the order matters only when the caller asks for it."""
         got, want = (list(rows.items()) if isinstance(rows, dict) else list(rows) for rows in (got, want))
         a, b = collections.Counter(map(repr, got)), collections.Counter(map(repr, want))
         more, missing = a - b, b - a

@@ -123,7 +123,7 @@ static void collect(tg_machine *m, tg_cpu *cpu, tg_thread *t, struct tg_dotnet *
     EMIT(SUSPENDED, tg_n(CLR_INSTANCE));
     EMIT(GC_START, tg_n(n), tg_n(depth), tg_n(0), tg_n(0), tg_n(CLR_INSTANCE), tg_n(0));
     tg_spend(m, cpu, 2000 * (depth + 1), 30000 * (depth + 1));
-    for (uint32_t g = 0; g <= depth; g++) { /* a tenth of what is there survives into the next generation */
+    for (uint32_t g = 0; g <= depth; g++) { /* a tenth of a generation's heap survives into the next generation */
         uint64_t lives = d->heap_bytes[g] / 10;
         if (g < 2)
             d->heap_bytes[g + 1] += lives;

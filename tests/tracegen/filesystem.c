@@ -58,7 +58,7 @@ struct tg_filesystem {
     disk_request *free_requests;
 };
 
-/* ---- what is there ---- */
+/* ---- existing files, file objects and requests ---- */
 
 static tg_file *add_file(tg_machine *m, const char *path) {
     tg_filesystem *fs = m->filesystem;

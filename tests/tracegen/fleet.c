@@ -1,8 +1,8 @@
 /* A fleet of generated machines. See fleet.h.
  *
- * Threads: the main one makes certificates while the players make traces, tells the players when to begin, and sums up.
- * A player prepares its machines, plays them, and waits until their senders are done; a machine is its player's alone,
- * but for what its encoder and sender threads do inside the libraries. */
+ * Threads: the main thread makes certificates while the players make traces, gives the players the time to begin, and
+ * sums up. A player prepares its machines, plays them, and waits until their senders are done. Only its player uses a
+ * machine, except for the encoder and sender threads inside the libraries. */
 #include "tests/tracegen/fleet.h"
 #include "collector/ca/ca.h"
 #include "proto/base/platform.h"
@@ -78,10 +78,10 @@ struct fleet {
     int64_t start_filetime;
     tg_scenario *scenario;
     _Atomic unsigned trouble_count;
-    atomic_int failed; /* while preparing: nobody begins */
+    atomic_int failed; /* set when a preparation failed: no player begins */
     ea_mutex *lock;
     ea_cond *changed;
-    int certified;              /* lock: the certificates are there, or failed says that they are not */
+    int certified;              /* lock: the certificates were made, or `failed` is set */
     unsigned prepared, playing; /* lock: players */
     int64_t begin_ns;           /* lock; 0: not yet, -1: never */
 };
@@ -262,14 +262,14 @@ static void fail_host(host *h, int rc, const ea_err *err) {
         ea_sender_stop(h->sender);
 }
 
-/* Waits for the sender, looks at the ledger, lets go of everything. */
+/* Waits for the sender, checks the ledger, and releases all resources of the machine. */
 static void close_host(host *h) {
     ea_err err;
     ea_counters c;
     ea_ledger_families families;
     if (h->sender) {
         while (!ea_sender_wait(h->sender, SECOND_NS))
-            if (stop_asked > 1) /* asked twice: it does not wait */
+            if (stop_asked > 1) /* a second stop request: do not wait */
                 ea_sender_stop(h->sender);
         int rc = ea_sender_result(h->sender, &err);
         if (rc && !h->rc)
@@ -320,7 +320,7 @@ static void wait_for_certificates(fleet *f) {
     ea_mutex_unlock(f->lock);
 }
 
-/* One step for each of the player's machines; where one fails, nobody begins. */
+/* Runs one step for each of the player's machines. When a step fails, no player begins. */
 static void prepare(player *p, int (*step)(host *h, ea_err *err)) {
     fleet *f = p->fleet;
     ea_err err;
@@ -342,7 +342,7 @@ static void player_main(void *arg) {
     wait_for_certificates(f);
     prepare(p, open_machine);
     int64_t begin = wait_for_begin(p);
-    /* batches of a fleet do not fall due at one moment */
+    /* the batches of the machines must not become due at the same moment */
     const int64_t spread = (int64_t)((double)f->o->batch_events / (double)f->o->rate * 1e9);
     for (size_t i = p->number; i < f->host_count; i += step)
         f->hosts[i].begin_ns = begin + (int64_t)((double)spread * (double)i / (double)f->host_count);

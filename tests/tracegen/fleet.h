@@ -5,7 +5,8 @@
  * Each machine has its own seed, certificate, stream, ledger, spool, connection and truth, and is the agent's own code
  * from the trace to the collector: nothing of sending is written a second time here. A few player threads keep all
  * machines at their rate; an encoder and a sender thread a machine mostly sleep.
- * Before it: the command line. After it: a collector; tests, which compare it with the truth. Thread: the main one. */
+ * Called by: the command line. Output: batches to a collector; tests compare its answers with the truth. Thread: the
+ * main one. */
 #ifndef EA_TRACEGEN_FLEET_H
 #define EA_TRACEGEN_FLEET_H
 

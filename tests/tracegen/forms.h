@@ -1,7 +1,7 @@
-/* The kernel events that the model logs: who asks for them (group), the header that Windows gives them, hook id, the
- * version by the version of Windows, and the fields that the model fills in, in the order of the values. Everything
- * else about their layout stands in proto/event/rows. Header forms and versions: read off real traces of Windows 8 to
- * 11; those of events that no real trace holds are the newest of the rows. Before it: proto/event. After it:
+/* The kernel events that the model logs: the group that enables them, the header that Windows gives them, the hook id,
+ * the version for each version of Windows, and the fields that the model fills in, in the order of the values. The
+ * class rows of proto/event define the rest of the layout. Header forms and versions come from real traces of Windows 8
+ * to 11; an event that is in no real trace has the newest version of its class row. Uses: proto/event. Used by:
  * trace_out.c. Thread: any (constants). */
 #ifndef EA_TRACEGEN_FORMS_H
 #define EA_TRACEGEN_FORMS_H
@@ -26,7 +26,7 @@ enum tg_group {
 
 enum tg_header { TG_SYSTEM, TG_PERFINFO, TG_FULL };
 
-/* name, group, header, hook id, version since Windows 10, of Windows 8, of Windows 7; fields: a ? stands behind those that
+/* name, group, header, hook id, version since Windows 10, of Windows 8, of Windows 7; fields: a ? follows a field that
  * some versions lack */
 #define TG_FORMS(X)                                                                                                    \
     X(PROCESS_START, PROCESS, SYSTEM, 0x0301, 4, 4, 3, TG_PROCESS_FIELDS)                                              \

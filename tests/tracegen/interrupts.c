@@ -53,7 +53,7 @@ void tg_interrupt(tg_machine *m, tg_cpu *cpu, enum tg_device device) {
 
 static void clock_tick(tg_machine *m, void *subject) {
     tg_cpu *cpu = subject;
-    /* an idle processor's clock stands still most of the time */
+    /* an idle processor's clock interrupt is off most of the time */
     if (!cpu->running->is_idle || tg_chance(&m->dice, 12)) {
         tg_interrupt(m, cpu, TG_DEVICE_CLOCK);
         if (tg_chance(&m->dice, 40))
@@ -74,7 +74,7 @@ static void log_sample(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, enum tg
     tg_context who = tg_who(m, cpu, NULL, at);
     t->samples += form == TG_SAMPLE;
     int logged = TG_EMIT(m->trace, form, &who, tg_n(inner ? inner->frames[0] : 0), tg_n(t->tid), tg_n(third));
-    /* nobody walks the stack of the idle loop */
+    /* the stack of the idle loop is never walked */
     if (logged && !t->is_idle && tg_records(m->trace, TG_GROUP_STACK) && s->stacks[what] &&
         tg_chance(&m->dice, s->stacks[what]))
         tg_log_stack(m, cpu, t, at, what, kernel, user);
@@ -144,8 +144,8 @@ void tg_open_process(tg_machine *m, tg_thread *t, const tg_process *target) {
 
 /* ---- the pace ---- */
 
-/* A processor logs what is lacking to the number of events that the scenario wants by now: system calls of the thread
- * that runs there, or DPCs when nobody does. They lie between its last event and now. */
+/* Adds the events that a processor lacks to reach the scenario's events_per_second: system calls of the running thread,
+ * or DPCs when the processor is idle. Their times are between the processor's last event and now. */
 static void pace(tg_machine *m, void *subject) {
     tg_cpu *cpu = subject;
     tg_schedule_in(m, PACE_ROUND_TICKS, pace, cpu);

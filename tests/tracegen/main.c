@@ -1,5 +1,5 @@
-/* tracegen: traces of machines that never were, with the truth beside them.
- * Before it: the command line. After it: make.c, fleet.c. Thread: the main one. */
+/* tracegen: traces of simulated machines, each with a file of the truth.
+ * Called by: the command line. Calls: make.c, fleet.c. Thread: the main one. */
 #include "proto/base/cli.h"
 #include "proto/base/platform.h"
 #include "tests/tracegen/make.h"

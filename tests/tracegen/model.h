@@ -1,6 +1,6 @@
-/* The machine that a trace is of, from outside: made from a scenario and a seed, run once into a trace and a truth.
- * The same scenario and seed give the same bytes on every compiler: integers only, one queue ordered by (time, number).
- * Before it: a scenario. After it: trace_out.h (what Windows would have logged), truth.h (what really was).
+/* The interface of the simulated machine: it is made from a scenario and a seed, and runs once into a trace and a
+ * truth. The same scenario and seed give the same bytes on every compiler: integers only, one queue ordered by (time,
+ * number). Input: a scenario. Calls: trace_out.h (the events that Windows would have logged), truth.h (the truth).
  * Thread: its owner's. Inside: subsystems.h. */
 #ifndef EA_TRACEGEN_MODEL_H
 #define EA_TRACEGEN_MODEL_H

@@ -110,7 +110,7 @@ void tg_make_network(tg_machine *m) {
     n->next_port = FIRST_EPHEMERAL_PORT;
     n->remotes = ea_arena_zalloc(&m->arena, s->remote_count + s->script_count, sizeof *n->remotes);
     char text[ADDRESS_TEXT_BYTES];
-    unsigned parts[5]; /* one by one: the order of a call's arguments is nobody's */
+    unsigned parts[5]; /* drawn one by one: C does not define the order in which a call's arguments are evaluated */
     static const unsigned bounds[5] = {200, 250, 250, 0xFFF, 0xFFFF};
     for (int i = 0; i < 5; i++)
         parts[i] = (unsigned)tg_below(&m->dice, bounds[i]);
@@ -136,7 +136,7 @@ static tg_v address_value(const address *a) {
     return a->is_ipv6 ? tg_bytes(a->bytes, 16) : tg_n(ea_load32(a->bytes));
 }
 
-/* form: the IPv4 form; the IPv6 one is found beside it. Everything is logged in a DPC: by nobody. */
+/* form: the IPv4 form; form6: the IPv6 form. All events are logged in a DPC, without a process and a thread. */
 static int emit(tg_machine *m, tg_cpu *cpu, const flow *f, enum tg_form_id form, enum tg_form_id form6, int64_t at,
                 uint32_t size, uint64_t first, uint64_t second) {
     const tg_network *n = m->network;
@@ -374,7 +374,7 @@ void tg_end_flows(tg_machine *m, const tg_process *p) {
     for (flow *f = m->network->open; f; f = next) {
         next = f->next;
         if (!p)
-            tg_truth_flow(m->truth, m, &f->told, &f->life); /* it goes on behind the trace */
+            tg_truth_flow(m->truth, m, &f->told, &f->life); /* the flow continues after the trace */
         else if (f->process == p)
             close_flow(m, &m->cpus[0], NULL, f);
     }

@@ -1,7 +1,7 @@
-/* A print spooler whose events nobody but the traced machine knows: the trace has TRACE_EVENT_INFO and EVENT_MAP_INFO
- * records of them, as the tool that merges traces puts them in front of the first event of a kind, at its very time:
- * the event's information, then those of its maps that the trace has not had. See subsystems.h. Source of the layouts:
- * tdh.h; of the order: real traces. */
+/* A print spooler whose event schemas only the traced machine knows. The trace has TRACE_EVENT_INFO and EVENT_MAP_INFO
+ * records for them. They precede the first event of a kind and have its time, as in a trace that Windows' merge tool
+ * wrote: first the event's information, then its maps that the trace does not have yet. See subsystems.h. Source of the
+ * layouts: tdh.h; of the order: real traces. */
 #include "proto/event/tdh_types.h"
 #include "tests/tracegen/subsystems.h"
 
@@ -58,13 +58,13 @@ int tg_printing_make(tg_machine *m, ea_err *err) {
     return rc;
 }
 
-/* What is behind the fixed part of a record; offsets are counted from that part's beginning. */
+/* The bytes after the fixed part of a record. Offsets are relative to the beginning of the fixed part. */
 typedef struct variable_part {
     uint8_t bytes[RECORD_BYTES];
     size_t head_bytes, len_bytes;
 } variable_part;
 
-/* As TDH writes names: UTF-16 with a blank behind it. Returns the offset. */
+/* Adds a name as TDH writes it: UTF-16, followed by a blank and a zero. Returns the name's offset. */
 static uint32_t add_name(variable_part *v, const char *name) {
     size_t at = v->len_bytes;
     for (; *name; name++, v->len_bytes += 2)

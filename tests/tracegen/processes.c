@@ -281,14 +281,14 @@ static void unload(tg_machine *m, tg_thread *by, tg_module *module) {
     module->life.end_lost = !logged;
 }
 
-/* by: who runs meanwhile, t itself or another thread of the process that ends it. */
+/* by: the running thread, which is t itself or another thread that ends the process. */
 static void log_thread_end(tg_machine *m, tg_thread *by, tg_thread *t) {
     tg_cpu *cpu = tg_cpu_of(m, by);
     int logged;
     tg_drop_operation(m, cpu, t);
     tg_late_stacks(m, cpu, t, 1);
     if (by->last < t->last)
-        by->last = t->last; /* it ends behind its last event, wherever that was */
+        by->last = t->last; /* it ends after its last event, on whichever processor that was */
     t->life.end = tg_stamp_state(m, cpu, by);
     t->last = t->life.end;
     tg_context who = tg_who(m, cpu, by, t->life.end);

@@ -278,7 +278,7 @@ void tg_event_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
     ea_guid guid;
     ea_store64(guid.bytes, tg_roll(&m->dice));
     ea_store64(guid.bytes + 8, tg_roll(&m->dice));
-    /* drawn one by one: the order of an initializer's calls is nobody's */
+    /* drawn one by one: C does not define the order of the calls in an initializer */
     uint64_t kind = tg_below(&m->dice, 4), document = tg_below(&m->dice, 3), bytes = tg_below(&m->dice, 1 << 22);
     uint64_t ms = tg_below(&m->dice, 900);
     if (kind == 0) {

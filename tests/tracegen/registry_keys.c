@@ -8,7 +8,7 @@ enum { STATUS_NOT_FOUND = 0xC0000034 };
 
 typedef struct reg_key {
     const char *name;
-    uint64_t kcb; /* 0: nobody uses it */
+    uint64_t kcb; /* 0: the key is not open */
     uint32_t opens;
     tg_life named;
 } reg_key;

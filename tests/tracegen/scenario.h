@@ -87,7 +87,7 @@ typedef struct tg_program {
     uint32_t weight_sum;
 } tg_program;
 
-/* A process that runs when the trace begins (or is started by the boot); parents stand before their children. */
+/* A process that runs when the trace begins (or that the boot starts). Parents precede their children. */
 typedef struct tg_start {
     const char *program, *parent; /* parent NULL: none; of several instances the first is meant */
     uint32_t count;
@@ -171,7 +171,8 @@ typedef struct tg_scenario {
 EA_MUST_CHECK int tg_scenario_read(tg_scenario **ret, const char *preset_or_path, ea_err *err);
 void tg_scenario_destroy(tg_scenario *s); /* NULL is allowed */
 
-/* Presets in the program: name and text; NULL behind the last. Those without a summary are bases of others. */
+/* Presets in the program: name and text; a NULL entry follows the last one. A preset without a summary is a base of
+ * other presets. */
 typedef struct tg_preset {
     const char *name;
     const unsigned char *text;

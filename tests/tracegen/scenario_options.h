@@ -1,6 +1,5 @@
-/* The options of a scenario: one row an option gives where it stands in YAML, how it is read, its bounds, what it is
- * when nobody says, and what it means. `tracegen options` prints the table. Before it: nothing. After it: scenario.c.
- * Thread: any (constants). */
+/* The options of a scenario, one row an option: its place in the YAML file, its type, its bounds, its default, and its
+ * meaning. `tracegen options` prints the table. Used by: scenario.c. Thread: any (constants). */
 #ifndef EA_TRACEGEN_SCENARIO_OPTIONS_H
 #define EA_TRACEGEN_SCENARIO_OPTIONS_H
 
@@ -25,7 +24,7 @@ typedef struct tg_option {
     size_t offset; /* in tg_scenario, or in the item of a list */
     uint32_t min, max;
     const char *const *names; /* of choices, flags and weights; ends with NULL */
-    const char *fallback;     /* as it would stand in the file; NULL: zero or nothing */
+    const char *fallback;     /* the default, as text of the file; NULL: zero or empty */
     const char *help;
     size_t item_bytes, count_offset; /* of lists; the section of an item has the list's key */
 } tg_option;

@@ -100,8 +100,8 @@ static void remove_ready(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
     m->ready_total--;
 }
 
-/* Who runs next on a processor: the first of the highest priority, else one that another processor has waiting, else
- * nobody. */
+/* Takes the thread that runs next on a processor: the first one of the highest priority, else one from the ready queue
+ * of another processor, else the idle thread. */
 static tg_thread *take_next(tg_machine *m, tg_cpu *cpu) {
     tg_cpu *from = cpu;
     if (!cpu->ready_mask && m->ready_total) {

@@ -1,5 +1,5 @@
-/* Who is there and who comes: the processes of the beginning, a boot, services, people who log on, and what programs
- * start while they run. See subsystems.h. */
+/* The processes that exist at the beginning and those that start later: a boot, services, users that log on, and the
+ * programs that running programs start. See subsystems.h. */
 #include "tests/tracegen/subsystems.h"
 
 #include <string.h>

@@ -1,12 +1,13 @@
-/* Stacks: a call graph that each program walks along a few dozen paths, so that the same stacks come again; the
- * kernel's half at once, the user's half when the thread goes back to user mode or much later; plain or by key. See
- * subsystems.h.
+/* Stacks: a call graph that each program walks along a few dozen paths, so that the same stacks are repeated. The
+ * kernel half is logged immediately, the user half when the thread returns to user mode or much later. A stack is
+ * logged as frames or by key. See subsystems.h.
  *
- * Keys, as Windows has them: each half has a cache. What gives way is defined then (KeyDelete), the rest at the end
- * (KeyRundown); a number that became free is given again; the two caches know nothing of each other, so that a number
- * means one stack of the kernel and another one of user mode. Stacks inside events may be by key as well: a kernel half
- * whose user half comes later has key and match id in one item (evntcons.h EVENT_EXTENDED_ITEM_STACK_KEY64); that the
- * event with the user half says its key in the same way is inferred from that. */
+ * Keys, as Windows has them: each half has a cache. When the cache is full, the oldest key is evicted, and its frames
+ * are logged then (KeyDelete); the frames of the other keys are logged at the end (KeyRundown). A free number is used
+ * again. The two caches are independent: one number can mean a kernel stack and another stack of user mode. Stacks
+ * inside events may be by key as well: a kernel half whose user half comes later has key and match id in one item
+ * (evntcons.h EVENT_EXTENDED_ITEM_STACK_KEY64). From this we infer that the event with the user half has its key in the
+ * same form. */
 #include "proto/base/map.h"
 #include "tests/tracegen/subsystems.h"
 
@@ -230,12 +231,12 @@ static int64_t define(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, const tg
     return at;
 }
 
-/* The processor's next event is later than this: what one does to a key and what another does have one order. */
+/* Makes the processor's next event later than time, so that uses of one key on different processors have one order. */
 static void pass(tg_cpu *cpu, int64_t time) {
     cpu->clock = cpu->clock > time ? cpu->clock : time + 1;
 }
 
-/* The key of a stack: given now, when it has none; somebody else's may be given up for it. */
+/* The key of a stack. A stack without a key gets one; the cache may evict the key of another stack for it. */
 static uint64_t key_of(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
     key_cache *cache = &m->stacks->caches[s->is_kernel];
     if (s->is_cached) {
@@ -279,12 +280,12 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     tg_truth_stack(m->truth, m, s, &told);
 }
 
-/* The key of a stack inside an event; 0: its frames are there. */
+/* The key of a stack inside an event; 0: the event has the frames. */
 static uint64_t inner_key(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
     return m->scenario->stack_keys && m->scenario->header_keys ? key_of(m, cpu, s) : 0;
 }
 
-/* The user's half of a stack whose kernel half stands in an event. */
+/* Logs the user half of a stack whose kernel half is in an event. */
 static void answer(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_late_stack *late, int is_again) {
     tg_spend(m, cpu, 30, 110);
     uint64_t key = inner_key(m, cpu, late->stack);

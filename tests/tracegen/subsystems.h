@@ -1,19 +1,19 @@
-/* Inside the model: the machine's parts and what its subsystems call of each other. One file a subsystem:
+/* Inside the model: the parts of the machine, and the functions that its subsystems call. One file a subsystem:
  *   machine.c    the event queue, ids, addresses, begin and end of a run
- *   images.c     what can be loaded, and where it lies
+ *   images.c     the images that can be loaded, and their addresses
  *   processes.c  processes, threads, modules: their beginnings and ends
- *   sessions.c   boot, services, logons, who starts what
- *   scheduler.c  processors: who runs, waits, is woken; CPU time and counters
- *   work.c       what a running thread does next
+ *   sessions.c   boot, services, logons, and the programs that programs start
+ *   scheduler.c  processors: running, waiting and woken threads; CPU time and counters
+ *   work.c       the next action of a running thread
  *   stacks.c     the call graph; halves of stacks, keys
  *   filesystem.c, registry_keys.c, memory.c, network.c, interrupts.c, dotnet.c, providers.c
  *   attack.c     the scenario's script
- *   rundown.c    what a session says at its beginning and its end
- * Before it: scenario.h. After it: trace_out.h, truth.h. Thread: the machine's owner's.
+ *   rundown.c    the session's rundowns at its beginning and its end
+ * Input: scenario.h. Calls: trace_out.h, truth.h. Thread: the machine's owner's.
  *
  * Time. m->now is the time of the action that runs. Each processor has a clock that never goes back: an event's time is
- * the later of the two. What changes the state of the machine (begins, ends, names) has a time of its own, which
- * nothing else of this kind has (tg_stamp_state), so that the truth is one order. */
+ * the later of the two. An event that changes the machine's state (a begin, an end, a name) has a time that no other
+ * such event has (tg_stamp_state), so that the truth has one order. */
 #ifndef EA_TRACEGEN_SUBSYSTEMS_H
 #define EA_TRACEGEN_SUBSYSTEMS_H
 
@@ -53,8 +53,8 @@ typedef struct tg_list {
     size_t count, capacity;
 } tg_list;
 
-/* In ticks. Before the trace: INT64_MIN; not ended in it: INT64_MAX. lost: the event that says so is not in the trace.
- */
+/* In ticks. begin: INT64_MIN when it began before the trace; end: INT64_MAX when it did not end in the trace.
+ * begin_lost, end_lost: the trace does not have the event of the begin or of the end. */
 typedef struct tg_life {
     int64_t begin, end;
     uint8_t begin_lost, end_lost;
@@ -82,13 +82,13 @@ typedef struct tg_module {
     tg_life life;
 } tg_module;
 
-/* A walked half of a stack. Programs have a few dozen; all that is ever walked is one of them. */
+/* A walked half of a stack. A program has a few dozen halves, and each walk gives one of them. */
 typedef struct tg_stack {
     uint32_t id;
     uint16_t count;
     uint8_t is_kernel, is_cached, is_told; /* cached: has a key; told: the truth has its frames */
     uint64_t key;
-    int64_t keyed_at, used_at; /* when it got its key; the last time that somebody logged it */
+    int64_t keyed_at, used_at; /* when it got its key; the last time that it was logged */
     uint64_t *frames;          /* the innermost first */
 } tg_stack;
 
@@ -133,10 +133,10 @@ struct tg_thread {
     uint32_t tid;
     uint16_t cpu, ideal_cpu; /* where it is or was last; where it wants to be */
     uint8_t state, priority, wait_reason, is_idle;
-    const void *pinned_by; /* waits for this request of a device: nobody else wakes it */
+    const void *pinned_by; /* waits for this request of a device: only this request wakes the thread */
     uint64_t stack_base, user_stack_base, start_address, teb;
     const char *name; /* NULL: none */
-    int64_t last;     /* its last event: it does nothing earlier */
+    int64_t last;     /* the time of its last event: later events of the thread are not earlier */
     int64_t state_since;
     uint64_t wake_number; /* of the action that will wake it */
     tg_thread *next_ready;
@@ -144,7 +144,7 @@ struct tg_thread {
     tg_operation_state *operation; /* a file operation that goes on for several steps */
     uint8_t late_count, late_far;
     tg_late_stack late[TG_LATE_STACKS];
-    /* what the truth says of it */
+    /* what the truth reports of the thread */
     uint64_t run_ticks, wait_ticks, ready_ticks, switches, waits, samples;
     uint64_t pmc[TG_PMC_MAX];
 };
@@ -159,9 +159,9 @@ struct tg_process {
     const char *command_line;
     int32_t exit_status;
     uint8_t user, is_ending;
-    tg_list threads, modules;    /* all that it ever had, in the order of their beginning */
+    tg_list threads, modules;    /* all threads and modules of its life, in the order of their beginning */
     size_t first_plugin;         /* modules before it stay as long as the process */
-    tg_module *plugin;           /* the one that is loaded now */
+    tg_module *plugin;           /* the plugin that is loaded now */
     uint64_t heap, next_private; /* addresses that VirtualAlloc gives */
     struct tg_dotnet *dotnet;
 };
@@ -224,7 +224,7 @@ struct tg_machine {
     tg_list processes, images;
     tg_role *roles; /* by program */
     tg_cpu *cpus;
-    uint64_t idle_cpus[16]; /* bits: nobody runs there */
+    uint64_t idle_cpus[16]; /* one bit a processor: it is idle */
     size_t ready_total;     /* threads in all ready queues */
     tg_list plugins;        /* images that lie at one address in turn */
     tg_list narrow_plugins; /* the same for 32-bit programs on a 64-bit machine */
@@ -247,7 +247,7 @@ struct tg_machine {
     tg_network *network;
     tg_stacks *stacks;
     tg_providers *providers;
-    tg_printing *printing; /* NULL: nobody prints */
+    tg_printing *printing; /* NULL: the scenario has no print spooler */
     tg_event *dotnet_events;
     uint64_t pace_base; /* events_per_second is counted from here */
     int64_t pace_begin;
@@ -268,7 +268,8 @@ uint32_t tg_take_id(tg_machine *m);                    /* of a process or thread
 void tg_give_id_back(tg_machine *m, uint32_t id);
 uint64_t tg_take_address(tg_machine *m, tg_addresses *a);
 void tg_give_address_back(tg_machine *m, tg_addresses *a, uint64_t address);
-/* The time of an event on a processor, and of one that changes the state. t: who does it; NULL: nobody. */
+/* The time of an event on a processor, and the time of an event that changes the state. t: the thread that acts; NULL:
+ * none. */
 int64_t tg_stamp(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_stamp_state(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_raw(const tg_machine *m, int64_t ticks); /* the trace's clock */
@@ -276,7 +277,7 @@ int64_t tg_raw(const tg_machine *m, int64_t ticks); /* the trace's clock */
 uint64_t tg_cycles(const tg_machine *m, uint64_t ticks);
 /* Time passes on a processor: low to high ticks. */
 void tg_spend(tg_machine *m, tg_cpu *cpu, int64_t low, int64_t high);
-/* Who logs: a thread (its process, its times), or with t NULL nobody. time: ticks. */
+/* The context of an event: the thread that logs it (its process, its times); t NULL: no thread. time: ticks. */
 tg_context tg_who(const tg_machine *m, const tg_cpu *cpu, const tg_thread *t, int64_t time);
 
 static inline int tg_is_alive(const tg_life *life) {
@@ -296,7 +297,7 @@ void tg_emit_process(tg_machine *m, const tg_context *who, enum tg_form_id form,
 void tg_emit_thread(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_thread *t, int *ret_logged);
 void tg_emit_image(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_process *p, const tg_image *i,
                    int *ret_logged);
-/* As they stand before the trace begins. */
+/* Adds a process that already exists when the trace begins. */
 tg_process *tg_place_process(tg_machine *m, const tg_program *program, tg_process *parent);
 /* A process that `by` starts now, on its processor. command NULL: the program's own. */
 tg_process *tg_start_process(tg_machine *m, tg_thread *by, const tg_program *program, const char *command,
@@ -319,19 +320,19 @@ void tg_begin_sessions(tg_machine *m);           /* boot and logons */
 /* ---- scheduler.c ---- */
 void tg_make_cpus(tg_machine *m);
 tg_cpu *tg_cpu_of(tg_machine *m, const tg_thread *t);
-/* The running thread t waits until somebody wakes it, at the latest at a time (INT64_MAX: never). */
+/* The running thread t waits until it is woken, at the latest until the time `until` (INT64_MAX: no timeout). */
 void tg_wait(tg_machine *m, tg_thread *t, uint8_t reason, int64_t until);
 /* Makes a waiting thread ready, on behalf of what runs on `cpu`. */
 void tg_wake(tg_machine *m, tg_cpu *cpu, tg_thread *t, uint8_t boost);
 /* t is new, made by what runs on `cpu`. */
 void tg_first_ready(tg_machine *m, tg_cpu *cpu, tg_thread *t);
-/* The threads that were there before the trace begin to do something. */
+/* The threads that existed before the trace begin to work. */
 void tg_begin_scheduler(tg_machine *m);
-/* t has ended: nobody runs it any more. */
+/* t has ended: no processor runs it any more. */
 void tg_forget_thread(tg_machine *m, tg_thread *t);
-/* Has t run an errand as the next thing that it does; a waiting t is woken. */
+/* Makes t run an errand as its next action; a waiting t is woken. */
 void tg_send(tg_machine *m, tg_thread *t, tg_errand *run, void *subject);
-void tg_count_cycles(tg_machine *m, tg_cpu *cpu, int64_t to); /* counters of the processor and of who runs there */
+void tg_count_cycles(tg_machine *m, tg_cpu *cpu, int64_t to); /* counters of the processor and of its running thread */
 
 /* ---- work.c ---- */
 /* The running thread's next step. Returns the ticks until the one after it; 0 when it waits or has ended. */
@@ -346,7 +347,8 @@ void tg_stack_of(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_s
 /* A half by chance; NULL: it has none (yet). */
 tg_stack *tg_user_stack(tg_machine *m, const tg_thread *t);
 tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of what);
-/* Logs halves for the event at `of`: kernel's now, user's now or, behind a kernel's, late. Either may be NULL. */
+/* Logs the halves of the stack of the event at `of`: the kernel half now; the user half now or, after a kernel half,
+ * late. Either may be NULL. */
 void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, tg_stack *kernel,
                   tg_stack *user);
 /* By chance, what an event of a provider carries; and then: the event was logged at `at`, or lost. */
@@ -386,7 +388,7 @@ void tg_end_flows(tg_machine *m, const tg_process *p); /* its process ends: NULL
 enum tg_device { TG_DEVICE_CLOCK, TG_DEVICE_DISK, TG_DEVICE_NETWORK, TG_DEVICE_COUNT };
 
 void tg_begin_interrupts(tg_machine *m);
-/* The interrupt of a device on a processor, and the DPC behind it. */
+/* The interrupt of a device on a processor, and the DPC that follows it. */
 void tg_interrupt(tg_machine *m, tg_cpu *cpu, enum tg_device device);
 void tg_system_call(tg_machine *m, tg_cpu *cpu, tg_thread *t, uint32_t status); /* enter and exit */
 int64_t tg_system_call_enter(tg_machine *m, tg_cpu *cpu, tg_thread *t);
@@ -421,7 +423,7 @@ void tg_dns_query(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *name);
 
 /* ---- printing.c ---- */
 EA_MUST_CHECK int tg_printing_make(tg_machine *m, ea_err *err);
-void tg_print(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *document); /* when somebody does */
+void tg_print(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *document); /* when a thread prints */
 void tg_printing_tell(tg_machine *m);                                          /* counts, to the truth */
 
 /* ---- attack.c ---- */

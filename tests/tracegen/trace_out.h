@@ -1,5 +1,5 @@
 /* The trace being generated: forms and field values become records of an .etl file, are counted, or are lost.
- * Before it: the model. After it: proto/etl/etl_writer.h. Thread: its owner's.
+ * Called by: the model. Calls: proto/etl/etl_writer.h. Thread: its owner's.
  *
  * The first failure sticks: later calls do nothing, and tg_trace_finish returns it. */
 #ifndef EA_TRACEGEN_TRACE_OUT_H
@@ -13,12 +13,12 @@ typedef struct tg_trace tg_trace;
 
 enum { TG_PMC_MAX = 3, TG_STACK_MAX = 192 };
 
-/* Who logs an event, where and when. */
+/* The thread, processor and time of an event. */
 typedef struct tg_context {
     int64_t time_raw;
     uint16_t cpu;
     uint32_t pid, tid, kernel_time, user_time;
-    int is_wow64;        /* a 32-bit program on a 64-bit machine: headers of providers' events say so */
+    int is_wow64;        /* a 32-bit program on a 64-bit machine: headers of providers' events have a flag for it */
     const uint64_t *pmc; /* pmc_count counters that travel in a PERFINFO header */
     unsigned pmc_count;
 } tg_context;
@@ -60,7 +60,7 @@ EA_MUST_CHECK int tg_trace_create(tg_trace **ret, const tg_trace_options *option
 EA_MUST_CHECK int tg_trace_finish(tg_trace *t, int64_t end_raw, ea_err *err);
 void tg_trace_destroy(tg_trace *t);
 
-/* Logs a kernel event. Returns 1 when it stands in the trace, 0 when nobody asked for it or it was lost. */
+/* Logs a kernel event. Returns 1 when it is in the trace, 0 when its group is not recorded or it was lost. */
 int tg_emit(tg_trace *t, enum tg_form_id form, const tg_context *who, const tg_v *values);
 /* The same for a provider's event. extra may be NULL. */
 int tg_emit_event(tg_trace *t, tg_event *e, const tg_context *who, const tg_v *values, const tg_event_extra *extra);
@@ -72,8 +72,8 @@ int tg_records(const tg_trace *t, enum tg_group group);
 
 /* From now on the events of a CPU are lost, as when no buffer is free. */
 void tg_trace_lose(tg_trace *t, uint16_t cpu);
-/* ... until now: the CPU's next buffer says so, and the header counts it. as_buffers: whole buffers were lost, and what
- * was in them nobody counted. Returns the events. */
+/* Ends the loss that tg_trace_lose began. The CPU's next buffer is flagged, and the header counts the loss. as_buffers:
+ * whole buffers were lost, and their events are not counted in the trace. Returns the number of lost events. */
 uint64_t tg_trace_found(tg_trace *t, uint16_t cpu, int as_buffers, uint32_t *ret_buffers);
 
 /* The clock that a reader of the file will make of its header. */

@@ -30,7 +30,7 @@ IDENTITY = ("clock", "provider", "id", "version", "channel", "level", "opcode", 
 
 
 def patched(program, to, lacks=()):
-    """A copy of the program that takes ETW from the emulator; lacks: functions that it asks for by names that nobody has."""
+    """A copy of the program that uses the emulator as its ETW. lacks: functions that are missing there, since the copy looks them up by unknown names."""
     data = bytearray(program.read_bytes())
 
     def places(name):
@@ -105,7 +105,7 @@ class Machine:
         self.control("go", f"etwagent-{name}")
 
     def wait_held(self, name, record):
-        """Until the session stands still behind that record of the trace, as "hold=" says."""
+        """Waits until the session pauses after that record of the trace, as "hold=" demands."""
         self.wait(lambda: self.sessions()[f"etwagent-{name}"]["played"] == record, f"session {name} behind record {record}")
 
     def sessions(self):
@@ -203,13 +203,13 @@ class Machine:
 
 
 def compared(lines):
-    """Records as a bag; of each what is the same in a file and in a session."""
+    """Counts the records; compares only the members that are the same in a file and in a session."""
     bag = collections.Counter()
     for line in lines:
         record = json.loads(line)
         if record["provider"] == EVENT_TRACE and record["opcode"] == 0:
             continue  # each session has a header event of its own
-        record["flags"] |= 0x20 if record["pointer_size"] == 4 else 0x40  # in a file its header's type may say so alone
+        record["flags"] |= 0x20 if record["pointer_size"] == 4 else 0x40  # in a file, the header's type alone may show the pointer size
         bag[json.dumps([record[key] for key in IDENTITY])] += 1
     return bag
 
@@ -228,7 +228,7 @@ def frequency_of(env, paths):
 
 
 def parts(checks, arguments, every, real=()):
-    """The parts of a test that run, one after another: the one that --only names, or all. Those in `real` need the real traces."""
+    """Yields the parts of a test that run, one after another: the part that --only names, or all parts. The parts in `real` need the real traces."""
     name = pathlib.Path(sys.argv[0]).stem.removeprefix("test_")
     for part in every:
         if arguments.only in ("", part.__name__) and (part not in real or checks.real(f"windows: {name}: {part.__name__}")):

@@ -203,7 +203,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     }
     if (f)
         fclose(f);
-    return TRUE; /* what is missing stays missing: emul_lock says so */
+    return TRUE; /* emul_lock reports a mutex or a mapping that is missing */
 }
 
 const emul_script *emul_what(void) {
@@ -315,7 +315,7 @@ static ULONG copy_out(const uint16_t *text, EVENT_TRACE_PROPERTIES *p, ULONG off
     return 0;
 }
 
-/* Where the room behind an offset ends: at the other name, or at the structure's end. */
+/* The end of the space that follows an offset: the other name, or the end of the structure. */
 static ULONG room_end(const EVENT_TRACE_PROPERTIES *p, ULONG offset, ULONG other) {
     return other > offset ? other : p->Wnode.BufferSize;
 }
@@ -368,7 +368,8 @@ static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, c
     return 0;
 }
 
-/* What a session of this name begins behind: it goes on where the last one of this name ended. */
+/* The number of trace records that a session of this name skips: it continues where the last session of this name
+ * ended. */
 static uint64_t place_of(const emul_table *t, const WCHAR *name) {
     int is_other = script.present[0] && _wcsicmp(script.present, name) != 0, was_there = 0;
     uint64_t place = 0;
@@ -382,7 +383,7 @@ static uint64_t place_of(const emul_table *t, const WCHAR *name) {
     return place > script.from ? place : script.from;
 }
 
-/* How long a session of this name was not there, by the machine's clock; 0: there was none. */
+/* The time in ms, by the machine's clock, since the last session of this name ended; 0: there was no such session. */
 static uint64_t away_ms(const emul_table *t, const WCHAR *name) {
     uint64_t ended_ms = 0;
     for (size_t i = 0; i < EMUL_SESSIONS; i++)
@@ -654,7 +655,7 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         break;
     case TracePmcEventListInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
-        if (!error && (!s->counter_count || s->pmc_events)) /* once, and behind the counters */
+        if (!error && (!s->counter_count || s->pmc_events)) /* only once, and only after the counters were set */
             error = ERROR_INVALID_PARAMETER;
         if (!error)
             s->pmc_events = keep_hooks(s->pmc_ids, data, bytes);
@@ -684,7 +685,7 @@ static ULONG tell_owners(void *data, ULONG bytes, ULONG *ret) {
     return 0;
 }
 
-/* An entry of a session behind those that are there; returns how long it is. data NULL: only that. */
+/* Appends the entry of one session. Returns the entry's size in bytes. data NULL: only computes the size. */
 static ULONG add_session(uint8_t *data, USHORT logger, const uint32_t *sources, ULONG count, ULONG events) {
     ULONG bytes = (ULONG)(sizeof(ea_pmc_session) + count * sizeof *sources + events * sizeof(USHORT) + 7) & ~7u;
     if (!data)
@@ -696,7 +697,8 @@ static ULONG add_session(uint8_t *data, USHORT logger, const uint32_t *sources, 
     return bytes;
 }
 
-/* Sessions with counters on their events, somebody else's first. Their hook ids are zeros. */
+/* Lists the sessions that have counters on their events; the first entry is a session of another program. The hook ids
+ * are zeros. */
 static ULONG tell_sessions(uint8_t *data, ULONG bytes, ULONG *ret) {
     const uint32_t other = 25;
     ULONG need = 0, error = 0, last = 0;
@@ -816,7 +818,7 @@ ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realt
     return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
 }
 
-/* Between the two nobody else's call comes: for what takes two of them. */
+/* Blocks the calls of all other processes until EmulTogether, for an operation that needs two calls. */
 void WINAPI EmulAlone(void);
 
 void WINAPI EmulAlone(void) {
@@ -829,7 +831,7 @@ void WINAPI EmulTogether(void) {
     emul_unlock();
 }
 
-/* The session goes on, up to the script's next hold. */
+/* The session continues up to the script's next hold. */
 ULONG WINAPI EmulGo(LPCWSTR name);
 
 ULONG WINAPI EmulGo(LPCWSTR name) {
@@ -841,7 +843,7 @@ ULONG WINAPI EmulGo(LPCWSTR name) {
     return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
 }
 
-/* What the machine samples: EMUL_SOURCES numbers; returns how many of them there are. */
+/* Copies the ids of the counters that the machine samples; ret has EMUL_SOURCES elements. Returns the number of ids. */
 ULONG WINAPI EmulSampled(uint32_t *ret);
 
 ULONG WINAPI EmulSampled(uint32_t *ret) {

@@ -1,39 +1,39 @@
-/* An ETW for tests: the functions of advapi32.dll and tdh.dll that the agent takes by name, with Windows' rules and a
- * session table that all processes of a Wine prefix share. EMULATOR.md lists the rules, where each is documented and
+/* An ETW for tests: the functions of advapi32.dll and tdh.dll that the agent resolves by name, with Windows' rules and
+ * a session table that all processes of a Wine prefix share. EMULATOR.md lists the rules, where each is documented and
  * which test needs it.
  *
- * What it plays, and how, C:\etwemul.txt says, a line each:
+ * The script C:\etwemul.txt defines what the emulator plays. It has one option a line:
  *     trace=PATH          an .etl file; several are merged
- *     rate=N              events a second of each session, at the most; 0: as fast as they are taken
- *     hold=N              sessions stand still behind the first N records until "emulctl go" lets one go on; there may
- *                         be several
- *     slow=F              events come when the emulator's clock, which goes F times slower than the machine's, reaches
- *                         their time; those that find no free buffer are lost
+ *     rate=N              the maximum events a second of each session; 0: as fast as the consumer takes them
+ *     hold=N              sessions pause after the first N records until "emulctl go" continues one; the option may be
+ *                         repeated
+ *     slow=F              an event is logged when the emulator's clock, which is F times slower than the machine's,
+ *                         reaches its time; an event for which there is no free buffer is lost
  *     lost=N SESSION      that session has lost N events when it begins
- *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
- *     state=GUID ID       events of that provider which it logs when it is asked for its state
- *     from=N              sessions of a new name begin behind the first N records: the machine is up for a while
- *     gap=N               a session of a name that was there goes on N records behind where it ended
- *     present=SESSION     other sessions begin where that one is, or was last
- *     fail=FUNCTION N C A the next C calls of FUNCTION answer N, behind the first A that do not; A: 0 when it is absent
- *     provider=GUID NAME  TdhEnumerateProviders knows it
- *     keyword=GUID N NAME a keyword of it
+ *     late=CPU MS         buffers of that processor are delivered MS later, by the emulator's clock
+ *     state=GUID ID       the event that the provider logs when its state is captured
+ *     from=N              sessions of a new name begin after the first N records, as on a machine that was already up
+ *     gap=N               a session of a known name continues N records after the place at which the last one ended
+ *     present=SESSION     other sessions begin at the current, or last, place of that session
+ *     fail=FUNCTION N C A after A successful calls (default 0) the next C calls of FUNCTION return error N
+ *     provider=GUID NAME  a provider that TdhEnumerateProviders lists
+ *     keyword=GUID N NAME a keyword of that provider
  *     counter=N MIN MAX NAME   a performance counter
- *     counters=N          how many of them the machine has at a time
- *     owner=TAG N         somebody else holds one of those, for counter N; TAG: four letters, or a number; -: untold
- *     schemas=PATH        an .etl file whose event and map information TDH knows, beside that of the traces
+ *     counters=N          the number of performance counters that the machine can use at a time
+ *     owner=TAG N         another program holds one of them, for counter N; TAG: four letters or a number; -: no tag
+ *     schemas=PATH        an .etl file whose event and map information TDH knows, in addition to that of the traces
  *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
  *     interval-step=N     profile intervals are rounded down to a multiple of N
- *     level-kept=N        providers are enabled up to that level, as when somebody changed it
+ *     level-kept=N        providers are enabled up to that level, as if another program had changed the level
  *     flags-unknown=N BITS  this Windows does not know those kernel flags of group mask N
  *     profile-privilege=0 the caller may not profile the system
- *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
+ *     process=PID IMAGE PACKAGE APP CONTAINER   the attributes of a process that filters compare; -: it has none
  *     group=GROUP GUID    that provider is in that group
- *     alias=PID PROGRAM   the trace's process of that id is the program of that name that runs
- *     stall=MS SESSION    what that session has still when it is stopped comes so much later
- *     items=asked         events lose the stacks that the trace has and the session did not ask for
- * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
+ *     alias=PID PROGRAM   the running program of that name plays the trace's process of that id
+ *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
+ *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
+ * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
 #define EA_TESTS_EMULATOR_H
 
@@ -72,7 +72,7 @@ typedef struct emul_event_names {
 
 /* What else a provider's filters have; few have it. */
 typedef struct emul_lists {
-    uint32_t incarnation; /* of the session that has it; 0: nobody */
+    uint32_t incarnation; /* of the session that owns the entry; 0: no session */
     uint16_t executables[EMUL_FILTER_BYTES / 2], packages[EMUL_FILTER_BYTES / 2], app_ids[EMUL_FILTER_BYTES / 2],
         containers[EMUL_FILTER_BYTES / 2];
     uint32_t payload_bytes;
@@ -110,12 +110,12 @@ typedef struct emul_session {
     uint32_t counter_count, counters[EMUL_SOURCES];
     uint64_t file_events; /* in its file, or on the way there */
     uint64_t logged;      /* events for it, those that were lost included */
-    uint32_t late_ms;     /* at the most, an event was delivered so much behind one that was logged later */
-    uint64_t played;      /* records of the trace that this name's sessions have gone past */
-    uint64_t ended_ms;    /* when it was stopped, by GetTickCount64 */
-    uint64_t away_ms;     /* how long no session of its name was there when it was started */
-    uint64_t lost_ms;     /* when "emulctl lose" was called last */
-    uint64_t grown_ms;    /* so long after that it got more buffers */
+    uint32_t late_ms;  /* the maximum delay of an event: an event that was logged later was delivered so much earlier */
+    uint64_t played;   /* records of the trace that sessions of this name have passed */
+    uint64_t ended_ms; /* when it was stopped, by GetTickCount64 */
+    uint64_t away_ms;  /* when it was started: the time since the last session of its name ended */
+    uint64_t lost_ms;  /* when "emulctl lose" was called last */
+    uint64_t grown_ms; /* the time from lost_ms until it got more buffers */
     uint32_t provider_count;
     emul_provider providers[EMUL_PROVIDERS];
 } emul_session;
@@ -169,7 +169,7 @@ typedef struct emul_script {
     uint32_t owner_count;
     uint32_t flags_unknown[8];
     uint32_t tells_counters;   /* of sessions: it is Windows 10 22H2 */
-    uint32_t changes_counters; /* what it tells of them is what follows, not what they were set to */
+    uint32_t changes_counters; /* a query returns `applied`, not the counters that were set */
     uint32_t applied[EMUL_SOURCES];
     uint32_t applied_count;
     uint32_t lost_events;

@@ -1,4 +1,4 @@
-/* The emulator's EnableTraceEx2: every structure as the documentation wants it. See emulator.h. */
+/* The emulator's EnableTraceEx2, with every structure as the documentation defines it. See emulator.h. */
 #include "tests/windows/emulator.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static ULONG take_ids(emul_ids *to, const uint8_t *data, ULONG bytes) {
     return 0;
 }
 
-/* Names one behind the other, each with its end, and nothing else. */
+/* The data holds a sequence of names, each with a terminating zero, and nothing else. */
 static ULONG take_event_names(emul_event_names *to, const uint8_t *data, ULONG bytes) {
     ULONG at = offsetof(ea_filter_event_name, names), n = 0;
     if (bytes <= at)

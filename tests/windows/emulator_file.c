@@ -131,9 +131,9 @@ static int goes_on(const file *f, emul_session *ret) {
 static DWORD WINAPI run(void *arg) {
     file *f = arg;
     emul_session *now = f->now;
-    emul_stream_counts told = {0}; /* to the table */
+    emul_stream_counts told = {0}; /* the counts that the table already has */
     while (goes_on(f, now) && !emul_logs_something(now))
-        Sleep(1); /* what is played begins when there is something that could be logged */
+        Sleep(1); /* the trace begins to play when the session has enabled something that could be logged */
     emul_stream *st = emul_stream_open(now);
     if (!st || create(f, now, st))
         emul_fail("a trace cannot be read, or a log file not be made");

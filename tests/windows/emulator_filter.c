@@ -174,7 +174,7 @@ static int is_meant(const ea_record *r, uint8_t level, uint64_t any, uint64_t al
     return r->level <= level && (!any || ((r->keyword & any) && (r->keyword & all) == all));
 }
 
-/* A TraceLogging event's name stands in its metadata, behind a size and tags; others have none. */
+/* The name of a TraceLogging event is in its metadata, after a size and tags. Other events have no name. */
 static int has_name(const ea_record *r, const emul_event_names *n) {
     const ea_ext *item = ea_record_ext(r, EA_EXT_SCHEMA_TL);
     size_t at = 2, left = item ? item->size_bytes : 0;

@@ -1,6 +1,7 @@
-/* The emulator's EnumerateTraceGuidsEx: providers that are registered, which sessions enabled them, and with what. The
- * providers that the script names are registered by one process, number 4; those that a session enabled have an entry,
- * too, which says that nobody has registered them yet (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h. Thread: any. */
+/* The emulator's EnumerateTraceGuidsEx: the registered providers, the sessions that enabled them, and the parameters.
+ * The providers that the script names are registered by one process, number 4. A provider that a session enabled has an
+ * entry, too, with the flag for a provider that is not registered yet (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h.
+ * Thread: any. */
 #include "tests/windows/emulator.h"
 
 #include <stdlib.h>

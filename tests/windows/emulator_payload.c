@@ -1,5 +1,5 @@
-/* The emulator's payload filters: TDH makes them of conditions, EnableTraceEx2 takes them, and events are held against
- * them. What TDH makes is opaque; here it is, little-endian,
+/* The emulator's payload filters: TDH makes them from conditions, EnableTraceEx2 takes them, and events are compared
+ * with them. The format of Windows' TDH is opaque; the emulator's format is, little-endian,
  *     u32 MAGIC, u32 events; each event: u16 id, u8 version, u8 any, u32 conditions; each condition: u16 operator,
  *     u16 characters of the field's name and u16 of the value, both UTF-16 with their ends
  * See emulator.h. Thread: any. */

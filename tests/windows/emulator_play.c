@@ -1,5 +1,5 @@
-/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. What sessions log comes, by
- * buffers, on the caller's thread. See emulator.h. */
+/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. The events of a session are delivered buffer by buffer
+ * on the caller's thread. See emulator.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ typedef struct consumer {
     size_t index; /* the session's place in the table */
     uint16_t logger;
     uint32_t clock;           /* the session's */
-    const ea_clock *of_trace; /* while the stream is there; NULL: there is no trace */
-    emul_stream_counts told;  /* to the table */
+    const ea_clock *of_trace; /* while the stream is open; NULL: there is no trace */
+    emul_stream_counts told;  /* the counts that the table already has */
 } consumer;
 
 static consumer consumers[CONSUMERS]; /* of this process; their number is the handle */
@@ -151,7 +151,7 @@ static consumer *of_handle(TRACEHANDLE handle) {
     return handle && handle <= CONSUMERS && consumers[handle - 1].used ? &consumers[handle - 1] : NULL;
 }
 
-/* The session goes on, and nobody closed the consumer. */
+/* The session runs, and the consumer was not closed. */
 static int goes_on(const consumer *c, emul_session *ret) {
     emul_table *t = emul_lock();
     const emul_session *s = &t->sessions[c->index];
@@ -162,7 +162,7 @@ static int goes_on(const consumer *c, emul_session *ret) {
     return yes;
 }
 
-/* What the stream has logged and lost since it was told last, in the table; and one buffer, when one was delivered. */
+/* Adds to the table what the stream has logged and lost since the last call, and the number of delivered buffers. */
 static void note(consumer *c, const emul_stream *st, uint32_t buffers, int over) {
     emul_stream_counts now = emul_stream_get(st);
     emul_table *t = emul_lock();
@@ -177,14 +177,15 @@ static void note(consumer *c, const emul_stream *st, uint32_t buffers, int over)
     c->told = now;
 }
 
-/* A buffer's end: told to whoever asked for it. */
+/* Ends a buffer: calls the consumer's BufferCallback when it has one. */
 static int end_buffer(consumer *c, const emul_stream *st) {
     note(c, st, 1, 0);
     c->logfile.BuffersRead++;
     return c->logfile.BufferCallback ? (int)c->logfile.BufferCallback(&c->logfile) : 1;
 }
 
-/* The script has what is left of this session come later; whoever does not wait for it closes the consumer. */
+/* Delays the remaining events of the session that the script names (stall=). A caller that does not wait for them
+ * closes the consumer. */
 static void stall(const consumer *c) {
     const emul_script *w = emul_what();
     ULONGLONG began = GetTickCount64();
@@ -198,8 +199,8 @@ typedef struct pacing {
     uint64_t events;
 } pacing;
 
-/* Waits until what was logged is no more than the script's rate allows. Who stood still for long does not catch up: on
- * a slow machine, too, no more comes at a time. */
+/* Waits until the logged events are within the script's rate. A session that was delayed for more than BEHIND_MS does
+ * not catch up, so that a slow machine gets no larger bursts. */
 static void pace(const consumer *c, uint64_t logged, pacing *p) {
     const emul_script *w = emul_what();
     ULONGLONG now_ms = GetTickCount64();
@@ -214,7 +215,7 @@ static void pace(const consumer *c, uint64_t logged, pacing *p) {
         Sleep(1);
 }
 
-/* Until the session is stopped, or nobody wants it any more. */
+/* Plays the trace until the session is stopped, or the consumer is closed or ends it. */
 static void play(consumer *c, emul_session *now) {
     emul_stream *st = emul_stream_open(now);
     pacing paced = {0};
@@ -278,7 +279,7 @@ ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME star
     t = emul_lock();
     t->sessions[c->index].readers--;
     emul_unlock();
-    return error; /* success, too, when somebody else stopped the session */
+    return error; /* success also when another program stopped the session */
 }
 
 ULONG WINAPI EmulCloseTrace(TRACEHANDLE handle);

@@ -1,8 +1,10 @@
-/* The emulator's rundown: which processes, threads, images and registry keys there are, out of the trace's own events,
- * so that a session that starts or stops in the middle of a trace tells them as Windows' does. See emulator_stream.h.
+/* The emulator's rundown: the existing processes, threads, images and registry keys, derived from the trace's own
+ * events. A session that starts or stops in the middle of a trace logs them as a Windows session does. See
+ * emulator_stream.h.
  *
- * A beginning (Start, Load, DCStart, KCBCreate, KCBRundownBegin) is kept as it came; its payload is also that of the
- * class's rundown records at both ends. What the trace itself runs down at its end is forgotten: it is told once.
+ * A begin record (Start, Load, DCStart, KCBCreate, KCBRundownBegin) is kept unchanged. Its payload is also the payload
+ * of the class's rundown records at the start and at the end. An object that the trace's own rundown at its end logs is
+ * removed here, so that it is logged only once.
  * Source: Windows' MOF classes Process, Thread, Image, Registry. */
 #include "tests/windows/emulator_stream.h"
 
@@ -77,7 +79,7 @@ static int name_of(const ea_record *r, uint64_t *a, uint64_t *b) {
     return 1;
 }
 
-/* 1: what the record is about is there from now on; -1: it is gone, or was told by the trace; 0: neither. */
+/* 1: the record's object exists from now on; -1: the object ended, or the trace's end rundown logged it; 0: neither. */
 static int change_of(const ea_record *r) {
     if (ea_load32(r->provider.bytes) == REGISTRY)
         return r->opcode == KCB_CREATE || r->opcode == KCB_RUNDOWN_BEGIN ? 1
@@ -121,7 +123,7 @@ void emul_rundown_each(const emul_rundown *d, int at_end, int64_t time_raw, emul
         else
             r.opcode = at_end ? DC_END : DC_START;
         r.time_raw = time_raw;
-        r.cpu = 0; /* whoever starts or stops the session logs it */
+        r.cpu = 0; /* logged by the thread that starts or stops the session */
         r.payload = d->items[i].payload;
         r.ext_count = 0;
         if (r.hook_id) /* images' own group, also when the beginning was logged as one of processes */

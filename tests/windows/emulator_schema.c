@@ -1,6 +1,6 @@
-/* The emulator's TDH: what Windows says of events and of maps of values. The answers are Windows' own: merged traces
- * hold them as records (MetaData/EventInfo, MetaData/EventMapInfo), and those of the traces that the script names, with
- * trace= or schemas=, are given back byte for byte. What no trace has, nobody here knows: ERROR_NOT_FOUND.
+/* The emulator's TDH: information about events and about maps of values. The answers are Windows' own: merged traces
+ * hold them as records (MetaData/EventInfo, MetaData/EventMapInfo). The emulator returns those of the traces that the
+ * script names with trace= or schemas=, byte for byte. For anything that no trace has it returns ERROR_NOT_FOUND.
  * See emulator.h. Thread: any. */
 #include "tests/windows/emulator.h"
 
@@ -87,7 +87,7 @@ static ULONG give(const void *data, ULONG need, void *out, ULONG *bytes) {
     return 0;
 }
 
-/* The event's descriptor as it stands in EVENT_HEADER and, at 32, in TRACE_EVENT_INFO. */
+/* Compares the event's descriptor of EVENT_HEADER with that of TRACE_EVENT_INFO, at byte 32. */
 static int is_of(const answer *a, const GUID *provider, const EVENT_DESCRIPTOR *d, int is_classic) {
     if (a->is_map || (ea_load32(a->data + 48) == FROM_MOF) != is_classic || a->data[34] != d->Version)
         return 0;
@@ -115,7 +115,8 @@ int emul_knows_event(const GUID *provider, const EVENT_DESCRIPTOR *d) {
     return of_manifest(provider, d) != NULL;
 }
 
-/* The names of TRACE_EVENT_INFO's properties: their offsets stand in structures of 24 bytes behind the head. */
+/* Looks for a field in the property names of TRACE_EVENT_INFO. Structures of 24 bytes after the head have the names'
+ * offsets. */
 int emul_knows_field(const GUID *provider, const EVENT_DESCRIPTOR *d, const WCHAR *field) {
     const answer *a = of_manifest(provider, d);
     size_t name_bytes = (wcslen(field) + 1) * sizeof *field;

@@ -1,4 +1,4 @@
-/* What a session of the emulator logs, in buffers. See emulator_stream.h. */
+/* The events that a session of the emulator logs, in buffers. See emulator_stream.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const ea_guid FILE_IO = EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0
                      LOST_EVENT = EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e),
                      HEADER = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
 
-/* Events one behind the other: an ea_record, its items, their data and the payload, each 8-aligned. */
+/* A sequence of events: each has an ea_record, its items, their data and the payload, each aligned to 8 bytes. */
 typedef struct buffer {
     uint8_t *data;
     size_t bytes, capacity;
@@ -45,13 +45,13 @@ struct emul_stream {
     buffer *queue;     /* slots; handed over, the oldest at front */
     size_t slots, front, queued;
     int64_t youngest_raw; /* of what was delivered */
-    int lost_unsaid;      /* an event was lost, and no RTLostEvent says so yet */
+    int lost_unsaid;      /* an event was lost, and no RTLostEvent has been logged for it yet */
     uint32_t flushes;
     uint32_t captured[EMUL_PROVIDERS];
     emul_stream_counts counts;
 
     LARGE_INTEGER began, frequency; /* the machine's clock */
-    int64_t own_ticks;              /* that the emulator itself took: its clock stands still meanwhile */
+    int64_t own_ticks;              /* used by the emulator itself; its clock is stopped meanwhile */
 };
 
 static ea_etl_set *open_traces(void) {
@@ -307,8 +307,8 @@ static void log_if_wanted(void *arg, const ea_record *r) {
         log_event(st, emul_dress(&st->session, r, &dressed));
 }
 
-/* What there was before the session, and that it is complete; nothing at the trace's beginning, which tells it itself.
- */
+/* Logs the rundown of what existed before the session, and the record RDComplete. Logs nothing when the session begins
+ * at the trace's beginning: the trace has its own rundown. */
 static void log_beginning(emul_stream *st) {
     ea_record complete = {.provider = HEADER,
                           .opcode = RD_COMPLETE,
@@ -327,7 +327,7 @@ static void log_beginning(emul_stream *st) {
 
 /* ---- the flow ---- */
 
-/* At a place of the trace where the script has sessions stand still, and nobody has let this one go on yet. */
+/* The stream has reached a hold of the script, and "emulctl go" has not continued this session yet. */
 static int is_held(const emul_stream *st) {
     const emul_script *w = emul_what();
     return st->session.gone < w->hold_count && st->position >= w->holds[st->session.gone];

@@ -1,12 +1,12 @@
-/* What one session logs: the trace's events that it asked for, on the emulator's clock, into the session's buffers, and
- * out of them in the order in which they were handed over.
+/* The event stream of one session: the requested events of the trace are logged by the emulator's clock into the
+ * session's buffers, and leave them in the order in which the buffers were handed over.
  *
  *     trace ─▶ filters ─▶ open buffer ─ full, or flushed ─▶ queue ─▶ sink: a consumer's callback, or a file
  *
- * With slow= in the script, events are logged when the emulator's clock reaches their time, whether anybody takes them
- * or not: one that finds no free buffer is lost, as in Windows. Without it they are logged as fast as they are taken,
- * and none is lost. Before it: the script and the session table. After it: emulator_play.c, emulator_file.c. Thread:
- * one a stream. */
+ * With slow= in the script, events are logged when the emulator's clock reaches their time, with or without a consumer.
+ * When there is no free buffer, the event is lost, as in Windows. Without slow=, events are logged as fast as the
+ * consumer takes them, and none is lost. Input: the script and the session table. Called by: emulator_play.c,
+ * emulator_file.c. Thread: one a stream. */
 #ifndef EA_TESTS_EMULATOR_STREAM_H
 #define EA_TESTS_EMULATOR_STREAM_H
 
@@ -17,7 +17,7 @@
 typedef struct emul_stream emul_stream;
 typedef void (*emul_sink)(void *arg, const ea_record *r); /* borrows the record during the call */
 
-/* Goes on behind what sessions of this name have played. NULL: a trace cannot be read. */
+/* Continues after the records that sessions of this name have played. NULL: a trace cannot be read. */
 emul_stream *emul_stream_open(const emul_session *s);
 void emul_stream_close(emul_stream *st); /* NULL is allowed */
 
@@ -29,10 +29,10 @@ void emul_stream_end(emul_stream *st, emul_sink sink, void *arg);
 
 /* Since it was opened. */
 typedef struct emul_stream_counts {
-    uint64_t position; /* records of the trace that were gone past, from its beginning */
+    uint64_t position; /* records of the trace that were passed, from its beginning */
     uint64_t logged;   /* events for this session, those that were lost included */
     uint32_t lost;     /* for which there was no buffer */
-    uint32_t late_ms;  /* at the most, an event came so much behind one that was logged later */
+    uint32_t late_ms;  /* the maximum delay of an event: an event that was logged later came so much earlier */
 } emul_stream_counts;
 
 emul_stream_counts emul_stream_get(const emul_stream *st);

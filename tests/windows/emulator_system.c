@@ -1,5 +1,5 @@
-/* The emulator's system providers, which Windows has since build 20348: only of a system logger; a keyword turns on
- * what its kernel flag does. What is known of keywords here is what the traces have events of. See emulator.h. */
+/* The emulator's system providers, which Windows has since build 20348. Only a system logger may enable them. A keyword
+ * enables the events of its kernel flag. The table has only keywords with events in the traces. See emulator.h. */
 #include "tests/windows/emulator.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@ ULONG WINAPI TdhEnumerateProviders(ea_tdh_providers *out, ULONG *bytes);
 ULONG WINAPI TdhEnumerateProviders(ea_tdh_providers *out, ULONG *bytes) {
     const emul_script *w = emul_what();
     ULONG error = emul_fault("TdhEnumerateProviders");
-    emul_read_schemas(); /* whoever asks for a provider by name has the answers about its events soon */
+    emul_read_schemas(); /* a caller that looks up a provider by name asks about its events soon */
     Sleep(w->tdh_delay_ms);
     if (error || !bytes)
         return error ? error : ERROR_INVALID_PARAMETER;

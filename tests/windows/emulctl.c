@@ -1,8 +1,8 @@
-/* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
+/* Acts on the emulated sessions as another program does: starts, stops and lists them, and makes them lose events.
  * usage: emulctl start NAME [system] | steal NAME [system] (stops it and starts another) | clock NAME N (starts one
  * with that clock) | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the
  * script's next hold) | list | boot (starts the autologgers of the registry, and is there until they end) | linger FILE
- * CODE (runs until the file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports.
+ * CODE (runs until the file is there, and ends with the code) Called by: tests. Calls: emulator.c, by its exports.
  * Thread: the main one.
  */
 #include "proto/base/text.h"
@@ -54,7 +54,7 @@ static void list_sources(const char *name, const uint32_t *sources, uint32_t cou
     printf("], ");
 }
 
-/* What the kernel was told, as it came. */
+/* Prints the kernel settings as they were passed: hooks with stacks, hooks with counters, and counters. */
 static void list_kernel(const emul_session *s) {
     uint32_t sampled[EMUL_SOURCES];
     ULONG sampled_count = f.EmulSampled(sampled); /* the machine's */
@@ -131,8 +131,8 @@ static ULONG boot_providers(TRACEHANDLE session, HKEY key) {
     return error;
 }
 
-/* With FileMax each boot has a file of its own, FILE.0001 and so on; behind the last number it is the first one again,
- * and what has that name is replaced. FileCounter is the number. */
+/* With FileMax each boot has a file of its own: FILE.0001 and so on. After the last number the numbering begins again
+ * with the first one, and an existing file of that name is replaced. FileCounter is the number. */
 static void number_file(HKEY key, WCHAR *file, size_t capacity) {
     DWORD most = number_of(key, L"FileMax"), number = number_of(key, L"FileCounter") + 1;
     size_t n = wcslen(file);

@@ -1,4 +1,4 @@
-/* What a test does to a running process, as a debugger would; nothing of it is in the program that is shipped.
+/* Makes faults in a running process, as a debugger does. The shipped program has no code for this.
  *
  *     faultctl crash PID      a thread of the process begins where no code is
  *     faultctl threads PID    the ids of its threads, the oldest first
@@ -11,7 +11,7 @@
  * it is ended faultctl control N      a user-defined control to the service, as "sc control etwagent N" on Windows;
  * Wine's sc has none
  *
- * Before it: test_guard.py, test_trace.py. Thread: the main one. */
+ * Called by: test_guard.py, test_trace.py. Thread: the main one. */
 #include <windows.h>
 
 #include <stdint.h>

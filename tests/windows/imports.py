@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every .exe of the Windows build imports nothing but Windows' own DLLs: whoever installs it needs nothing beside it. What is shipped
-imports KnownDLLs alone, which no file beside the program can take the place of. None imports a
-function of ETW or TDH: those are taken by name, out of System32 (service/etw/etw_api.c), and the agent logs no events of its own.
+"""Every .exe of the Windows build imports only Windows' own DLLs: an installation needs no other files. Shipped programs import only
+KnownDLLs: a file in the program's folder cannot replace a KnownDLL. No program imports a function of ETW or TDH: the agent
+resolves those by name from System32 (service/etw/etw_api.c). The agent logs no events of its own.
 
 usage: tests/windows/imports.py BUILD
 """
@@ -33,7 +33,7 @@ ETW = re.compile(r"(Start|Stop|Query|Update|Flush|Control|Open|Process|Close|Enu
 
 
 def imports(program):
-    """DLLs, and functions, whose names objdump prints behind an address and a number."""
+    """The imported DLLs and functions. objdump prints the name of a function after an address and a number."""
     listed = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", str(program)], check=True, text=True,
                             stdout=subprocess.PIPE).stdout
     functions = re.findall(r"^\t[0-9a-f]+\s+\d+\s+(\w+)$", listed, re.M)

@@ -1,7 +1,7 @@
-/* A key of CNG as a test has it: a DLL with the functions that service/host/win/certstore.c takes from crypt32.dll and
- * ncrypt.dll to sign. Its key is C:\keyemul.pem; it signs as the documentation says that CNG does, refuses what CNG
- * would not do for TLS 1.3, and notes each signature in C:\keyemul.log. Wine has the certificate stores, but no keys of
- * CNG. Before it: test_system.py. Thread: any. */
+/* A CNG key for tests: a DLL with the functions that service/host/win/certstore.c resolves in crypt32.dll and
+ * ncrypt.dll to sign. Its key is C:\keyemul.pem. The DLL signs as the documentation of CNG defines it, refuses what CNG
+ * refuses for TLS 1.3, and logs each signature to C:\keyemul.log. Wine has the certificate stores, but no keys of CNG.
+ * Called by: test_system.py. Thread: any. */
 #include <windows.h>
 
 #include <ncrypt.h>

@@ -26,10 +26,10 @@ def main():
     bases = [int(base, 16) for base in re.findall(r"^ *([0-9A-F]+) virtual address$", told, re.M)]
     addresses = {name: bases[int(section) - 1] + int(offset)
                  for name, section, offset in re.findall(r"`(\w+)`\n.*addr = (\d+):(\d+)", told)}
-    # a little behind each function's beginning: a name must hold for more than its first byte
+    # 16 bytes after each function's first byte: the name must apply to the whole function, not only to its first byte
     asked = {name: addresses[name] + 16 for name in FUNCTIONS}
     lines = run(native / "collector" / "app" / "etwcollector", "symbols", "--lines", program, *map(hex, asked.values())).splitlines()
-    last = {line.split()[0]: line for line in lines}  # of inlined functions the one around them comes last
+    last = {line.split()[0]: line for line in lines}  # where functions are inlined, the enclosing function comes last
     failed = 0
     for (name, rva), file in zip(asked.items(), FUNCTIONS.values()):
         line = last.get(hex(rva), "")

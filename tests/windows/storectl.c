@@ -1,11 +1,11 @@
 /* Puts certificates into Windows' stores, and files under DPAPI, for a test.
  *
- *     storectl add machine|user STORE FILE.der [key]    key: it says of itself that it has a key
- *     storectl clear machine|user STORE                 all of it
+ *     storectl add machine|user STORE FILE.der [key]    key: the certificate is marked as having a private key
+ *     storectl clear machine|user STORE                 removes all certificates of the store
  *     storectl protect FROM TO                          by DPAPI, without entropy
- *     storectl opens FILE                               yes or no: that opens it
+ *     storectl opens FILE                               prints yes or no: whether DPAPI opens the file
  *
- * Before it: test_system.py, test_trust.py. Thread: the main one. */
+ * Called by: test_system.py, test_trust.py. Thread: the main one. */
 #include <windows.h>
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* Wrong calls, made to the emulator itself: what the agent never asks for, or asks for rightly, so that only this shows
- * whether the emulator would refuse it. Each line of output is a call whose answer was another than the documented
- * one. Needs a script with two counters (19 and 10, of which one at a time) and a provider; EMULATOR.md has the rules.
- * Before it: test_strict.py. After it: emulator.c. Thread: the main one. */
+/* Makes wrong calls to the emulator directly. The agent never makes these calls, or makes them correctly, so that only
+ * this program shows whether the emulator refuses them. Each line of output is a call that did not return the
+ * documented result. Needs a script with a provider and two counters (19 and 10, one of them at a time). EMULATOR.md
+ * has the rules. Called by: test_strict.py. Calls: emulator.c. Thread: the main one. */
 #include "tests/windows/emulator.h"
 
 #include <stdio.h>
@@ -407,8 +407,8 @@ static void wrong_questions(const GUID *known) {
            f.TdhCreatePayloadFilter(&guid, &d, FALSE, 1, conditions, &filter), ERROR_NOT_FOUND);
 }
 
-/* The kernel's providers in a user's session: Windows refuses them since build 20348, and before it they are like any
- * other that nobody has registered. */
+/* The kernel's providers in a session without EVENT_TRACE_SYSTEM_LOGGER_MODE: Windows refuses them since build 20348.
+ * Before that build they are like any other unregistered provider. */
 static void kernel_providers(int is_older) {
     static const GUID PROCESS = {0x151f55dc, 0x467d, 0x471f, {0x83, 0xb5, 0x5f, 0x88, 0x9d, 0x46, 0xff, 0x66}};
     properties p = good();
@@ -424,7 +424,7 @@ static int say(void) {
     return wrong != 0;
 }
 
-/* With an argument: only what an older Windows answers otherwise. */
+/* With an argument: only the calls for which an older Windows returns another result. */
 int main(int argc, char **argv) {
     static const GUID KNOWN = {0xe13c0d23, 0xccbc, 0x4e12, {0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4}};
     HMODULE dll = LoadLibraryExW(L"etwemul8.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);

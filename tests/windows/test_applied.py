@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a session is, knob by knob, with the shipped .exe and the emulator of ETW under Wine:
+"""The settings of a session, option by option, with the shipped .exe and the emulator of ETW under Wine:
 
-- structures: each value of the configuration stands in the structure that Windows gets (sizes, counts, modes, masks, stacks, counters,
-  properties), and what Windows applies stands in "etwagent sessions", in the status and, where it is another, in words.
-- clocks: events have the times of the trace, whatever clock stamps them, also in a session that was there with another clock.
-- unanswered: TDH fails, for a provider's name and for events that nobody else knows: each in the ledger, and what needs no name is there.
-- planted: DLLs of the right names beside the program, in the working folder and on the path are not loaded: System32 has them, or nobody.
-- full: Windows has its 64 sessions: said, in the ledger, and it works when there is room.
+- structures: each value of the configuration is in the structure that Windows gets (sizes, counts, modes, masks, stacks, counters,
+  properties). The values that Windows applies are in "etwagent sessions" and in the status; a value that differs is logged.
+- clocks: events have the times of the trace with any clock, also in a session that existed with another clock.
+- unanswered: TDH fails for a provider's name and for events whose schema is otherwise unknown. The ledger counts each failure, and
+  everything that needs no name is stored.
+- planted: DLLs of the right names in the program's folder, in the working folder and on the path are not loaded. Only System32 is searched.
+- full: Windows has its maximum of 64 sessions. This is logged and counted in the ledger, and the session starts when another one ends.
 """
 import json
 import shutil

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Sessions of boot time: the service writes what Windows starts at boot into the registry, exactly as documented; at "boot" the emulator
-starts it from there and nothing else; the service that starts later ends it, ships its file, each event once, and goes on live; a
-configuration without it, and an uninstallation, take the keys out again. Boots whose files are not shipped at once keep them, as many as the
-configuration says; what gives way then, and what Windows may have replaced, stands in the ledger.
+"""Sessions of boot time. The service writes the session that Windows starts at boot into the registry, exactly as documented. At "boot"
+the emulator starts it from the registry alone. The service that starts later ends that session, ships its file with each event once, and
+continues with a live session. A configuration without the session, and an uninstallation, remove the registry keys. When the files of a
+boot are not shipped immediately, the service keeps as many files as the configuration says. The ledger counts the files that were dropped
+and the files that Windows may have replaced.
 """
 import collections
 import json
@@ -170,13 +171,13 @@ def boots(env, checks, session, windows, arguments):
         truth = env.run([env.agent, "dump", "--format", "raw", "--no-names", *paths]).stdout.splitlines()
         once = collections.Counter(r["clock"] for r in map(json.loads, truth) if r["provider"] == FILES and int(str(r["keyword"]), 0) & KEYWORD)
         checks.that(once and clocks == once + once, f"{sum(clocks.values())} events, {sum(once.values())} of each of the two boots whose files were kept")
-    # the second boot used up Windows' two numbers; two more files gave way
+    # the second boot used up Windows' two numbers; two more files were dropped
     checks.equal(test_faults.ledger_of(collector, "boots").get("source_boot_files_lost", 0), 3, "the ledger: files that were lost, or may have been")
     collector.stop()
 
 
 def numbers(env, checks, session, windows, arguments):
-    """Three boots of a session with FileMax 2, and nobody who takes its files: the third one begins the first anew."""
+    """Three boots of a session with FileMax 2, and no program that takes its files: the third boot replaces the first file."""
     with emulated.Machine(env, session, windows, "numbers") as machine:
         machine.plays(traces.paths(TRACE, env.build))
         key, file = rf"{ROOT}\etwagent-numbers", machine.folder / "n.etl"

@@ -23,7 +23,7 @@ OPTIONS = {"providers": ("cache", "max-age", "json"), "record": ("config", "sess
            "session enable": ("level", "any", "all", "event-ids", "pids", "stacks", "capture-state"), "session disable": (), "counters": ("json",)}
 FIELDS = ["Irp", "FileObject", "IssuingThreadId", "CreateOptions", "CreateAttributes", "ShareAccess", "FileName"]  # of Create, version 1
 DAY_S = 86400
-# words: (exit code, what is said)
+# words: (exit code, part of the message)
 WRONG = {
     ("providers", "a", "b"): (2, "unexpected argument 'b'"),
     ("providers", "--max-age", "soon"): (2, "max-age"),

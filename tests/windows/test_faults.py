@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""What goes wrong with live sessions, and what the shipped .exe makes of it, with the emulator of ETW under Wine:
+"""Faults of live sessions, and how the shipped .exe handles them, with the emulator of ETW under Wine:
 
-- at the start: access denied, a session of the same name, a provider that nobody knows, a filter that Windows rejects, TDH that
-  is slow, more performance counters than the machine has. The session runs with what it can have, and says what it lacks.
-- every knob arrives in Windows as the configuration has it.
-- no room for another system session, nor for a 65th: said, tried again, and it works when there is room.
+- at the start: access denied, a session of the same name, an unknown provider, a filter that Windows rejects, a slow TDH, more
+  performance counters than the machine has. The session runs with the available features and logs the missing ones.
+- every option reaches Windows with the value of the configuration.
+- the limit of system sessions (8) or of all sessions (64) is reached: this is logged and retried, and succeeds when a session ends.
 - TDH fails, or takes seconds: a session that needs it waits, the others do not. The clock is set.
-- the configuration is read again in mid-flood: what did not change goes on, and loses nothing.
-- while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
-- what there was before a session: told by itself, by a second session that lives for a moment, by .NET's rundown provider.
-- what a session asks for and cannot have (counters that another profiler holds, a provider nobody knows, a filter) stands in the status, the
-  ledger and both programs' metrics, too.
-- the disk that the spool is on becomes full, and has room again: the session goes on, what found no room is counted.
-- nobody answers and the spool is small: bulk gives way to the security session, which loses nothing; a trace file waits, and leaves half.
-- a collector asks for a keyframe, and has other content under a session's numbers: the session writes one, and goes on under a new name.
-- "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
-- "etwagent record" says what Windows lost, and goes on when somebody ends a session.
-- more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
+- the configuration is reloaded during a flood of events: unchanged sessions continue and lose nothing.
+- at run time: another program stops the session; Windows loses events and buffers. The agent detects both, counts them in the ledger, and
+  recovers within bounds.
+- rundown of what existed before a session: by the session itself, by a short second session, by .NET's rundown provider.
+- features that a session asks for and cannot have (counters that another profiler holds, an unknown provider, a filter) are also in the
+  status, the ledger and the metrics of both programs.
+- the disk of the spool becomes full, and has free space again: the session continues, and events that could not be written are counted.
+- the collector does not answer and the spool is small: events of the bulk session are dropped, the security session loses nothing; a trace
+  file waits, and leaves half of the spool free.
+- a collector asks for a keyframe, and has other content under a session's numbers: the session writes one, and continues under a new name.
+- "etwagent providers" prints the answers of TDH, caches them, and works when TDH fails.
+- "etwagent record" reports what Windows lost, and continues when another program ends a session.
+- more events than the buffers can hold: each dropped event is counted, the ledger balances, the stored events are correct.
 """
 import collections
 import json
@@ -38,9 +40,9 @@ import wine
 
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
-SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # of which only TDH knows anything; each of its events comes twice
-# records of the trace: behind what it tells of its start, in front of its first Process/Start, between SHELL's events and the same again,
-# in front of its last third
+SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # its schema is known to TDH alone; each of its events comes twice
+# numbers of trace records: after the rundown at the trace's start, before its first Process/Start, between SHELL's events and their
+# repetition, before its last third
 TOLD, QUIET, BETWEEN, FULL = 20000, 28000, 60000, 100000
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
 PERF_INFO = "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc"
@@ -48,8 +50,8 @@ IMAGE, FILE_IO = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "90cbdc39-4a3e-11d1-84f
 CLR_RUNDOWN = "a669021c-c450-4609-a035-5af59af4df18"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 DRIFT_STEPS, DRIFT_S = 10, 0.15  # of the clock that drifts
-AHEAD_S, BACK_S = 3600, -3000  # of the clock that is set, to a time behind the certificates' begin
-BACK_AT_S = 21  # behind the look, ten seconds after the first step, that finds the drift
+AHEAD_S, BACK_S = 3600, -3000  # of the clock that is set, to a time after the certificates' begin
+BACK_AT_S = 21  # after the check, ten seconds after the first step, that finds the drift
 STACK, SID, START_KEY = 4, 1, 0x80
 KEYFRAME = 2  # a batch's kind
 
@@ -106,8 +108,8 @@ def at_start(env, checks, session, windows, collector):
 
 
 def refused(env, checks, session, windows, collector):
-    """Counters that another profiler holds: two are asked for on events and one as a sample, of four all but one are held; one more is no
-    counter of this machine. And a provider that nobody knows."""
+    """Counters that another profiler holds: the configuration asks for two on events and one as a sample. Of four counters all but one are
+    held. One more name is no counter of this machine. Also an unknown provider."""
     with emulated.Machine(env, session, windows, "refused") as machine:
         machine.plays(traces.paths(TRACE, env.build), "rate=4000", "counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses",
                       "owner=VTSS 19", "owner=VTSS 10", "owner=0x7 -")
@@ -191,7 +193,7 @@ def in_mid_run(env, checks, session, windows, collector):
         checks.equal(machine.sources()["kernel"]["session"]["lost_buffers"], 5, "lost buffers")
         checks.equal(machine.sessions()["etwagent-kernel"]["max"], min(2 * before["max"], 64), "buffers that it may have")
         machine.control("stop", "etwagent-kernel")
-        # within a second, told by a loop of short sleeps: where others want the processor, its seconds are as long as the agent's
+        # within a second, measured by a loop of short sleeps: when other programs load the processor, the loop is delayed as much as the agent
         turns = 0
 
         def is_said():
@@ -211,7 +213,7 @@ def in_mid_run(env, checks, session, windows, collector):
         machine.wait_held("kernel", QUIET)
         machine.control("lose", "etwagent-kernel", "7", "0", "0")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 107, "a loss after Windows' numbers began anew")
-        machine.control("lose", "etwagent-kernel", "9", "0", "0")  # nothing comes behind it
+        machine.control("lose", "etwagent-kernel", "9", "0", "0")  # no event follows this loss
         checks.equal(machine.stop(), 0, "exit code")
         checks.that("lost 116 events and 5 buffers; others ended it 1 times" in machine.log(), f"the session's numbers when it is stopped: {machine.log()[-500:]}")
     ledger = ledger_of(collector, "stolen")
@@ -232,8 +234,9 @@ def is_logged(r):
 
 
 def was_there(env, checks, session, windows, collector):
-    """A machine that is up for a while. Windows tells a session of its own flags what there is; the names of files that are open it tells
-    only another one, at its end; a session that lacks the flags needs the other one for all of it. .NET's rundown is a provider's."""
+    """The machine was up before the sessions start. For a session's own flags, Windows logs the rundown in that session. Names of open files
+    Windows logs only in another session, at its end. A session that lacks the flags needs the second session for the whole rundown. The
+    rundown of .NET comes from a provider."""
     paths = traces.paths(TRACE, env.build)
     plain = {"kind": "system", "flags": ["PROFILE"], "rundown": ["process", "thread", "image", "file-name"], **SMALL}
     with emulated.Machine(env, session, windows, "was-there") as machine:
@@ -256,7 +259,7 @@ def was_there(env, checks, session, windows, collector):
         kind = (r["provider"], r["opcode"] if r["id"] == 0 else r["id"])
         by_kind.setdefault(kind, []).append(r)
     names = [r for r in by_kind.get((FILE_IO, 36), [])]
-    # a session that logs files tells the names at its own end, too; that is more than its ring holds, and waits for room
+    # a session that logs files also logs their names at its own end; these are more events than its ring holds, and they wait for space
     loggers = {r["logger"] for r in names} - {r["logger"] for r in by_kind[(PROCESS, 4)]}
     checks.equal(len(names), 3 * 3054, "names of open files, of two second sessions and at the end of one session itself")
     rundown = {name: {logger: sum(r["logger"] == logger for r in by_kind.get((guid, 3), [])) for logger in {r["logger"] for r in by_kind.get((guid, 3), [])}}
@@ -265,7 +268,7 @@ def was_there(env, checks, session, windows, collector):
         checks.that(len(counts) == 2 and len(set(counts.values())) == 1 and len(loggers & set(counts)) == 1,
                     f"{name}: told by one session itself and once by a second one: {counts}, second sessions {loggers}")
     kinds = sum(next(iter(counts.values())) for counts in rundown.values())
-    # RDComplete stands behind every rundown at a start
+    # RDComplete follows every rundown at a start
     checks.equal((told["bare"], told["own"]), (kinds + 3054 + 1, 3054 + 1), "records of the second sessions")
     checks.equal([r["opcode"] for (guid, _), rows in by_kind.items() if guid in (PROCESS, THREAD) for r in rows if r["logger"] in loggers and r["opcode"] != 3], [],
                  "what the second sessions logged beside the rundown")
@@ -319,7 +322,7 @@ def follows_clock(env, checks, collector):
 
 
 def reload_in_flood(env, checks, session, windows, collector):
-    """As a service, which can be told to read its configuration again."""
+    """Runs the agent as a service, which accepts a command to reload its configuration."""
     kernel = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}
     one, two = ({"name": name, "providers": [{"provider": provider}], **SMALL} for name, provider in (("one", FILES), ("two", RUNTIME)))
     with emulated.Machine(env, session, windows, "reloaded") as machine:
@@ -357,7 +360,7 @@ def reload_in_flood(env, checks, session, windows, collector):
 def flood(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "flood") as machine:
         machine.plays(traces.paths(TRACE, env.build))
-        # of no flag that tells what there is at a start: that waits for room
+        # no flag with a rundown at the start: such events would wait for space
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROFILE", "CSWITCH", "DISK_IO", "FILENAME"], **SMALL}],
                           batching="level: 19")
         machine.start()
@@ -415,8 +418,8 @@ def full_disk(env, checks, session, windows, collector):
 
 
 def pressed(env, checks, session, windows, collector):
-    """Nobody answers, and a file comes first. It waits with half of the spool; of the sessions the bulk one gives way, each event counted and
-    named; when somebody answers, the rest comes, and all of the file."""
+    """The collector does not answer, and a trace file is replayed first. The file waits with half of the spool. Then events of the bulk
+    session are dropped: each is counted and attributed. When the collector answers again, it gets the rest and the whole file."""
     paths, spool_bytes = traces.paths(TRACE, env.build), 2 << 20
     with emulated.Machine(env, session, windows, "pressed") as machine, proxy.Proxy(collector.port) as between:
         between.plan = lambda _: proxy.Plan(refuse=True)
@@ -551,7 +554,7 @@ def providers(env, checks, session, windows, collector):
 
 
 def record(env, checks, session, windows, collector):
-    """etwagent record: Windows writes the files; what it lost, and that somebody ended a session, is said at the end."""
+    """etwagent record: Windows writes the files. At its end the command reports the lost events and that another program ended a session."""
     del collector
     with emulated.Machine(env, session, windows, "record") as machine:
         machine.plays(traces.paths(TRACE, env.build))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What keeps the service in bounds, in the shipped program under Wine: a crash leaves a minidump and ends the process, of three
-dumps the oldest gives way, a main thread that stands still ends it likewise, and the ceilings are a job object's. Faults are
-made from outside, by a program that does what a debugger does (faultctl.c): the .exe has no switch for them.
+"""Watchdog and limits of the service, in the shipped program under Wine: a crash writes a minidump and ends the process. When there
+are three dumps, the oldest is deleted. A main thread that hangs has the same effect as a crash. A job object sets the limits.
+faultctl.c makes the faults from outside, as a debugger does: the .exe has no option for them.
 
 usage: tests/windows/test_guard.py --build build/windows --native build/dev [--soak]"""
 import argparse
@@ -118,7 +118,7 @@ def limits(checks, machine):
     pid = machine.start()
     found = json.loads(machine.run(machine.faultctl, "limits", pid))
     checks.equal((found["class"], found["job"]), (IDLE_PRIORITY_CLASS, True), "the priority class, and whether it is in a job object of its own")
-    # Wine takes the memory limit and does not tell it again; it refuses the CPU limit, which is said and gone past
+    # Wine accepts the memory limit but does not return it in a query; it refuses the CPU limit, and the agent logs this and continues
     checks.that("memory limit" not in machine.log() and machine.log().count("the CPU limit: refused, and gone past") == 1, f"limits:\n{machine.log()}")
     return pid
 

@@ -184,7 +184,7 @@ def look(env, checks, session, windows, collector):
 
 
 def leave(env, checks, session, windows, collector):
-    """8 MiB at 64 KiB a second take two minutes; nobody waits for them."""
+    """8 MiB at 64 KiB a second take two minutes; the agent does not wait for them when it stops."""
     with emulated.Machine(env, session, windows, "leaves") as machine:
         play(machine, [load(0, volume(session, session.drive / "images" / "etwagent.exe"), 0), load(1, volume(session, session.drive / "images" / "cut.dll"), 0)])
         machine.configure(collector, [{**SESSION, "image-rate": "64KiB"}])
@@ -198,8 +198,8 @@ def leave(env, checks, session, windows, collector):
 
 
 def hang(env, checks, session, windows, collector):
-    """The disk hangs in the middle of a file, or when one is opened: the session, and what is shipped of it, goes on, and the end waits for
-    nobody. At a disk that is only slow all is told."""
+    """The disk hangs in the middle of a file, or when a file is opened. The session and the shipping of its events continue, and the stop does
+    not wait for the disk. When the disk is only slow, every image is described."""
     folder = session.drive / "images"
     folder.mkdir(exist_ok=True)
     for name in ("hangs.dll", "fine.dll"):

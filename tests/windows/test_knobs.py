@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every knob of a provider arrives in Windows and does what it says, with the emulator of ETW under Wine: "etwagent record" runs one
-session a knob over a real trace, and each file has exactly the events, extended items and stacks that the trace's own say it
-should. What an older Windows lacks is said, and the rest works. What Windows would not take is refused by the configuration's check, with line and column, before anything starts.
+"""Every option of a provider reaches Windows and has its documented effect, with the emulator of ETW under Wine. "etwagent record" runs one
+session per option over a real trace. Each file has exactly the events, extended items and stacks that the trace's own records demand.
+Features that an older Windows lacks are reported, and the rest works. The check of the configuration refuses values that Windows
+would not accept, with line and column, before anything starts.
 """
 import collections
 import json
@@ -92,7 +93,7 @@ REFUSED = [
 
 
 def said(env, paths):
-    """Events as the program tells them, with numbers for keywords."""
+    """Events as the program prints them, with keywords as numbers."""
     events = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", *map(str, paths)]).stdout.splitlines()]
     for e in events:
         e["keyword"] = int(e["keyword"], 0) if isinstance(e["keyword"], str) else e["keyword"]
@@ -373,7 +374,7 @@ def adopted(env, checks, session, windows, arguments):
 
 
 def registered(env, checks, session, windows, arguments):
-    """Who has a provider registered, and what Windows applies of what a session asked for."""
+    """Whether a process has registered a provider, and which of the requested parameters Windows applies."""
     nobody, other = "no program has it registered now", "Windows applies level 4 and keywords 0x30, 0x10 (5 and 0x30, 0x10 were asked for)"
     asked = [{"name": "there", "providers": [ask(any="0x30", all="0x10")], **SMALL}, {"name": "nobody", "providers": [ask(FILES)], **SMALL}]
     for name, script, words in (("as-asked", [], {FILES: [nobody]}), ("other", ["level-kept=4"], {RUNTIME: [other], FILES: [nobody, "level 4"]}),
@@ -387,7 +388,7 @@ def registered(env, checks, session, windows, arguments):
 
 
 def unknown_flags(env, checks, session, windows, arguments):
-    """Kernel flags that this Windows does not know are told by name, and the others are there."""
+    """Kernel flags that this Windows does not know are reported by name, and the other flags are set."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "SPINLOCK", "OB_HANDLE", "SYSCFG_PNP"], **SMALL}
     for name, script, word in (("known", [], None), ("unknown", ["flags-unknown=1 0x10000", "flags-unknown=6 0x20"], "has: SPINLOCK, SYSCFG_PNP")):
         with emulated.Machine(env, session, windows, f"flags-{name}") as machine:
@@ -399,7 +400,7 @@ def unknown_flags(env, checks, session, windows, arguments):
             checks.equal((masks[0], masks[1], masks[4], masks[6]), (3, 0x10000 if not word else 0, 0x40, 0x20 if not word else 0), f"flags {name}: as Windows has them")
 
 
-# an older Windows: (functions that it lacks, what is asked for, what is said)
+# an older Windows: (functions that it lacks, the session's configuration, parts of the messages)
 OLDER = {
     "flags": (["TraceSetInformation"], {"kind": "system", "flags": ["PROC_THREAD"], "stacks": ["Process/Start"], "profile-interval": "1ms"},
               ["stacks: Windows refuses it (120", "flags: Windows refuses it (120", "profile-interval: this Windows has no performance counters for sessions"]),

@@ -72,7 +72,7 @@ def state_of(collector, host, extra=()):
 
 
 def processes(answer, shift):
-    """(what is told of a process, whether each of its two times is known), with the times, counted from the trace's own zero."""
+    """A list of (members of a process, whether each of its two times is known). Times are relative to the trace's own zero."""
     found = []
     for p in answer["processes"]:
         times = [p[k] and emulated.utc(p[k]) - shift for k in ("begin", "end")]

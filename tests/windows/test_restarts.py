@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Sessions that somebody ends while processes come and go, with the shipped .exe and the emulator of ETW under Wine: for a while nobody logs
-anything, then each is started again, and what there is is told again, by the session itself or by a second one. The state is the truth
-that the generator wrote beside the trace: nothing twice, nothing that is gone.
+"""Another program ends sessions while processes start and end, with the shipped .exe and the emulator of ETW under Wine. For a while no
+session logs anything. Then each session is started again, and the session itself or a second session logs the rundown again. The state
+equals the truth that the generator wrote with the trace: it has no object twice, and no object that ended.
 
-- own: the session has the kernel's flags, and tells it all itself.
-- bare: it has none of them, and all of it comes from a second session, at both starts.
-- mixed: it logs processes; threads and modules come from the second session, which tells them while processes end.
-- late: as own, and the buffers of the processor that tells what there is come behind those of the others, on which processes end meanwhile.
+- own: the session has the kernel's flags, and logs the whole rundown itself.
+- bare: the session has none of these flags, and a second session logs the whole rundown, at both starts.
+- mixed: the session logs processes; a second session logs the rundown of threads and modules while processes end.
+- late: as own, but the buffers of the processor that logs the rundown arrive after those of the other processors, on which processes end
+  meanwhile.
 """
 import json
 import sqlite3
@@ -71,14 +72,14 @@ def restarted(env, checks, session, windows, world, collector, name):
     ended = max(e["clock"] for e in events if e["name"] == "PerfInfo/SampleProf")
     for kind in KINDS:
         was, is_there = world.truth.at(kind, first), world.truth.at(kind, last)
-        before = is_there & world.truth.at(kind, last - 1)  # what began or ended at that very tick may be told, or not
+        before = is_there & world.truth.at(kind, last - 1)  # an object that began or ended at exactly that tick may be in the rundown, or not
         checks.that(len(was - is_there) > 5 and len(is_there - was) > 5, f"{name}: {kind}: {len(was - is_there)} went and {len(is_there - was)} came meanwhile")
         if not second or (name, kind) == ("mixed", "process"):
             wanted = world.truth.at(kind, ended)
             checks.that(now[kind] == wanted, f"{name}: {kind} in the end: {test_rundown.differ(now[kind], wanted)}")
         elif name == "bare":
             checks.that(before <= now[kind] <= is_there | world.truth.at(kind, last - 1), f"{name}: {kind}: {test_rundown.differ(now[kind], is_there)}")
-        else:  # of processes that are there still, those that were there when they were told
+        else:  # only keys of processes that existed at the rundown and still exist
             alive = {key[0] for key, begin, end in world.truth.lives["process"] if (begin is None or begin <= last) and (end is None or end > ended)}
             pid = 1 if kind == "thread" else 0
             wanted = {key for key in is_there | world.truth.at(kind, last - 1) if key[pid] in alive}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What there was before a session, with the shipped .exe and the emulator of ETW under Wine. The machine is the generator's, so that its
-truth beside the trace says what there is at each moment, without a record being read.
+"""Rundown of what existed before a session, with the shipped .exe and the emulator of ETW under Wine. The trace is a generated one: the truth
+that the generator wrote with it has the existing objects of each moment, and the test need not read the records.
 
-- Each word of "rundown" alone: a second session tells exactly that, and the state at the collector is what there is.
-- A start that tells more than the session's ring holds waits for room, and loses nothing.
-- Where the second session cannot be had, or what it tells does not come in time: counted, said, and the first one goes on; the next start
-  of it brings what was missing.
-- Keyframes of a session that tells itself, and of one that has all of it from the second session: they carry what there is at that
-  moment, and a collector that joins in the middle is right from the next one on.
-- On schedule: by default a session that knows of processes writes one 15 s after its first event; other intervals, none at all, and none
-  where there is nothing to state.
+- Each word of "rundown" alone: a second session logs exactly these objects, and the state at the collector equals the truth.
+- A rundown that is larger than the session's ring waits for space, and loses nothing.
+- When the second session cannot be started, or its rundown does not come in time: this is counted and logged, and the first session
+  continues. The next start of the first session brings the missing rundown.
+- Keyframes of a session with its own rundown, and of a session whose whole rundown comes from the second session: they carry the existing
+  objects of that moment, and a collector that joins in the middle is correct from the next keyframe on.
+- On schedule: by default a session that logs processes writes a keyframe 15 s after its first event. Also tested: other intervals, no
+  keyframes, and a session without state.
 """
 import json
 import sqlite3
@@ -46,7 +46,7 @@ FOREVER = (1 << 63) - 1
 KEYS = 1  # enum ea_name_kind
 SMALL = {"kind": "system", "buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 COMPLETE = "EventTrace/RDComplete"
-# word: (class that a second session tells then, what of the truth that is)
+# word: (event class that the second session logs for it, kind of object in the truth)
 WORDS = {
     "process": ("Process/DCStart", "process"),
     "thread": ("Thread/DCStart", "thread"),
@@ -78,7 +78,7 @@ class Truth:
                 self.lives[kind].append((self.KEYS[kind](j), j["begin_raw"], j["end_raw"]))
 
     def at(self, kind, raw):
-        """What there is behind everything that happened until then."""
+        """The existing objects after all events up to that time."""
         return {key for key, begin, end in self.lives[kind] if (begin is None or begin <= raw) and (end is None or end > raw)}
 
 
@@ -184,7 +184,7 @@ def crowd(env, checks, session, windows, world, collector):
         machine.configure(collector, [{"name": "own", "flags": ["PROC_THREAD", "LOADER"], **SMALL}], "level: 19")
         machine.start()
         machine.wait(machine.settled, "everything acknowledged or counted")
-        # of what the trace itself tells at its end, long behind the start, there may be some without room
+        # events of the trace's own rundown at its end, long after the start, may be dropped when the ring is full
         checks.equal(machine.sources()["own"]["session"]["lost_events"], 0, "events that Windows lost meanwhile")
         checks.equal(machine.stop(), 0, "exit code")
     told = exported(env, collector, "crowd")
@@ -197,8 +197,8 @@ def crowd(env, checks, session, windows, world, collector):
 
 
 def refused(env, checks, session, windows, world, collector):
-    """All eight places for system sessions are taken: the first session runs without what was there before it. Somebody ends it when there
-    is a place again: its next start brings that."""
+    """All eight system sessions are in use: the first session runs without a rundown. Another program ends the first session when one of the
+    eight is free again: its next start brings the rundown."""
     with emulated.Machine(env, session, windows, "refused") as machine:
         world.plays(machine)
         machine.control("fill", "7", "system")
@@ -318,8 +318,8 @@ def framed(env, checks, session, windows, world, collector):
         frames = keyframes_of(env, whole, host)
         checks.that(len(ends) >= 3 and len(frames) == len(ends) and (host == "bare" or frames[2][0] < world.end_raw),
                     f"{host}: {len(frames)} keyframes, three before the trace tells all itself")
-        for raw, frame in frames[1:3]:  # what tells the start may still come when the first one is due
-            # who has no events of beginnings and ends knows what there was at its start
+        for raw, frame in frames[1:3]:  # the rundown at the start may still arrive when the first keyframe is due
+            # a session without start and end events knows the objects that existed at its start
             moment = raw if host == "own" else world.begin_raw
             for kind, got in frame.items():
                 wanted = world.truth.at(kind, moment)
@@ -327,10 +327,10 @@ def framed(env, checks, session, windows, world, collector):
                     checks.that(len(got) > 5 and got & wanted, f"{host}: a keyframe's keys: {differ(got, wanted)}")
                 else:
                     checks.that(got == wanted and wanted, f"{host}: a keyframe's {kind}: {differ(got, wanted)}")
-        # from behind the second keyframe to the end of the third one: nothing of a rundown is among it
+        # the batches after the second keyframe up to the end of the third: they have no rundown events
         test_ledger.upload(env, middle, host, batches[ends[1] + 1:ends[2] + 1])
         middle.stop()
-        middle.ask("ledger", "--host", host, check=False)  # makes the state; what is missing in front is an alarm
+        middle.ask("ledger", "--host", host, check=False)  # builds the state; the missing batches before these raise an alarm
         told = exported(env, middle, host)
         checks.equal([e["name"] for e in told if e["name"].endswith(("DCStart", "KCBRundownBegin"))], [], f"{host}: records of a rundown in the middle")
         now, frame = open_now(middle, host), frames[2][1]

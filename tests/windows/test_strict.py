@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The emulator refuses what Windows refuses: wrong structures, limits, handles of the past, made directly, since the agent makes none
-of these calls. What each is answered stands in strictctl.c; EMULATOR.md has the rules.
+"""The emulator refuses the calls that Windows refuses: wrong structures, exceeded limits, stale handles. strictctl.c makes the calls
+directly, since the agent makes none of them, and holds the expected results; EMULATOR.md has the rules.
 """
 import emulated
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Who looks after a session, with the shipped .exe and the emulator of ETW under Wine. How long it takes is told by the emulator, on the machine's
-clock: from what happens to a session to the agent's call that answers it.
+"""The supervisor of a session, with the shipped .exe and the emulator of ETW under Wine. The emulator measures the delays by the machine's
+clock: from a change of a session to the agent's call that responds to it.
 
-- ended: somebody ends the session, three times: each time it is there again within a second and the pause that stands in front of it.
-- stolen: somebody ends it and has a session of its name: that one is stopped, and ours is what it was.
-- restless: Windows delivers nothing and says so at once, again and again: each start waits twice as long as the one before.
-- waits: nobody may start a session any more; who stops the agent does not wait for its next attempt.
-- beside: what Windows loses of a second session, which tells what was there before, is told as the first one's, everywhere.
-- slow: TDH takes seconds for a provider's name: it is asked once, not each time that the provider's state is, and not when
+- ended: another program ends the session, three times. Each time it runs again within a second plus the pause before the restart.
+- stolen: another program ends the session and starts one of the same name: the agent stops that one, and its own has the same settings again.
+- restless: Windows delivers nothing and returns immediately, again and again: each start waits twice as long as the previous one.
+- waits: starting a session is not permitted any more; a stop of the agent does not wait for the next attempt.
+- beside: events that Windows loses in a second session (the rundown) are reported everywhere as losses of the first session.
+- slow: TDH takes seconds for a provider's name. The agent asks TDH once, not each time that the provider's state is queried, and not when
   the session is started again.
-- grows: Windows loses events, again and again: it gets more buffers within a second, up to the bound, and no more then; when it is started again
-  it has as many. "etwagent sessions" says so, and what it lost; so does the last line.
+- grows: Windows loses events, again and again. The session gets more buffers within a second, up to the limit, and not more than that. A
+  restart keeps the number. "etwagent sessions" and the last log line report the number and the losses.
 """
 import json
 import os

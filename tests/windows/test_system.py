@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the shipped program takes from Windows' own settings, under Wine, beside a native collector: the proxy of a user, of the
-machine, and the one that a script (PAC) says; roots and a client certificate of Wine's certificate stores, whose key signs TLS 1.3
-in an emulator of CNG (keyemul.c) that the program takes for ncrypt.dll.
+"""The settings that the shipped program reads from Windows, under Wine, with a native collector: the proxy of a user, of the
+machine, and the proxy that a script (PAC) returns; roots and a client certificate of Wine's certificate stores. The certificate's key
+signs TLS 1.3 in an emulator of CNG (keyemul.c) that replaces ncrypt.dll.
 
 usage: tests/windows/test_system.py --build build/windows --native build/dev [--soak]"""
 import hashlib

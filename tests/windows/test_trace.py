@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-""""etwagent trace -c COMMAND" under Wine with the emulator of ETW, which plays a process of a real trace, and its child, under the
-command's id: the file has exactly the events that a naive reading of the trace gives them, the command's exit code is passed on, and
-neither a session nor a file is left behind: also after Ctrl-C, with a command that is not there, when the command is killed, when a session is
-refused, and when somebody ends one, which goes on in another file.
+""""etwagent trace -c COMMAND" under Wine with the emulator of ETW. The emulator plays a process of a real trace, and its child, under the
+command's id. The file has exactly the events that a naive reading of the trace gives for these processes. The command's exit code is
+passed on. No session and no temporary file remains: also after Ctrl-C, with a command that does not exist, when the command is killed,
+when a session is refused, and when another program ends a session, which continues in another file.
 """
 import csv
 import io
@@ -23,7 +23,7 @@ RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 FILES = "edd08927-9cc4-4e65-b970-c2560fb5c289" if traces.real_folder() else "3f0c9d11-8e57-5a3c-b142-90771ce8246b"
 PROGRAM = "traced.exe"
 ROOT, CHILD = ("cmd.exe", "Test.x64.exe") if traces.real_folder() else ("recorded.exe", "helper.exe")  # which ROOT starts
-AFTER_S = 1  # in which a recording would end that waits for nobody
+AFTER_S = 1  # by this time a recording would have ended if it did not wait for the command
 HALF = 100000  # records of the trace, in the middle of its events
 NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
 PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
@@ -138,8 +138,8 @@ def same_events(checks, found, wanted, families):
 
 
 def ended(env, checks, session, windows, arguments):
-    """Somebody ends the kernel's session in the middle: it goes on in another file, and the recording has both. A file that an earlier one left
-    when it was killed is gone."""
+    """Another program ends the kernel's session in the middle: the session continues in another file, and the recording has both. A file
+    that remained of an earlier, killed recording is deleted."""
     with emulated.Machine(env, session, windows, "ended") as machine:
         paths, (root, _) = traces.paths(TRACE, env.build), family(env)
         machine.plays(paths, f"alias={root} {PROGRAM}", "items=asked", f"hold={HALF}")
@@ -163,7 +163,7 @@ def ended(env, checks, session, windows, arguments):
 
 
 def killed(env, checks, session, windows, arguments):
-    """Somebody ends the command: the exit code is the one that it was ended with."""
+    """Another program ends the command: "etwagent trace" returns the exit code that this program gave."""
     with emulated.Machine(env, session, windows, "killed") as machine:
         machine.plays(traces.paths(TRACE, env.build), f"alias={family(env)[0]} {PROGRAM}")
         file = machine.folder / "killed.etl"

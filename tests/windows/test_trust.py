@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Who may write to what the service trusts, under Wine, which makes owners and access lists of this machine's owners and modes: a file of
-another user belongs to S-1-5-7 there, and one that others may write to has an entry for S-1-1-0. Needs root, to give files away.
+"""Write access to the files that the service trusts, under Wine. Wine derives owners and access lists from this machine's owners and modes: a
+file of another user belongs to S-1-5-7 there, and a file that others may write to has an entry for S-1-1-0. Needs root, to change owners.
 
-- The folder for state that somebody made before the installation is moved aside with what is in it; one that others may write to
-  becomes private; a configuration of somebody else is refused by configure, install, the starting and the running service.
-- install refuses a program that others may change, by its file, its folder or a folder above, and one on a drive that is not local.
+- A folder for state that another user made before the installation is moved aside with its content. A folder that others may write to
+  becomes private. A configuration of another user is refused by configure, by install, and by the starting and the running service.
+- install refuses a program that others may change through its file, its folder or a parent folder, and a program on a drive that is not local.
 - A plug-in and a spool's key that others may change are refused.
-- The spool's keys are of use with the machine's entropy alone; those of an earlier version, which had none, are written anew when they are read.
-- A pipe of the service's name that another process serves is not asked for the status; a service that hangs is not waited for.
+- The spool's keys can be decrypted only with the machine's entropy. Keys of an earlier version, which used no entropy, are rewritten when
+  they are read.
+- A pipe of the service's name that another process serves is not asked for the status. Commands do not wait for a service that hangs.
 
 usage: tests/windows/test_trust.py --build build/windows [--soak]"""
 import argparse
@@ -145,7 +146,7 @@ def plugins(world):
 
 
 def service(world):
-    """Starts with its own configuration; a reload and a start with somebody else's are refused."""
+    """The service starts with its own configuration. A reload and a start with a configuration of another user are refused."""
     checks = world.checks
     world.config.write_text(CONFIG)
     world.config.chmod(0o600)

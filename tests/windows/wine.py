@@ -88,8 +88,8 @@ class Session:
         return ["wine", *[str(word) for word in command]]
 
     def run(self, command, timeout=300, **options):
-        """Runs a Windows program to its end; output as text, without carriage returns. A program of ours that ends with 1
-        says why: where nothing was said it was Wine that ended, and the program is started once more."""
+        """Runs a Windows program to its end. The output is text without carriage returns. A program of ours that ends with code 1
+        prints the reason. When the output is empty, Wine itself ended, and the program is started once more."""
         environment = {**self.environment, **options.pop("environment", {})}
 
         def start():
