@@ -60,7 +60,7 @@ static const char *kind_of(const yaml_node_t *n) {
     return n->type == YAML_MAPPING_NODE ? "a mapping" : n->type == YAML_SEQUENCE_NODE ? "a list" : "a text";
 }
 
-/* The scalar's text in the arena; NULL after a mistake was said. */
+/* Copies the scalar's text into the arena; NULL after a mistake, which was reported. */
 static const char *text_of(reading *r, const char *key, const yaml_node_t *n) {
     if (n->type != YAML_SCALAR_NODE) {
         problem(r, n->start_mark, "%s: expected one value, not %s", key, kind_of(n));
@@ -275,9 +275,9 @@ static void not_yaml(reading *r, const yaml_parser_t *parser) {
             parser->context ? " " : "", parser->context ? parser->context : "");
 }
 
-/* Whether lists and mappings stand deeper inside each other than any option needs. libyaml's time for a document grows
- * with its bytes times its depth, so the depth is looked at before the document is loaded; what is no YAML is left to
- * that. */
+/* Whether lists and mappings are nested deeper than any option needs. libyaml's time for a document is proportional to
+ * its bytes times its depth, so the depth is checked before the document is loaded. A syntax error is left to the
+ * loading. */
 static int is_too_deep(reading *r) {
     yaml_parser_t parser;
     yaml_event_t event;

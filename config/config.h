@@ -1,6 +1,6 @@
 /* Configuration files: YAML, read by the same rows that describe a command line's options (cli.h), so that an option's
- * type, default, range and help stand in one place. What is wrong is said with file, line and column, all of it at
- * once, before anything starts. Before it: a file. After it: the commands of agent and collector. Thread: its caller's.
+ * type, default, range and help are in one place. All mistakes are reported with file, line and column before anything
+ * starts. Called by: the commands of agent and collector. Calls: libyaml. Thread: its caller's.
  *
  * The form: a mapping of option names to values. A list of texts may be written as one text. Switches are true or
  * false. Doubled keys are refused, and unknown ones where the table does not pass over them. Files are at most

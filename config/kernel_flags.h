@@ -1,12 +1,12 @@
-/* What the Windows kernel can be asked to log, by the names that people know: kernel flags, groups of them, and the
- * events whose stacks can be walked.
- * Before it: config/, service/app/import. After it: whoever fills a session's group masks. Thread: any; all is
- * constant.
+/* The names of what the Windows kernel can log: kernel flags, groups of flags, and the events whose stacks can be
+ * walked.
+ * Called by: config/, service/app/import, and the code that sets a session's group masks. Calls: none. Thread: any; all
+ * is constant.
  *
- * Sources: ntwmi.h PERF_* (masks; without what changes the kernel's work, such as PERF_CLUSTER_OFF, and what nothing
- * describes, such as PERF_VULCAN), "xperf -providers k" (names and groups; where it has none, the header's and System
- * Providers, learn.microsoft.com), the WPR schema's Keyword and Stack values,
- * "logman query providers" of Windows Kernel Trace, KernelTraceEventParser.Keywords (PerfView). */
+ * Sources: ntwmi.h PERF_* (masks; without the flags that change the kernel's work, such as PERF_CLUSTER_OFF, and the
+ * flags without any description, such as PERF_VULCAN), "xperf -providers k" (names and groups; where it has none, the
+ * header's and System Providers, learn.microsoft.com), the WPR schema's Keyword and Stack values, "logman query
+ * providers" of Windows Kernel Trace, KernelTraceEventParser.Keywords (PerfView). */
 #ifndef EA_KERNEL_FLAGS_H
 #define EA_KERNEL_FLAGS_H
 

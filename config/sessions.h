@@ -96,8 +96,9 @@ EA_MUST_CHECK int ea_level_parse(const char *text, uint8_t *ret);
  * text is NULL. EA_EINVAL: an empty part. */
 EA_MUST_CHECK int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_has_names);
 
-/* The file that a session writes after its start of that number, 1 being the first: Windows begins a file anew, so one
- * that somebody else ended goes on in FILE-2.etl, and so on. What is longer than the room is cut. */
+/* The file that a session writes after start number `start`, 1 being the first. Windows begins a file anew, so after
+ * another program ended the session, it continues in FILE-2.etl, and so on. A name that is longer than `capacity` is
+ * cut. */
 void ea_session_file(const ea_session_config *session, uint64_t start, char *out, size_t capacity);
 
 /* Says in words what a session would do, for a person; ends with a newline. */

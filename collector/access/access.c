@@ -68,7 +68,7 @@ static int refresh(ec_access *a, ea_err *err) {
         return 0;
     int rc = ec_api_tokens_read(a->dir, &tokens, &count, err);
     free(a->tokens);
-    a->tokens = rc ? NULL : tokens; /* what cannot be read lets nobody in */
+    a->tokens = rc ? NULL : tokens; /* a token file that cannot be read admits no caller */
     a->count = rc ? 0 : count;
     a->read = now;
     a->is_read = !rc;

@@ -1,11 +1,12 @@
-/* Who may read: tokens, and how often (rate_limiter.h). The tokens' file is read again when it changes, so that a
- * revoked or expired token is refused from the next request on, and ends its open streams within a second
- * (ec_access_check).
+/* Checks callers of the API: their tokens, and their request rates (rate_limiter.h). The token file is read again when
+ * it changes. A revoked or expired token is therefore refused from the next request on, and its open streams end within
+ * a second (ec_access_check).
  *
- * A request with a right token counts for that token's rate alone. All others count for their address; a wrong token
- * also counts as a failure of its address and its id. So neither a flood nor wrong tokens of one client lock out
- * another client behind the same address. A secret has 256 random bits: what bounds guessing is that, and the rate.
- * Before it: api_tokens.h. After it: collector/web, on every request. Thread: any. */
+ * A request with a valid token is charged to the rate of that token alone. All other requests are charged to the rate
+ * of their address; a wrong token also counts as a failure of its address and of its id. So neither a flood nor wrong
+ * tokens of one client lock out another client of the same address. The 256 random bits of a secret and the rate limit
+ * make guessing infeasible.
+ * Called by: collector/web, on every request. Calls: api_tokens.h, rate_limiter.h. Thread: any. */
 #ifndef EC_ACCESS_ACCESS_H
 #define EC_ACCESS_ACCESS_H
 

@@ -23,8 +23,8 @@ enum {
 /* Each may do what those before it may. */
 enum ec_scope {
     EC_SCOPE_METRICS = 1, /* /metrics */
-    EC_SCOPE_READ,        /* the dashboard and the API; only some hosts, if the token says so */
-    EC_SCOPE_ADMIN,       /* who else has a token */
+    EC_SCOPE_READ,        /* the dashboard and the API; a token may limit it to some hosts */
+    EC_SCOPE_ADMIN,       /* the list of tokens */
 };
 
 /* "metrics", "read", "admin". */

@@ -1,21 +1,22 @@
-/* The audit log: who read what, who was refused, which tokens and certificates were given. A JSON object a line, in two
- * files of a folder, so that refusals push out no grant:
+/* The audit log: which caller read what, which callers were refused, which tokens and certificates were issued. Each
+ * line is a JSON object. There are two files in a folder, so that refusals do not rotate grants away:
  *
  *     audit.jsonl          what was granted, and changes of tokens
- *     audit-refused.jsonl  what was refused; of one caller so many lines a minute, of the others their number
+ *     audit-refused.jsonl  refused requests; the lines a minute of one caller are limited, further refusals are only
+ *                          counted
  *
  * Each file is a chain: a line begins with "time", "seq" (1, 2, 3 ...) and "prev", the SHA-256 of the line before it
  * without its newline (64 zeros for the first). The chain goes on over files that were rotated: a full file becomes
- * FILE.1, and so on to FILE.4, and the oldest is deleted. The first line of a file says in "first_kept" with which line
- * the oldest file began then, so that a deletion by rotation and another one can be told apart. FILE.head has number
- * and hash of the last line. A writer that finds a file changed since its last line compares the file's last line with
- * .head and with its own last line: when lines are missing or the line is another one, the numbers go on and a line
- * states the "fault". Without fsync a power loss can look the same. ec_audit_verify checks all that. Whoever can write
- * to the folder can make a whole new chain: against that, lines are copied to syslog, which a site sends to another
- * machine.
+ * FILE.1, and so on to FILE.4, and the oldest is deleted. The first line of a file has, in "first_kept", the number of
+ * the line with which the oldest file began at that time. This distinguishes a deletion by rotation from any other
+ * deletion. FILE.head has the number and the hash of the last line. A writer that finds a file changed since its last
+ * line compares the file's last line with .head and with its own last line: when lines are missing or the line differs,
+ * the numbers continue and a line states the "fault". Without fsync, a power loss can look the same. ec_audit_verify
+ * checks all that. A process that can write to the folder can make a whole new chain: against that, lines are copied to
+ * syslog, which a site sends to another machine.
  *
  * Several processes may write: each line is written under a lock of the folder (audit.lock).
- * Before it: collector/web, collector/enroll, the commands that change tokens. After it: the files. Thread: any. */
+ * Called by: collector/web, collector/enroll, the commands that change tokens. Writes: the files. Thread: any. */
 #ifndef EC_ACCESS_AUDIT_H
 #define EC_ACCESS_AUDIT_H
 

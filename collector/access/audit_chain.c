@@ -183,7 +183,7 @@ static int write_line(ec_audit_chain *c, const ea_text *line, ea_err *err) {
     snprintf(head, sizeof head, "%020" PRIu64 " %s\n", c->last.seq, hex.data ? hex.data : "");
     ea_text_deinit(&hex);
     ssize_t written = pwrite(c->head_fd, head, HEAD_BYTES, 0);
-    (void)written; /* the line is there; a head that is behind is no fault, and the next line moves it on */
+    (void)written; /* the line is written; an outdated head is no fault, and the next line updates it */
     return 0;
 }
 

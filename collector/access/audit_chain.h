@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 enum {
-    EC_AUDIT_FILES = 5, /* the one that grows, and .1 to .4 */
+    EC_AUDIT_FILES = 5, /* the file that lines are appended to, and .1 to .4 */
     EC_AUDIT_HASH_BYTES = 32,
     EC_AUDIT_LINE_MAX = 64 << 10,
     EC_AUDIT_PATH_BYTES = 1200,

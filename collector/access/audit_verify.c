@@ -150,7 +150,7 @@ static int take_file(checking *c, int file, ea_err *err) {
     return is_bad ? ea_fail(err, EA_EIO, "read %s", path) : 0;
 }
 
-/* What FILE.head says of the last line. It may be one line behind, after a crash. */
+/* Compares FILE.head with the last line. After a crash, FILE.head may have the line before the last one. */
 static void check_head(checking *c) {
     char what[160];
     ec_audit_last head = {0};

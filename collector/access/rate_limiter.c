@@ -14,7 +14,7 @@ enum { WAYS = 4, HASH_BYTES = 32 };
 static const int64_t S_NS = INT64_C(1000000000);
 
 struct ec_rate_limiter {
-    uint64_t salt; /* so that nobody chooses who shares a place */
+    uint64_t salt; /* random, so that a client cannot choose which addresses share its row */
     ec_rate addresses[EC_ACCESS_ADDRESSES];
 };
 

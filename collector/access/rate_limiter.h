@@ -1,6 +1,5 @@
-/* How often somebody may ask: a bucket for each address, that requests empty and time fills, and that is closed for a
- * while behind too many wrong tokens.
- * Before it: nothing. After it: access.h, collector/enroll. Thread: its owner's. */
+/* Limits the request rate of each address with a token bucket: requests empty it, time fills it. After too many wrong
+ * tokens the bucket is closed for a while. Called by: access.h, collector/enroll. Calls: none. Thread: its owner's. */
 #ifndef EC_ACCESS_RATES_H
 #define EC_ACCESS_RATES_H
 

@@ -40,7 +40,7 @@ typedef struct ec_secret_file {
     size_t later_fields; /* of these, the last ones, which lines of earlier versions lack: they are "" */
     size_t name_at;      /* of a row: a name by which it goes as well; 0: there is none */
     int skips_damage;    /* lines that cannot be read are no tokens; else they are EA_ECORRUPT, as one too many is */
-    int (*parse)(char *const *fields, void *ret); /* the fields behind id and hash: 0 when they are none */
+    int (*parse)(char *const *fields, void *ret); /* the fields after id and hash: 0 when they are invalid */
     void (*print)(const void *row, ea_text *t);   /* the same, with a tab between two */
 } ec_secret_file;
 
@@ -50,7 +50,8 @@ EA_MUST_CHECK int ec_token_store_read(const ec_secret_file *f, const char *dir, 
                                       ea_err *err);
 EA_MUST_CHECK int ec_token_store_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count,
                                        ea_err *err);
-/* Held by whoever reads them to write them again; ea_file_close gives it back. EA_EBUSY after two seconds. */
+/* The lock is held by the caller that reads the rows to write them again; ea_file_close releases it. EA_EBUSY after two
+ * seconds. */
 EA_MUST_CHECK int ec_token_store_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err);
 /* Reads, changes and writes them under that lock. change: among rows_max rows; what it fails with stays unwritten. */
 EA_MUST_CHECK int ec_token_store_change(const ec_secret_file *f, const char *dir,
@@ -58,11 +59,11 @@ EA_MUST_CHECK int ec_token_store_change(const ec_secret_file *f, const char *dir
                                         ea_err *err);
 /* Takes out the row of an id or a name. EA_ENOTFOUND. */
 EA_MUST_CHECK int ec_token_store_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err);
-/* Makes a row's token and puts the row behind the others, within ec_token_store_change. EA_ELIMIT. */
+/* Makes a row's token and appends the row, within ec_token_store_change. EA_ELIMIT. */
 EA_MUST_CHECK int ec_token_store_append(const ec_secret_file *f, void *rows, size_t *count, void *row,
                                         char ret_text[EC_SECRET_BYTES], ea_err *err);
-/* The row of a token's text: NULL when none is. Takes as long for a wrong secret as for a right one, and for an id that
- * is not there. */
+/* Finds the row of a token's text: NULL when no row has it. Takes as long for a wrong secret as for a right one, and
+ * for an id that is missing. */
 const void *ec_token_store_find(const ec_secret_file *f, const void *rows, size_t count, const char *text);
 
 /* 1 when s has letters, digits and characters of more alone, and with its NUL fits into room. */

@@ -498,7 +498,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     return rc ? rc : ec_answer_write(&l->out, l->err);
 }
 
-/* Times between the streams of one host: nobody looked. */
+/* Lists the times between the streams of one host, in which no session recorded. */
 static int add_gaps(listing *l) {
     sqlite3_stmt *s = NULL;
     char host[256] = "";
@@ -565,7 +565,8 @@ static int add_incident(const ec_notice *i, void *arg) {
     return 0;
 }
 
-/* What was noticed while batches came: --from and --to are times of the collector's clock here. */
+/* Lists the incidents that were detected while batches arrived. --from and --to are times of the collector's clock
+ * here. */
 static int add_incidents(listing *l) {
     ec_store *store = NULL;
     int rc = ec_store_open(&store, l->options->store, &(ec_store_options){0}, l->err);

@@ -41,7 +41,7 @@ typedef struct printer {
     uint64_t rows;
     ea_text out, cell;
     /* a table's first rows, until the widths are chosen */
-    ea_text held; /* cells behind each other, each with its NUL */
+    ea_text held; /* the cells one after another, each with its NUL */
     uint8_t *held_looks;
     size_t held_cells, held_capacity, *widths;
     int is_measured;
@@ -275,7 +275,7 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
     return p->out.len_bytes >= FLUSH_BYTES || p->out.failed || p->held.failed ? write_out(p) : 0;
 }
 
-/* What stands behind the rows. */
+/* Writes what follows the rows: how the query ended, and what its answer lacks. */
 static int finish(printer *p, const ec_outcome *outcome) {
     if (p->format == TABLE && p->columns && !p->is_measured)
         measure(p);

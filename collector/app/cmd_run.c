@@ -179,7 +179,7 @@ static void reload_close(reload *r) {
     close_config(&r->last);
 }
 
-/* What can change while it runs, changes; the rest is said. */
+/* Applies the options that can change at run time; other changed options are logged. */
 static void reload_now(reload *r, ec_ingest *ingest) {
     ea_err err = {0};
     reading next;
@@ -259,7 +259,7 @@ static void stop_web(web_parts *w) {
     ea_text_deinit(&w->symbol_folder);
 }
 
-/* What profiles are named with. A wrong path is said at once, not with each profile. */
+/* Prepares the symbols that profiles are named with. A wrong path is reported at the start, not with each profile. */
 static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
     ec_symbols *symbols = NULL;
     w->has_symbols = o->web && (o->symbols.path || o->symbols.cache || o->symbols.has_lines);
@@ -369,7 +369,7 @@ static int choose_crl(enroll_parts *e, const options *o, ec_log *log, ea_err *er
     return 0;
 }
 
-/* The process that opens files for this one once it is confined, and starts the one that signs. */
+/* Starts the broker: it opens files for this process once this process is confined, and starts the signer. */
 static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o, ea_err *err) {
     const char *const paths[] = {o->config, o->cert, o->key, o->ca, e->crl, o->web_cert, o->web_key};
     ec_broker_duties d = {.paths = paths, .path_count = sizeof paths / sizeof *paths, .written = o->port_file};

@@ -19,7 +19,7 @@ typedef struct options {
 static const char *const SCOPES[] = {"metrics", "read", "admin", NULL};
 static const int64_t S_NS = INT64_C(1000000000);
 
-/* What was done to tokens stands among what was asked with them. */
+/* Adds a change of tokens to the audit log, which also has the requests that were made with the tokens. */
 static int audit(const char *store, const char *name, const char *note, ea_err *err) {
     ec_audit *a = NULL;
     int rc = ec_audit_open(&a, store, &(ec_audit_options){.max_bytes = UINT64_MAX}, err);

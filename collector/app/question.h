@@ -51,9 +51,9 @@ typedef struct ec_question_options {
     "last\n"                                                                                                           \
     "by that time. Exit codes: 0 answered, 1 failed or nothing found, 2 usage."
 
-/* Opens the query; what is behind is said on standard error. */
+/* Opens the query. The number of stored batches that the history lacks is reported on standard error. */
 EA_MUST_CHECK int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_behind, ea_err *err);
-/* The moment that at means; a time after the last event is said on standard error. */
+/* Finds the moment that `at` means. When `at` is after the last event, that is reported on standard error. */
 EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at, ec_moment *ret,
                                      ea_err *err);
 

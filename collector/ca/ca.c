@@ -184,7 +184,7 @@ static int issue_from(ec_ca *ca, const ec_ca_request *requests, size_t count, ch
     int rc = issues && rows ? 0 : ea_fail(err, EA_ENOMEM, "issue certificates");
     for (size_t i = 0; !rc && i < count; i++)
         rc = make_issue(ca, &requests[i], &issues[i], &rows[i], err);
-    /* logged before they are handed out: what is not in the log cannot be revoked */
+    /* logged before they are handed out: a certificate that is missing from the log cannot be revoked */
     if (!rc)
         rc = ec_issuance_add(ca->log, rows, count, err);
     for (size_t i = 0; !rc && i < count; i++)

@@ -1,19 +1,19 @@
-/* The certificate authority of an installation: a folder with a CA's key and certificate, what it issued, and the
- * revocation list. Nobody has to know OpenSSL's command line.
+/* The certificate authority of an installation: a folder with a CA's key and certificate, the certificates that it
+ * issued, and the revocation list. It replaces OpenSSL's command line.
  *
  *   ca.key      the CA's private key, readable by its owner only (EC P-256, PKCS#8, PEM)
- *   ca.uri      in its place: where OpenSSL finds the key, in a token or a TPM (ca_key.c)
+ *   ca.uri      instead of ca.key: where OpenSSL finds the key, in a token or a TPM (ca_key.c)
  *   ca.crt      the CA's certificate: CA:TRUE, keyCertSign and cRLSign, pathlen 0 (a root for others: 1); followed by
- *               those above it, up to the root
- *   ca.csr      the request of a CA that another one signs
+ *               the certificates above it, up to the root
+ *   ca.csr      the request of a CA that another CA signs
  *   ca.crl      the revocation list; valid as long as the CA, replaced when something is revoked
  *   issued.tsv  the issuance log (issuance.h)
- *   NAME.crt, NAME.key   what was issued, unless another folder was named
- *   enroll-tokens        who may have a certificate without a key that was made here (enroll_tokens.h)
- *   enrolled/NAME.crt    what they got last, under the name in lower case
+ *   NAME.crt, NAME.key   issued certificates and their keys, unless another folder was named
+ *   enroll-tokens        tokens for certificates whose keys are made by the machines themselves (enroll_tokens.h)
+ *   enrolled/NAME.crt    the last certificate of each such machine, under the name in lower case
  *
- * Names that differ in the case of their letters alone are one name, as for Windows.
- * Before it: collector/app (the `ca` commands), collector/enroll. After it: TLS on both sides reads the files.
+ * Names that differ only in the case of their letters are one name, as in Windows.
+ * Called by: collector/app (the `ca` commands), collector/enroll. TLS on both sides reads the files.
  * Thread: any, one for each open CA; a lock in the folder lets one operation at a time change it (others wait two
  * seconds: EA_EBUSY). */
 #ifndef EC_CA_CA_H
@@ -41,9 +41,9 @@ typedef struct ec_ca_init_options {
 
 /* Makes the CA. EA_EEXIST when the folder holds one already. */
 EA_MUST_CHECK int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err);
-/* Takes the certificate that another CA made of ca.csr, and those above it, PEM, the own one first. The root stands at
- * the end or in the file root_path, which may be NULL. Also for its next certificate, of the same key. EA_EINVAL: it is
- * not of this key, none of a CA, or not below the root. */
+/* Imports the certificate that another CA made of ca.csr, and the certificates above it, as PEM, this CA's own
+ * certificate first. The root is at the end or in the file root_path, which may be NULL. Also imports a later
+ * certificate of the same key. EA_EINVAL: the certificate is not of this key, is no CA's, or is not below the root. */
 EA_MUST_CHECK int ec_ca_import(const char *dir, const char *chain_path, const char *root_path, ea_err *err);
 /* Signs the request of a CA below this one: pathlen 0, and names within permitted ("DNS:domain", "IP:address/mask";
  * none: any). Writes it and those above it to out_path. EA_EREFUSED: this CA signs no other one. */
@@ -96,13 +96,12 @@ typedef struct ec_ca_enrolled {
     size_t pem_bytes;
 } ec_ca_enrolled;
 
-/* Signs the key of a PKCS#10 request (EC P-256 or P-384) for whoever has an enrolment token. The name is the token's;
- * where that allows several, the request's common name is one of them. A use of the token is taken durably before this
- * returns. The same request with the same key again gets the same certificate and takes no use, so that an answer may
- * get lost.
- * ret->token is set as soon as the token is known to be right, also on failure.
- * EA_EREFUSED: the token is wrong, revoked, expired, used up, or not good for this name; EA_EEXIST: another
- * certificate of this name is valid; EA_EINVAL: the request cannot be read, or its key is none that is taken. */
+/* Signs the key of a PKCS#10 request (EC P-256 or P-384) for the holder of an enrolment token. The name is the token's;
+ * where the token allows several names, the request's common name is one of them. A use of the token is taken durably
+ * before this returns. The same request with the same key gets the same certificate again and takes no further use,
+ * because an answer may get lost. ret->token is set as soon as the token is known to be right, also on failure.
+ * EA_EREFUSED: the token is wrong, revoked, expired, used up, or not valid for this name; EA_EEXIST: another
+ * certificate of this name is valid; EA_EINVAL: the request cannot be read, or its kind of key is not accepted. */
 EA_MUST_CHECK int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret,
                                ea_err *err);
 

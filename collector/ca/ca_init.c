@@ -129,7 +129,7 @@ int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err) {
             rc = keep_key(dir, o, key, err);
     } else if (!rc) {
         rc = make_root(o, key, &cert, err);
-        if (!rc) /* not before it has signed: what a provider refuses leaves no CA behind */
+        if (!rc) /* only after it has signed: when a provider refuses the key, no CA remains */
             rc = keep_key(dir, o, key, err);
         chain = rc ? NULL : sk_X509_new_null();
         if (!rc && (!chain || !sk_X509_push(chain, cert)))

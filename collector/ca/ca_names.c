@@ -1,4 +1,4 @@
-/* What a CA's files, names, serial numbers and roles look like: everything else of the CA stands on it. See ca.h,
+/* The formats of a CA's files, names, serial numbers and roles. All other files of the CA use this one. See ca.h,
  * ca_parts.h. */
 #include "collector/ca/ca_parts.h"
 

@@ -42,7 +42,7 @@ static inline X509 *ec_ca_own(const ec_ca *ca) {
 EA_MUST_CHECK int ec_ca_read_csr(const char *pem, size_t len_bytes, X509_REQ **ret, ea_err *err);
 
 /* ---- ca_key.c ---- */
-/* The key of the folder: the one that ca.uri names, else ca.key. */
+/* Loads the folder's key: the key that ca.uri names, else ca.key. */
 EA_MUST_CHECK int ec_ca_key_load(const char *dir, EVP_PKEY **ret, ea_err *err);
 /* The key of a URI (OSSL_STORE), by a provider of OpenSSL, which stays loaded; NULL: the default one's. */
 EA_MUST_CHECK int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY **ret, ea_err *err);

@@ -189,8 +189,8 @@ int ec_ca_make_cert(const ec_ca *ca, const ec_ca_request *r, int64_t life_s, EVP
 
 /* ---- the revocation list ---- */
 
-/* Valid as long as the CA: whoever enforces the date of a list that expired would refuse all agents, and a collector
- * reads the list again whenever it changes. */
+/* The list is valid as long as the CA: a program that enforces the date of an expired list would refuse all agents, and
+ * a collector reads the list again whenever it changes. */
 int ec_ca_write_crl(const ec_ca *ca, ea_err *err) {
     X509_CRL *crl = X509_CRL_new();
     ASN1_TIME *now = X509_gmtime_adj(NULL, -(long)SKEW_S);

@@ -1,13 +1,13 @@
-/* Enrolment tokens: DIR/enroll-tokens, a line each, with a token's hash and never the token (token_store.h). Whoever
- * has one may have a certificate under a name that it allows, so many times, until it expires.
+/* Enrolment tokens: DIR/enroll-tokens, a line each, with a token's hash and never the token (token_store.h). The holder
+ * of a token may get a certificate under a name that the token allows, as often as its uses allow, until it expires.
  *
  *     id \t SHA-256 of the secret, hex \t created, s since 1970 \t expires \t life of a certificate, s \t uses left \t
  *     names \t key of the last use
  *
  * names: one name, or names with * in them, separated by commas. key: SHA-256 of the public key that the last use went
  * to, or -: when that certificate did not reach its files, the same key gets it without another use.
- * A token begins with "ece_". One that is used up stays until it expires, for answers that got lost on the way.
- * Before it: the commands ca token, ca tokens, ca revoke-token. After it: ca.c. Thread: any. */
+ * A token begins with "ece_". A used-up token stays until it expires, because an answer may get lost on the way.
+ * Called by: ca.c, the commands ca token, ca tokens, ca revoke-token. Calls: token_store.h. Thread: any. */
 #ifndef EC_CA_GRANTS_H
 #define EC_CA_GRANTS_H
 
@@ -36,7 +36,7 @@ typedef struct ec_grant {
  * EA_ECORRUPT. */
 EA_MUST_CHECK int ec_enroll_tokens_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err);
 EA_MUST_CHECK int ec_enroll_tokens_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err);
-/* Held by whoever reads them to write them again. */
+/* The lock is held by the caller that reads the tokens to write them again. */
 EA_MUST_CHECK int ec_enroll_tokens_lock(const char *dir, ea_file **ret, ea_err *err);
 
 /* Makes one out of names, expires_s, life_s and uses_left; the token itself goes to ret_token and nowhere else. What

@@ -1,4 +1,4 @@
-/* Certificates for who has a token or a certificate. See ca.h. */
+/* Issues certificates to callers that have an enrolment token or a certificate. See ca.h. */
 #include "collector/ca/ca_parts.h"
 
 #include "collector/ca/enroll_tokens.h"
@@ -13,7 +13,7 @@
 
 static const int64_t SECOND_NS = 1000000000;
 
-/* What somebody asks for. */
+/* What a caller requests. */
 typedef struct wish {
     X509_REQ *csr;
     EVP_PKEY *key; /* the request's */
@@ -164,7 +164,7 @@ static int put_pem(const ec_ca *ca, X509 *cert, ec_ca_enrolled *ret, ea_err *err
     return rc;
 }
 
-/* Keeps the certificate for those who ask again, and logs it. */
+/* Keeps the certificate for repeated requests, and logs it. */
 static int keep(ec_ca *ca, X509 *cert, const ec_ca_row *row, ea_err *err) {
     char *path = enrolled_path(ca, row->name);
     BIO *bio = BIO_new(BIO_s_mem());
@@ -203,7 +203,7 @@ static int sign_wish(ec_ca *ca, const wish *w, const char *name, const char *ren
     return rc;
 }
 
-/* The name that the token gives to who asks for this. */
+/* Chooses the name that the token gives to this request. */
 static int choose_name(const ec_grant *g, const wish *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
     const char *name = ec_grant_fixed_name(g);
     if (!name && !w->name[0])
@@ -314,7 +314,7 @@ static int seconds_of(const ASN1_TIME *t, int64_t *ret) {
     return 1;
 }
 
-/* Checks that the certificate is valid now, for a client, and of somebody who is trusted. */
+/* Checks that the certificate is valid now, is a client's, and was issued by a trusted CA. */
 static int verify_holder(const ec_ca *ca, X509 *cert, ea_err *err) {
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     int rc = ctx && X509_STORE_CTX_init(ctx, ca->trust, cert, ca->chain) == 1

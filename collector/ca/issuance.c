@@ -250,7 +250,7 @@ int ec_issuance_catch_up(ec_issuance *l, ea_err *err) {
     struct stat st;
     if (stat(l->path, &st))
         return ea_fail_os(err, EA_EIO, errno, "read %s", l->path);
-    /* another file has this name since somebody rewrote it; the old one is open, so its number is not given again */
+    /* another file has this name since the log was rewritten; the old one is open, so its number is not used again */
     if (st.st_ino != l->inode || (uint64_t)st.st_size < l->offset)
         return open_file(l, err);
     return read_lines(l, err);

@@ -1,15 +1,16 @@
-/* The issuance log of a CA: DIR/issued.tsv, one line a certificate or a change of one. It is appended to, and rewritten
- * without the certificates that have expired when it has become twice as long as what is left.
+/* The issuance log of a CA: DIR/issued.tsv, one line for each certificate or change of a certificate. Lines are
+ * appended. When the log is twice as long as the lines that are still needed, it is rewritten without expired
+ * certificates.
  *
  *     serial, hex \t agent|server|ca \t not after, UTC \t revoked at, UTC, or - \t name [\t serial of the certificate
  * that this one renews, or -]
  *
  * The last line of a serial number counts: a revocation appends the certificate's line again. Lines of five fields are
- * those of earlier versions; they renew nothing. A line without its end is what a crash left of an append that was
+ * of earlier versions; they renew nothing. A line without its end remains when a crash interrupts an append, which was
  * never acknowledged: it is skipped, and cut off before the next append. A certificate stays in the log for
  * EC_ISSUANCE_KEPT_S after its end. Memory: about 250 bytes a certificate.
  *
- * Before it: ca.c. After it: the file. Thread: one at a time. Whoever writes holds the CA folder's lock. */
+ * Called by: ca.c. Writes: the file. Thread: one at a time. A writer holds the CA folder's lock. */
 #ifndef EC_CA_ISSUANCE_H
 #define EC_CA_ISSUANCE_H
 

@@ -116,7 +116,7 @@ static void reply(struct evhttp_request *http, const outcome *o) {
     ea_text_deinit(&t);
 }
 
-/* The secret part of a token is nobody's to read; its id and the name are for people. */
+/* Logs a request. The secret part of a token is never logged; its id and the name are, for people. */
 static void note(const ec_enroll *e, const char *address, const char *path, const outcome *o) {
     char text[640];
     if (o->status == 200)
@@ -133,7 +133,7 @@ static void note(const ec_enroll *e, const char *address, const char *path, cons
         ec_log_about(e->options.log, EC_LOG_AGENT, "enrolment: %s", o->err.message);
 }
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
 /* The certificate that a client renews. */
 typedef struct holder {
@@ -184,8 +184,8 @@ static ec_rate *take_caller(const ec_enroll *e, const char *address, const char 
     return NULL;
 }
 
-/* Whether a token is right is known to the signer alone. A wrong one is not charged to the rate of those who have the
- * right one with the same id. */
+/* Only the signer knows whether a token is right. A wrong token is not charged to the rate of the callers that have the
+ * right token with the same id. */
 static void enroll(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     const char *token = token_of(http);
     char id[EC_SECRET_ID_BYTES] = "";
@@ -239,8 +239,8 @@ static void renew(ec_enroll *e, struct evhttp_request *http, const request *r, o
             ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
         if (o->got.renewed_twice)
             note_renewed_twice(e, o);
-        /* No certificate more: otherwise whoever has a copy of an older one, and asks again and again, would keep the
-         * owner from the renewals of the name. */
+        /* A request that yields no new certificate is refunded. Otherwise a holder of a copy of an older certificate
+         * could use up the owner's renewals of the name with repeated requests. */
         if (!h.is_brief && (rc || o->got.is_known))
             ec_quota_refund(e->options.quota, EC_QUOTA_renewals, h.name, 1, ea_monotonic_ns());
     }

@@ -25,8 +25,8 @@ typedef struct run_entry {
 
 typedef struct identity {
     char agent[256];
-    run_entry runs[EC_RUNS_OF_AGENT]; /* the last one that came stands first */
-    run_entry other;                  /* who was there when the last return was noted */
+    run_entry runs[EC_RUNS_OF_AGENT]; /* the run of the latest upload is first */
+    run_entry other;                  /* the other run when the last return was noted */
     int64_t seen_ns, returned_ns;
     uint32_t returns;
     int64_t told_ns[KINDS]; /* 0: never */
@@ -58,7 +58,7 @@ void ec_duplicate_agents_destroy(ec_duplicate_agents *t) {
     free(t);
 }
 
-/* The agent's row; a new one takes the place of the one that was silent longest. */
+/* Finds the agent's row. A new agent replaces the agent of the same set that was silent longest. */
 static identity *row_of(ec_duplicate_agents *t, const char *agent) {
     identity *set = &t->rows[ea_hash64(agent, strlen(agent), 0) % t->sets * WAYS], *oldest = set;
     for (int i = 0; i < WAYS; i++) {

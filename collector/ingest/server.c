@@ -748,7 +748,7 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
 }
 
 static void base_deinit(base *b) {
-    while (b->answered) { /* nobody was left to send them */
+    while (b->answered) { /* no loop remains to send these answers */
         request *r = (request *)(void *)b->answered;
         b->answered = b->answered->next;
         request_free(r);

@@ -1,6 +1,6 @@
-/* Uploads that wait, in the order of their agents' turns: the first upload of each agent comes before the second one of
- * any, whoever came first.
- * Before it: server.c's uploads. After it: verifier.c, writer.c. Thread: its owner locks. */
+/* The queue of waiting uploads, in the order of their agents' turns: the first upload of each agent comes before the
+ * second upload of any agent, in whatever order they arrived. Called by: server.c's uploads. Calls: none. Uploads leave
+ * it for verifier.c and writer.c. Thread: its owner locks. */
 #ifndef EC_INGEST_TURNS_H
 #define EC_INGEST_TURNS_H
 

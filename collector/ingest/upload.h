@@ -1,6 +1,5 @@
-/* One request's batches on their way to the store, and the check of their framing.
- * Before it: server.c, which owns uploads. After it: verifier.c, writer.c, which fill in the answer. Thread: whoever
- * has the upload at hand. */
+/* One request's batches on their way to the store, and the check of their framing. Called by: server.c, which owns
+ * uploads; verifier.c and writer.c, which fill in the answer. Thread: the thread that processes the upload. */
 #ifndef EC_INGEST_UPLOAD_H
 #define EC_INGEST_UPLOAD_H
 
@@ -8,7 +7,7 @@
 #include "proto/base/arena.h"
 
 typedef struct ec_upload {
-    struct ec_upload *next; /* in whoever's list it is */
+    struct ec_upload *next; /* in the list that holds the upload */
     char agent[256];
     char run[33], peer[64]; /* what the agent calls its run ("": nothing), its address */
     uint64_t connection;    /* a number of its own for each */

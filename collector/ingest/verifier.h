@@ -1,15 +1,15 @@
-/* Looks at uploads before the writer has them: their framing, their agent's quotas, and the records of each batch,
- * which takes most of an upload's processor time. The writer then only appends.
+/* Checks uploads before the writer gets them: their framing, their agent's quotas, and the records of each batch, which
+ * takes most of an upload's processor time. The writer then only appends.
  *
- * Two lanes share the processors by need. The quick lane is for agents that used little of them lately: its threads
- * have the priority of the network's, and one agent has at most one of them. The slow lane is for all others; its
- * threads are behind others at the processor. Work goes on in the slow lane, between two batches, when its agent has
- * used EC_QUICK_NS more than its share. In each lane agents take turns; in the slow lane an upload gives its thread up
- * after EC_SLOW_SLICE_NS when another agent waits. An agent that is alone uses all that is free.
+ * Two lanes share the processors by need. The quick lane is for agents that used little processor time lately: its
+ * threads have the same priority as the network's threads, and one agent has at most one of them. The slow lane is for
+ * all other agents; its threads have a lower priority than others. When an agent has used EC_QUICK_NS more than its
+ * share, its upload moves to the slow lane, between two batches. In each lane agents take turns; in the slow lane an
+ * upload releases its thread after EC_SLOW_SLICE_NS when another agent waits. A single agent uses all free processors.
  *
- * What the work takes is charged to the agent (EC_QUOTA_processor) after each batch; above its quota the rest of the
- * upload is left to a later one.
- * Before it: server.c. After it: writer.c, by the owner's done(). Thread: its own; push any. */
+ * The processor time is charged to the agent (EC_QUOTA_processor) after each batch; above its quota the rest of the
+ * upload is left to a later upload.
+ * Called by: server.c. Its results go to writer.c by the owner's done(). Thread: its own; push any. */
 #ifndef EC_INGEST_VERIFIER_H
 #define EC_INGEST_VERIFIER_H
 

@@ -100,8 +100,8 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
     w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
 }
 
-/* Keeps it with the store, if nothing like it was told of this agent within the hour. When that fails it is told in
- * the log alone: no batch depends on it. */
+/* Adds an incident to the store, unless one of the same kind was logged for this agent within the hour. When the store
+ * fails, the incident is only logged: no batch depends on it. */
 static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
     if (!ec_duplicate_agents_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
@@ -374,7 +374,7 @@ static void commit_group(ec_writer *w, ec_upload *list) {
     ea_err err;
     int rc = store_group(w, list, &err), stored = !rc;
     if (rc && list->next) {
-        /* somebody's batch may be the cause: one after the other, so that it harms nobody else */
+        /* the batch of one upload may be the cause: store each upload alone, so that it does not affect the others */
         ec_upload *rest = list, *u;
         while ((u = rest)) {
             rest = u->next;

@@ -15,7 +15,7 @@
 
 enum {
     FIRST_OF_COLLECTOR = EA_COUNT_ingest_requests, /* counters from here on are the collector's (counters.h) */
-    FAMILIES_MAX = 64,                             /* of a stream; further ones are not told */
+    FAMILIES_MAX = 64,                             /* of a stream; further ones are omitted */
     FAMILY_BYTES = 32,
 };
 
@@ -322,7 +322,7 @@ static void add_number(const exposition *x, const char *name, const char *help, 
     ea_text_printf(x->t, "%s %" PRIu64 "\n", name, value);
 }
 
-/* What was noticed while batches came, by agent and kind; nothing when none was ever kept. */
+/* Adds the incidents that were detected while batches arrived, by agent and kind; nothing when none was ever kept. */
 static int add_incidents(const exposition *x, sqlite3 *db, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE;

@@ -25,7 +25,8 @@ typedef struct ec_gauges {
 
 /* Appends them, before ec_metrics_text. */
 void ec_metrics_gauges(const ec_gauges *g, int open_metrics, ea_text *out);
-/* Appends the whole answer. dir: the store's folder; while there are no state tables yet, only counters are told. */
+/* Appends the whole answer. dir: the store's folder; while there are no state tables yet, the answer has only counters.
+ */
 EA_MUST_CHECK int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, int open_metrics,
                                   ea_text *out, ea_err *err);
 

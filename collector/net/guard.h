@@ -7,14 +7,14 @@
  * An address is an IPv4 address or the first 64 bits of an IPv6 address. A new connection is judged before its TLS
  * handshake. The deadlines begin once a step, not at every byte as those of libevent do.
  *
- * When the listener is full (connections or handshakes) and another connection waits, one is evicted: the oldest
- * without a finished request of the address that has most of these, when that is more than one; else the oldest
- * unfinished handshake; else the oldest connection without a finished request; else, with evicts_idle, the one that is
- * idle longest; these three only after EC_GUARD_GRACE_MS. When there is none, accepting pauses: further connections
- * wait in the kernel's queue.
+ * When the listener is full (connections or handshakes) and another connection waits, one connection is evicted. The
+ * address with the most connections without a finished request loses its oldest such connection, when it has more than
+ * one. Else the oldest unfinished handshake is evicted; else the oldest connection without a finished request; else,
+ * with evicts_idle, the connection that is idle longest; these three only after EC_GUARD_GRACE_MS. When there is no
+ * such connection, accepting pauses: further connections wait in the kernel's queue.
  *
- * Before it: evhttp's accepted connections. After it: collector/ingest, collector/web, collector/enroll. Thread: the
- * loop's; create and destroy while no loop runs. */
+ * Called by: collector/ingest, collector/web, collector/enroll, for connections that evhttp accepts. Calls: libevent.
+ * Thread: the loop's; create and destroy while no loop runs. */
 #ifndef EC_NET_GUARD_H
 #define EC_NET_GUARD_H
 
@@ -84,7 +84,7 @@ typedef struct ec_guest {
     uint64_t input_bytes; /* of a request that is not whole: in the input buffer, and chunks that evhttp took from it */
     uint64_t kept_bytes;  /* of these: chunks that evhttp took */
     int is_chunked;       /* the body's length is unknown: evhttp takes it in pieces */
-    uint32_t matched;     /* bytes of the head's line that are those of the header that says so */
+    uint32_t matched;     /* bytes of the head's line that match the header of a chunked body */
     enum ec_guest_stage stage;
     enum ec_guest_step step;
     int is_judged, is_stranger; /* stranger: set by the owner; it may be idle for head_ns only */

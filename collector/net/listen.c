@@ -37,7 +37,7 @@ uint16_t ec_listen_port(evutil_socket_t fd) {
     struct sockaddr_in v4;
     if (getsockname(fd, (struct sockaddr *)&a, &len))
         return 0;
-    memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
+    memcpy(&v4, &a, sizeof v4); /* the port is at the same offset in IPv4 and IPv6 addresses */
     return ntohs(v4.sin_port);
 }
 

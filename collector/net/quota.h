@@ -17,9 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* name (option --quota-NAME, counter quota_refused_NAME), who has it, RATE or HELD, type of the option (EA_OPT_...) and
- * its argument, default amount, period in s (0: held), burst in periods, unit, sentence. The default of an agent is
- * several times what a busy machine sends; a reader's is what a person with a dashboard cannot reach. */
+/* name (option --quota-NAME, counter quota_refused_NAME), whose quota it is, RATE or HELD, type of the option
+ * (EA_OPT_...) and its argument, default amount, period in s (0: held), burst in periods, unit, sentence. The default
+ * of an agent is several times what a busy machine sends; the default of a reader is more than a person with a
+ * dashboard can use. */
 #define EC_QUOTAS(X)                                                                                                   \
     X(bytes, AGENT, RATE, SIZE, "SIZE", "128MiB", 1, 16, "bytes", "bytes of an agent's uploads in a second")           \
     X(received, AGENT, RATE, SIZE, "SIZE", "256MiB", 1, 8, "bytes",                                                    \

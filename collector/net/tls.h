@@ -14,7 +14,7 @@ typedef struct ec_tls ec_tls;
 typedef struct ec_tls_options {
     const char *cert_path, *key_path; /* the collector's own, PEM; cert_path may hold the chain */
     const char *ca_path;              /* who may sign clients, PEM; NULL: clients need no certificate */
-    int client_optional;              /* with ca_path: who has no certificate may come, too (ec_tls_identify tells) */
+    int client_optional;              /* with ca_path: clients need no certificate (see ec_tls_identify) */
     const char *crl_path;             /* PEM, one or more; NULL: none */
     const char *ticket_path;          /* keys for session tickets, made when missing, private; NULL: kept in memory */
     struct ec_log *log;               /* borrowed; may be NULL */

@@ -365,7 +365,7 @@ static int start_child(duties *d, int *ret_fds) {
         d->child = 0;
         return err.os_error ? err.os_error : EIO;
     }
-    (void)write_whole(ret_fds[0], d->strings[GREETING], d->bytes[GREETING]); /* one that has ended, is noticed later */
+    (void)write_whole(ret_fds[0], d->strings[GREETING], d->bytes[GREETING]); /* its end is detected later */
     return 0;
 }
 

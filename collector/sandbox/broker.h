@@ -41,7 +41,7 @@ void ec_broker_stop(ec_broker *b);
 /* 1 when the process has ended, which leaves the daemon without it: it must end, too. */
 int ec_broker_has_ended(ec_broker *b);
 
-/* The bytes of a listed file, malloc'd, a NUL behind them. b NULL: this process opens the file itself. EA_EIO (with
+/* Reads a listed file: its bytes, malloc'd, followed by a NUL. b NULL: this process opens the file itself. EA_EIO (with
  * the operating system's error), EA_ELIMIT: more than max_bytes. */
 EA_MUST_CHECK int ec_broker_read(ec_broker *b, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes,
                                  ea_err *err);

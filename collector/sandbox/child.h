@@ -1,5 +1,5 @@
-/* This program again as a child, which reads what others wrote apart from who asks.
- * Before it: ask.c, collector/web. After it: the main functions of the children, sandbox.h there. Thread: any. */
+/* Starts this program again as a child, so that a process of its own reads the data that others wrote. Called by:
+ * ask.c, collector/web. The child calls the main functions of the children, and sandbox.h. Thread: any. */
 #ifndef EC_SANDBOX_CHILD_H
 #define EC_SANDBOX_CHILD_H
 

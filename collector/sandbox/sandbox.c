@@ -50,7 +50,7 @@ enum {
     SCOPE_ABSTRACT_SOCKETS = 1,
     SCOPE_SIGNALS = 2,
     RULE_PATH_BENEATH = 1,
-    CREATE_VERSION = 1, /* flag: tell the version */
+    CREATE_VERSION = 1, /* flag: return the version */
     VERSION_REFER = 2,
     VERSION_TRUNCATE = 3,
     VERSION_NET = 4,
@@ -150,7 +150,8 @@ static int restrict_files(const ec_sandbox *s, ea_err *err) {
 
 /* ---- capabilities ---- */
 
-/* What passes over file modes stays: whoever asks as root may read a store of another user, within the listed files. */
+/* The capabilities that override file modes stay: a caller that runs as root may read a store of another user, within
+ * the listed files. */
 static int drop_capabilities(unsigned rights, ea_err *err) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};

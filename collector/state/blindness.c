@@ -1,4 +1,4 @@
-/* What is not known of a stream. See blindness.h. */
+/* The gaps of a stream: times of which data is missing. See blindness.h. */
 #include "collector/state/blindness.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 enum { CPUS = 65536 }; /* what a record's cpu can be */
 
-/* The counts of one counter that records of Windows tell the times of. */
+/* The counts of one counter, with the times of its losses from records of Windows. */
 typedef struct span {
     int64_t begin_utc_ns, end_utc_ns;
     uint64_t records;

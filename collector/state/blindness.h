@@ -1,18 +1,17 @@
-/* What is not known of a stream, and of which time: batches that are not here, and what Windows or the agent admits to
- * have lost. Rows of the table `blindness`; readers take the view `blind` (state_db.c), which gives open ends. Before
- * it: ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that
- * Windows logs where it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its
- * ec_state_db.
+/* The gaps of a stream, and their times: batches that are missing, and losses that Windows or the agent reported. They
+ * are rows of the table `blindness`; readers use the view `blind` (state_db.c), which gives open ends. Called by:
+ * ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that Windows
+ * logs where events were lost. Read by: the command ledger, SQL, the metrics. Thread: the thread of its ec_state_db.
  *
  * There are three kinds of rows:
- * - batches: batches first..last are not here. They span the time from the last event before them to the first one
- * after them. With nothing before them it begins with the session; with nothing after them it has no end.
+ * - batches: batches first..last are missing. They span the time from the last event before them to the first event
+ *   after them. With nothing before them the time begins with the session; with nothing after them it has no end.
  * - recorded: a record RTLostEvent, RTLostBuffer or RTLostFile of batch first. It spans the time from the last event of
  *   its CPU to the record.
- * - counted: a counter of losses grew in the ledger of batch first. Its time is that of the records that tell of such a
- *   loss: those since the count before, and, as long as no further count follows, those after it (a file says in its
- *   header how much is lost, before its records come). Without a record it is the time since the ledger before, or, of
- *   what a file's header says, all of the stream's time. */
+ * - counted: a counter of losses grew in the ledger of batch first. Its time is the time of the records about such a
+ *   loss: the records since the count before, and, as long as no further count follows, the records after it (a file
+ *   has the number of losses in its header, before its records). Without a record it is the time since the ledger
+ *   before, or, for a count from a file's header, all of the stream's time. */
 #ifndef EC_STATE_BLINDNESS_H
 #define EC_STATE_BLINDNESS_H
 

@@ -67,7 +67,7 @@ typedef struct erasing {
     ea_err *err;
 } erasing;
 
-/* Erases the host's records of an open segment. Goes on behind what cannot be read. */
+/* Erases the host's records of an open segment. Skips damaged parts. */
 static int erase_records(const erasing *e, ec_segment *seg, int only_look, int *ret_found) {
     uint64_t at = EC_SEGMENT_HEADER_BYTES, next, capacity_end = seg->end;
     uint8_t *data = NULL;

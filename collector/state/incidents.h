@@ -43,7 +43,7 @@ EA_MUST_CHECK int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int6
 /* Replaces what is kept of agents' and readers' use of their quotas (table quotas). Inside a look. */
 EA_MUST_CHECK int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns,
                                         ea_err *err);
-/* Whatever was not told to hold since begin is over now. *ret_ended: how many. */
+/* Ends every open alarm that was not stated to hold since begin. *ret_ended: how many. */
 EA_MUST_CHECK int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err);
 /* Gives the look up: nothing of it is kept. */
 void ec_incidents_undo(ec_incidents *a);

@@ -24,7 +24,7 @@ typedef struct entry {
 typedef struct family_state {
     char name[FAMILY_MAX_BYTES];
     int64_t off_by[2];
-    int told; /* by the batch at hand */
+    int told; /* the batch at hand had counts of it */
 } family_state;
 
 /* A batch without events has the time of the last event before it. */
@@ -54,7 +54,7 @@ struct ec_ledger {
     size_t count, capacity;
     int has_batch;
     uint64_t incarnation;
-    uint64_t events_since; /* in batches and tombstones behind the last ledger */
+    uint64_t events_since; /* in batches and tombstones after the last ledger */
     int64_t off_by[EQUATION_COUNT];
     family_state families[FAMILIES_MAX];
     size_t family_count;
@@ -174,8 +174,8 @@ static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
     if ((rc = prepare(l, LAST_BATCH, &s, err)) != 0)
         return rc;
     if (sqlite3_step(s) == SQLITE_ROW) {
-        /* batches behind the last ledger, if there are any, are not known any more: then a hole holds an unknown number
-         */
+        /* Batches after the last ledger, if there are any, are unknown now: then a hole holds an unknown number of
+         * events. */
         l->has_batch = (uint64_t)sqlite3_column_int64(s, 0) == fold->position;
         l->incarnation = (uint64_t)sqlite3_column_int64(s, 1);
         l->last_end_utc_ns = sqlite3_column_int64(s, 2);
@@ -380,7 +380,7 @@ static int check(ec_ledger *l) {
     return 0;
 }
 
-/* The equations of the families that the batch told of. */
+/* Checks the equations of the families that had counts in the batch. */
 static int check_families(ec_ledger *l) {
     static const char *const LEFT[] = {"events were delivered", "events went into batches or were made"};
     uint64_t values[EA_COUNTER_COUNT], left, right;

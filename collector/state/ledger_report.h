@@ -51,12 +51,12 @@ EA_MUST_CHECK int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *record
 EA_MUST_CHECK int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
                                       int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
                                       void *arg, ea_err *err);
-/* Events of a stream, up to batch number, that may be with other collectors: what the hole at its beginning held, and,
- * if the agent says that it moved (collector_moves), any other. UINT64_MAX: nobody can say. */
+/* Events of a stream, up to batch number, that may be with other collectors: the events of the hole at its beginning,
+ * and, if the agent reports that it moved (collector_moves), of any other hole. UINT64_MAX: unknown. */
 EA_MUST_CHECK int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values,
                                       uint64_t *ret, ea_err *err);
 
-/* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on what nobody can say. */
+/* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on an unknown number. */
 enum ec_verdict { EC_FAILS, EC_HOLDS, EC_UNKNOWN };
 enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);
 /* When the newest run of an agent ended in order. index: the store's database (ec_store_database). Borrows both; closed

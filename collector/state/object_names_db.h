@@ -1,11 +1,11 @@
 /* The names that a machine's kernel gave to files, registry keys and volumes, and how file operations ended, as tables
- * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are proto/state/object_names.h's; this keeps the
- * rows and answers from them, so that nobody has to read a stream twice. Before it: state_worker.c, which folds;
- * state_db.h. After it: `etwcollector export`, queries. Thread: its tables'.
+ * of DIR/state.db (names, operations, volumes: SCHEMA.md). The rules are in proto/state/object_names.h; this file keeps
+ * the rows and answers from them, so that a stream is read only once. Called by: state_worker.c, which folds;
+ * `etwcollector export`, queries. Calls: state_db.h. Thread: its tables'.
  *
- * Bounded for each stream: beyond limit_names or limit_name_bytes the names that ended first give way, then those that
- * are oldest; beyond limit_operations the oldest operations. A sixteenth goes at a time. What went is counted as
- * state_evicted, and an event that needs it is printed without it. */
+ * Bounded for each stream: beyond limit_names or limit_name_bytes the names that ended first are evicted, then the
+ * oldest names; beyond limit_operations the oldest operations are evicted. A sixteenth is evicted at a time. Evicted
+ * rows are counted as state_evicted, and an event that needs one is printed without it. */
 #ifndef EC_STATE_NAMING_H
 #define EC_STATE_NAMING_H
 
@@ -30,7 +30,7 @@ void ec_object_names_db_close(ec_object_names_db *n); /* NULL is allowed */
 EA_MUST_CHECK int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c,
                                            int64_t utc_ns, ea_err *err);
 
-/* Appends what the address was called at that time, as Windows wrote it: 1; 0 when nobody said. */
+/* Appends the name of the address at that time, as Windows wrote it: 1; 0 when it is unknown. */
 EA_MUST_CHECK int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address,
                                           int64_t utc_ns, ea_text *out, ea_err *err);
 /* For rendering: names with drive letters, and the ends of operations. What the database cannot answer is left out; the

@@ -236,7 +236,7 @@ static int open_database(ec_state_db *t, const char *path, int writable, ea_err 
     return 0;
 }
 
-/* Command lines are nobody else's business: the file is made for its owner only, which SQLite would not do. */
+/* Command lines are private: the file is made readable for its owner only, which SQLite would not do. */
 static int open_new_database(ec_state_db *t, const char *path, ea_err *err) {
     ea_file *f = NULL;
     int rc = ea_file_open(&f, path, EA_OPEN_APPEND, err);

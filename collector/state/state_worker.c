@@ -47,8 +47,8 @@ typedef struct live {
     uint64_t number;        /* of the batch at hand */
     uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
-    uint64_t used;          /* the longest unused gives way */
-    int has_gap;            /* since the last whole keyframe; -1: not told yet */
+    uint64_t used;          /* the least recently used is evicted */
+    int has_gap;            /* since the last whole keyframe; -1: not reported yet */
     /* of a hole that is waited for: when the last batch had come, and that by the monotonic clock */
     int64_t hole_received_utc_ns, hole_since_ns;
 } live;
@@ -75,7 +75,7 @@ struct ec_state_worker {
     ea_u64_map failed; /* the store's stream id -> monotonic time before which it is not tried again; FAILED_MAX */
     work *works;
     size_t work_count, work_capacity;
-    ea_err *err; /* where the observers tell what failed; of the call at hand */
+    ea_err *err; /* where the observers write an error; of the call at hand */
     uint64_t folded_count;
     int64_t alert_told_ns; /* monotonic */
     uint64_t alerts_untold;
@@ -140,7 +140,7 @@ static void tell_gap(live *l, int gap) {
         h->options.on_gap(h->options.arg, l->fold.host, l->fold.stream, gap);
 }
 
-/* What a keyframe had to mend was lost, or folded wrongly: either way somebody should know. */
+/* A keyframe's corrections show rows that were lost, or folded wrongly: both raise an alert. */
 static int on_keyframe(void *arg, const ea_keyframe_result *r) {
     live *l = arg;
     char text[1024];
@@ -636,7 +636,7 @@ static int prune_fold(ec_state_worker *h, ec_state_fold *fold, ea_err *err) {
     return rc;
 }
 
-/* Retention has deleted segments: what only they told of leaves the tables, too. */
+/* Retention has deleted segments: rows that came only from them are deleted from the tables, too. */
 static int prune(ec_state_worker *h, ea_err *err) {
     uint64_t first = 0;
     folds all = {0};
@@ -841,7 +841,8 @@ int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns,
             int failed;
             rc = fold_round(h, host, &failed, err);
             ec_state_worker_close(h);
-            /* one stream that cannot go on is one that is behind; who asks for its host alone gets the reason */
+            /* a stream that cannot continue is a stream with unfolded batches; a call for its host alone gets the
+             * reason */
             rc = rc ? rc : host ? failed : 0;
             if (!rc)
                 rc = measure(dir, host, &g, &behind, err);
@@ -941,7 +942,7 @@ int ec_state_worker_wants_keyframe(ec_state_worker_worker *w, const char *host, 
     return wanted;
 }
 
-/* Until somebody wakes it, it is asked to stop, or the time is over. */
+/* Waits until the worker is woken, is asked to stop, or the time is over. */
 static void worker_wait(ec_state_worker_worker *w, int64_t wait_ns) {
     ea_mutex_lock(w->mutex);
     if (!w->woken && worker_goes_on(w))
@@ -975,7 +976,7 @@ static void work_until_stopped(void *arg) {
             swap_failed(h, &left_alone);
         if (!rc)
             rc = fold_round(h, NULL, &failed, &err);
-        if (rc && rc != EA_EBUSY && !told) /* a query that folds gives the lock back soon */
+        if (rc && rc != EA_EBUSY && !told) /* a query that folds releases the lock soon */
             worker_note(w, err.message);
         told = rc && rc != EA_EBUSY;
         if (rc && h) { /* begin anew, in a while */

@@ -1,11 +1,11 @@
 /* The history of every machine: stored batches of each stream are folded, in the order of their numbers, through
- * proto/state, and what it says is kept in the tables of DIR/state.db.
- * Before it: collector/store. After it: collector/query. Thread: an ec_state_worker belongs to one thread;
- * ec_state_worker_start makes a thread that owns one.
+ * proto/state, and the result is kept in the tables of DIR/state.db.
+ * Called by: collector/app, collector/query. Calls: collector/store. Thread: an ec_state_worker belongs to one
+ * thread; ec_state_worker_start makes a thread that owns one.
  *
- * How far a stream is folded is stored in the same transaction as what came of it: after a crash the fold goes on from
- * there, with the same result. A number that is missing is waited for while batches behind it are there already; a
- * tombstone, or a bound of time or count, ends the waiting. When such a batch arrives after all, its stream is folded
+ * The position up to which a stream is folded is stored in the same transaction as the result: after a crash the fold
+ * continues from there, with the same result. When a number is missing and later batches exist, the fold waits for it;
+ * a tombstone, or a limit of time or count, ends the waiting. When such a batch arrives after all, its stream is folded
  * again from the start. */
 #ifndef EC_STATE_HISTORY_H
 #define EC_STATE_HISTORY_H
@@ -21,14 +21,14 @@ typedef struct ec_state_worker_options {
     uint32_t live_streams;                  /* machines kept in memory; others are read back when they go on; 0: 64 */
     uint32_t batches_per_commit;            /* 0: 16 */
     int64_t hole_wait_ns;                   /* after the stream's last arrival; 0: 30 s; negative: do not wait */
-    uint64_t hole_batches;                  /* batches behind a hole that end the waiting; 0: 256 */
+    uint64_t hole_batches;                  /* batches after a hole that end the waiting; 0: 256 */
     size_t limit_state_bytes;               /* of each such machine, see machine.h; 0: 64 MiB */
     uint64_t limit_names, limit_operations; /* of each stream, see object_names_db.h; 0: 1,048,576 each */
     ea_counters *counters;                  /* borrowed; may be NULL */
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
     int (*keep_going)(void *arg);
     uint64_t cpu_percent; /* of the daemon's thread: see ingest/writer.h */
-    /* Told, in a line for a person, what was skipped or begun again. May be NULL. */
+    /* Called with a line for a person about what was skipped or begun again. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     /* A stream's state lacks something that a keyframe would mend (gap 1), or has had a whole keyframe since (0). May
      * be NULL. */
@@ -46,9 +46,9 @@ void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
  * fail in a row it is not theirs, and the fold ends. */
 EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err);
 
-/* For queries: sees to it that what is stored now of host (NULL: of all) is folded. Folds it itself when nobody else
- * does, otherwise waits up to wait_ns for the one who does. *ret_behind: batches that are stored and not folded yet. A
- * folder in which nothing may be written is no error: then nothing is folded. */
+/* For queries: makes sure that what is stored now of host (NULL: of all) is folded. Folds it itself when no other
+ * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_behind: batches that
+ * are stored and not folded yet. A folder without write permission is no error: then nothing is folded. */
 EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                                            ea_err *err);
 

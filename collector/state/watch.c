@@ -29,7 +29,7 @@ struct ec_watch {
     ec_incidents *alarms;             /* the thread's */
     int64_t begin_utc_ns;             /* of the watch, or when the clock was set */
     int64_t looked_utc_ns, looked_ns; /* the last time; monotonic */
-    char said[600];                   /* the last error that was told */
+    char said[600];                   /* the last error that was reported */
     ea_thread *thread;
     ea_mutex *mutex;
     ea_cond *changed;
@@ -44,7 +44,7 @@ static void tell(const ec_watch *w, const char *text) {
         w->options.on_note(w->options.arg, text);
 }
 
-/* rc of ec_incidents_holds or ec_incidents_held: what is new is told. 0 or an error. */
+/* rc of ec_incidents_holds or ec_incidents_held: reports a new alarm. 0 or an error. */
 static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
     char line[700];
     if (rc != 1)
@@ -94,7 +94,7 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
                           .left = (uint64_t)(age / S_NS),
                           .right = (uint64_t)(w->options.silent_ns / S_NS),
                           .text = text};
-        /* while this collector was away nobody could be heard: agents get their time first */
+        /* while this collector was away it could receive nothing: agents get their time first */
         rc = told(w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err),
                   &alarm);
     }
@@ -293,7 +293,7 @@ static void look(ec_watch *w) {
     int64_t set_by_ns = (now_ns - w->looked_utc_ns) - (ran_ns - w->looked_ns);
     uint64_t ended = 0;
     char line[80];
-    /* a clock that was set makes nobody silent: agents get their time first */
+    /* a step of the clock makes no agent silent: agents get their time first */
     if (set_by_ns > LOOK_NS || set_by_ns < -LOOK_NS)
         w->begin_utc_ns = now_ns;
     w->looked_utc_ns = now_ns;

@@ -1,9 +1,9 @@
 /* Appending: groups of batches, their rows in the index, and the recovery of what a crash left. See store.h.
  *
  * One SQLite transaction is open from the first append of a group to its commit, so that look-ups for duplicates see
- * the group's own batches. It is committed after the segment's fdatasync: what the index names is always durable. The
- * position up to which segments are indexed is in the same transaction; what lies behind it when the store is opened is
- * indexed then. */
+ * the group's own batches. It is committed after the segment's fdatasync: every batch in the index is durable. The
+ * position up to which segments are indexed is in the same transaction; records after it are indexed when the store is
+ * opened. */
 #include "collector/store/store_parts.h"
 #include "proto/base/array.h"
 
@@ -334,9 +334,9 @@ static int find_unnamed(const ea_tombstone *t, void *arg) {
     return f->rc < 0 || f->number <= t->last;
 }
 
-/* A tombstone whose own number is there already may name others: a batch that came, but was not known to have come,
- * gave way together with them. EC_STORED and the first of those, under which it stands then; EC_DUPLICATE; or an error.
- */
+/* A tombstone whose own number is stored already may name others: a batch that was stored, but
+ * whose acknowledgement did not reach the agent, was evicted together with them. EC_STORED and the first of those
+ * numbers, under which the tombstone is stored then; EC_DUPLICATE; or an error. */
 static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
                                     uint64_t *ret_number, ea_err *err) {
     unnamed f = {.s = s, .stream_id = stream_id, .err = err};
@@ -486,7 +486,7 @@ static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
     return rc;
 }
 
-/* The rows of a batch that stands in a segment. */
+/* Adds the rows of a batch that is in a segment. */
 static int index_batch(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, const ec_record *r,
                        int replaces, ea_err *err) {
     const ea_batch_head *h = &s->head;
@@ -537,15 +537,15 @@ void ec_store_abandon_group(ec_store *s) {
     s->kept.agent[0] = 0;
     if (s->segment.file && s->segment.end != s->durable_end &&
         ec_segment_cut(&s->segment, s->durable_end, &ignored) != 0) {
-        /* The rest of this file cannot be trusted: leave it, and let the next append open another segment. What lies
-         * behind durable_end is then a torn tail or a repeat, which the next open sorts out. */
+        /* The rest of this file cannot be trusted: leave it, and let the next append open another segment. The bytes
+         * after durable_end are then a torn tail or a repeat, which the next open removes or skips. */
         ec_segment_close(&s->segment);
     }
 }
 
 /* ---- recovery ---- */
 
-/* One record found behind the indexed position. */
+/* Indexes one record that was found after the indexed position. */
 static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     int64_t stream_id = 0;
     int replaces = 0;
@@ -565,7 +565,8 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     return rc ? rc : index_batch(s, r->agent, stream_id, s->data, r, replaces, err);
 }
 
-/* Indexes what stands in the open segment behind offset. Ends at the first place behind which nothing sound stands. */
+/* Indexes the records in the open segment after offset. Ends at the first position after which there is no sound
+ * record. */
 static int index_segment(ec_store *s, uint64_t offset, uint64_t *ret_end, ea_err *err) {
     for (;;) {
         ec_record r;

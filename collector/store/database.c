@@ -48,7 +48,7 @@ static const char DEFINITIONS_SCHEMA[] =
     /* what a stream's agent says of itself. hash: of the Source message that said so; labels: a JSON object */
     "CREATE TABLE IF NOT EXISTS origins(stream_id INTEGER PRIMARY KEY, hash INTEGER NOT NULL,"
     " agent_version TEXT NOT NULL, labels TEXT NOT NULL);"
-    /* what was noticed while batches came, and is in none of them */
+    /* incidents that were detected while batches arrived, and are in no batch */
     "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
     " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);"
     /* Retention. first_segment: those below are deleted; leaving: the one whose rows are being deleted. expired:
@@ -194,8 +194,8 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
     return 0;
 }
 
-/* A copy of a store that may not be written to: SQLite cannot make the file that WAL readers share, and needs none when
- * nobody writes. Refused while there is a log beside it, whose content would be passed over. */
+/* Opens a copy of a store that may not be written to: SQLite cannot make the file that WAL readers share, and needs
+ * none when there is no writer. Refused while there is a log beside it, whose content would be ignored. */
 static int connect_read_only(ec_store *s, const char *path, int *ret_version, ea_err *err) {
     ea_text log, uri;
     ea_file *file = NULL;

@@ -1,4 +1,4 @@
-/* What happened that is worth telling an administrator. See store.h. */
+/* Incidents that an administrator should see. See store.h. */
 #include "collector/store/store_parts.h"
 
 enum { INCIDENTS_MAX = 10000 }; /* rows; the oldest go */

@@ -40,16 +40,16 @@ EA_MUST_CHECK int ec_find_open(ec_find **ret, ec_store *store, const ec_find_fil
 /* Begins with a stream; may be called again, for one stream after the other. The index is not asked about a stream
  * whose events are all at other times. */
 void ec_find_stream(ec_find *f, const ec_find_row *stream);
-/* The next batch of the stream with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the
- * end. What is not given has none; a batch that is given may have none, too. */
+/* The next batch of the stream with events that may match the filter, by number: 1 and *ret, 0 at the end. A batch that
+ * is not returned has no match; a returned batch may have none, too. */
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
 /* Whether all batches of the stream from first to last are there, whatever is in them: 1, 0 when one is not (a
  * tombstone stands for batches that are not), or an error. */
 EA_MUST_CHECK int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err);
 void ec_find_close(ec_find *f); /* NULL is allowed */
 
-/* Adds stored class descriptions to a registry, as many as it has room for (batches with the others cannot be read),
- * and calls fn with each class; non-zero stops and is returned. */
+/* Adds stored class descriptions to a registry, up to its limit (batches with the other classes cannot be read), and
+ * calls fn with each class; non-zero stops and is returned. */
 EA_MUST_CHECK int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg),
                                   void *arg, ea_err *err);
 

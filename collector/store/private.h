@@ -1,5 +1,5 @@
-/* Files and folders that only their owner may read. A program's umask keeps what it makes private; this is for what was
- * there before. Before it: the command run, backup.c. After it: the file system. Thread: any. */
+/* Files and folders that only their owner may read. A program's umask keeps new files private; this is for existing
+ * ones. Called by: the command run, backup.c. Calls: the file system. Thread: any. */
 #ifndef EC_STORE_PRIVATE_H
 #define EC_STORE_PRIVATE_H
 

@@ -315,7 +315,7 @@ static int delete_leftover(uint64_t number, void *arg) {
     return ea_path_remove(path, &c->err);
 }
 
-/* Erases records whose rows have left the index; they are durably gone when c->done_count says so. */
+/* Erases records whose rows have left the index; the erasure of the first c->done_count records is durable. */
 static int erase_records(ec_chore *c, const char *segments) {
     ec_segment at = {.file = NULL};
     size_t n = 0;
@@ -659,7 +659,7 @@ static const char FORGET_STREAMS[] =
     "DELETE FROM classes WHERE class_id NOT IN (SELECT class_id FROM stream_classes);"
     "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions);";
 
-/* The segment is gone from the index: says so, durably. */
+/* Notes in the index, durably, that the segment is deleted. */
 static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     char text[160];
     int64_t now = ea_utc_ns(), silent = 0;

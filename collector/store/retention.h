@@ -1,18 +1,19 @@
 /* Retention: the oldest segments are deleted when they are too old, or when the store is too large.
- * Before it: collector/ingest's writer, between two groups. After it: the file system. Thread: its store's.
+ * Called by: collector/ingest's writer, between two groups. Calls: the file system. Thread: its store's.
  *
- * A segment goes in steps, each of which leaves a store that is whole, whatever the moment of a crash: its rows leave
- * the index, some thousands in a transaction; the index says, durably, that the segment is gone; kept.db is written,
- * with what else only that segment could tell (definitions that later batches name, what was stored of each stream), so
- * that an index that is lost can still be built again; the file is deleted. What a crash leaves undone is done by the
- * next call. Rows leave on the store's thread; kept.db, the deletion of files and the erasure of records take longer,
- * and are done on a thread of their own, one at a time, while the store's thread stores uploads.
+ * A segment is deleted in steps. After each step the store is consistent, so a crash at any time is harmless. Its rows
+ * are deleted from the index, some thousands in a transaction. The index notes, durably, that the segment is deleted.
+ * kept.db is written with the data that only that segment has and that is still needed (definitions that later batches
+ * name, the totals of each stream), so that a lost index can still be built again. The file is deleted. The next call
+ * does what a crash left undone. Rows are deleted on the store's thread; kept.db, the deletion of files and the erasure
+ * of records take longer, and run on a thread of their own, one at a time, while the store's thread stores uploads.
  *
- * When the store is too large, the batches of the agent that is furthest above its share of the store go first, the
- * oldest before the others: their rows leave the index, and their place in the segment files is given back (segment.h,
- * ec_segment_erase), whoever's batches are beside them. Only when no agent is above its share the oldest segment goes.
- * What an agent has of the store is its batches, 256 bytes of the index for each, and its definitions there. With the
- * rows of batches go the definitions that no batch of their stream uses any more (definition_uses).
+ * When the store is too large, the batches of the agent that is furthest above its share of the store are deleted
+ * first, the oldest before the others: their rows are deleted from the index, and their space in the segment files is
+ * freed (segment.h, ec_segment_erase), also between batches of other agents. Only when no agent is above its share, the
+ * oldest segment is deleted. An agent's use of the store is its batches, 256 bytes of the index for each, and its
+ * definitions there. With the rows of batches, the definitions that no batch of their stream uses any more are deleted
+ * (definition_uses).
  *
  * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
  * duplicate, or a conflict. */
@@ -22,9 +23,9 @@
 #include "collector/store/store.h"
 
 typedef struct ec_retention {
-    /* since a batch was received; 0: any. What the clock was set by does not count (segment_clock.c); what passed
-     * between two processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock
-     * was set */
+    /* since a batch was received; 0: any. Steps of the clock do not count (segment_clock.c). The time between two
+     * processes counts as an eighth of the age at the most, since it is unknown whether it passed or the clock was set
+     */
     int64_t age_ns;
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
     /* what was received since so long is not deleted for its size; 0: no such bound. When bytes cannot be kept without
@@ -40,10 +41,10 @@ typedef struct ec_store_size {
 
 EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err);
 
-/* One step of the work that the limits ask for, between groups; bounded, so that uploads do not wait for long. 1 when
+/* One step of the work that the limits require, between groups; bounded, so that uploads do not wait for long. 1 when
  * there is more to do now, EC_RETAIN_BUSY when there is more to do as soon as a thread of the store's own is done with
- * its files (some milliseconds), 0 when there is nothing to do. Deletes nothing when both limits are 0, but for what a
- * crash left behind. An error of that thread is returned by a later call. */
+ * its files (some milliseconds), 0 when there is nothing to do. When both limits are 0, it deletes only what an
+ * interrupted deletion left. An error of that thread is returned by a later call. */
 enum { EC_RETAIN_BUSY = 2 };
 
 EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);

@@ -1,14 +1,16 @@
-/* Segment files: batches as they arrived, one record behind the other, append-only.
- * Before it: append.c writes, store_read.c and backup.c read. After it: the file system. Thread: its store's.
+/* Segment files: batches as they arrived, one record after another, append-only.
+ * Called by: append.c, which writes; store_read.c and backup.c, which read. Calls: the file system. Thread: its
+ * store's.
  *
  * File DIR/segments/%016x.seg, all numbers little-endian:
  *   header, 40 bytes: magic u64, header bytes u32, zero u32, number u64, seed u64, hash u64 of the 32 bytes before it
  *   records, each at a multiple of 8:
  *     magic u32, header bytes u32 (with the agent's name), data bytes u64, received i64 (ns since 1970), hash u64 of
  * the data, agent bytes u32, zero u32, hash u64 of the 40 bytes before it and the agent's name; the agent's name, zeros
- * to a multiple of 8; the data, zeros to a multiple of 8 Hashes are ea_hash64. A record header's hash starts from the
- * segment's random seed and the record's offset, so that bytes inside a batch, which an agent chooses, can never pass
- * for a record. An erased record has another magic and keeps both lengths; all else of it is zeros. */
+ * to a multiple of 8; the data, zeros to a multiple of 8
+ * Hashes are ea_hash64. A record header's hash starts from the segment's random seed and the record's offset, so that
+ * bytes inside a batch, which an agent chooses, can never pass for a record. An erased record has another magic and
+ * keeps both lengths; all else of it is zeros. */
 #ifndef EC_STORE_SEGMENT_H
 #define EC_STORE_SEGMENT_H
 
@@ -34,7 +36,7 @@ typedef struct ec_record {
     uint64_t offset;      /* of its header */
     uint64_t data_offset; /* of the batch */
     uint64_t data_bytes;
-    uint64_t next; /* offset behind it */
+    uint64_t next; /* offset after it */
     int64_t received_utc_ns;
     uint64_t data_hash;
     char agent[EC_AGENT_BYTES + 1]; /* "": the record is erased */
@@ -67,7 +69,7 @@ EA_MUST_CHECK int ec_segment_open_own(ec_segment *s, const char *dir, uint64_t n
  */
 EA_MUST_CHECK int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **data, size_t *capacity,
                                   ea_err *err);
-/* The next offset above offset at which a sound record stands: 1, or 0 when there is none. */
+/* The next offset above offset that has a sound record: 1, or 0 when there is none. */
 EA_MUST_CHECK int ec_segment_resync(ec_segment *s, uint64_t offset, uint64_t *ret_offset, uint8_t **data,
                                     size_t *capacity, ea_err *err);
 /* The data of the record at offset, when it has data_bytes and the right hash; EA_ENOTFOUND when it is erased. Needs no

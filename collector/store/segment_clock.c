@@ -1,11 +1,11 @@
-/* How old segments are, whatever the wall clock does. See store_parts.h.
+/* The age of segments, independent of steps of the wall clock. See store_parts.h.
  *
- * Batches carry the wall clock's time of their arrival. What that clock was set by is noted beside the segments that
- * were there before, and their ages leave it out. While a process runs, the monotonic clock tells; between two of them
- * nobody knows whether the clock was set or the machine was off: such a pause counts at the most as much as the reader
- * of ages allows. The last time that a process was seen is kept for that.
+ * Batches carry the wall clock's time of their arrival. Steps of that clock are noted with the segments that existed
+ * before, and are subtracted from their ages. While a process runs, the monotonic clock shows such steps. Between two
+ * processes it is unknown whether the clock was set or the machine was off: such a pause counts at the most as much as
+ * the caller allows. The last time at which a process ran is kept for that.
  *
- * Before it: append.c and retention.c, which look at the clock before each group and each step. Thread: its store's. */
+ * Called by: append.c and retention.c, which look at the clock before each group and each step. Thread: its store's. */
 #include "collector/store/store_parts.h"
 
 enum {

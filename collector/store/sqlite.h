@@ -17,7 +17,7 @@ EA_MUST_CHECK int ec_sqlite_exec(sqlite3 *db, const char *sql, const char *doing
 EA_MUST_CHECK int ec_sqlite_prepare(sqlite3 *db, sqlite3_stmt **s, const char *sql, const char *doing, ea_err *err);
 /* 1 with a row, which stays until the statement is used again; 0 at the end, and the statement is reset. */
 EA_MUST_CHECK int ec_sqlite_step(sqlite3_stmt *s, const char *doing, ea_err *err);
-/* Runs a statement whose rows nobody reads, and resets it. */
+/* Runs a statement without reading its rows, and resets it. */
 EA_MUST_CHECK int ec_sqlite_run(sqlite3_stmt *s, const char *doing, ea_err *err);
 /* Ends a loop over rows: code is what sqlite3_step returned last, rc what went wrong with a row. Resets the statement.
  */

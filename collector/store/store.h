@@ -60,7 +60,7 @@ const ec_store_notes *ec_store_last_notes(const ec_store *s);
  * another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is missing; then
  * ec_store_last_notes has the hashes), EA_EREFUSED (as many streams, classes or tombstones of the agent are kept as the
  * options allow). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL,
- * EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
+ * EA_EDATABASE, EA_ENOMEM) may cost the whole group: then the commit returns an error. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
 
 /* What is known of a batch's records before it is appended. */
@@ -72,13 +72,13 @@ typedef struct ec_check {
 enum {
     EC_CHECK_NONE = 0,  /* nothing */
     EC_CHECK_SOUND = 1, /* its records give its checksum */
-    EC_CHECK_EARLY = 2, /* it names what is not durable yet: only who appends can read its records */
+    EC_CHECK_EARLY = 2, /* a definition is not durable yet: only the appending thread can read its records */
     EC_CHECK_LATER = 3, /* the caller's: it is not to be appended now */
 };
 
 /* Reads every record of a batch as ec_store_append does, and compares its checksum with theirs, by what is durable. s
- * was opened for reading, on a thread of its own, so that the one that appends does not do it: see
- * ec_store_append_checked. EC_CHECK_SOUND, EC_CHECK_EARLY, EC_CHECK_NONE (a repeat, or something that append finds
+ * was opened for reading, on a thread of its own, so that the appending thread need not do it: see
+ * ec_store_append_checked. EC_CHECK_SOUND, EC_CHECK_EARLY, EC_CHECK_NONE (a repeat, or an error that append finds
  * itself with little work), or EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ETRUNCATED, EA_EUNSUPPORTED, as append returns
  * them. */
 EA_MUST_CHECK int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
@@ -97,8 +97,9 @@ typedef struct ec_range {
 EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges,
                                   size_t capacity, size_t *ret_count, ea_err *err);
 
-/* What was noticed while batches came, and is in none of them: kept beside the index, the last 10,000. An index that
- * is built again from the segments has none. Numbers are the `kind` column; never reused. */
+/* The kinds of incidents that are detected while batches arrive, and are in no batch: the last 10,000 incidents are
+ * kept beside the index. An index that is built again from the segments has none. Numbers are the `kind` column; never
+ * reused. */
 enum ec_notice_kind {
     EC_INCIDENT_TWICE = 1,     /* two agents with one identity at a time */
     EC_INCIDENT_CONFLICT = 2,  /* a batch whose number is taken by another content */
@@ -117,7 +118,7 @@ const char *ec_notice_name(uint32_t kind); /* "identity-twice" ...; "other" for 
 /* Durable after the next ec_store_commit. The writer's. */
 EA_MUST_CHECK int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind, const char *text,
                                       ea_err *err);
-/* In the order in which they were noticed; fn returns non-zero to stop. host NULL: of all hosts. */
+/* Calls fn for each incident in the order of their detection; fn returns non-zero to stop. host NULL: of all hosts. */
 EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *incident, void *arg),
                                        void *arg, ea_err *err);
 

@@ -1,5 +1,5 @@
-/* Inside collector/store: what the files behind store.h share: the store itself, and the statements of its index.
- * Before it: store.h. Thread: the store's. */
+/* Inside collector/store: what the files that implement store.h share: the store itself, and the statements of its
+ * index. Called by: these files. Thread: the store's. */
 #ifndef EC_STORE_STORE_PARTS_H
 #define EC_STORE_STORE_PARTS_H
 
@@ -12,7 +12,7 @@
 
 enum {
     EC_CACHED_DEFINITIONS = 4096,
-    EC_USES_A_STEP = 1024, /* a power of two: the index is told of a definition's use once in so many numbers */
+    EC_USES_A_STEP = 1024, /* a power of two: a definition's use is written to the index once in so many numbers */
 };
 
 /* Prepared statements, made when first used. */
@@ -32,7 +32,7 @@ enum {
       " byte_count = byte_count + ?4, begin_utc_ns = ifnull(min(begin_utc_ns, ?5), ifnull(?5, begin_utc_ns)),"         \
       " end_utc_ns = ifnull(max(end_utc_ns, ?6), ifnull(?6, end_utc_ns)), received_last_utc_ns = ?7,"                  \
       " source_host = CASE WHEN source_host = '' THEN ?8 ELSE source_host END WHERE stream_id = ?1")                   \
-    /* a batch that comes behind a later one changes nothing: its own hash, ?3 */                                      \
+    /* a batch that arrives after a batch with a greater number changes nothing: its own hash, ?3 */                   \
     X(FIND_ORIGIN,                                                                                                     \
       "SELECT iif((SELECT last FROM ranges WHERE stream_id = ?1 ORDER BY first DESC LIMIT 1) > ?2, ?3, hash)"          \
       " FROM origins WHERE stream_id = ?1")                                                                            \
@@ -129,7 +129,7 @@ struct ec_store {
 
     /* the writing side */
     ea_bytes_map spellings; /* spellings.c */
-    ec_segment segment;     /* the one that grows */
+    ec_segment segment;     /* the open one */
     uint64_t durable_end;   /* of it: everything before is synced and indexed */
     /* segment_clock.c: both clocks when they were compared first, or after the last step; when that was noted in the
      * index */
@@ -177,7 +177,7 @@ void ec_store_drop_spellings(ec_store *s);
 
 /* ---- database.c ---- */
 
-/* NULL: it could not be prepared; the functions below take that and say so. */
+/* NULL: it could not be prepared; the functions below accept NULL and return the error. */
 sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which);
 /* Arguments of a statement, in order: 'i' int64_t, 't' const char * (NULL is NULL), 'b' const void * and size_t; 'n'
  * and 'N' take what 'i' and 'b' take and bind NULL. Values are borrowed until the statement is reset. */
@@ -219,8 +219,7 @@ void ec_store_empty_cache(ec_store *s);
 EA_MUST_CHECK int ec_store_begin_group(ec_store *s, ea_err *err);
 /* Takes a group back: nothing of it was acknowledged. */
 void ec_store_abandon_group(ec_store *s);
-/* Indexes what stands in segments behind the indexed position, cuts off what is torn, and opens the segment that grows.
- */
+/* Indexes the records after the indexed position, cuts off a torn tail, and opens the segment that is appended to. */
 EA_MUST_CHECK int ec_store_recover(ec_store *s, ea_err *err);
 
 /* ---- store_read.c ---- */
@@ -247,8 +246,8 @@ EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *re
 
 /* Notes by what the wall clock was set since the last look. Between groups. */
 EA_MUST_CHECK int ec_segment_clock_look(ec_store *s, ea_err *err);
-/* What the wall clock would say now, had nobody set it since that segment was filled: what its batches' times of
- * arrival are compared with. allowed_ns: what a pause between two processes may count at the most. */
+/* What the wall clock would show now without steps since that segment was filled: the times of arrival of its batches
+ * are compared with it. allowed_ns: what a pause between two processes may count at the most. */
 EA_MUST_CHECK int ec_segment_clock_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns,
                                            ea_err *err);
 

@@ -94,7 +94,7 @@ static int read_at(ec_pdb *p, uint64_t offset, void *out, size_t len_bytes, ea_e
     return rc;
 }
 
-/* Joins len_bytes of the blocks whose numbers stand at list. */
+/* Joins len_bytes of the blocks whose numbers are at list. */
 static int read_blocks(ec_pdb *p, const uint8_t *list, size_t len_bytes, bytes *ret, ea_err *err) {
     uint8_t *data = malloc(len_bytes ? len_bytes : 1);
     size_t done = 0;
@@ -305,7 +305,7 @@ const uint8_t *ec_pdb_source_sections(const ec_pdb *p, size_t *ret_count) {
 
 /* Of the map (pairs of from and to, ordered by from): the pair that from falls into. to 0: it went nowhere. */
 static int translate(const bytes *map, uint32_t from, uint32_t *ret) {
-    size_t low = 0, high = map->len_bytes / 8; /* the first that begins behind from */
+    size_t low = 0, high = map->len_bytes / 8; /* the first that begins after from */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (ea_load32(map->data + 8 * middle) <= from)
@@ -406,7 +406,7 @@ static int add_symbol(ec_pdb *p, enum rank rank, uint16_t segment, uint32_t offs
     return 0;
 }
 
-/* One record's content, behind its kind. */
+/* Reads the content of one record, after its kind. */
 static int take_record(ec_pdb *p, uint16_t kind, const uint8_t *d, size_t n, ea_err *err) {
     switch (kind) {
     case S_PUB32:

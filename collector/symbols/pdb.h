@@ -1,12 +1,12 @@
-/* A PDB file: whose it is, and what its own symbol records call the addresses of its image. Lines and inline frames are
- * left to the symbolizer (symbolizer.h); this reader decides whether the file is the right one, and names functions
- * when there is nobody else.
- * Before it: a file that symbol_cache.h found. After it: symbols.c. Thread: its owner's.
+/* Reads a PDB file: the identity of its image, and the names of addresses in its own symbol records. Lines and inline
+ * frames are left to the symbolizer (symbolizer.h); this reader decides whether the file is the right one, and names
+ * functions when there is no symbolizer.
+ * Called by: symbols.c, for a file that symbol_cache.h found. Calls: none. Thread: its owner's.
  *
- * The file is input from anybody: it is read in blocks, never mapped; every length is bounded, and what a bound does
- * not let in is an error with a sentence.
- * Source of the layouts: llvm.org/docs/PDB (MsfFile, PdbStream, DbiStream, ModiStream, PublicStream),
- * microsoft/microsoft-pdb cvinfo.h (PUBSYM32, PROCSYM32, THUNKSYM32, DATASYM32), MSDN OMAP. */
+ * The file is untrusted input: it is read in blocks, never mapped; every length is bounded, and a length above its
+ * bound is an error with a sentence. Source of the layouts: llvm.org/docs/PDB (MsfFile, PdbStream, DbiStream,
+ * ModiStream, PublicStream), microsoft/microsoft-pdb cvinfo.h (PUBSYM32, PROCSYM32, THUNKSYM32, DATASYM32), MSDN OMAP.
+ */
 #ifndef EC_SYMBOLS_PDB_H
 #define EC_SYMBOLS_PDB_H
 

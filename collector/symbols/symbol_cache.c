@@ -18,7 +18,7 @@ enum {
     PROBE_BYTES = 4,
     FILES_MAX = 1 << 20,      /* of the cache, that are looked at */
     TOUCH_SECONDS = 3600,     /* a file's time of use is that exact */
-    PART_SECONDS = 24 * 3600, /* a download that nobody finishes any more */
+    PART_SECONDS = 24 * 3600, /* a download that was abandoned */
 };
 
 #define PART_MARK   ".part-"
@@ -99,7 +99,7 @@ static void touch(const char *path) {
         (void)utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* A name beside path that nobody else has. */
+/* Makes a unique name beside path. */
 static int part_name(ea_text *t, const char *path, ea_err *err) {
     uint8_t salt[6];
     int rc = ea_random_bytes(salt, sizeof salt, err);
@@ -230,7 +230,7 @@ static void move_times(walk *w) {
     }
 }
 
-/* Counts what is there, and removes what is too old or too much; spare is not removed. */
+/* Counts the existing files, and removes files that are too old or exceed a limit; spare is not removed. */
 static void sweep(ec_symbol_cache *c, const char *spare) {
     walk w = {.c = c};
     int64_t oldest = ea_utc_ns() - c->o.limit_age_ns;
@@ -288,8 +288,8 @@ static void absent_name(ea_text *t, const ec_symbol_cache *c, const quest *q, co
     join(t, c->o.folder, q, file);
 }
 
-/* The file: "lacks" or "failed", a space, the time in nanoseconds, a space, the reason. 1 when it still holds; then the
- * reason is told. */
+/* Reads a mark: "lacks" or "failed", a space, the time in nanoseconds, a space, the reason. 1 when it still holds; then
+ * its reason is added to the errors. */
 static int is_absent(const ec_symbol_cache *c, quest *q, const char *server) {
     ea_text path, reason;
     char *data = NULL;
@@ -550,7 +550,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
         if (!rc)
             return 1;
         if (i == 0 || e.code != EA_ENOTFOUND)
-            first = e; /* what the file's own name gave, unless another one tells more */
+            first = e; /* the error of the file's own name, unless another name gives a better reason */
         if (e.code != EA_ENOTFOUND)
             break;
     }

@@ -1,14 +1,15 @@
 /* Finds a symbol file on a symbol path, and keeps what servers gave in a cache of the layout that symsrv has:
  * NAME/KEY/NAME, where KEY is the PDB's GUID and age, or the image's time and size, in hex.
- * Before it: symbols.c. After it: symbol_path.h, symbol_server.h, cabinet.h. Thread: its owner's; several processes may
- * share a cache. It waits for servers: never on a thread that others wait for.
+ * Called by: symbols.c. Calls: symbol_path.h, symbol_server.h, cabinet.h. Thread: its owner's; several processes may
+ * share a cache. It waits for servers: never call it on a thread that others wait for.
  *
  * What a server gives is written beside its place and judged; only the right file is moved there. A server that lacked
- * a file, or could not be asked, is not asked again for a while: NAME/KEY/absent-HASH in the default cache says why.
- * Only the default cache is bounded: what was used longest ago goes; of more than limit_absent marks the oldest eighth
- * goes. Other folders of the path belong to whoever named them.
+ * a file, or could not be reached, is not asked again for a while: NAME/KEY/absent-HASH in the default cache has the
+ * reason. Only the default cache is bounded: the least recently used files are removed; when there are more than
+ * limit_absent marks, the oldest eighth is removed. Other folders of the path are never cleaned.
  *
- * A clock may be set: since the cache was used last, an eighth of the age that is allowed has passed at the most. */
+ * The system clock may be set: since the last use of the cache, at most an eighth of the allowed age counts as passed.
+ */
 #ifndef EC_SYMBOLS_SYMBOL_CACHE_H
 #define EC_SYMBOLS_SYMBOL_CACHE_H
 
@@ -42,7 +43,7 @@ void ec_symbol_cache_close(ec_symbol_cache *c); /* NULL is allowed */
 /* 1 when name can be a file's name here and on Windows, and nothing else. */
 int ec_symbol_name_ok(const char *name);
 
-/* Judges a file: 0 when it is the one that is looked for. */
+/* Judges a file: 0 when it is the requested file. */
 typedef int (*ec_symbol_judge)(void *arg, const char *path, ea_err *err);
 
 /* The path of the file NAME of that key: appended to ret_path. EA_ENOTFOUND: err says where it was looked for, and what

@@ -111,7 +111,7 @@ static int add_chain(list *l, const ec_chain *c) {
         int is_server = c->places[i].kind == EC_PLACE_SERVER, is_cache = !is_server && i + 1 < c->count;
         has_server |= is_server;
         if (is_cache)
-            (void)!ea_path_make_dirs(c->places[i].where, NULL); /* one that cannot be made, is told when it is used */
+            (void)!ea_path_make_dirs(c->places[i].where, NULL); /* a failure is reported at its use */
         if (!is_server)
             add(l, c->places[i].where, is_cache ? EC_SANDBOX_WRITE : EC_SANDBOX_READ);
     }
@@ -143,7 +143,7 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
         add(&n->paths, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
         add(&n->paths, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
     }
-    if (o->has_lines && !ec_symbolizer_find(&n->program, o->symbolizer.program, NULL)) { /* its absence is told later */
+    if (o->has_lines && !ec_symbolizer_find(&n->program, o->symbolizer.program, NULL)) { /* none: reported later */
         n->rights |= EC_SANDBOX_PROGRAMS;
         for (size_t i = 0; i < n->program.path_count; i++)
             add(&n->paths, n->program.paths[i].path, n->program.paths[i].access);

@@ -1,5 +1,6 @@
-/* What processes around symbols may still do: llvm-symbolizer, which reads hostile PDBs, and the one that fetches them.
- * Before it: symbolizer.c between fork and exec; collector/web's clerk. After it: sandbox.h. Thread: the caller's. */
+/* The remaining rights of processes around symbols: llvm-symbolizer, which reads hostile PDBs, and the process that
+ * fetches them. Called by: symbolizer.c between fork and exec; collector/web's symbol worker. Calls: sandbox.h. Thread:
+ * the caller's. */
 #ifndef EC_SYMBOLS_SYMBOL_CONFINE_H
 #define EC_SYMBOLS_SYMBOL_CONFINE_H
 

@@ -38,7 +38,7 @@ static void trim(char *s) {
         s[--n] = 0;
 }
 
-/* The next part of *s up to the separator, which becomes its end; *s is NULL behind the last one. */
+/* The next part of *s up to the separator, which becomes its end; *s is NULL after the last part. */
 static char *next_part(char **s, char separator) {
     char *part = *s, *end = strchr(part, separator);
     *s = end ? end + 1 : NULL;
@@ -47,7 +47,7 @@ static char *next_part(char **s, char separator) {
     return part;
 }
 
-/* The stores behind "srv*". */
+/* Reads the stores after "srv*". */
 static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_err *err) {
     int rc = 0;
     if (!*stores) {

@@ -1,12 +1,12 @@
-/* The syntax of _NT_SYMBOL_PATH: where symbol files are looked for, and where they are kept on the way.
- * Before it: an option, the environment. After it: symbol_cache.c. Thread: its owner's.
+/* The syntax of _NT_SYMBOL_PATH: where symbol files are looked for, and where they are cached.
+ * Called by: symbol_cache.c, symbol_confine.c. Reads: an option's text, the environment. Thread: its owner's.
  *
  *   srv*STORE...*STORE   a chain: each store is looked into in turn, and what the later ones have is kept in the
  *                        earlier ones. The last may be a server (http:, https:). An empty store is the default cache,
- *                        which also stands before a chain that is a server alone.
- *   srv*                 Microsoft's own server behind the default cache.
+ *                        which also precedes a chain that is only a server.
+ *   srv*                 the default cache, then Microsoft's own server.
  *   symsrv*DLL*STORE...  the same as srv*STORE...
- *   cache*FOLDER         stands before everything to its right; cache* is the default cache.
+ *   cache*FOLDER         precedes everything to its right; cache* is the default cache.
  *   FOLDER               holds files by their names alone, also in its subfolders symbols/EXT and EXT (pdb, dll ...);
  *                        where a file pingme.txt says that it is a store, it is one, too.
  *   ;                    separates them.
@@ -23,7 +23,7 @@ enum { EC_SYMBOL_ELEMENTS_MAX = 64, EC_SYMBOL_STORES_MAX = 10, EC_SYMBOL_PATH_MA
 
 enum ec_event_position_kind {
     EC_PLACE_STORE,  /* a folder in the layout NAME/KEY/NAME */
-    EC_PLACE_SERVER, /* the same behind HTTP */
+    EC_PLACE_SERVER, /* the same over HTTP */
     EC_PLACE_FOLDER, /* files by their names alone */
 };
 

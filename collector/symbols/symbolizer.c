@@ -30,7 +30,7 @@ enum {
     FAILURES_MAX = 3,
     CPU_SECONDS = 600,
     FILES_MAX = 64,
-    MORE_NICE = 10, /* than who asks */
+    MORE_NICE = 10, /* than the caller */
     CHUNK = 4096,
 };
 
@@ -40,7 +40,7 @@ struct ec_symbolizer {
     int image, pdb; /* descriptors of both files */
     pid_t pid;      /* 0: no child */
     int in, out;    /* its standard input (a socket, which raises no signal), its standard output */
-    char *answer;   /* what it wrote and nobody took yet */
+    char *answer;   /* its output that was not taken yet */
     size_t answer_bytes, answer_capacity;
     int failures;
 };

@@ -72,7 +72,7 @@ static void skip_space(reader *r) {
         r->at++;
 }
 
-/* 1 when the next character is c, which is then behind us. */
+/* 1 when the next character is c; then c is consumed. */
 static int take(reader *r, char c) {
     skip_space(r);
     if (r->at == r->end || *r->at != c)
@@ -151,7 +151,7 @@ static int take_string(reader *r, ea_text *out) {
     return r->at++ < r->end ? 0 : EA_EFORMAT;
 }
 
-/* A value of any kind. A number or a word is left in out as it stands, a string without its quotes. */
+/* A value of any kind. A number or a word is left in out unchanged, a string without its quotes. */
 static int skip_value(reader *r, ea_text *out);
 
 typedef int (*member_fn)(reader *r, const char *key, void *arg);

@@ -35,7 +35,7 @@ typedef struct ec_frames {
 void ec_frames_init(ec_frames *f);
 void ec_frames_deinit(ec_frames *f);
 void ec_frames_clear(ec_frames *f);
-/* Adds a frame with copies of the names; frames behind the bound are left out. EA_ENOMEM. */
+/* Adds a frame with copies of the names; frames beyond the limit are dropped. EA_ENOMEM. */
 EA_MUST_CHECK int ec_frames_add(ec_frames *f, const char *function, size_t function_bytes, const char *file,
                                 size_t file_bytes, uint32_t line);
 

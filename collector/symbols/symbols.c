@@ -206,7 +206,7 @@ typedef struct asking {
     ea_err note;
 } asking;
 
-/* Finds and reads the PDB, when nobody needed it before. */
+/* Finds and reads the PDB, unless it was read before. */
 static int need_pdb(asking *a, ea_err *err) {
     int rc = 0;
     if (a->pdb)
@@ -269,7 +269,7 @@ static int name_address(asking *a, uint32_t rva, ec_symbol *ret, ea_err *err) {
         if (!answered)
             ec_frames_clear(f);
         if (!has && f->count == 1 && !f->items[0].line && !*f->items[0].file)
-            ec_frames_clear(f); /* the nearest name before it, and the PDB says that it is behind that function's end */
+            ec_frames_clear(f); /* a guess: by the PDB, the nearest function before the address ends before it */
         if (!f->count && has)   /* an address that no line belongs to has a name all the same */
             rc = ec_frames_add(f, symbol.name, strlen(symbol.name), "", 0, 0);
         if (rc)

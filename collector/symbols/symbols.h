@@ -44,7 +44,7 @@ typedef struct ec_symbol {
     int has_offset;
 } ec_symbol;
 
-/* Called for each address in the order that was asked; what is not 0 ends the call with it. */
+/* Called for each address in the order of the request; a result other than 0 ends the call and is returned. */
 typedef int (*ec_symbol_fn)(void *arg, const ec_symbol *symbol);
 
 typedef struct ec_symbols ec_symbols;
@@ -59,7 +59,7 @@ void ec_symbols_close(ec_symbols *s); /* NULL is allowed */
  * EA_EFORMAT, EA_ETRUNCATED, EA_ECORRUPT, EA_EUNSUPPORTED, EA_ELIMIT, EA_ENET. */
 EA_MUST_CHECK int ec_symbols_resolve(ec_symbols *s, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
                                      ec_symbol_fn fn, void *arg, ea_err *ret_note, ea_err *err);
-/* The same with the PDB in a file, whoever's it is: nothing is looked for and nothing kept. */
+/* The same with the PDB in a file of any module: no file is looked for, and no result is kept. */
 EA_MUST_CHECK int ec_symbols_resolve_file(ec_symbols *s, const char *pdb_path, const uint32_t *rvas, size_t count,
                                           ec_symbol_fn fn, void *arg, ea_err *ret_note, ea_err *err);
 

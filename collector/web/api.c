@@ -24,7 +24,7 @@ static int metrics(ec_call *c, ea_err *err) {
                            &c->out, err);
 }
 
-/* Who has a token; never the tokens themselves, nor their hashes. */
+/* Lists the tokens' ids, names and rights; never the tokens themselves, nor their hashes. */
 static int tokens(ec_call *c, ea_err *err) {
     ec_token *all = NULL;
     size_t count = 0;

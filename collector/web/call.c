@@ -1,5 +1,5 @@
-/* What handlers do with a call: read its parameters, ask on its behalf, send what there is of its answer. See call.h.
- */
+/* Operations of handlers on a call: read its parameters, run a query for it, send the finished part of its answer. See
+ * call.h. */
 #include "collector/web/server_parts.h"
 
 #include <stdlib.h>

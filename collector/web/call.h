@@ -27,14 +27,14 @@ typedef struct ec_call {
     char *path; /* decoded */
     ec_param *params;
     size_t param_count;
-    char *parts[EC_PARTS_MAX]; /* what stands at the {names} of the route's path, decoded */
+    char *parts[EC_PARTS_MAX]; /* the values at the {names} of the route's path, decoded */
     char *statement;           /* SQL of a POST, for the audit log; NULL: none */
-    const char *body;          /* of a POST, NUL behind it */
+    const char *body;          /* of a POST, followed by a NUL */
     size_t body_bytes;
     char *if_none_match; /* NULL: none */
     int accepts_gzip;
     int accepts_open_metrics;
-    const ec_token *token; /* who asks; NULL: anybody on this machine */
+    const ec_token *token; /* the caller's; NULL: anybody on this machine */
     const char *caller;    /* the token's id, or the address: whose turn, and whose quota */
     atomic_int canceled;   /* who asked is gone, or the server stops */
 

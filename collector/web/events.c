@@ -25,7 +25,7 @@ enum {
     STEP_BATCHES = 1024,     /* so many that began last are looked at, and those that a step may have */
     WIDER = 8,               /* each further step */
     TAIL_BATCHES = 64,       /* of one look */
-    TAIL_ROWS = 500,         /* sent of one look; what is more is told as skipped */
+    TAIL_ROWS = 500,         /* sent of one look; further rows are counted as skipped */
     TAIL_TRIES_QUIET = 15,   /* looks without anything until a sign of life */
 };
 
@@ -330,8 +330,8 @@ static int on_event(void *arg, size_t count, const ec_value *cells) {
     return 0;
 }
 
-/* Where a step back from ?2 begins: few batches reach behind it, and few events are there. The index says of batches
- * when the last events of the range were, and how many a second there were then. One row: from, to, skip. */
+/* Computes where a step back from ?2 begins, so that the step covers few batches and few events. The index has the
+ * times of the last events of the range, and the rate of events at that time. One row: from, to, skip. */
 static void write_step(const search *s, uint64_t batches, uint64_t times, ea_text *sql) {
     ea_text_printf(sql,
                    "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"

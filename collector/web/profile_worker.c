@@ -21,7 +21,7 @@ enum { PIECE_BYTES = 1 << 18 };
 
 static const int64_t GRACE_NS = 2 * INT64_C(1000000000); /* what the child gets to say that its time is over */
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
 static int send_request(int in, const ec_profile_question *q, ea_err *err) {
     const ec_profile_order order = {.request = *q->request,
@@ -154,7 +154,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
     return rc;
 }
 
-/* 0, or what ended it: nobody listens. */
+/* Sends the answer. 0, or the error of a write: the reader is gone. */
 static int send_answer(const ea_text *out, int code, const ea_err *err) {
     ea_text t;
     int rc = 0;

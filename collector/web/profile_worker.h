@@ -1,9 +1,9 @@
-/* A profile that is asked for over HTTP, made in a process of its own with limits: whatever is in the batches that it
- * reads, who asked stays unharmed. Before it: flame.c. After it: collector/query's profile, in the child, which can
- * read the store and nothing else (confine.h), and has a clerk for names (symbol_worker.h). Thread: the one that asks.
+/* Computes a profile for an HTTP request in a child process with limits, so that hostile batches cannot harm the
+ * server. Called by: flame.c. Calls, in the child: collector/query's profile. The child can read only the store
+ * (confine.h), and gets names from a symbol worker (symbol_worker.h). Thread: the caller's.
  *
- * Messages (message.h), in: P (the request). Out: D (a piece of the answer) again and again, then E (an error's code
- * and text; code 0: none). No D comes before an error. */
+ * Messages (message.h), in: P (the request). Out: D (a piece of the answer) repeatedly, then E (an error's code and
+ * text; code 0: none). No D comes before an error. */
 #ifndef EC_WEB_PROFILE_WORKER_H
 #define EC_WEB_PROFILE_WORKER_H
 

@@ -36,7 +36,7 @@ typedef struct fixed {
     const char *name;  /* of a named query; its route's path otherwise */
     const char *text;  /* one sentence for a person */
     const char *sql;   /* ?1 ... are params, in their order */
-    const char *order; /* ORDER BY when nobody says; NULL: as the statement gives them */
+    const char *order; /* the default ORDER BY; NULL: the order of the statement's rows */
     param_spec params[PARAMS_MAX];
     enum fixed_kind kind;
 } fixed;
@@ -67,7 +67,8 @@ typedef struct fixed {
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
 /* What Windows and the agent admit to have lost, at the least: of no batch. */
 #define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
-/* Rows of blindness that have a time of their own: a count whose times records of Windows tell has theirs. */
+/* Counts the rows of blindness that have a time of their own. The times of a `counted` row with records of Windows are
+ * the times of these records, which have rows of their own. */
 #define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \

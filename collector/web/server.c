@@ -100,7 +100,7 @@ static void answer(ec_sender *s) {
     else if (rc)
         ea_text_clear(&c->out); /* an answer that has begun can only break off */
     while (ec_call_leave(s, 1, is_whole, rc && !is_whole))
-        ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: somebody gives some back */
+        ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: wait until other calls free some */
 }
 
 /* ---- lanes: callers take turns. All under the mutex ---- */
@@ -309,7 +309,7 @@ static void reply_whole(const ec_web *w, struct evhttp_request *http, const ec_c
         evbuffer_free(body);
 }
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
 /* A request that was refused before it had a call. path: as it was sent. */
 static void audit_refused(const ec_web *w, const char *address, const ec_token *token, enum ec_method method,
@@ -323,7 +323,7 @@ static void audit_refused(const ec_web *w, const char *address, const ec_token *
                                                      .note = note});
 }
 
-/* Once a call, when its answer begins, also when nobody waits for it any more. */
+/* Adds a call to the audit log, once, when its answer begins, also when the client is gone. */
 static void audit_call(ec_sender *s) {
     const ec_call *c = &s->call;
     if (s->web->options.audit && !s->is_audited)
@@ -471,7 +471,7 @@ static const char *proxy_header(struct evhttp_request *http) {
     return NULL;
 }
 
-/* NULL, or why the request could come from a page of somebody else's. */
+/* NULL, or why the request could come from a page of another site. */
 static const char *foreign(struct evhttp_request *http, enum ec_method method, const char *host) {
     struct evkeyvalq *h = evhttp_request_get_input_headers(http);
     const char *origin = evhttp_find_header(h, "Origin"), *site = evhttp_find_header(h, "Sec-Fetch-Site"),
@@ -590,7 +590,7 @@ static void on_pipelined(struct bufferevent *bev, void *arg) {
         bufferevent_disable(bev, EV_READ);
 }
 
-/* From now on the connection waits for the answer: it may be silent, and its end is noticed. */
+/* From now on the connection waits for the answer: it may be silent, and its end is detected. */
 static void watch(ec_sender *s) {
     struct timeval timeout = {.tv_sec = TIMEOUT_S};
     bufferevent_data_cb on_read, on_write;
@@ -600,7 +600,7 @@ static void watch(ec_sender *s) {
     bufferevent_getcb(bev, &on_read, &on_write, &on_event, &arg);
     bufferevent_setcb(bev, on_pipelined, on_write, on_event, arg);
     bufferevent_set_timeouts(bev, NULL, &timeout);
-    bufferevent_enable(bev, EV_READ); /* evhttp stops reading behind a body */
+    bufferevent_enable(bev, EV_READ); /* evhttp stops reading after a body */
     evhttp_connection_set_closecb(s->connection, on_close, s);
 }
 

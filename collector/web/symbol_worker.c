@@ -73,7 +73,7 @@ void ec_symbol_worker_end(ec_symbol_worker_process *p) {
     (void)ec_child_wait(p->pid, &status);
 }
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
 int ec_symbol_worker_open(ec_symbol_worker **ret, int in, int out, int64_t deadline_ns, ea_err *err) {
     ec_symbol_worker *c = calloc(1, sizeof *c);
@@ -160,7 +160,7 @@ int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *m, con
         rc = ea_fail(err, rc, "ask the process that names symbols");
     else
         rc = read_answer(c, rvas, count, fn, arg, &is_whole, err);
-    c->is_over = !is_whole; /* the clerk is somewhere in an answer that nobody reads */
+    c->is_over = !is_whole; /* the worker may be in the middle of an answer that is not read */
     return rc;
 }
 
@@ -209,7 +209,7 @@ static int answer_module(ec_symbols **symbols, const ec_symbols_options *o, ec_m
     if (!rc)
         rc = ec_symbols_resolve(*symbols, &m, rvas, count, on_symbol, a, NULL, &err);
     free(rvas);
-    if (a->rc) /* nobody listens */
+    if (a->rc) /* the reader is gone */
         return a->rc;
     ec_message_begin(&a->t, 'E');
     ec_message_u32(&a->t, (uint32_t)rc);

@@ -1,10 +1,10 @@
-/* Symbols for a profile that is asked for over HTTP: named in a process of its own, which waits for disks, symbol
- * servers and llvm-symbolizer, and reads PDBs, whatever is in them. It ends with the question, and in any case at its
- * time limit; what has no name by then keeps its offset.
- * Before it: profile_worker.c, whose parent starts the clerk and whose child talks to it. After it: collector/symbols,
- * in the clerk. Thread: the one that asks.
+/* Finds the symbols of a profile for an HTTP request in a child process, the symbol worker. It waits for disks, symbol
+ * servers and llvm-symbolizer, and reads PDBs, which may be hostile. It ends with the request, and at its time limit at
+ * the latest; an address without a name by then is shown as an offset.
+ * Called by: profile_worker.c, whose parent starts the worker and whose child sends it requests. Calls, in the worker:
+ * collector/symbols. Thread: the caller's.
  *
- * Messages (message.h), in: O (options), then M (a module and its addresses) again and again. Out, for each M: S (a
+ * Messages (message.h), in: O (options), then M (a module and its addresses) repeatedly. Out, for each M: S (a
  * symbol) for each address, in their order, then E (an error's code and text; code 0: none). */
 #ifndef EC_WEB_CLERK_H
 #define EC_WEB_CLERK_H
@@ -27,10 +27,10 @@ EA_MUST_CHECK int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec
                                          ec_broker *broker, int64_t limit_ns, ea_err *err);
 /* Gives up this side of its pipes; who else has them, goes on. */
 void ec_symbol_worker_leave(ec_symbol_worker_process *p);
-/* Ends it, and waits for it. */
+/* Closes this side of its pipes; another process that has them continues. */
 void ec_symbol_worker_end(ec_symbol_worker_process *p);
 
-/* Who asks: over both descriptors, which stay the caller's. */
+/* The caller's side, over both descriptors, which stay the caller's. */
 typedef struct ec_symbol_worker ec_symbol_worker;
 EA_MUST_CHECK int ec_symbol_worker_open(ec_symbol_worker **ret, int in, int out, int64_t deadline_ns, ea_err *err);
 /* As ec_symbols_resolve. EA_ETIMEOUT: its time is over; then there is no answer to any further question. */

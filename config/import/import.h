@@ -1,6 +1,6 @@
-/* Import: what a command line of xperf, logman or PerfView, or a recording profile of WPR, would record, as sessions of
- * our configuration. What has no counterpart is said in a note, never left out in silence.
- * Before it: "etwagent import". After it: sessions.h, which writes them as YAML. Thread: its owner's. */
+/* Import: converts what a command line of xperf, logman or PerfView, or a recording profile of WPR, would record, to
+ * sessions of our configuration. An element without a counterpart is reported in a note, never skipped silently. Called
+ * by: "etwagent import". Its results go to sessions.h, which writes them as YAML. Thread: its owner's. */
 #ifndef EA_IMPORT_H
 #define EA_IMPORT_H
 

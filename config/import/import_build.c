@@ -51,7 +51,7 @@ static int name_is_taken(const ea_import *im, const char *name) {
 ea_session_config *ea_import_session(ea_import *im, const char *name, size_t len_bytes, int kind) {
     static const char ALLOWED[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 
-    enum { ROOM = 4 }; /* for a number behind it */
+    enum { ROOM = 4 }; /* for a number after it */
 
     ea_session_config *s = &im->sessions[im->count];
     char *copy = ea_arena_alloc(&im->arena, EA_SESSION_NAME_MAX + 1);

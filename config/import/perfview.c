@@ -116,7 +116,7 @@ static int kernel_keyword(reading *r, ea_session_config *s, const char *word, si
     for (size_t i = 0; i < sizeof KERNEL_SETS / sizeof *KERNEL_SETS; i++)
         if (ea_kernel_name_is(KERNEL_SETS[i].name, word, n))
             return kernel_keywords(r, s, KERNEL_SETS[i].members, depth + 1, err);
-    if (ea_kernel_name_is("DiskIO", word, n)) { /* its flag stands with the names of files */
+    if (ea_kernel_name_is("DiskIO", word, n)) { /* its flag is listed with the names of files */
         rc = ea_import_flag(r->im, s, "DISK_IO", 7, err);
         found = 1;
     }

@@ -176,7 +176,7 @@ int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_er
             else if (!rc)
                 rc = on(&r, next, err);
         } else if (!r.s && (ea_import_is(w, "-stop") || ea_import_is(w, "-d"))) {
-            ; /* ends what is not recorded here */
+            ; /* ends a session that is not recorded here */
         } else if (!r.s) {
             return ea_fail(err, EA_EUSAGE, "%s: expected -on or -start first", w);
         } else if (ea_import_is(w, "-stackwalk") && next) {

@@ -60,7 +60,7 @@ enum text_of_stacks { TEXT_CLASS, TEXT_FRAMES };
 
 enum text_of_missed { TEXT_OUTCOME, TEXT_HALF };
 
-/* Times stand in the order of the states, from EC_SCHED_RUNNING on. */
+/* The times are in the order of the states, from EC_SCHED_RUNNING on. */
 enum sum_of_threads {
     SUM_RUNNING_NS,
     SUM_READY_NS,
@@ -242,7 +242,7 @@ typedef struct plan {
 
 typedef struct row_key {
     uint64_t key[EC_ACTIVITY_KEYS];
-    const char *text[3];  /* interned, so that addresses tell them apart */
+    const char *text[3];  /* interned: equal texts have equal addresses */
     const char *image[2]; /* of the processes that it is about */
     int64_t process[2];   /* their instances: ec_address_space_process_key */
     int64_t bucket;       /* INT64_MIN: none */
@@ -278,7 +278,7 @@ struct ec_activity {
     ea_bytes_map texts, index;
     row *rows;
     size_t count, capacity;
-    uint32_t *by_hash; /* rows by the hash column, then by number; NULL: nobody asked */
+    uint32_t *by_hash; /* rows by the hash column, then by number; NULL: not requested */
     int64_t from_utc_ns, to_utc_ns, every_ns;
     ea_bytes_map kernel_network; /* runs, as host and id, of which TcpIp or UdpIp events were met */
     /* of a stream */
@@ -459,7 +459,7 @@ static int add_stretches(ec_activity *a, const ec_sched_slice *s, size_t n) {
     return rc;
 }
 
-/* What nobody saw the end of, as long as it is known to have gone on. */
+/* Adds a slice whose end was not recorded, as far as the thread is known to have continued. */
 static int add_unfinished(ec_activity *a, const ec_sched_slice *s, int64_t until_utc_ns) {
     int64_t begin = ea_clock_to_utc_ns(&a->clock, s->begin);
     int is_wait = a->kind == EC_ACTIVITY_WAITS && s->state == EC_SCHED_WAITING;
@@ -487,7 +487,7 @@ static int know_nothing(ec_activity *a, int64_t until_utc_ns) {
     return rc;
 }
 
-/* Every switch counts for the thread that begins to run, every wait for the one that begins to wait. */
+/* Every switch counts for the thread that begins to run, every wait for the thread that begins to wait. */
 static int count_switch(ec_activity *a, uint32_t tid, enum sum_of_threads sum, int64_t utc_ns) {
     row *r = NULL;
     if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
@@ -651,7 +651,7 @@ static int on_compact_switches(ec_activity *a, const ec_event_cursor_event *e) {
                                   NULL);
 }
 
-/* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
+/* The waker of a wake by an interrupt or a DPC is the interrupted thread, as everywhere. */
 static int on_ready(ec_activity *a, const ec_event_cursor_event *e) {
     ec_sched_slice stretches[3];
     uint32_t waker = e->tid != UINT32_MAX ? e->tid : ec_sched_running(a->sched, e->cpu);
@@ -758,7 +758,7 @@ static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t
     return add_counted(a, &k, 0);
 }
 
-/* direction: IN or OUT. is_manifest: Microsoft-Windows-Kernel-Network says it, which tells of the same bytes as the
+/* direction: IN or OUT. is_manifest: the event is of Microsoft-Windows-Kernel-Network, which logs the same bytes as the
  * kernel logger's TcpIp and UdpIp. */
 static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char *direction, uint64_t bytes,
                         int is_manifest) {
@@ -1113,8 +1113,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
         rc = ec_counter_names_open(&a->names, a->archive, a->stream, err);
     if (!rc && a->kind == EC_ACTIVITY_CODE_COUNTERS)
         rc = ec_methods_open(&a->methods, a->archive, a->stream, NULL, NULL, err);
-    /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
-     * the range's end is told by what ended it */
+    /* Read from the beginning: what begins before the range may end in it. Read threads to the end: the event that ends
+     * a slice says what the thread did at the range's end. */
     if (!rc)
         rc = ec_event_cursor_open(
             &a->tape, a->archive,

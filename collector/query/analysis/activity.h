@@ -1,12 +1,12 @@
-/* What happened over a stretch of time, summed: how long threads ran, were ready and waited, who woke whom, what
- * counters counted for whom, how long interrupts, disk requests, file operations and hard faults took. One table a
- * kind. Before it: event_cursor.h, address_space.h, sched_tracker.h, stack_query.h. After it: sql_activity.c. Thread:
- * its owner's.
+/* Sums the activity of a period: how long threads ran, were ready and waited, which thread woke which, the counter
+ * values of each thread, how long interrupts, disk requests, file operations and hard faults took. One table a kind.
+ * Called by: sql_activity.c. Calls: event_cursor.h, address_space.h, sched_tracker.h, stack_query.h. Thread: its
+ * owner's.
  *
- * Of what crosses an end of the range only the part inside counts; what began before the first event counts from there,
- * as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins with what they
- * did. What nobody saw the end of (the stream ends, events were lost, the thread's number begins anew) is summed apart.
- * Everything else belongs to the range in which it ended. */
+ * Of a time that crosses an end of the range only the part inside counts; a time that began before the first event
+ * counts from there, as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins
+ * with their state at that time. A time without a recorded end (the stream ends, events were lost, the thread's number
+ * begins anew) is summed separately. Everything else belongs to the range in which it ended. */
 #ifndef EC_QUERY_ACTIVITY_H
 #define EC_QUERY_ACTIVITY_H
 

@@ -13,7 +13,7 @@
 /* KERNEL_BITS_MAX: half of an epoch. STEPS_MAX: modules that are looked at for one address. */
 enum { KERNEL_BITS_MAX = 16, STEPS_MAX = 256 };
 
-/* Rows of one id, by begin; the rows of a table stand by (id, begin). */
+/* Rows of one id, by begin; a table is sorted by (id, begin). */
 typedef struct span {
     uint32_t first, count;
 } span;
@@ -125,7 +125,8 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the changes, leaves each once; and the reach of each module, since modules stand by base. */
+/* Sorts the changes and removes duplicates. Computes the reach of each module; this needs the modules sorted by base.
+ */
 static void finish_space(const ec_address_space *p, image_space *s) {
     uint32_t n = 0;
     uint64_t reach = 0;
@@ -142,7 +143,8 @@ static void finish_space(const ec_address_space *p, image_space *s) {
     }
 }
 
-/* The space that a module belongs to: of its process's instance, else of whoever has its pid; drivers' is the last. */
+/* The space that a module belongs to: the space of its process's instance, else of the process that has its pid; the
+ * drivers' space is the last. */
 static size_t space_of(ec_address_space *p, const ea_u64_map *by_instance, const ea_module *m) {
     if (m->pid == 0)
         return p->process_count;
@@ -153,7 +155,7 @@ static size_t space_of(ec_address_space *p, const ea_u64_map *by_instance, const
     return process == (uint32_t)EC_NO_PROCESS ? SIZE_MAX : process;
 }
 
-/* Modules stand by (base, begin); each goes behind those of its space. */
+/* Sorts the modules by (base, begin); each is appended to those of its space. */
 static int make_spaces(ec_address_space *p) {
     ea_u64_map by_instance;
     size_t *of = calloc(p->module_count + 1, sizeof *of);
@@ -333,8 +335,9 @@ static const image_space *space(const ec_address_space *p, uint32_t process, int
     return process < p->process_count ? &p->spaces[process] : NULL;
 }
 
-/* How many changes of the space's modules there were by a time, as so many bits can say: more than 2^16 of the drivers
- * or 2^16 of one process beside so many of them are told as the last one. */
+/* How many changes of the space's modules there were by a time. The result has `bits` bits: when there are more changes
+ * (more than 2^16 of the drivers, or 2^16 of one process with so many changes of the drivers), the greatest value is
+ * returned. */
 static uint32_t changed(const image_space *s, int64_t utc_ns, unsigned bits) {
     uint32_t low = 0, high = s->change_count, most = (uint32_t)((UINT64_C(1) << bits) - 1);
     while (low < high) {

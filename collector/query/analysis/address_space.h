@@ -17,8 +17,8 @@ void ec_address_space_close(ec_address_space *p); /* NULL is allowed */
 
 enum { EC_NO_PROCESS = -1 }; /* as uint32_t */
 
-/* Index of the process that had this pid at a time (else the one that had it nearest before, or first behind);
- * EC_NO_PROCESS when no process ever had it. */
+/* Index of the process that had this pid at a time; else the last process that had it before, or else the first one
+ * after; EC_NO_PROCESS when no process ever had it. */
 uint32_t ec_address_space_process(ec_address_space *p, uint32_t pid, int64_t utc_ns);
 /* The pid of a thread at a time, by the same rule; UINT32_MAX unknown. Thread 0 is of process 0. */
 uint32_t ec_address_space_pid_of_thread(ec_address_space *p, uint32_t tid, int64_t utc_ns);

@@ -218,7 +218,7 @@ static int field_keys(ec_aggregate *a, size_t column, const ec_block *b, key *to
         int rc = ec_scan_dictionary(a->scan, column, &data, &index, err);
         if (rc == 1)
             return dictionary_keys(a, column, b, &data, index, to, err);
-        /* what is damaged is NULL, and told by slow_keys */
+        /* damaged values are NULL; slow_keys reports them */
         return rc && !ec_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
     }
     int rc = ec_scan_column(a->scan, column, &data, &f, err);
@@ -553,7 +553,7 @@ typedef struct total {
     size_t first; /* entry */
 } total;
 
-/* Any order in which equal keys stand together. */
+/* Any order in which equal keys are adjacent. */
 static int compare_keys(const void *x, const void *y) {
     const total *a = x, *b = y;
     for (size_t i = 0; i < EC_BY_MAX; i++) {
@@ -683,7 +683,7 @@ static int finish(ec_aggregate *a, ea_err *err) {
     return 0;
 }
 
-/* Whether the scan keeps a condition and nothing else: nobody looks again. */
+/* Whether the scan keeps exactly the rows of a condition: no later check follows. */
 static int is_exact(const ec_table_schema *shape, const ec_condition *c) {
     enum ec_kind kind = shape->columns[c->column].kind;
     int keeps = ec_scan_keeps(shape, c->column, c->op);

@@ -37,9 +37,9 @@ typedef struct ec_group {
 
 typedef struct ec_aggregate ec_aggregate;
 
-/* Scans and groups. Groups stand by bucket, then in the order of their first event. Without columns and buckets there
- * is one group, whose count may be 0. EA_EUSAGE: a condition that the scan does not keep exactly (ec_scan_keeps), but
- * texts are compared with =; a value's column that has no numbers. EA_ECANCELED, EA_ENOMEM. */
+/* Scans and groups. Groups are sorted by bucket, then in the order of their first event. Without columns and buckets
+ * there is one group, whose count may be 0. EA_EUSAGE: a condition that the scan does not keep exactly (ec_scan_keeps),
+ * except that texts are compared with =; a value's column that has no numbers. EA_ECANCELED, EA_ENOMEM. */
 EA_MUST_CHECK int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_table_schema *shape,
                                    const ec_aggregate_options *options, ea_err *err);
 const ec_group *ec_aggregate_groups(const ec_aggregate *a, size_t *ret_count);

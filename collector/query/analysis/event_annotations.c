@@ -14,7 +14,7 @@ typedef struct known {
     int has_stacks;
     int64_t from_utc_ns, to_utc_ns; /* of the stacks; both included */
     ec_stack_links stacks;
-    ec_counter_names *names; /* NULL: nobody asked */
+    ec_counter_names *names; /* NULL: not requested */
 } known;
 
 struct ec_annotations {

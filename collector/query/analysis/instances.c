@@ -120,8 +120,8 @@ static size_t count_of(ec_address_space *p, enum ec_instance_kind kind) {
     return kind == EC_INSTANCE_PROCESS ? ec_address_space_process_count(p) : ec_address_space_thread_count(p);
 }
 
-/* The stream that tells of a stream's processes, or threads, at a time: of its run's sessions that have any the one
- * that began last by then, or first. It is the stream itself when none has. */
+/* Finds the stream that has a stream's processes, or threads, at a time: of the sessions of its run that have any, the
+ * session that began last by then, else the first one. It is the stream itself when no session has any. */
 static int teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns, ec_address_space **ret,
                   ea_err *err) {
     ec_address_space *own = NULL, *p = NULL;

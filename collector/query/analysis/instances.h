@@ -13,9 +13,9 @@ void ec_instances_destroy(ec_instances *i);                                     
 enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
 
 /* The key (ec_address_space_process_key, ec_address_space_thread_key) of the process or thread that had a number at a
- * time: the one that lived then, else the last one that had the number before; 0 when none had it by then, or the host
- * has no such stream. stream: 32 hex digits. A session without processes, or without threads, is answered by the other
- * sessions of its agent's run. A stream's history is read when it is first asked for, and kept; then an answer is a
+ * time: the instance that lived then, else the last one that had the number before; 0 when none had it by then, or the
+ * host has no such stream. stream: 32 hex digits. For a session without processes, or without threads, the other
+ * sessions of its agent's run are used. A stream's history is read at the first request, and kept; then an answer is a
  * binary search. Errors: EA_EDATABASE, EA_ENOMEM. */
 EA_MUST_CHECK int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
                                   uint32_t number, int64_t utc_ns, int64_t *ret, ea_err *err);

@@ -59,7 +59,7 @@ static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
     return p;
 }
 
-/* UTF-16 without its NUL behind what is in text already. */
+/* Appends UTF-16 without its NUL to the text. */
 static void add_text(ec_methods *m, ea_slice s) {
     while (s.len_bytes >= 2 && !ea_load16(s.data + s.len_bytes - 2))
         s.len_bytes -= 2;
@@ -219,7 +219,7 @@ const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t add
     enum { BACK_MAX = 256 }; /* methods that began before it and may still cover it */
 
     size_t low = 0, high = m->count;
-    while (low < high) { /* the first that begins behind the address */
+    while (low < high) { /* the first that begins after the address */
         size_t middle = low + (high - low) / 2;
         const ec_method *at = &m->items[middle];
         if (at->pid < pid || (at->pid == pid && at->start <= address))
@@ -238,7 +238,7 @@ const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t add
 }
 
 uint32_t ec_methods_epoch(const ec_methods *m, uint32_t pid, int64_t utc_ns) {
-    size_t low = 0, high = m->change_count; /* the first change behind it */
+    size_t low = 0, high = m->change_count; /* the first change after it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const change *at = &m->changes[middle];

@@ -73,7 +73,7 @@ static int merge_frame(void *arg, const ec_stack_frame *f) {
 
 static int merge_stack(run *r, const ec_stack_query *q, size_t i) {
     ec_stack_weight w;
-    merging to; /* 16 KiB that nobody reads before they are written */
+    merging to; /* 16 KiB, not initialised: each part is written before it is read */
     uint32_t process = 0;
     to.merge = r->merge;
     to.count = 0;
@@ -216,7 +216,7 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
         if (rc)
             rc = ea_fail(err, rc, "make a profile");
     }
-    if (!rc) /* folds what is not in the history yet */
+    if (!rc) /* folds batches that the history lacks */
         rc = ec_query_open(&history, request->store, host, FOLD_WAIT_NS, &p->behind, err);
     ec_query_close(history);
     if (!rc)

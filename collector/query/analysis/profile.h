@@ -9,14 +9,14 @@
 #include "collector/query/scan/archive.h"
 #include "proto/stack/stack_join.h"
 
-/* What all methods stand under that .NET runtimes made at run time: they are in no module. */
+/* The pseudo-module of all methods that .NET runtimes compiled at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"
 
 /* A module, whichever machine and process it was loaded in: the same file is the same module. */
 typedef struct ec_profile_module {
     const char *name; /* without folders; "?" for addresses that were in no module */
     const char *path; /* of the first one that was met */
-    int is_unloaded;  /* it was there before, and nobody was when the event came: name is "[unloaded NAME]" */
+    int is_unloaded;  /* loaded before, and no module was there at the event: name is "[unloaded NAME]" */
     int has_pdb;
     ea_guid pdb_guid;
     uint32_t pdb_age;
@@ -25,7 +25,7 @@ typedef struct ec_profile_module {
     int is_kernel;
 } ec_profile_module;
 
-/* A function of a module, or a place in it while nobody knows its name. */
+/* A function of a module, or a place in it while its name is unknown. */
 typedef struct ec_profile_frame {
     uint32_t module;
     uint64_t offset;      /* from the module's base; of module 0 the address; of a method 0 */
@@ -53,9 +53,9 @@ typedef struct ec_profile_function {
 
 typedef int (*ec_profile_named_fn)(void *arg, size_t index, const ec_profile_function *functions, size_t count);
 
-/* Where names come from (collector/symbols): asked once a module with all places in it that occur, ascending. It calls
- * put for those that it knows: put returns 0, or what ends the call. An error leaves the module's places without
- * names and is told in notes. */
+/* The source of names (collector/symbols): called once a module with all places in it that occur, ascending. It calls
+ * put for the places that it knows: put returns 0, or an error that ends the call. When the call fails, the module's
+ * places stay without names and the error is added to notes. */
 typedef struct ec_profile_namer {
     int (*name)(void *arg, const ec_profile_module *module, const uint32_t *offsets, size_t count,
                 ec_profile_named_fn put, void *put_arg, ea_err *err);
@@ -107,8 +107,8 @@ typedef struct ec_profile {
     uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
     uint64_t behind; /* stored batches that the history has not folded yet: whose processes and modules are unknown */
-    /* disk: requests whose end did not come; ready, wait: times inside the range that nobody saw the end of, since the
-     * thread did not go on as far as is stored, ended meanwhile, or events were lost. They are in no sum. */
+    /* disk: requests whose end did not come; ready, wait: times inside the range whose end was not recorded: the thread
+     * did not continue in the stored events, it ended meanwhile, or events were lost. They are in no sum. */
     uint64_t unfinished;
     uint64_t unfinished_ns; /* ready, wait: so much of them is known to be inside the range */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];

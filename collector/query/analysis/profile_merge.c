@@ -33,7 +33,7 @@ struct ec_merge {
     ea_bytes_map processes, modules, places, stacks, frames; /* -> index + 1 */
     list process_list, module_list, place_list, stack_list, frame_list;
     ea_bytes_map methods;   /* module and name -> index of its place + 1 */
-    uint32_t method_module; /* that all methods stand under; 0: there is none yet */
+    uint32_t method_module; /* the module of all methods; 0: there is none yet */
     size_t limit_stacks;
     int has_names;
 };
@@ -160,7 +160,7 @@ int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64
 
     if (module) {
         key.offset = address - module->base;
-        /* only names tell what ran from where it returns to */
+        /* only the look-up of a name depends on it being a return address */
         key.is_return = m->has_names && is_return && key.offset;
         int rc = module_number(m, module, is_unloaded, &key.module);
         if (rc)
@@ -231,7 +231,7 @@ static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_
     return to->label ? 0 : EA_ENOMEM;
 }
 
-/* The module that methods stand under, which no file is behind. */
+/* The module of all methods; it has no file. */
 static int method_module(ec_merge *m) {
     if (m->method_module)
         return 0;

@@ -11,8 +11,8 @@ typedef struct ec_merge ec_merge;
 EA_MUST_CHECK int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names);
 void ec_merge_destroy(ec_merge *m); /* NULL is allowed */
 
-/* The number of a program, of a place in a module (module NULL: of an address). Returns 0 or EA_ENOMEM. is_return:
- * the address is where a call returns to, one behind what ran. is_unloaded: the module was there before, which is
+/* The number of a program, of a place in a module (module NULL: of an address). Returns 0 or EA_ENOMEM. is_return: the
+ * address is a return address, which follows the call that ran. is_unloaded: the module was loaded before, which is
  * another module for the sums. */
 EA_MUST_CHECK int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret);
 EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64_t address, int is_return,

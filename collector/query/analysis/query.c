@@ -16,7 +16,7 @@ struct ec_query {
     sqlite3_stmt *alive, *all, *modules, *covering, *tellers[2];
 };
 
-/* What a stream may tell of. */
+/* The kinds of rows that a stream may have. */
 enum { OF_PROCESSES = 0, OF_MODULES = 1 };
 
 int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
@@ -164,8 +164,8 @@ static int prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) 
     return ec_sqlite_prepare(ec_state_db_database(q->tables), s, sql, DOING, err);
 }
 
-/* The stream that tells of processes, or modules, at a time: of all sessions of a stream's run the one that began last
- * by then and has any. It is the stream itself when none has. */
+/* Finds the stream that has the processes, or modules, at a time: of all sessions of a stream's run that have any, the
+ * session that began last by then. It is the stream itself when no session has any. */
 static int teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_t *ret, ea_err *err) {
 #define TELLER(table)                                                                                                  \
     "SELECT s.stream FROM streams r JOIN streams s ON s.host = r.host AND substr(s.id, 1, ?3) = substr(r.id, 1, ?3)"   \
@@ -285,7 +285,8 @@ int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, 
             sibling[i] = first_child[parent];
             first_child[parent] = i;
         }
-        /* Two that name each other as parent hang on no root: whoever is left begins a tree of its own. */
+        /* Two processes that name each other as parent belong to no root: the first one left begins a tree of its own.
+         */
         for (size_t root = first_child[n], rest = 0; placed < n;) {
             size_t begin = root;
             if (root != SIZE_MAX) {
@@ -474,7 +475,7 @@ void ec_json_module(ea_text *t, const ea_module *m) {
         ea_text_str(t, "null");
     add_address(t, "default_base", m->default_base);
     ea_text_printf(t, ", \"checksum\": %" PRIu32 ", \"timestamp\": %" PRIu32 ", \"file\": ", m->checksum, m->timestamp);
-    if (!m->file_bytes && !*m->sha256) { /* nobody looked at it */
+    if (!m->file_bytes && !*m->sha256) { /* the file was not examined */
         ea_text_str(t, "null}");
         return;
     }

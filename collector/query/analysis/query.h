@@ -16,19 +16,18 @@ EA_MUST_CHECK int ec_query_open(ec_query **ret, const char *dir, const char *hos
                                 uint64_t *ret_behind, ea_err *err);
 void ec_query_close(ec_query *q); /* NULL is allowed */
 
-/* A stream and a time in it. The sessions of one run of an agent (EA_STREAM_RUN_BYTES) tell of a machine together: what
- * is asked of one of their streams is answered by the one that has it. */
+/* A stream and a time in it. The sessions of one run of an agent (EA_STREAM_RUN_BYTES) describe a machine together: a
+ * request about one of their streams is answered from the stream that has the rows. */
 typedef struct ec_moment {
     ec_state_fold fold; /* its begin and end are those of all streams of its run */
     int64_t utc_ns;
     int beyond; /* the time is after the last event of the stream: the answer is the state as of that event */
 } ec_moment;
 
-/* Finds the stream and the time that somebody means.
- * host: an agent's name; NULL when only one has sent anything. stream: leading hex digits of its id; NULL: any.
- * at: "start" or "end" (of the stream that began last), "+1500ms" (after its start), or RFC 3339 (the last stream that
- * had begun by then). EA_EUSAGE when several hosts or streams could be meant or at is no time, EA_ENOTFOUND when
- * nothing fits. */
+/* Finds the stream and the time of a request. host: an agent's name; NULL when only one has sent anything. stream:
+ * leading hex digits of its id; NULL: any. at: "start" or "end" (of the stream that began last), "+1500ms" (after its
+ * start), or RFC 3339 (the last stream that had begun by then). EA_EUSAGE when several hosts or streams match or `at`
+ * is no time, EA_ENOTFOUND when nothing matches. */
 EA_MUST_CHECK int ec_query_moment(ec_query *q, const char *host, const char *stream, const char *at, ec_moment *ret,
                                   ea_err *err);
 
@@ -45,9 +44,9 @@ EA_MUST_CHECK int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t
                                      ea_err *err);
 void ec_processes_deinit(ec_processes *list);
 
-/* An order in which each process stands behind its parent: order[i] is an index into items, depth[i] its distance from
- * a process without a known parent in the list; both have room for count. A parent is the recorded one, or else the one
- * with the parent's pid that did not begin later. */
+/* An order in which each process follows its parent: order[i] is an index into items, depth[i] its distance from a
+ * process without a known parent in the list; both have room for count. A parent is the recorded one, or else the
+ * process with the parent's pid that did not begin later. */
 EA_MUST_CHECK int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, ea_err *err);
 
 /* The modules of a process (pid 0: drivers and the kernel) at a time, by address. fn returns non-zero to stop, which is
@@ -61,14 +60,15 @@ EA_MUST_CHECK int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int
                                  void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err);
 
 /* JSON objects of rows, as the commands print them. Times are RFC 3339; addresses are hex in strings. */
-/* A member behind others: , "key": a time as text, or null when it is not known. */
+/* Appends a further member: , "key": a time as text, or null when it is unknown. */
 void ec_json_time(ea_text *t, const char *key, int64_t utc_ns, int known);
 void ec_json_process(ea_text *t, const ea_process *p);
 void ec_json_module(ea_text *t, const ea_module *m);
-/* The members that say which moment an answer is about: "host", "stream", "time", "data_end", "behind" (no braces). */
+/* The members that describe the moment of an answer: "host", "stream", "time", "data_end", "behind" (the number of
+ * stored batches that the history lacks). No braces. */
 void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind);
 
-/* The part of a path behind its last separator. */
+/* The part of a path after its last separator. */
 const char *ec_base_name(const char *path);
 
 #endif

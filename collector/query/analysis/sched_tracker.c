@@ -149,7 +149,7 @@ uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu) {
     return cpu < s->cpu_count ? s->cpus[cpu].tid : UINT32_MAX;
 }
 
-/* What a thread does: 1 and *ret, 0 when nobody knows. */
+/* The state of a thread: 1 and *ret, 0 when it is unknown. */
 static int read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
     if (t->state == EC_SCHED_UNKNOWN)
         return 0;

@@ -1,10 +1,11 @@
-/* What threads do between context switches: run, be ready, wait. One machine's, fed in the order of its events.
- * Before it: CSwitch and ReadyThread events. After it: profile.c, activity.c. Thread: its owner's.
+/* Tracks the states of threads between context switches: running, ready, waiting. One tracker is for one machine; it is
+ * fed with CSwitch and ReadyThread events, in their order.
+ * Called by: stack_query.c, activity.c. Calls: none. Thread: its owner's.
  *
- * A thread that is switched out waits when its state says so (5), is gone when that is 4, and is ready otherwise (1
+ * A thread that is switched out waits when its state is 5, has ended when its state is 4, and is ready otherwise (1
  * ready, 3 standby, 7 deferred ready, 2 running: preempted). A ReadyThread event ends a wait: from then on the thread
- * is ready. A thread that is switched in after a wait that nothing ended is ready from that moment. What a thread did
- * before its first event is unknown and counts as nothing. */
+ * is ready. A thread that is switched in after a wait without such an event is ready from that moment. The state of a
+ * thread before its first event is unknown and counts as nothing. */
 #ifndef EC_QUERY_STRETCHES_H
 #define EC_QUERY_STRETCHES_H
 
@@ -37,15 +38,15 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
 size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_sched_slice ret[3]);
 /* The thread that runs on a CPU as far as its last switch says; UINT32_MAX unknown. */
 uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
-/* A thread begins: what is known under its number is another's. 1 and *ret, whose end is INT64_MAX: what that one did
- * last, and nobody saw the end of; else 0. */
+/* A thread begins: what is known under its number belongs to another thread. 1 and *ret, the last state of that other
+ * thread, without a recorded end (`end` is INT64_MAX); else 0. */
 int ec_sched_begin(ec_sched *s, uint32_t tid, ec_sched_slice *ret);
 /* A thread ends. While it runs, its last switch ends that; else 1 and *ret as above, or 0. */
 int ec_sched_end(ec_sched *s, uint32_t tid, ec_sched_slice *ret);
-/* 1 when there was no memory to follow a thread or a CPU: what was told is not all. */
+/* 1 when there was no memory to follow a thread or a CPU: the returned slices are incomplete. */
 int ec_sched_is_short(const ec_sched *s);
-/* Those that go on, in no order: start with *cursor = 0; 1 and a stretch whose end is INT64_MAX, 0 behind the last. No
- * event meanwhile. */
+/* The slices that continue, in no order: start with *cursor = 0; 1 and a slice whose end is INT64_MAX, 0 after the
+ * last. No event may be added meanwhile. */
 int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_sched_slice *ret);
 /* Events were lost: nothing is known of anybody until the next event. */
 void ec_sched_lost(ec_sched *s);

@@ -1,5 +1,5 @@
-/* See stack_query.h. A stream's events go through the stack join in their order; what leaves it is summed by process
- * and stack, or told event by event. */
+/* See stack_query.h. A stream's events go through the stack join in their order; its results are summed by process and
+ * stack, or reported event by event. */
 #include "collector/query/analysis/stack_query.h"
 
 #include "collector/query/analysis/query.h"
@@ -58,10 +58,10 @@ typedef struct subject {
     uint8_t is_open;    /* its weight comes later */
 } subject;
 
-/* What is summed of a stream: a cache line, and they stand at the beginnings of such. */
+/* One sum of a stream. It fills a cache line, and is aligned to one. */
 typedef struct pair {
     uint32_t process, epoch, kernel, user, code; /* process: index, or EC_NO_PROCESS; code: epoch of methods */
-    uint32_t pid, tid, name;                     /* 0 in a profile, which tells programs apart, not threads */
+    uint32_t pid, tid, name;                     /* 0 in a profile: it separates programs, not threads */
     int64_t first_utc_ns, last_utc_ns;
     uint64_t weight, events;
 } pair;
@@ -356,8 +356,8 @@ static int wants_pid(const ec_stack_query *q, uint32_t pid) {
     return q->options.pid_count == 0;
 }
 
-/* An event that counts lacks a half: it is counted, and *half, which is not there, says so, so that it is counted once.
- * Where there is no room for its tag it stays unanswered. */
+/* A counted event lacks a half: it is counted, and *half becomes HALF_IS_MISSING, so that it is counted once. When
+ * there is no memory for its tag it stays unanswered. */
 static void note_lack(ec_stack_query *q, const ea_stack_joined *e, uint32_t *half) {
     enum ec_profile_lack lack = e->lacks & EA_STACK_LACKS_ROOM ? EC_LACKS_NO_ROOM : EC_LACKS_UNANSWERED;
     q->counts->incomplete[lack]++;
@@ -387,7 +387,7 @@ static void tell_missed(ec_stack_query *q, ec_missed_half m) {
 
 /* The clock of a record: a walk may wait in the window until another one is in force. */
 static const ea_clock *clock_at(const missed_halves *m, uint64_t place) {
-    size_t low = 0, high = m->clock_count; /* the first one behind it */
+    size_t low = 0, high = m->clock_count; /* the first one after it */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (m->clocks[middle].place <= place)
@@ -531,7 +531,7 @@ static int64_t later(int64_t utc_ns, int64_t by_ns) {
     return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
 }
 
-/* Time that a thread was ready or waited: known when it goes on, which may be behind the range. */
+/* Time that a thread was ready or waited: known when the thread continues, which may be after the range. */
 static int is_thread_time(const ec_stack_query *q) {
     return !q->is_each_event && (q->options.weight == EC_WEIGHT_READY || q->options.weight == EC_WEIGHT_WAIT);
 }
@@ -610,7 +610,7 @@ static void find_source(ec_stack_query *q, const ea_class *c) {
     }
 }
 
-/* A source of counter samples that nobody asked for. */
+/* Notes a source of counter samples that was not requested. */
 static void note_source(ec_stack_query *q, uint64_t source) {
     size_t i = 0;
     while (i < q->counts->other_source_count && q->counts->other_sources[i] != source)
@@ -658,7 +658,7 @@ static uint64_t waited(ec_stack_query *q, uint32_t tid, uint64_t weight, int is_
     return 0;
 }
 
-/* What a thread does by raw_now, and nobody has seen the end of: how much of it is inside the range. */
+/* How much of a thread's state at raw_now, whose end was not recorded, is inside the range. */
 static uint64_t open_time(const ec_stack_query *q, ec_sched_slice s, int64_t raw_now) {
     int is_wait = q->options.weight == EC_WEIGHT_WAIT;
     uint64_t ns = 0;
@@ -687,7 +687,7 @@ static uint64_t open_times(const ec_stack_query *q, int64_t raw_now, uint64_t *r
     return count;
 }
 
-/* Nobody knows what threads did from then on. */
+/* From raw_now on, the state of all threads is unknown. */
 static void know_nothing(ec_stack_query *q, int64_t raw_now) {
     q->counts->unfinished += open_times(q, raw_now, &q->counts->unfinished_ns);
     ec_sched_lost(q->sched);
@@ -781,7 +781,7 @@ static int on_other(ec_stack_query *q, const ec_event_cursor_event *e, const pla
     if (p->kind == DISK_END)
         end_disk(q, e);
     if ((p->kind == SAMPLE || p->kind == COUNTER_SAMPLE || p->kind == SWITCH) &&
-        ec_event_cursor_u64(q->tape, e, THREAD, &thread)) /* NEW_TID stands there too */
+        ec_event_cursor_u64(q->tape, e, THREAD, &thread)) /* NEW_TID has the same index */
         tid = (uint32_t)thread;
     uint64_t weight = weight_of(q, e, p, &is_open);
     if ((weight || is_open) && may_count(q, e->time)) {
@@ -1031,7 +1031,7 @@ static int begin_stream(ec_stack_query *q, ea_err *err) {
     return rc ? rc : ec_sched_create(&q->sched, 0, err);
 }
 
-/* Reads the stream: its sums stand in pairs. */
+/* Reads the stream: its sums are in pairs. */
 static int join_stream(ec_stack_query *q, ea_err *err) {
     int needs_history = is_thread_time(q);
     int64_t late = needs_history ? INT64_MAX : later(q->to_utc_ns, LATE_NS);
@@ -1055,7 +1055,7 @@ static int join_stream(ec_stack_query *q, ea_err *err) {
     return rc;
 }
 
-/* A half is a key that nobody has defined; what lacks a half counts as that already. */
+/* Whether a half is a key without a definition; an event that lacks a half is counted as such already. */
 static int is_undefined(const ec_stack_query *q, const pair *p) {
     return p->kernel != HALF_IS_MISSING && p->user != HALF_IS_MISSING &&
            (ea_stacks_is_undefined(q->stacks, p->kernel) || ea_stacks_is_undefined(q->stacks, p->user));
@@ -1098,7 +1098,7 @@ int ec_stack_query_frames(const ec_stack_query *q, size_t i, int (*fn)(void *arg
 
 /* ---- each event ---- */
 
-/* Joins all of a stream's stacks to their events: they stand in pairs, or in links. */
+/* Joins all of a stream's stacks to their events: the results are in pairs, or in links. */
 static int join_each_event(ec_stack_query **ret, ec_archive *archive, const ec_archive_stream *stream,
                            int64_t from_utc_ns, int64_t to_utc_ns, missed_halves *missed, ec_stack_links *links,
                            ec_stack_counts *counts, ea_err *err) {

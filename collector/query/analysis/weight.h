@@ -1,5 +1,5 @@
-/* What events weigh in a sum by stacks, and what their stacks may lack. Before it: the wish of somebody who asks. After
- * it: stack_query.h, profile.h. Thread: any. */
+/* The weights of events in a sum by stacks, and what their stacks may lack. Called by: stack_query.h, profile.h, and
+ * the code that reads a request. Calls: none. Thread: any. */
 #ifndef EC_QUERY_WEIGHT_H
 #define EC_QUERY_WEIGHT_H
 

@@ -15,7 +15,7 @@
 
 enum { TOP_MAX = 200 };
 
-/* A node of the tree of stacks, the outermost frame at the root. Processes stand at the top. */
+/* A node of the tree of stacks, the outermost frame at the root. Processes are at the top. */
 typedef struct node {
     int64_t parent; /* -1: the root */
     int64_t frame;  /* -1 - n: process n */
@@ -89,7 +89,7 @@ static int make_tree(const ec_profile *p, tree *t) {
         for (int side = 0; side < 2; side++)
             t->nodes[at].self[side] += s->weight[side];
     }
-    for (size_t i = t->nodes ? t->count : 0; at >= 0 && i-- > 0;) /* parents stand before their children */
+    for (size_t i = t->nodes ? t->count : 0; at >= 0 && i-- > 0;) /* parents precede their children */
         for (int side = 0; side < 2; side++) {
             t->nodes[i].total[side] += t->nodes[i].self[side];
             if (t->nodes[i].parent >= 0)
@@ -412,7 +412,7 @@ static void message(ea_text *t, unsigned field, const ea_text *m) {
     bytes(t, field, m->data ? m->data : "", m->len_bytes);
 }
 
-/* Strings are not looked for: what occurs twice stands twice, but labels occur once. */
+/* Adds a string. Strings are not deduplicated: a text that occurs twice is stored twice, but labels occur once. */
 static uint64_t string(strings *s, const char *text) {
     bytes(&s->table, 6, text, strlen(text));
     return s->count++;
@@ -566,7 +566,7 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
         ea_text_char(t, '}');
     }
     ea_text_str(t, "},\n\"samples\":[");
-    double ts = 0; /* in us: the stacks stand one behind the other, as wide as their weight */
+    double ts = 0; /* in us: the stacks follow one another, each as wide as its weight */
     for (size_t i = 0; !rc && i < p->stack_count; i++) {
         uint64_t weight = p->stacks[i].weight[0];
         ea_text_printf(

@@ -27,10 +27,10 @@ enum ec_profile_format {
  *    "frames":[{"label","module": index,"offset":"0x...","function","file","line"}],
  *    "nodes":[[parent, frame, self, total], ...],
  *    "functions":[{"frame","self","total"}, ...],"top_modules":[{"module","self","total"}, ...]}
- * nodes is the tree: each names its parent by index (-1: the root), parents stand before their children; frame -1 - n
- * is process n of "processes". Of a difference there are also "other": {"weight","counter","unit","from","to","hosts",
+ * nodes is the tree: each names its parent by index (-1: the root), parents precede their children; frame -1 - n is
+ * process n of "processes". A difference also has "other": {"weight","counter","unit","from","to","hosts",
  * "total","events","without_stack","incomplete"}, and each node has two more numbers, self and total of the other side;
- * halves and what is behind them are of both. functions and top_modules hold the 200 greatest by self. */
+ * "halves" and the members after it are of both sides. functions and top_modules hold the 200 greatest by self. */
 EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
 
 #endif

@@ -308,7 +308,7 @@ int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver
 }
 
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
-    enum { OFFSET_BITS = 40 }; /* records stand at multiples of 8 */
+    enum { OFFSET_BITS = 40 }; /* records are at multiples of 8 */
 
     uint64_t key = row->segment << OFFSET_BITS | (row->offset >> 3 & ((1ull << OFFSET_BITS) - 1));
     const uint64_t *known = ea_u64_map_get(&a->ordinals, key);

@@ -48,7 +48,8 @@ EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *strea
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 
-/* keep_going is asked before each batch that a scan reads; 0 ends the scan with EA_ECANCELED. NULL: nobody is asked. */
+/* keep_going is called before each batch that a scan reads; 0 ends the scan with EA_ECANCELED. NULL: it is not called.
+ */
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg);
 int ec_archive_goes_on(const ec_archive *a);
 

@@ -24,8 +24,8 @@ void ec_counter_names_close(ec_counter_names *n); /* NULL is allowed */
 /* The configuration that holds at a place: the last one by then, in front of all the first; NULL: there is none. The
  * same pointer as long as nothing changes; borrowed until close. */
 const ec_counter_config *ec_counter_names_at(const ec_counter_names *n, uint64_t place);
-/* The name of counter i of so many on an event; NULL where the event has another number of them than were configured,
- * so that nobody knows which is whose. */
+/* The name of counter i of `count` on an event; NULL when the event has another number of counters than were
+ * configured, so that their order is unknown. */
 const char *ec_counter_name(const ec_counter_config *c, size_t count, size_t i);
 
 #endif

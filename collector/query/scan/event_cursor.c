@@ -177,7 +177,7 @@ static int open_batch(ec_event_cursor *t, ea_err *err) {
     return rc;
 }
 
-/* Looks at what stands between the batch that was found and the one before. */
+/* Checks for missing batches between the batch that was found and the one before. */
 static int look_for_gap(ec_event_cursor *t, ea_err *err) {
     uint64_t first = t->number + 1, last = t->found.row.number - 1;
     int rc = 1;

@@ -47,7 +47,7 @@ typedef struct ec_event_cursor ec_event_cursor;
 
 EA_MUST_CHECK int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive,
                                        const ec_event_cursor_options *options, ea_err *err);
-/* The next event: 1, 0 at the end. What is damaged is left out and told to the archive. */
+/* The next event: 1, 0 at the end. Damaged batches and values are skipped and reported to the archive. */
 EA_MUST_CHECK int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err *err);
 void ec_event_cursor_close(ec_event_cursor *t); /* NULL is allowed */
 
@@ -102,13 +102,13 @@ ea_slice ec_event_cursor_bytes(const ec_event_cursor *t, const ec_event_cursor_e
 /* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at
  * first; NULL when each row stands for itself. */
 ea_slice ec_event_cursor_repeated(const ec_event_cursor *t, const ec_event_cursor_event *e, uint64_t **ret_memory);
-/* What is behind the event's, in the order in which rows first need it: number 0 is the event's own. 0 behind the last
- * one, and when each row stands for itself. */
+/* The values of the repeated field after the event's own, in the order in which rows first need them: number 0 is the
+ * event's own. 0 after the last one, and when each row has its own value. */
 int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_cursor_event *e, uint32_t number,
                                   ea_slice *ret, uint64_t **ret_memory);
 /* An event whose plan wants_record as a record, without extended items. */
 void ec_event_cursor_record(const ec_event_cursor *t, const ec_event_cursor_event *e, ea_record *ret);
-/* An extended item of an event whose plan wants_items: 1, 0 behind the last. */
+/* An extended item of an event whose plan wants_items: 1, 0 after the last. */
 int ec_event_cursor_item(const ec_event_cursor *t, const ec_event_cursor_event *e, unsigned i, ea_ext *ret);
 
 #endif

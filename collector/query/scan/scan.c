@@ -18,7 +18,7 @@ typedef struct ec_scan_condition {
     size_t column;
     enum ec_op op;
     int is_number;   /* ranges hold; otherwise texts do */
-    int is_unusable; /* everything passes: somebody else looks again */
+    int is_unusable; /* every event passes: the caller checks again */
     range *ranges;
     size_t range_count;
     int is_open_above; /* > and >=: texts, too, which COUNT has above 2^63 */
@@ -105,7 +105,7 @@ static int range_of(enum ec_op op, const ec_value *value, range *ret) {
     case EC_REAL:
         return range_of_real(op, value->r, ret);
     case EC_TEXT:
-    case EC_BLOB: /* behind all numbers */
+    case EC_BLOB: /* sorts after all numbers */
         return op == EC_OP_LT || op == EC_OP_LE;
     default:
         break;

@@ -74,12 +74,12 @@ EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_tabl
                                const ec_annotator *annotator, const ec_condition *conditions, size_t condition_count,
                                ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
- * be read are left out and told to the archive (ec_archive_damaged). */
+ * be read are skipped and reported to the archive (ec_archive_damaged). */
 EA_MUST_CHECK int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err);
 void ec_scan_close(ec_scan *s); /* NULL is allowed */
 
 /* The value of a column of the block at hand, for its event rows[row]. Texts and blobs are borrowed until the next
- * call. An event that lacks the field has NULL. EA_ENOMEM; damage is told to the archive and gives NULL. */
+ * call. An event that lacks the field has NULL. EA_ENOMEM; damage is reported to the archive and gives NULL. */
 EA_MUST_CHECK int ec_scan_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err);
 /* A field's column of the block at hand, as the batch has it: 1; 0 when the class lacks the field. *ret_field may be
  * NULL. */

@@ -1,5 +1,5 @@
 /* Inside collector/query/scan: what the two halves of a scan share: scan.c, which finds batches and keeps events, and
- * scan_values.c, which tells values. See scan.h. */
+ * scan_values.c, which returns values. See scan.h. */
 #ifndef EC_QUERY_SCAN_PARTS_H
 #define EC_QUERY_SCAN_PARTS_H
 

@@ -95,7 +95,7 @@ static const char *lower_case(ea_arena *arena, const char *s) {
     return out;
 }
 
-/* Takes a name for a column: as it is, or with a number behind it. */
+/* Takes a name for a column: unchanged, or with a number appended. */
 static int take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
     size_t n = strlen(name);
     char *out = ea_arena_alloc(&s->arena, n + 8);
@@ -213,7 +213,7 @@ int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *er
         if (!column->hidden)
             rc = take_name(s, &taken, COMMON[i].name, &column->name);
     }
-    for (size_t k = 0; set && !rc && k < 2 * set->count; k++) /* names behind all fields */
+    for (size_t k = 0; set && !rc && k < 2 * set->count; k++) /* class names come after all fields */
         rc = add_class(s, &taken, &known, k % set->count, most, k >= set->count);
     for (int i = 0; !rc && i < EC_COMMON_COUNT; i++)
         if (s->columns[i].hidden)

@@ -1,6 +1,6 @@
-/* The columns of a table of events: what every event has, then the fields of its classes. How each kind of value looks
- * in SQL is said here, once.
- * Before it: archive.h (classes). After it: scan.c, SQL. Thread: its owner's; a finished shape is constant. */
+/* The columns of a table of events: what every event has, then the fields of its classes. The SQL form
+ * of each kind of value is defined here, once.
+ * Called by: scan.c, SQL. Calls: archive.h (classes). Thread: its owner's; a finished shape is constant. */
 #ifndef EC_QUERY_SHAPE_H
 #define EC_QUERY_SHAPE_H
 
@@ -54,7 +54,7 @@ enum ec_common {
  * INT: a number that SQLite has. HEX: the same, an unsigned one that people read in hex. TIME: ns since 1970 UTC.
  * ADDRESS: 64 bits, unsigned, its highest bit turned over (ec_u64_to_sql): the order is kept, and so are differences.
  * COUNT: 64 bits, unsigned, a number below 2^63; above, which no count reaches, 20 decimal digits as text, which SQLite
- * sorts behind all numbers. TEXT: UTF-8; GUIDs, SIDs, IP addresses as they are printed; lists and structs as JSON.
+ * sorts after all numbers. TEXT: UTF-8; GUIDs, SIDs, IP addresses as they are printed; lists and structs as JSON.
  * ANY: classes of one name disagree. */
 #define EC_KINDS(X)                                                                                                    \
     X(INT, "INTEGER")                                                                                                  \

@@ -253,7 +253,7 @@ static int take_frames(reader *r) {
     return rc;
 }
 
-/* Reads what there is: 1, 0 at the end, or an error. */
+/* Reads the available output: 1, 0 at the end, or an error. */
 static int read_some(reader *r, int out) {
     enum { CHUNK = 1 << 16 };
 
@@ -269,7 +269,7 @@ static int read_some(reader *r, int out) {
     return rc ? rc : 1;
 }
 
-/* Reads until the child has said its end, the time is over or somebody wants no more. */
+/* Reads until the child has reported its end, the time is over or the caller cancels. */
 static int listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
     int64_t begin = ea_monotonic_ns(), patience = (int64_t)GRACE_MS * 1000000;
     int64_t limit = limit_ns > INT64_MAX - patience ? INT64_MAX : limit_ns + patience;

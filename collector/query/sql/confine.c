@@ -38,7 +38,7 @@ static const char *find_temp_folder(const char *stores) {
     return NULL;
 }
 
-/* No file that this process writes becomes larger, whoever writes it. */
+/* Limits the size of the files that this process writes, in whatever code. */
 static void limit_files(uint64_t limit_bytes) {
     struct rlimit l = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
     (void)signal(SIGXFSZ, SIG_IGN);

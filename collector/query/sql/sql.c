@@ -46,7 +46,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
     case SQLITE_FUNCTION:
         s->uses_history |= is_one_of(b, OF_HISTORY);
         return is_one_of(b, FORBIDDEN) ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_UPDATE: /* what sqlite3_declare_vtab asks; the connection is defensive, nobody else may change it */
+    case SQLITE_UPDATE: /* sqlite3_declare_vtab needs it; the connection is defensive, so other code cannot change it */
         return a && strcmp(a, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
     default:
         return SQLITE_DENY;

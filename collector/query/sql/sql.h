@@ -1,6 +1,6 @@
 /* SQL over a store: an SQLite connection whose tables are the store's events and machines, read-only. SQL.md in
- * collector/query says what there is, for people who write queries. Before it: archive.h, scan.h, collector/state.
- * After it: worker.c. Thread: one ec_sql belongs to one thread.
+ * collector/query describes the tables, for people who write queries. Called by: worker.c. Calls: archive.h, scan.h,
+ * collector/state. Thread: one ec_sql belongs to one thread.
  *
  * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
  * no extension. It bounds neither time nor memory by itself: see worker.c. */
@@ -32,7 +32,7 @@ ec_archive *ec_sql_archive(ec_sql *s);
  * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
- * a table whose definition says so, or a column. */
+ * a table or a column that is marked so. */
 int ec_sql_uses_history(const ec_sql *s);
 /* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
 int ec_sql_describes_tables(const ec_sql *s);

@@ -19,7 +19,7 @@ typedef struct table {
     sqlite3_vtab base;
     ec_sql *sql;
     enum ec_activity_kind kind;
-    int column_count; /* those of the kind; from, to and every stand behind them */
+    int column_count; /* those of the kind; from, to and every follow */
     int hash_column;  /* -1: none */
 } table;
 
@@ -180,7 +180,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         enum argument which = (enum argument)(plan[i] - '0');
         if (sqlite3_value_type(argv[i]) == SQLITE_NULL) {
             is_nothing |= which == HOST || which == HASH;
-        } else if (which == HASH) { /* SQLite compares again, and what is no whole number alone */
+        } else if (which == HASH) { /* SQLite compares again, and compares a value that is no whole number itself */
             hash = sqlite3_value_type(argv[i]) == SQLITE_INTEGER ? argv[i] : NULL;
         } else if (which == HOST) {
             rc = take_host(c, argv[i], &asked, &err);

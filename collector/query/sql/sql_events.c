@@ -272,7 +272,7 @@ static const char *after_comment(const char *at) {
     return end ? end + 2 : at + strlen(at);
 }
 
-/* What stands between the quotes at *at, a doubled quote once; *at is then after the closing one. EA_ENOMEM. */
+/* Reads the text between the quotes at *at, a doubled quote once; *at is then after the closing one. EA_ENOMEM. */
 static int read_quoted(const char **at, ea_text *out) {
     char close = **at == '[' ? ']' : **at;
     const char *c = *at + 1;

@@ -254,7 +254,8 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
     result(c, &t);
 }
 
-/* Of anything: what is no SID has no name, and a column that agents fill must not end a question. */
+/* Takes any value: a value that is not a SID has no name. It is no error, because a column that agents fill must not
+ * end a query. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
     uint8_t bytes[SID_BYTES_MAX];
     char buffer[EA_ACCOUNT_BYTES];

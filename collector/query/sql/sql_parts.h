@@ -51,7 +51,7 @@ int ec_sql_is_binary(sqlite3_index_info *info, int i);
 void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op);
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);
-/* What is behind the column's number in the plan, with its argument: values live in the arena. */
+/* Reads the rest of a condition after the column's number in the plan, with its argument: values live in the arena. */
 EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
                                    ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
@@ -66,8 +66,8 @@ void *ec_sql_zalloc(size_t len_bytes);
 /* Adds a table that is there by its module's name alone; from: copied, for xConnect's aux. */
 EA_MUST_CHECK int ec_sql_add_module(ec_sql *s, const char *name, const sqlite3_module *module, const void *from,
                                     size_t from_bytes, ea_err *err);
-/* Ends an xConnect: declares the columns and makes a zeroed table. columns: what stands between the brackets of CREATE
- * TABLE; deinitialised. rc, why: what went wrong before, 0 if nothing did. An SQLite code. */
+/* Ends an xConnect: declares the columns and makes a zeroed table. columns: the text between the brackets of CREATE
+ * TABLE; deinitialised. rc, why: an earlier error, 0 if there was none. An SQLite code. */
 int ec_sql_make_table(sqlite3 *db, int rc, const ea_err *why, ea_text *columns, size_t table_bytes, sqlite3_vtab **ret,
                       char **ret_message);
 /* Ends an xBestIndex: gives the plan to SQLite and deinitialises it. An SQLite code. */

@@ -15,7 +15,7 @@ enum place { STORE, STATE, ALARMS, MEMORY };
 
 enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5 };
 
-/* What is told of a group: an expression over the values of its columns, called t.NAME. */
+/* A column that is computed after grouping: an expression over the values of the group's columns, called t.NAME. */
 typedef struct late {
     const char *name, *value; /* NULL ends the list */
 } late;
@@ -34,7 +34,7 @@ typedef struct spec {
 
     const char *group;      /* NULL: a row for each of from's. Else the first column's value, by which they are grouped:
                              * only what a statement names is summed up */
-    const late *late;       /* NULL, or of a group's columns those that are told by another expression */
+    const late *late;       /* NULL, or the columns of a group that are computed by another expression */
     const char *ordered[2]; /* NULL, or columns by which an index gives the rows in order */
 } spec;
 
@@ -72,7 +72,7 @@ static const struct {
 #undef FOUND
 };
 
-/* Of a machine's streams the one that was heard last, and of several in one second the newest one. */
+/* Selects, of a machine's streams, the stream that was received last, and of several in one second the newest. */
 #define LATEST "max(s.received_last_utc_ns / 1000000000 * 2147483648 + s.stream_id) % 2147483648"
 
 // clang-format off
@@ -572,7 +572,7 @@ static int has_host(const spec *s) {
     return s->columns[0].name && strcmp(s->columns[0].name, "host") == 0;
 }
 
-/* Whether who asks may see the row at hand. */
+/* Whether the caller may see the row at hand. */
 static int is_shown(const cursor *c, const table *t) {
     const char *shown = t->sql->options.shown, *host;
     if (!shown || !has_host(t->spec))

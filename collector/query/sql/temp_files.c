@@ -11,7 +11,7 @@ enum { SHARE_OF_FREE = 4 };
 typedef struct temp_file {
     sqlite3_file base;
     sqlite3_int64 size_bytes;
-    sqlite3_file *real; /* in the same memory, behind this */
+    sqlite3_file *real; /* in the same memory, after this struct */
 } temp_file;
 
 /* SQLite's list of VFSs is the process's. */

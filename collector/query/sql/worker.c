@@ -33,7 +33,7 @@ typedef struct worker {
     uint8_t *out;
     size_t out_bytes, out_capacity;
     size_t frame; /* where the frame at hand begins */
-    int failed;   /* nobody listens any more, or no memory for a frame */
+    int failed;   /* the reader is gone, or no memory for a frame */
 } worker;
 
 /* ---- frames ---- */
@@ -372,7 +372,7 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         ending = judge(w, ec_sql_database(s), code, err);
-    if (w->failed) { /* no memory for a frame; or nobody reads */
+    if (w->failed) { /* no memory for a frame; or the reader is gone */
         w->failed = 0;
         w->out_bytes = 0;
         ending = EC_ENDED_MEMORY;
