@@ -14,7 +14,7 @@ enum ea_severity {
     EA_INFO,    /* how much went through */
     EA_NOTICE,  /* worth knowing; no event was lost */
     EA_LOSS,    /* events were lost or damaged, and this says how many */
-    EA_UNKNOWN, /* something was lost and nobody can say how many events it held */
+    EA_UNKNOWN, /* events were lost, and their number is unknown */
 };
 
 /* name, wire number (never reused), severity, sentence. Add new ones at the end of their block.
