@@ -1,6 +1,6 @@
-/* Clocks: raw ticks of a trace or session to UTC and back. Raw time is what travels and is stored; UTC is made when
- * somebody reads.
- * Before it: the .etl header or a live session. After it: rendering, the store's index, the state.
+/* Clocks: raw ticks of a trace or session to UTC and back. Records travel and are stored with raw time; the reader of a
+ * record converts raw time to UTC.
+ * Input: the .etl header or a live session. Called by: rendering, the store's index, the state.
  * Thread: any (pure functions). */
 #ifndef EA_BASE_CLOCK_H
 #define EA_BASE_CLOCK_H

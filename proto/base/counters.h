@@ -14,7 +14,7 @@ enum ea_severity {
     EA_INFO,    /* how much went through */
     EA_NOTICE,  /* worth knowing; no event was lost */
     EA_LOSS,    /* events were lost or damaged, and this says how many */
-    EA_UNKNOWN, /* something was lost and nobody can say how many events it held */
+    EA_UNKNOWN, /* events were lost, and their number is unknown */
 };
 
 /* name, wire number (never reused), severity, sentence. Add new ones at the end of their block.
@@ -96,7 +96,7 @@ enum ea_severity {
     S(stacks_no_match_id, 116, EA_NOTICE, "late halves of call stacks that no event that is known waits for")          \
     S(stacks_no_clr_event, 117, EA_NOTICE, "call stacks of a .NET runtime without an event on their thread")           \
     S(stacks_too_short, 118, EA_NOTICE, "records of call stacks that hold no whole one")                               \
-    /* images' files: asked = told + absent + refused + unreadable + other + left_* + those that wait */               \
+    /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
     S(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \
     S(images_read, 58, EA_INFO, "image files that were read")                                                          \

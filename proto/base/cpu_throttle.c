@@ -17,7 +17,7 @@ int ea_cpu_throttle_wait(ea_cpu_throttle *p, ea_counters *counters, enum ea_coun
     }
     int64_t ahead_ns = (cpu_ns - p->begin_cpu_ns) * 100 / (int64_t)p->percent - (now_ns - p->begin_ns);
     if (ahead_ns <= 0) {
-        if (now_ns - p->begin_ns >= SECOND_NS) { /* what was not used is no credit */
+        if (now_ns - p->begin_ns >= SECOND_NS) { /* unused CPU time does not accumulate: a new span begins */
             p->begin_ns = now_ns;
             p->begin_cpu_ns = cpu_ns;
         }

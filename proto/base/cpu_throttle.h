@@ -1,6 +1,8 @@
-/* A share of the processors that this process keeps to: whoever takes work on asks first, and waits when the process is
- * ahead of its share. Before it: platform.h. After it: service/app (files), collector/ingest, collector/state.
- * Thread: one that waits has one of its own; all look at the time of the whole process. */
+/* Limits the processor time of this process to a percentage of one processor. A thread calls ea_cpu_throttle_wait
+ * before it begins a piece of work; the call sleeps when the process has used more than its share.
+ * Called by: service/app (files), collector/ingest, collector/state. Calls: platform.h.
+ * Thread: each thread that waits has its own ea_cpu_throttle; all of them measure the processor time of the whole
+ * process. */
 #ifndef EA_BASE_PACE_H
 #define EA_BASE_PACE_H
 

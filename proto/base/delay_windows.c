@@ -1,7 +1,8 @@
-/* Loads the DLLs that this program imports late, from System32 alone. Windows takes an import that is not one of its
- * KnownDLLs from the program's own folder first: a bcrypt.dll that somebody put beside a downloaded .exe would run with
- * the rights of whoever starts it. So such DLLs are imported by stubs (CMakeLists.txt), which call this at their first
- * use. Source: the win32 page "Linker support for delay-loaded DLLs"; delayimp.h. Thread: any. */
+/* Loads the DLLs that this program imports late, from System32 only. Windows looks for an imported DLL that is not one
+ * of its KnownDLLs in the program's own folder first: a bcrypt.dll that another user placed beside a downloaded .exe
+ * would run with the rights of the user who starts the program. Stubs (CMakeLists.txt) therefore import such DLLs. A
+ * stub calls this function at its first use. Source: the win32 page "Linker support for delay-loaded DLLs"; delayimp.h.
+ * Thread: any. */
 #if defined(__MINGW32__)
 #include <windows.h>
 

@@ -73,7 +73,7 @@ int ea_fail(ea_err *err, int code, const char *format, ...) EA_PRINTF(3, 4);
 /* The same for a failure that the operating system reported; os_error is errno or GetLastError(). */
 int ea_fail_os(ea_err *err, int code, int os_error, const char *format, ...) EA_PRINTF(4, 5);
 
-/* Behind this name a compiler and an analyzer can see that the result is never 0, and so follow `if (rc)`. */
+/* A compiler and an analyzer can see that the result of this function is never 0, so that they can follow `if (rc)`. */
 static inline int ea_negative(int code) {
     return code < 0 ? code : EA_EINVAL;
 }

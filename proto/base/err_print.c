@@ -11,7 +11,7 @@ void ea_err_print(FILE *out, const char *program, const ea_err *err) {
     /* a message may quote what came from outside: no control character of it reaches the terminal */
     ea_text message;
     if (err->code == EA_EIO && ea_is_closed_pipe(stdout))
-        return; /* whoever read standard output has enough: that is no trouble of anybody */
+        return; /* the reader of standard output has closed the pipe: that is no error */
     ea_text_init(&message);
     ea_text_safe(&message, err->message, strlen(err->message));
     const char *text = message.data && !message.failed ? message.data : "";

@@ -14,7 +14,8 @@
 
 /* HELP and TYPE of a metric; a counter's name ends with _total. */
 void ea_exposition_head(ea_text *t, int open_metrics, const char *name, enum ea_metric_type type, const char *help);
-/* The inside of a label's value: what is not UTF-8 becomes U+FFFD, a control character '_', the rest is escaped. */
+/* Appends the text of a label's value, without the quotes: invalid UTF-8 becomes U+FFFD, a control character becomes
+ * '_', and the other special characters are escaped. */
 void ea_exposition_label(ea_text *t, const char *value);
 /* The last line, where there has to be one. */
 void ea_exposition_end(ea_text *t, int open_metrics);

@@ -17,7 +17,7 @@ typedef struct ea_cond ea_cond;
 /* Starts fn(arg) on a new thread named name (at most 15 characters are kept). ea_thread_join waits and frees it. */
 EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err);
 void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
-/* Frees it in place of a join: nobody waits for its end. Only when fn has begun. */
+/* Frees the thread's object in place of a join: no thread waits for its end. Call this only when fn has begun. */
 void ea_thread_leave(ea_thread *thread);
 
 /* How threads that do bulk work (encoding, sending) stand beside the machine's other work. The setting is the process's
@@ -25,7 +25,7 @@ void ea_thread_leave(ea_thread *thread);
  * they are. */
 enum ea_bulk_priority {
     EA_BULK_NORMAL,     /* like all others; so it is before the first call */
-    EA_BULK_LOW,        /* behind others at the processor and, on Linux, at the disk */
+    EA_BULK_LOW,        /* after others at the processor and, on Linux, at the disk */
     EA_BULK_BACKGROUND, /* last at processor, disk and (on Windows) memory */
 };
 
@@ -86,8 +86,9 @@ EA_MUST_CHECK int ea_file_write_at(ea_file *f, uint64_t offset, const void *data
 EA_MUST_CHECK int ea_file_clear(ea_file *f, uint64_t offset, uint64_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_sync(ea_file *f, ea_err *err); /* data and what is needed to read it back (fdatasync) */
 EA_MUST_CHECK int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err);
-/* The first place at offset or behind it that is not known to be inside a hole, which a sparse file reads as zeros: the
- * file's size when a hole reaches to the end. offset itself when the file system does not tell. */
+/* The first place at or after offset that is not known to be inside a hole, which a sparse file reads as zeros. The
+ * result is the file's size when a hole reaches to the end, and offset itself when the file system does not report
+ * holes. */
 uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset);
 EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
 /* An exclusive lock held until the file is closed; EA_EBUSY when another process has it. */
@@ -107,7 +108,7 @@ uint64_t ea_path_free_bytes(const char *path);
 /* Calls fn(name, is_dir, arg) for each entry but . and .., in byte order of the names; stops at the first non-zero. */
 EA_MUST_CHECK int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg,
                                ea_err *err);
-/* Whole file into a malloc'd buffer with a NUL behind it (the caller frees); EA_ELIMIT above max_bytes. */
+/* Reads the whole file into a malloc'd buffer with a NUL after it (the caller frees it); EA_ELIMIT above max_bytes. */
 EA_MUST_CHECK int ea_path_read_all(const char *path, size_t max_bytes, char **ret_data, size_t *ret_len_bytes,
                                    ea_err *err);
 /* Writes path + ".tmp", syncs, renames. mode_private: readable by the owner only. */
@@ -115,12 +116,13 @@ EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t l
                                     ea_err *err);
 
 /* ---- secrets ---- */
-/* Bytes that are of use on this machine only, where the operating system can make such; elsewhere a copy, which its
- * file's mode protects. Windows (trust_windows.c): DPAPI for the machine, so that the service and an administrator read
- * the same file, with the entropy of the file dpapi-entropy in the folder for state, which is made at the first use.
- * Who reads these bytes alone (a copy of the file, an open share) cannot open them, as DPAPI for the machine would let
- * any process here do. The system, administrators, and who has a copy of the whole disk can. *ret_data: the caller
- * frees it. EA_ECRYPTO: these bytes were not made here. EA_EREFUSED: others may read the entropy. */
+/* Encrypts bytes so that only this machine can decrypt them, where the operating system can do that. Elsewhere the
+ * result is a copy, which the mode of its file protects. Windows (trust_windows.c): DPAPI for the machine, so that the
+ * service and an administrator read the same file. The entropy is in the file dpapi-entropy in the folder for state;
+ * the first use makes that file. With DPAPI for the machine alone, any process here could decrypt these bytes; with the
+ * entropy, a reader of these bytes alone (a copy of the file, an open share) cannot. The system, administrators and the
+ * owner of a copy of the whole disk can. *ret_data: the caller frees it. EA_ECRYPTO: these bytes were not made here.
+ * EA_EREFUSED: others may read the entropy. */
 EA_MUST_CHECK int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
                              ea_err *err);
 /* *ret_is_old: they were made without entropy, by an earlier version: protect them again. */
@@ -138,7 +140,7 @@ void ea_thread_lower(enum ea_bulk_priority priority);
 void ea_thread_background(int on);
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);
-/* 1 when something written to f failed, and f is a pipe that nobody reads any more ("| head"). */
+/* 1 when a write to f failed and f is a pipe whose reader has closed it ("| head"). */
 int ea_is_closed_pipe(FILE *f);
 /* Ends the process as such a pipe ends others: by SIGPIPE. Returns where there is no such signal. */
 void ea_end_of_closed_pipe(void);

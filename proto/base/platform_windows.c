@@ -45,7 +45,8 @@ struct ea_file {
 
 /* ---- text ---- */
 
-/* UTF-8 to UTF-16, allocated; NULL without memory or for invalid UTF-8. extra: room behind it, in characters. */
+/* UTF-8 to UTF-16, allocated; NULL when there is no memory or the UTF-8 is invalid. extra: free characters after the
+ * text. */
 static WCHAR *to_wide(const char *s, size_t extra) {
     int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, s, -1, NULL, 0);
     if (n <= 0)
@@ -316,7 +317,7 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
 
 /* ---- files ---- */
 
-/* Full access for the owner, the system and administrators, and nobody else; children inherit it. */
+/* Full access for the owner, the system and administrators only; children inherit it. */
 static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 
 /* Fills *sa; the caller gives sa->lpSecurityDescriptor to LocalFree. 0 when Windows refuses. */
@@ -437,7 +438,7 @@ uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset) {
     asked.Length.QuadPart = size.QuadPart - (LONGLONG)offset;
     if (!DeviceIoControl(f->handle, FSCTL_QUERY_ALLOCATED_RANGES, &asked, sizeof asked, &first, sizeof first, &got,
                          NULL) &&
-        GetLastError() != ERROR_MORE_DATA) /* there are more ranges than the one that was asked for */
+        GetLastError() != ERROR_MORE_DATA) /* ERROR_MORE_DATA: only one range was requested, and there are more */
         return offset;
     if (got < sizeof first)
         return (uint64_t)size.QuadPart;
@@ -452,7 +453,7 @@ int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {
 }
 
 int ea_file_try_lock(ea_file *f, ea_err *err) {
-    /* one byte far behind any content: a lock on Windows keeps others from reading what it covers */
+    /* locks one byte far after any content: a lock on Windows keeps other processes from reading the locked bytes */
     OVERLAPPED where = {.Offset = 0, .OffsetHigh = 0x7FFFFFFF};
     return LockFileEx(f->handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
                ? 0
@@ -692,7 +693,7 @@ void ea_host_name(char *out, size_t out_bytes) {
         snprintf(out, out_bytes, "unknown");
 }
 
-/* GetVersionEx tells a program without the newest manifest an old version; this does not. */
+/* GetVersionEx reports an old version to a program without the newest manifest; RtlGetVersion does not. */
 static void os_version(char *out, size_t out_bytes) {
     typedef LONG WINAPI get_version(OSVERSIONINFOW *);
     OSVERSIONINFOW v = {.dwOSVersionInfoSize = sizeof v};

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a power supply: 1 for one from outside that is there, 0 for one that is not; -1: it is none, or nobody says. */
+/* State of a power supply: 1 for a mains supply that is online, 0 for one that is not, -1 when it is no mains supply or
+ * its state is unknown. */
 static int supply_online(const char *name) {
     char path[320], *type = NULL, *online = NULL;
     size_t n;

@@ -1,7 +1,8 @@
-/* A record: a view of one event exactly as Windows logged it. This is what sources yield, batches carry, the store
- * gives back, and tests compare bit for bit.
- * Before it: a source (service/source, service/windows) or a stored batch (proto/wire). After it: proto/event.
- * Thread: the one that got it; a record and all it points to are valid only until the next call on its source. */
+/* A record: a view of one event exactly as Windows logged it. Sources yield records, batches carry them, the store
+ * returns them, and tests compare them bit for bit.
+ * Input: a source (service/source, service/windows) or a stored batch (proto/wire). Called by: proto/event.
+ * Thread: the one on which the source returned the record; a record and all that it points to are valid only until the
+ * next call on its source. */
 #ifndef EA_BASE_RECORD_H
 #define EA_BASE_RECORD_H
 
@@ -77,9 +78,9 @@ typedef struct ea_ext {
 /* Windows allows 64 KiB an event; an extended item takes 8 bytes at the least, but real events have a handful. */
 #define EA_EXT_MAX 64
 
-/* Members stand in the order of the checksum's two blocks (proto/wire/FORMAT.md, "Checksum"), so that each block is
- * compared, copied and hashed as it is. All of them but the last group are a record's identity or its attributes: what
- * only a file knows, 0 when there is none. */
+/* Members are in the order of the checksum's two blocks (proto/wire/FORMAT.md, "Checksum"), so that each block is
+ * compared, copied and hashed as it is. All of them but the last group are a record's identity or its attributes. An
+ * attribute that only files have is 0 for a record from another source. */
 typedef struct ea_record {
     /* what events of a kind have alike: EA_RECORD_KIND_BYTES */
     ea_guid provider; /* for a kernel event the class GUID of its hook group */
@@ -114,7 +115,7 @@ typedef struct ea_record {
     const ea_ext *ext;      /* ext_count items in their order; borrowed */
     const uint8_t *payload; /* borrowed */
 
-    /* where it stands; no part of a comparison */
+    /* the record's place; no part of a comparison */
     uint64_t position; /* (buffer's number in file order << 32) + offset inside the decoded buffer */
 } ea_record;
 

@@ -241,7 +241,7 @@ size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t ca
                 ea_store16(to + need, (uint16_t)code);
             }
         } else {
-            capacity_bytes = 0; /* nothing behind a character that did not fit */
+            capacity_bytes = 0; /* writes nothing after a character that did not fit */
         }
         need += width;
     }

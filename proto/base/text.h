@@ -11,7 +11,7 @@
 
 /* A growing buffer of bytes. Out of memory sticks: `failed` is set, later calls do nothing, the caller checks once. */
 typedef struct ea_text {
-    char *data;       /* NUL behind the last byte once something was added; NULL before */
+    char *data;       /* NUL after the last byte once something was added; NULL before */
     size_t len_bytes; /* without the NUL */
     size_t capacity;
     int failed;
@@ -44,9 +44,9 @@ void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
  * (WTF-8), so that nothing is lost and the way back is exact. */
 void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes);
-/* The way back: UTF-8 (or WTF-8) as UTF-16LE, no NUL behind it; whatever is not valid becomes U+FFFD. Writes at most
- * capacity_bytes, whole characters only, and returns the bytes that all of it takes; out may be NULL with capacity 0.
- */
+/* The reverse: converts UTF-8 (or WTF-8) to UTF-16LE without a NUL after it; each invalid sequence becomes U+FFFD.
+ * Writes at most capacity_bytes, whole characters only, and returns the bytes that the whole text needs; out may be
+ * NULL when the capacity is 0. */
 size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t capacity_bytes);
 /* Makes it valid UTF-8 (RFC 3629) in place, of the same length: a surrogate's three bytes become U+FFFD, any other byte
  * that is not valid a question mark. */

@@ -8,7 +8,7 @@
 
 #include "proto/base/err.h"
 
-/* A file that nobody else may change, held open. */
+/* A file that only trusted users may change, held open. */
 typedef struct ea_trusted_file ea_trusted_file;
 
 /* Opens the file and checks it, its folder and all folders above: the owner of each is trusted; others may not write to
@@ -17,8 +17,9 @@ typedef struct ea_trusted_file ea_trusted_file;
  * Windows the file is on a local drive. ret: ea_trusted_close. EA_EREFUSED: the message says which file or folder, who
  * may write to it and what to do; EA_ENOTFOUND, EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err);
-/* A path for this process and its children that means the very file that was checked, whatever its name means by now,
- * until it is closed. Windows: the file's own path; nobody can write, rename or delete it meanwhile. */
+/* A path for this process and its children. Until the file is closed, the path refers to the file that was checked,
+ * even if another file has that name meanwhile. Windows: the file's own path; no program can write, rename or delete
+ * the file meanwhile. */
 const char *ea_trusted_path(const ea_trusted_file *f);
 void ea_trusted_close(ea_trusted_file *f); /* NULL is allowed */
 

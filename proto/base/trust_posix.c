@@ -83,7 +83,7 @@ static int walk(char *path, int *ret_fd, ea_err *err) {
     return rc;
 }
 
-/* The real path of the folder that path lies in, and path's own name behind it; allocated. */
+/* The real path of the folder that contains path, followed by path's own name; allocated. */
 static char *resolve(const char *path, ea_err *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *real = NULL, *all = NULL;

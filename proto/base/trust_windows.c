@@ -21,8 +21,8 @@ struct ea_trusted_file {
     char *path; /* \\?\C:\... */
 };
 
-/* What others must not be allowed at a file or folder. To make files in a folder above is no harm: the one that is
- * there already stays. */
+/* The rights that other users must not have on a file or folder. Making files in a folder above is no harm: an existing
+ * file or folder stays as it is. */
 enum place { THE_FILE, ITS_FOLDER, ABOVE };
 
 static const DWORD HARM[] = {
@@ -94,8 +94,8 @@ static void sid_text(PSID sid, char *out, size_t out_bytes) {
 
 /* ---- what a file's security says ---- */
 
-/* Somebody whom the list gives one of these rights and who is not trusted; NULL: nobody. *ret_strange: an entry of a
- * kind that this program does not know. */
+/* A user or group that has one of these rights by the list and is not trusted; NULL when there is none. *ret_strange:
+ * the list has an entry of a type that this program does not know. */
 static PSID stranger(PACL list, DWORD rights, int *ret_strange) {
     *ret_strange = 0;
     for (DWORD i = 0; i < list->AceCount; i++) {
@@ -231,7 +231,7 @@ int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err) {
     WCHAR *w = ea_windows_path(path, 0), *full = NULL;
     if (!w)
         return ea_fail(err, EA_EINVAL, "open %s: the path is not usable", path);
-    /* while this is open nobody writes, renames or deletes it, nor renames a folder above it */
+    /* while this handle is open, no program can write, rename or delete the file, nor rename a folder above it */
     HANDLE h = open_itself(w, GENERIC_READ, FILE_SHARE_READ);
     int rc = h == INVALID_HANDLE_VALUE ? fail_last(err, "open", path) : 0;
     free(w);
@@ -301,7 +301,7 @@ int ea_path_check_private(const char *path, ea_err *err) {
 
 enum { ENTROPY_BYTES = 32 };
 
-/* Makes the file, if nobody has made it meanwhile: one name is taken once. */
+/* Makes the file, unless another process has made it meanwhile: the rename to its name succeeds once. */
 static int make_entropy(const char *path, ea_err *err) {
     uint8_t random[ENTROPY_BYTES];
     char fresh[PATH_BYTES];
@@ -527,7 +527,7 @@ static int claim_once(const WCHAR *w, const char *folder, ea_trust_say *say, voi
 }
 
 int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
-    enum { LOOKS = 4 }; /* somebody may make it again between two steps; then it is judged again */
+    enum { LOOKS = 4 }; /* another user may make the folder again between two steps; then it is checked again */
 
     WCHAR *w = ea_windows_path(folder, 0);
     int rc = w ? ea_path_make_parent(folder, err) : ea_fail(err, EA_EINVAL, "open %s: the path is not usable", folder);

@@ -13,7 +13,7 @@ void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret) {
     ret->sequence = (int64_t)ea_load64(p + 0x18);
     ret->link = ea_load64(p + 0x20);
     ret->flags = ea_load16(p + 0x34);
-    /* Before Windows 8 the number is one byte, and the one behind it an alignment. */
+    /* Before Windows 8 the number is one byte, and the byte after it is the alignment. */
     ret->cpu = ret->flags & EA_ETL_BUFFER_PROC_INDEX ? ea_load16(p + 0x28) : p[0x28];
     ret->alignment = ret->flags & EA_ETL_BUFFER_PROC_INDEX ? 0 : p[0x29];
     ret->logger = ea_load16(p + 0x2a);

@@ -7,7 +7,7 @@
 
 enum { FIRST_READ_BYTES = 64 << 10 }; /* of a buffer that is not compressed, in which its header is */
 
-/* Makes *data hold at least so many bytes (contents are lost) and slack behind them. */
+/* Makes *data hold at least wanted bytes and EA_ETL_SLACK_BYTES after them; the contents are lost. */
 static int ensure(uint8_t **data, size_t *capacity, size_t wanted) {
     if (*capacity >= wanted && *data)
         return 0;
@@ -179,7 +179,8 @@ static int read_on(const decoding *d, uint32_t wanted, size_t *got) {
     return rc;
 }
 
-/* Large buffers are written whole, however little of them is used: what is behind that is not read. */
+/* Windows writes a large buffer whole, even when few of its bytes are used. The bytes after the used ones are not
+ * read. */
 static int decode_plain(decoding *d) {
     ea_etl_buffer *b = d->buffer;
     const ea_etl_entry *entry = d->entry;

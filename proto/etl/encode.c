@@ -72,7 +72,8 @@ static int no_items(const ea_record *r, ea_err *err) {
                    r->header_type, r->ext_count);
 }
 
-/* The counts in the version word say what stands between header and payload: the items must be just that. */
+/* The counts in the version word say which items are between header and payload: the record must have exactly these
+ * items. */
 static int put_perfinfo(sink *s, const ea_record *r, ea_err *err) {
     put_kernel_marker(s, r);
     put64(s, (uint64_t)r->time_raw);

@@ -32,7 +32,7 @@ typedef struct ea_etl_info {
     uint32_t events_lost;
     uint32_t cpu_mhz;
     int32_t bias_minutes;      /* of the time zone: UTC = local + bias */
-    uint8_t time_zone[176];    /* TIME_ZONE_INFORMATION as it stands, the bias in front and padding behind */
+    uint8_t time_zone[176];    /* TIME_ZONE_INFORMATION as in the file: the bias first, padding at the end */
     uint64_t name_pointers[2]; /* LoggerName, LogFileName: they mean nothing outside */
     int64_t boot_filetime;
     int64_t perf_frequency;
@@ -64,8 +64,9 @@ typedef struct ea_etl_options {
     void *on_damage_arg;
     uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least, 4
                                   * GiB at most. Above it buffers are given up and decoded again: slow, never wrong */
-    int no_mending;              /* 1: damaged XPRESS data are not mended by what makes sense of the rest (mending is a
-                                  * guess, counted and reported as damage; it saves most records behind a wrong byte) */
+    int no_mending;              /* 1: damaged XPRESS data are not mended. Mending chooses the bytes that make the rest
+                                  * readable. It is a guess, and it is counted and reported as damage; it saves most
+                                  * records after a wrong byte */
     int follow;                  /* 1: the files are still being written; see ea_etl_next */
     int64_t patience_ns;         /* follow: how long records are held back when nothing new comes; 0: for ever */
 } ea_etl_options;
@@ -73,9 +74,9 @@ typedef struct ea_etl_options {
 /* What ea_etl_next returns in place of a record when it follows files. */
 enum { EA_ETL_NOTHING_YET = 2 };
 
-/* Opens files and builds the index. A file that is empty or no trace fails with EA_EFORMAT and says so; a truncated one
- * opens. Files whose boot times or clocks differ are merged by UTC, else by raw time. To follow a circular log, which
- * writes over itself, is EA_EUNSUPPORTED. */
+/* Opens files and builds the index. A file that is empty or no trace fails with EA_EFORMAT, and the message says which;
+ * a truncated file opens. Files whose boot times or clocks differ are merged by UTC, others by raw time. Following a
+ * circular log, which overwrites itself, fails with EA_EUNSUPPORTED. */
 EA_MUST_CHECK int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count,
                               const ea_etl_options *options, ea_err *err);
 void ea_etl_close(ea_etl_set *set); /* NULL is allowed */

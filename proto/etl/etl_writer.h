@@ -1,6 +1,7 @@
-/* The .etl format, writing: records become a file of buffers as Windows writes one.
- * Before it: tests/tracegen; whoever copies or cuts a trace. After it: files, which etl.h reads. Thread: its owner's.
- * Source of all layouts: as etl.h says; checked on real traces and by reading back. */
+/* Writes the .etl format: records become a file of buffers as Windows writes one.
+ * Called by: tests/tracegen, and programs that copy or cut a trace. Output: files, which etl.h reads. Thread: its
+ * owner's.
+ * Source of all layouts: as etl.h says; checked on real traces and by reading the files back. */
 #ifndef EA_ETL_ETL_WRITER_H
 #define EA_ETL_ETL_WRITER_H
 
@@ -10,11 +11,11 @@
 
 enum { EA_ETL_RECORD_MAX_BYTES = 65535 };
 
-/* The bytes of a record as a buffer holds them, without padding behind it: the header form that r->header_type names,
- * or, when it names none, the one that Windows would log it with (EVENT for manifest and TraceLogging events, FULL for
- * classic ones). Extended items are written with the linkage that they have: bit 0 says that one more follows.
- * out: out_bytes of room. Errors: EA_EINVAL (the record contradicts its header form), EA_ELIMIT (above
- * EA_ETL_RECORD_MAX_BYTES, or no room). */
+/* The bytes of a record as a buffer holds them, without the padding after it. The header form is the form that
+ * r->header_type names. When r->header_type names none, it is the form with which Windows would log the record (EVENT
+ * for manifest and TraceLogging events, FULL for classic ones). Extended items are written with the linkage that they
+ * have: bit 0 means that another item follows. out: room for out_bytes. Errors: EA_EINVAL (the record contradicts its
+ * header form), EA_ELIMIT (the record is larger than EA_ETL_RECORD_MAX_BYTES, or than out_bytes). */
 EA_MUST_CHECK int ea_etl_encode_record(const ea_record *r, uint8_t *out, size_t out_bytes, size_t *ret_bytes,
                                        ea_err *err);
 
@@ -39,12 +40,12 @@ typedef struct ea_etl_writer_options {
     const ea_etl_info *info;
     int64_t start_raw;                         /* time of the header event */
     uint32_t pid, tid, kernel_time, user_time; /* of the header event: who started the session */
-    /* When not NULL: the header event as it stands in another file, written unchanged instead of one made from info,
-     * and left alone by ea_etl_writer_finish. Borrowed during the call. */
+    /* When not NULL: the header event of another file. It is written unchanged in place of a header event made from
+     * info, and ea_etl_writer_finish does not change it. Borrowed during the call. */
     const ea_record *header;
 
-    /* What stands behind the header event in the first buffer (not when header is given). Windows 10 1809 and later
-     * write the partition; a kernel session writes the group masks, all zero, since it records nothing yet. */
+    /* The records after the header event in the first buffer (not when header is given). Windows 10 1809 and later
+     * write the partition; a kernel session writes the group masks, all zero, because it records nothing yet. */
     enum ea_etl_session {
         EA_ETL_HEADER_ALONE = 0,
         EA_ETL_USER_SESSION,
@@ -64,7 +65,7 @@ enum { EA_ETL_HELD_BUFFERS_MAX = 4096 };
 
 typedef struct ea_etl_writer_end {
     int64_t end_filetime;
-    uint32_t events_lost, buffers_lost; /* for the header, beside those that ea_etl_writer_lose told */
+    uint32_t events_lost, buffers_lost; /* for the header, in addition to those of ea_etl_writer_lose */
 } ea_etl_writer_end;
 
 /* Makes the file and its first buffer. EA_EINVAL when the options contradict themselves; EA_EUNSUPPORTED for other
@@ -79,7 +80,8 @@ EA_MUST_CHECK int ea_etl_writer_create(ea_etl_writer **ret, const char *path, co
  */
 EA_MUST_CHECK int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err);
 
-/* Events or buffers of this CPU were lost: the next buffer that it writes out says so, and the header counts them. */
+/* Records that events or buffers of this CPU were lost: the next buffer that the CPU writes has the flags of the
+ * losses, and the file's header counts them. */
 EA_MUST_CHECK int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t buffers, ea_err *err);
 
 /* Writes out the buffer of one CPU now, as a flush timer or a full buffer would; nothing when it is empty. */
@@ -92,7 +94,7 @@ EA_MUST_CHECK int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end
 void ea_etl_writer_destroy(ea_etl_writer *w);
 
 /* Counts so far. */
-uint64_t ea_etl_writer_records(const ea_etl_writer *w); /* the header event and what stands behind it included */
+uint64_t ea_etl_writer_records(const ea_etl_writer *w); /* includes the header event and the records after it */
 uint64_t ea_etl_writer_buffers(const ea_etl_writer *w); /* full and flushed ones, held ones included */
 
 #endif

@@ -1,8 +1,8 @@
-/* The trace header event: what a file says about itself.
- * Before it: the start of a file. After it: index.c and merge.c; ea_etl_file_info. The way back is here, too: writer.c
- * is before it. Thread: the source's, the writer's.
- * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves what is
- * behind them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
+/* The trace header event: the facts about a file that the file itself states.
+ * Input: the start of a file. Called by: index.c, merge.c; ea_etl_file_info. Called for writing by: writer.c. Thread:
+ * the source's, the writer's.
+ * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves the fields
+ * after them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
 #include "proto/etl/layout.h"
 
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 enum {
     PREFIX_BYTES = 32768, /* of the first buffer: the header event with two names of 1024 characters fits well */
     EVENT_AT = EA_ETL_HEADER_BYTES,
-    FIELDS_AT = EVENT_AT + 32, /* behind a SYSTEM header */
+    FIELDS_AT = EVENT_AT + 32, /* after a SYSTEM header */
     ZONE_BYTES = 172,          /* TIME_ZONE_INFORMATION */
     DAY_SECONDS = 86400,
 };
 
-/* Where the fields behind the pointers stand, from FIELDS_AT. */
+/* Offsets of the fields after the pointers, from FIELDS_AT. */
 typedef struct tail_layout {
     unsigned zone, boot, frequency, start, clock, lost, end;
 } tail_layout;
@@ -33,7 +33,7 @@ static tail_layout layout_of(unsigned pointer_size) {
     return l;
 }
 
-/* How well the fields fit: to tell the two layouts apart when the pointer size itself is damaged. */
+/* How well the fields fit a layout: this chooses between the two layouts when the pointer size itself is damaged. */
 static unsigned score_layout(const uint8_t *fields, unsigned pointer_size) {
     const int64_t year_1990 = 122726448000000000, year_2200 = 188996544000000000;
     tail_layout l = layout_of(pointer_size);

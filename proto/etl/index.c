@@ -1,10 +1,10 @@
 /* The index of a file: where its buffers are and when each begins.
- * Before it: a file whose header event is read. After it: merge.c, which activates buffers in the order of their keys.
+ * Input: a file whose header event is read. Called by: merge.c, which activates buffers in the order of their keys.
  * Thread: the source's.
  *
- * Buffers stand one behind the other. In an ordinary file all have the same size, so that a damaged header costs
- * nothing but what it says; in a compressed one sizes differ, and behind a damaged header the next one is searched.
- * A file that is still being written is indexed piece by piece, by an indexer that stays (ea_etl_tail). */
+ * Buffers follow each other in the file. In an ordinary file all have the same size, so that a damaged header costs
+ * only the facts that it states. In a compressed file sizes differ, and after a damaged header the next header is
+ * searched. A file that is still being written is indexed piece by piece, by an indexer that stays (ea_etl_tail). */
 #include "proto/etl/layout.h"
 
 #include <stdlib.h>
@@ -84,8 +84,8 @@ static int is_zero(const uint8_t *p, size_t len) {
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* The next header of a packed file at from or behind; file_bytes when there is none. A candidate is sound, compressed
- * as the file is, and followed by another likely header or by the end. */
+/* The next header of a packed file at or after from; file_bytes when there is none. A candidate must be sound and
+ * compressed as the file is, and another likely header or the file's end must follow it. */
 static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
     uint64_t end = x->file->info.file_bytes;
     int rc;
@@ -131,10 +131,10 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
     return 0;
 }
 
-/* The time of the first record in data, which stands for a buffer of used_bytes of records: 1 and *ret_raw, or 0 when
- * it cannot be told without reading the whole buffer. */
+/* The time of the first record in data, the start of a buffer with used_bytes of records: 1 and *ret_raw, or 0 when the
+ * time is not known without reading the whole buffer. */
 static int first_time(const uint8_t *data, size_t data_bytes, uint32_t used_bytes, int64_t *ret_raw) {
-    enum { TIME_ENDS = 48 }; /* a record's time stands before that */
+    enum { TIME_ENDS = 48 }; /* a record's time ends before this offset */
 
     uint32_t size = data_bytes >= TIME_ENDS ? ea_etl_record_bytes(data, used_bytes) : 0;
     if (!size)
@@ -184,8 +184,8 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
                       .key = x->believed_raw};
     x->number++;
     x->file->info.buffer_count++;
-    /* Compression is a flag of each buffer. Where it is not what the file's other buffers have, the first record tells:
-     * the flag may be what was damaged. */
+    /* Compression is a flag of each buffer. When a buffer's flag differs from the file's other buffers, the first
+     * record decides: the flag may be the damaged part. */
     e.compressed = (h.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
     if (e.compressed != x->packed || damaged) {
         int plain = got > EA_ETL_HEADER_BYTES + 8 && ea_etl_record_bytes(peek + EA_ETL_HEADER_BYTES, UINT16_MAX) > 0;
@@ -351,7 +351,8 @@ static int only_zeros(indexer *x, uint64_t from, uint64_t to, int *ret) {
     return 0;
 }
 
-/* More than a buffer can be between two headers: what is behind one buffer's bytes is skipped. */
+/* Between two headers there may be more bytes than a buffer can have: the bytes after one buffer's bytes are
+ * skipped. */
 static void skip_excess(indexer *x, uint64_t at, uint64_t size) {
     if (size <= EA_ETL_MAX_BUFFER_BYTES)
         return;
@@ -403,7 +404,8 @@ static int index_packed(indexer *x) {
                 at = found;
                 continue;
             }
-            /* The size holds when the next header is sound, or is found behind it and half a header stands there. */
+            /* The size is kept when the next header is sound, or when a later header is found and half a header is at
+             * the place that the size gives. */
             int keep =
                 size_good && (next_score >= EA_ETL_HEADER_LIKELY || (found > at + size && next_score >= HALF_HEADER) ||
                               (found == end && at + size > end));
@@ -420,7 +422,7 @@ static int index_packed(indexer *x) {
     return 0;
 }
 
-/* Whether buffers are all of one size, and of which: the mode says so, the first headers show it. Either may be
+/* Whether all buffers have one size, and which size: the mode states it, and the first headers show it. Either may be
  * damaged. */
 static int choose_layout(indexer *x) {
     const ea_etl_info *info = &x->file->info;
@@ -566,8 +568,8 @@ static int lay_out(ea_etl_tail *t, int over) {
     return choose_layout(&t->x);
 }
 
-/* How far the file consists of whole buffers. Behind a header that is none a later one has to be there, or else it is
- * taken for one that is not written yet. *ret_last: where the last buffer begins. */
+/* The end of the whole buffers in the file. After an invalid header, there must be a valid later header; otherwise the
+ * invalid header is taken for one that is not written yet. *ret_last: where the last buffer begins. */
 static int whole_end(indexer *x, uint64_t *ret_end, uint64_t *ret_last) {
     uint64_t size = x->file->info.file_bytes, at = x->at;
     int rc = 0;

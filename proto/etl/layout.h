@@ -14,7 +14,7 @@
 enum {
     EA_ETL_HEADER_BYTES = 0x48,
     EA_ETL_MAX_BUFFER_BYTES = 64 << 20, /* Windows: 16 MiB; a size above ours is damage */
-    EA_ETL_SLACK_BYTES = 64,            /* readable and writable behind every decoded buffer */
+    EA_ETL_SLACK_BYTES = 64,            /* readable and writable after every decoded buffer */
 };
 
 /* WMI_BUFFER_HEADER.BufferFlag */
@@ -98,7 +98,7 @@ typedef struct ea_etl_index {
     size_t count, capacity;
 } ea_etl_index;
 
-/* Tells options->on_damage. */
+/* Calls options->on_damage. */
 void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint64_t offset, uint32_t inside,
                    uint64_t bytes, const char *reason);
 
@@ -109,8 +109,9 @@ void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint6
 EA_MUST_CHECK int ea_etl_read_header(ea_etl_file *file, ea_err *err);
 void ea_etl_info_deinit(ea_etl_info *info);
 
-/* The way back: TRACE_LOGFILE_HEADER and its two names, which the header event has behind its header. pointer_size is 4
- * or 8. Returns the bytes; 0 when capacity is too small for all but the names (one that does not fit is left empty). */
+/* The reverse: writes TRACE_LOGFILE_HEADER and its two names, which the header event has after its header. pointer_size
+ * is 4 or 8. Returns the number of bytes; 0 when capacity is too small for the fields without the names. A name that
+ * does not fit is left empty. */
 enum { EA_ETL_FIELDS_MAX_BYTES = 288 + 2 * 2 * 1024 };
 
 uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity);
@@ -145,7 +146,7 @@ typedef struct ea_etl_walk_options {
 /* Finds the records of data[from, to). Returns 0, or EA_ENOMEM. walk's memory is reused. */
 EA_MUST_CHECK int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, uint32_t to,
                                      const ea_etl_walk_options *options);
-/* Sorts the positions by time, stably. A record without a time keeps its place behind the one before it. */
+/* Sorts the positions by time, stably. A record without a time stays after the record that precedes it. */
 EA_MUST_CHECK int ea_etl_walk_sort(ea_etl_walk *walk, const uint8_t *data);
 void ea_etl_walk_deinit(ea_etl_walk *walk);
 
@@ -155,7 +156,7 @@ enum {
     EA_ETL_TYPES = 32,            /* of which no record has a number above 21 */
 };
 
-/* What is told by the header type alone. bytes 0: no record has it. */
+/* The facts that follow from the header type alone. bytes 0: no record has this type. */
 typedef struct ea_etl_header_form {
     uint8_t bytes;
     uint8_t size_shift; /* of the 16-bit record size in the first 8 bytes */
@@ -218,8 +219,9 @@ static inline const ea_guid *ea_etl_group_of(uint16_t hook_id) {
 /* ---- record.c ---- */
 
 /* Fills r and its extended items (room for EA_EXT_MAX) from the record at p, which is size_bytes long and was accepted.
- * r->time_raw, cpu, logger, source and position are the caller's. Returns the bytes at the record's end that should
- * have been extended items and are not readable as such (they then stand at the start of the payload), 0 normally. */
+ * The caller sets r->time_raw, cpu, logger, source and position. Returns the number of bytes at the record's end that
+ * should have been extended items and are not readable as such, normally 0. These bytes are then the start of the
+ * payload. */
 uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size_bytes,
                             uint8_t file_pointer_size);
 
@@ -299,8 +301,8 @@ typedef struct ea_xpress_state {
     size_t nibble;       /* 1 + place of the byte whose high half is the next long length; 0: none */
 } ea_xpress_state;
 
-/* Goes on until at least stop_bytes stand in out (a match may go beyond, up to out_bytes), or the input ends (0), or is
- * damaged (EA_ECORRUPT, the state is that before the bad symbol). */
+/* Runs until out has at least stop_bytes (a match may go beyond, up to out_bytes), or the input ends (0), or the input
+ * is damaged (EA_ECORRUPT; the state is that before the bad symbol). */
 EA_MUST_CHECK int ea_xpress_run(ea_xpress_state *state, const uint8_t *in, size_t in_bytes, uint8_t *out,
                                 size_t stop_bytes, size_t out_bytes);
 

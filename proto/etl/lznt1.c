@@ -47,8 +47,8 @@ done:
     return rc;
 }
 
-/* A damaged chunk does not end the stream: the next one stands on its own, 4096 bytes further in the output. What the
- * damaged one lacks is filled with zeros, and EA_ECORRUPT says so at the end. */
+/* A damaged chunk does not end the stream: the next chunk is independent of it and begins 4096 bytes further in the
+ * output. The missing bytes of the damaged chunk are filled with zeros, and the result is EA_ECORRUPT at the end. */
 int ea_lznt1_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes, size_t *ret_bytes) {
     size_t ip = 0, op = 0;
     int rc = 0;

@@ -1,12 +1,13 @@
 /* Files merged into one stream of records in canonical order: (time, file, cpu, position).
- * Before it: index.c (where buffers are, when they begin) and decode.c (one buffer). After it: ea_etl_next's callers.
+ * Calls: index.c (where buffers are, when they begin) and decode.c (one buffer). Called by: ea_etl_next's callers.
  * Thread: the source's.
  *
- * A buffer is decoded when its first time is not behind the time that would come out next, so that any overlap of
- * buffers is right; in a file as Windows writes it that is one buffer a file and CPU. Decoded buffers wait in a heap by
- * their next record; the one in front runs until its next record is not surely the first any more. When decoded buffers
- * would take more memory than the limit (hostile or damaged files: buffers that overlap far more than CPUs are), the
- * one whose next record is furthest away is given up, and decoded again when its time has come.
+ * A buffer is decoded when its first time is not later than the time of the next record that would be returned, so that
+ * any overlap of buffers is right. In a file as Windows writes it, that is one buffer for each file and CPU. Decoded
+ * buffers wait in a heap ordered by their next record. The first buffer yields records until its next record may not be
+ * the first any more. Decoded buffers have a memory limit. Hostile or damaged files exceed it: more of their buffers
+ * overlap than there are CPUs. Then the buffer whose next record is the latest is released, and decoded again when its
+ * time has come.
  *
  * Files that are still being written have no index to sort: their buffers come in file order, a window of them at a
  * time. */
@@ -23,7 +24,7 @@
 enum {
     WINDOW_LEAST = 8, /* buffers of a file that is followed */
     WINDOW_MOST = 4096,
-    AHEAD_BYTES = 640, /* of a buffer, behind its next record, that are on their way into the cache */
+    AHEAD_BYTES = 640, /* bytes of a buffer after its next record that are prefetched into the cache */
 };
 
 /* A decoded buffer with records left. */
@@ -254,7 +255,7 @@ const ea_etl_info *ea_etl_file_info(const ea_etl_set *s, size_t file) {
 }
 
 double ea_etl_progress(const ea_etl_set *s) {
-    if (s->followers) /* nobody knows how much there will be */
+    if (s->followers) /* the number of buffers to come is unknown */
         return 0;
     if (s->index.count == 0)
         return 1;
@@ -445,7 +446,7 @@ static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
     if (again) {
         a->time_raw = from.time_raw;
     } else {
-        /* leading records without a time stand at the buffer's first time */
+        /* leading records without a time get the buffer's first time */
         a->time_raw = a->buffer.walk.min_time <= a->buffer.walk.max_time ? a->buffer.walk.min_time
                       : file->by_utc ? ea_clock_from_utc_ns(&file->info.clock, from.entry.key)
                                      : from.entry.key;

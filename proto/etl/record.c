@@ -35,7 +35,7 @@ const ea_etl_header_form ea_etl_header_forms[EA_ETL_TYPES] = {
     [EA_HEADER_PERFINFO64] = {16, 32, 8}, [EA_HEADER_EVENT32] = {80, 0, 16},    [EA_HEADER_EVENT64] = {80, 0, 16},
 };
 
-/* ---- WPP messages ---- the header's parts stand in this order, each only when its option flag is set */
+/* ---- WPP messages ---- the header's parts are in this order; each is present only when its option flag is set */
 
 static uint32_t message_time_at(unsigned options) {
     uint32_t at = MESSAGE_HEADER_BYTES;
@@ -172,8 +172,9 @@ static void report_gap(ea_etl_walk *walk, const ea_etl_walk_options *options, ui
 
 /* Positions are offsets rounded up to 8: records are 8-byte aligned in the buffer, and the buffer's data are.
  *
- * After damage: the next place, 8 bytes behind the last record's start at the earliest, where a record is plausible.
- * When that lies inside the last record, the last record's size was what was damaged, and it is given up. */
+ * After damage, reading resumes at the next place where a record is plausible, at least 8 bytes after the start of the
+ * last record. When that place is inside the last record, the size of the last record was damaged, and the last record
+ * is given up. */
 int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, uint32_t to,
                        const ea_etl_walk_options *options) {
     uint32_t at = from, last = from;
@@ -297,7 +298,7 @@ static void set_thread(ea_record *r, uint32_t pid, uint32_t tid) {
     ea_store64((uint8_t *)r + offsetof(ea_record, pid), pid | (uint64_t)tid << 32);
 }
 
-/* Both as they stand at p. */
+/* Both times as they are at p. */
 static void set_times(ea_record *r, const uint8_t *p) {
     ea_store64((uint8_t *)r + offsetof(ea_record, kernel_time), ea_load64(p));
 }
@@ -327,8 +328,8 @@ static uint32_t fill_perfinfo(ea_record *r, ea_ext *ext, const uint8_t *p, uint3
     return damaged;
 }
 
-/* EVENT_HEADER_EXTENDED_DATA_ITEM as it stands on disk: u16 size of item and padding, u16 type, u16 linkage (bit 0: one
- * more follows), u16 data size, data, padding to 8. */
+/* EVENT_HEADER_EXTENDED_DATA_ITEM as on disk: u16 size of item and padding, u16 type, u16 linkage (bit 0: another item
+ * follows), u16 data size, data, padding to 8. */
 static uint32_t fill_event(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size) {
     uint32_t at = 80;
     int more = r->flags & EA_FLAG_EXTENDED_INFO;

@@ -1,8 +1,8 @@
-/* Mending plain LZ77: one wrong byte makes the rest of a compressed buffer garbage, but what the right byte makes of it
+/* Mends plain LZ77 data. One wrong byte makes the rest of a compressed buffer unreadable. With the right byte, the rest
  * is a chain of records that ends exactly where the buffer's header says. So the bytes around the place where records
- * stop making sense are tried, value by value, and the one that leads furthest is taken.
- * Before it: decode.c, when a decompressed buffer does not read as records. After it: decode.c, which decompresses
- * again. Thread: the source's. What is mended is a guess, and reported as damage. */
+ * stop being readable are tried, value by value, and the value with which the chain of records is longest is taken.
+ * Called by: decode.c, when a decompressed buffer is not readable as records; decode.c then decompresses again. Thread:
+ * the source's. A mended byte is a guess, and it is reported as damage. */
 #include "proto/base/array.h"
 #include "proto/etl/layout.h"
 
@@ -11,7 +11,7 @@
 
 enum {
     MOST_MENDED = 24,       /* bytes of one buffer */
-    GLIMPSE_BYTES = 64,     /* a trial is decoded this far behind the trouble, to see whether it is worth more */
+    GLIMPSE_BYTES = 64,     /* a trial decodes this far after the trouble, to see whether it is worth more */
     LEAST_GAIN_BYTES = 128, /* how much further it must lead, unless it leads to the end */
     HEADER_BYTES = 48,      /* of a record hold size and time */
     WORDS_BEFORE = 2,       /* flag words before the last good record that may be to blame */
@@ -24,7 +24,7 @@ enum {
 typedef struct mender {
     uint8_t *in;
     size_t in_bytes;
-    uint8_t *out; /* as the caller's, behind the buffer header */
+    uint8_t *out; /* the caller's buffer, after the buffer header */
     size_t want;  /* bytes that should come out */
     int64_t near_raw, window_raw;
     int ordered;
@@ -141,7 +141,7 @@ typedef struct candidate {
     uint8_t value;
 } candidate;
 
-/* Tries every other value of one byte. last: a step behind it. */
+/* Tries every other value of one byte. last: a step after it. */
 static void try_place(mender *m, size_t place, size_t last, size_t trouble, candidate *best) {
     size_t stop = trouble + GLIMPSE_BYTES < m->want ? trouble + GLIMPSE_BYTES : m->want;
     size_t step = last, start = m->start_count - 1;
@@ -162,7 +162,8 @@ static void try_place(mender *m, size_t place, size_t last, size_t trouble, cand
     m->in[place] = was;
 }
 
-/* Tries the bytes that made what stands around the trouble, the last ones first. 1 when one was put right. */
+/* Tries the input bytes that produced the output around the trouble, the last bytes first. 1 when a byte was
+ * corrected. */
 static int mend_one(mender *m, size_t trouble) {
     /* from the steps of the record before the trouble, and some flag words before, to those of the trouble's own header
      */
@@ -181,7 +182,7 @@ static int mend_one(mender *m, size_t trouble) {
     candidate best = {0};
     for (size_t place = end; place-- > from && best.score < m->in_bytes;)
         try_place(m, place, last, trouble, &best);
-    /* a half byte that a length uses may stand far before its match */
+    /* a half byte that a length uses may be far before its match */
     for (size_t i = last + 1, tried = SIZE_MAX; i-- > first && best.score < m->in_bytes;) {
         size_t half = m->steps[i].nibble; /* 1 + its place */
         if (half && half - 1 < from && half != tried)

@@ -20,7 +20,7 @@ enum {
     MERGED_HEADER_BYTES = 512, /* the header buffer of a compressed file is a multiple of this on disk */
     STATE_IN_USE = 3,
     TYPE_HEADER = 4,
-    ALIGNMENT = 8, /* before Windows 8 it stands behind the CPU's number */
+    ALIGNMENT = 8, /* before Windows 8 it follows the CPU's number */
     WINDOWS_8 = 6 << 8 | 2,
     BUILD_8 = 9200,
     BUILD_1809 = 17763, /* from here on a partition is named */
@@ -34,11 +34,11 @@ typedef struct cpu_buffer {
     uint8_t *data; /* EA_ETL_HEADER_BYTES of room for the header, then records; NULL until the CPU has any */
     uint32_t used_bytes;
     uint16_t logger;
-    uint16_t lost; /* flags that tell of losses */
+    uint16_t lost; /* flags of losses */
     int64_t last_time;
 } cpu_buffer;
 
-/* A buffer as it stands on disk, on its way there. */
+/* A buffer in its form on disk, waiting to be written. */
 typedef struct held_buffer {
     uint8_t *data;
     uint32_t len_bytes;
@@ -205,7 +205,7 @@ static size_t put_masks(const ea_etl_writer *w, uint8_t *out) {
     return (size_t)4 * MASK_COUNT + 4;
 }
 
-/* Behind what stands at p already; the place of the next record. */
+/* Writes a record at p + *used. *used becomes the place of the next record. */
 static int put_own(ea_etl_writer *w, const ea_record *r, uint8_t *p, size_t capacity, size_t *used, ea_err *err) {
     size_t n;
     int rc = ea_etl_encode_record(r, p + *used, capacity - *used, &n, err);
@@ -222,7 +222,7 @@ static int put_own(ea_etl_writer *w, const ea_record *r, uint8_t *p, size_t capa
 
 /* ---- the file ---- */
 
-/* The header event and what stands behind it, at p. *ret_first: bytes of the former. */
+/* Writes the header event and the records after it at p. *ret_first: bytes of the header event. */
 static int put_header_records(ea_etl_writer *w, const ea_etl_writer_options *o, uint8_t *p, size_t capacity,
                               size_t *ret_first, size_t *ret_used, ea_err *err) {
     uint8_t fields[EA_ETL_FIELDS_MAX_BYTES];
@@ -428,7 +428,7 @@ int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err 
         rc = let_go(w, err);
     if (rc)
         return rc;
-    /* the last buffer says so */
+    /* the last buffer has a flag that marks it as the last */
     uint8_t flags[2], fields[EA_ETL_FIELDS_MAX_BYTES];
     size_t n;
     rc = ea_file_read_at(w->file, w->last_buffer_at + 0x34, flags, 2, &n, err);
@@ -444,7 +444,7 @@ int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err 
     now.events_lost += end->events_lost;
     now.buffers_lost += end->buffers_lost;
     n = ea_etl_put_info(&now, fields, sizeof fields);
-    return ea_file_write_at(w->file, EA_ETL_HEADER_BYTES + 32, fields, n, err); /* behind the SYSTEM header */
+    return ea_file_write_at(w->file, EA_ETL_HEADER_BYTES + 32, fields, n, err); /* after the SYSTEM header */
 }
 
 void ea_etl_writer_destroy(ea_etl_writer *w) {

@@ -20,7 +20,7 @@ static unsigned hash3(const uint8_t *p) {
     return (v * 0x9E3779B1u) >> (32 - HASH_BITS);
 }
 
-/* Flags of 32 symbols stand before them, the first in the highest bit. */
+/* The flags of 32 symbols precede the symbols; the first flag is the highest bit. */
 typedef struct flag_word {
     size_t at;
     uint32_t bits;

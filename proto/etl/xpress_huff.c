@@ -20,7 +20,7 @@ typedef struct bit_reader {
     size_t in_bytes, at;
     uint32_t bits;  /* the next bit is the top one */
     int extra;      /* valid bits beyond the top 16 */
-    size_t missing; /* bytes that were asked for behind the end */
+    size_t missing; /* bytes that were requested after the end */
 } bit_reader;
 
 static uint32_t next_word(bit_reader *r) {
@@ -45,12 +45,13 @@ static void take_bits(bit_reader *r, unsigned count) {
     }
 }
 
-/* Whether bits were taken that no byte of the input stands for: words may be prefetched behind the end, not used. */
+/* Whether bits were used that are in no byte of the input. Words may be prefetched after the end, but their bits may
+ * not be used. */
 static int beyond_end(const bit_reader *r) {
     return 8 * r->missing > (size_t)16 + (size_t)r->extra;
 }
 
-/* table[the next 15 bits] = symbol << 4 | length; 0 where no code stands. EA_ECORRUPT when the codes overlap. */
+/* table[the next 15 bits] = symbol << 4 | length; 0 where there is no code. EA_ECORRUPT when the codes overlap. */
 static int build_table(const uint8_t *lengths, uint16_t *table) {
     size_t filled = 0;
     for (unsigned length = 1; length <= LONGEST_CODE; length++)
@@ -137,7 +138,7 @@ int ea_xpress_huff_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, 
                 rc = EA_ECORRUPT;
                 goto done;
             }
-            /* A match may run over the block's end: the next block begins behind it. */
+            /* A match may cross the block's end: the next block begins after it. */
             if (length > out_bytes - op)
                 length = out_bytes - op;
             for (size_t i = 0; i < length; i++)

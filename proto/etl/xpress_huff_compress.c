@@ -126,7 +126,7 @@ static void make_code(const uint32_t *counts, uint8_t *lengths, uint16_t *codes)
     }
 }
 
-/* ---- bits: 16-bit words, two of which are always kept open; whole bytes go behind them ([MS-XCA] 2.1.4.3) ---- */
+/* ---- bits: two 16-bit words are always kept open; whole bytes follow them ([MS-XCA] 2.1.4.3) ---- */
 
 typedef struct bit_writer {
     uint8_t *out;

@@ -1,7 +1,8 @@
-/* Inside proto/event: how a class comes to be. Every class, whether its schema is a row, a description from the wire or
- * something found in a trace, is made by one function out of its description's bytes, so that a class that travelled
- * cannot differ from the one that stayed.
- * Before it: rows, descriptions. After it: registry.c. Thread: the registry's. */
+/* Inside proto/event: how a class is made. The schema of a class is a row, a description from the wire, or a
+ * description found in a trace. One function makes every class from the bytes of its description, so that a class that
+ * came over the wire equals the class on the machine that sent it.
+ * Input: rows, descriptions. Called by: registry.c and the readers of schemas. Thread: the registry's, or that of the
+ * reader of a schema. */
 #ifndef EA_EVENT_CLASS_H
 #define EA_EVENT_CLASS_H
 

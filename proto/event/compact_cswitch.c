@@ -133,7 +133,7 @@ static void make_switch(waiting *w, const ea_record *record, const ea_clock *clo
     r->payload_bytes = KNOWN_BYTES;
 }
 
-/* new_tid: NULL when nobody knows. */
+/* new_tid: NULL when it is unknown. */
 static int emit(ea_cswitch_expander *e, waiting *w, const uint32_t *new_tid, ea_cswitch_expand_fn fn, void *arg) {
     if (new_tid) {
         put32(w->payload + KNOWN_BYTES, *new_tid);

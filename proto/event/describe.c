@@ -335,7 +335,7 @@ static void get_field(reader *r, ea_field *f, size_t index, int format, uint8_t 
 }
 
 /* Gives each field of one scope its span and checks that structs close and that counts are siblings. members 0: all
- * that is left (the top level). Recursion is bounded by EA_DEPTH_MAX. Returns the index behind the scope. */
+ * remaining fields (the top level). EA_DEPTH_MAX bounds the recursion. Returns the index after the scope. */
 static size_t close_scope(reader *r, ea_field *fields, size_t field_count, size_t first, size_t members, int depth) {
     size_t at = first;
     for (size_t m = 0; !r->what && (members ? m < members : at < field_count); m++) {

@@ -1,5 +1,5 @@
-/* Field values out of payloads, and payloads out of field values, by the same class both ways.
- * Before it: a class and a payload, or whoever makes events up. After it: proto/etl/etl_writer.h; tests.
+/* Reads field values from payloads, and makes payloads from field values, with the same class both ways.
+ * Input: a class and a payload, or values that a program makes. Called by: proto/etl/etl_writer.h; tests.
  * Thread: any (pure functions; the arena is the caller's). */
 #ifndef EA_EVENT_ENCODE_H
 #define EA_EVENT_ENCODE_H
@@ -11,9 +11,10 @@ enum ea_value_kind {
     EA_VALUE_NUMBER, /* integers, sign-extended when they have a sign; addresses; ports in the host's order; FILETIME;
                       * the bits of F32 and F64 */
     EA_VALUE_TEXT,   /* UTF-8 (WTF-8) without NUL and count: all strings, and arrays of characters */
-    EA_VALUE_BYTES, /* GUID, SYSTEMTIME, addresses of the network, SID, BYTES: as they lie in the payload. Also a string
-                     * that text cannot give back (characters behind its NUL, none at all): with its NUL, its count */
-    EA_VALUE_LIST,  /* an array: its elements; a STRUCT: its members; a WBEM_SID: nothing, or two pointers and a SID */
+    EA_VALUE_BYTES,  /* GUID, SYSTEMTIME, network addresses, SID, BYTES: the bytes of the payload. Also a string that
+                      * text cannot represent (it has characters after its NUL, or no characters): with its NUL or its
+                      * count */
+    EA_VALUE_LIST,   /* an array: its elements; a STRUCT: its members; a WBEM_SID: nothing, or two pointers and a SID */
 };
 
 typedef struct ea_event_value {
@@ -25,8 +26,8 @@ typedef struct ea_event_value {
 } ea_event_value;
 
 /* The values of the top-level fields that are whole in the payload, in the class's order: *ret_values (in the arena,
- * with all that they point to; the payload must outlive them) and *ret_count. *ret_used: the bytes that they stand for;
- * what is behind is the tail. EA_ENOMEM. */
+ * with all that they point to; the payload must outlive them) and *ret_count. *ret_used: the number of bytes of these
+ * values; the bytes after them are the tail. EA_ENOMEM. */
 EA_MUST_CHECK int ea_event_read_values(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_arena *arena,
                                        const ea_event_value **ret_values, size_t *ret_count, size_t *ret_used,
                                        ea_err *err);

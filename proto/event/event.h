@@ -103,7 +103,8 @@ typedef struct ea_field_row {
     uint8_t until;       /* last version that has it; 0: all later ones */
     uint16_t count;      /* array of so many; 0 and 1: one; EA_COUNT_REST */
     uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
-    uint8_t optional;    /* some builds of Windows write this version without it, and then nothing behind it either */
+    uint8_t optional;    /* some builds of Windows write this version without it, and then without the fields after
+                          * it */
     uint8_t only; /* 4 or 8: only machines with pointers of so many bytes have it (a compiler's padding); 0: all */
     const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
     const ea_enum *map;
@@ -111,8 +112,8 @@ typedef struct ea_field_row {
 
 typedef struct ea_provider_row {
     ea_guid guid;
-    const char *name; /* "Windows Kernel Trace" or the manifest's; the class family stands in the classes' names */
-    int classic;      /* events are told apart by opcode, not by id */
+    const char *name; /* "Windows Kernel Trace" or the manifest's; the classes' names have the class family */
+    int classic;      /* the opcode, not the id, distinguishes events */
     uint8_t kind;     /* enum ea_class_kind of its classes */
 } ea_provider_row;
 
@@ -121,8 +122,8 @@ typedef struct ea_class_row {
     uint16_t code;        /* opcode (classic) or id */
     uint8_t since, until; /* the versions that this row describes, both included. A newer one than any row of this code
                              knows gets the newest row's fields and a raw tail; an older one has no class. */
-    const ea_field_row *fields; /* ends with a NULL name; rows that look alike share one list; NULL: nobody knows the
-                                   layout, and such a class has a name and the status EA_CLASS_UNKNOWN */
+    const ea_field_row *fields; /* ends with a NULL name; rows with the same fields share one list; NULL: the layout is
+                                 * unknown, and such a class has a name and the status EA_CLASS_UNKNOWN */
 } ea_class_row;
 
 /* Rows of one provider (for the kernel: of one class GUID) in one place; rows/rows.h lists all families. */
@@ -150,8 +151,8 @@ typedef struct ea_field {
     uint8_t width;       /* bytes of one element; 0 when that varies */
     uint16_t count;      /* fixed number of elements (1 for a plain field); EA_COUNT_REST; unused with count_field */
     int16_t count_field; /* index of the sibling with the number of elements, -1: count */
-    uint16_t offset;     /* in the payload while every field before it is fixed; EA_OFFSET_NONE behind a variable one
-                            and inside structs */
+    uint16_t offset;     /* in the payload while every field before it is fixed; EA_OFFSET_NONE after a variable one and
+                          * inside structs */
     uint16_t span;       /* fields that this one takes up: itself and all that is inside it; index + span is the next */
     uint8_t is_count;    /* another field's count_field points here */
     uint8_t optional;    /* a payload may end before it */
@@ -210,14 +211,14 @@ typedef struct ea_slice {
 } ea_slice;
 
 /* Splits a payload into top-level fields (members of structs are inside their struct's slice). Every byte belongs to
- * exactly one slice or to the tail: concatenated they are the payload, always.
- * slices: room for class->top_count. Returns how many leading top-level fields are whole; *ret_used is the bytes that
- * they take; what is behind is the tail; slices of fields that are not whole are not touched. Never reads outside the
- * payload, whatever it claims. A string without its NUL at the payload's end is whole; a string of which there is
- * nothing at all is not. An array up to the payload's end takes whole elements only. */
+ * exactly one slice or to the tail: concatenated they are always the payload.
+ * slices: room for class->top_count. Returns how many leading top-level fields are whole; *ret_used is the number of
+ * their bytes; the bytes after them are the tail; slices of fields that are not whole are not touched. Never reads
+ * outside the payload, whatever its counts and lengths are. A string without its NUL at the payload's end is whole; a
+ * string without any byte is not. An array up to the payload's end takes whole elements only. */
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used);
-/* The same, but of the fields behind the leading fixed ones alone, and only where they begin: places has room for
+/* The same for the fields after the leading fixed ones only, and only their offsets: places has room for
  * class->top_count - class->fixed_fields, or is NULL. A payload that lacks a fixed field fills none. */
 size_t ea_class_places(const ea_class *c, const uint8_t *payload, size_t payload_bytes, uint16_t *places,
                        size_t *ret_used);

@@ -2,9 +2,9 @@
  * Thread: any (pure functions on constant classes). */
 #include "proto/event/event.h"
 
-/* One walk over one payload or struct. counts[i] is the value of field i where another field's length depends on it; it
- * is written before it is read, because a count is a sibling that stands earlier. Those of the leading fixed fields are
- * read in the payload. */
+/* One walk over one payload or struct. counts[i] is the value of field i where another field's length depends on it. It
+ * is written before it is read, because a count is a sibling that precedes its array. The counts among the leading
+ * fixed fields are read in the payload. */
 typedef struct walk {
     const ea_class *c;
     const uint8_t *payload; /* NULL in a struct */
@@ -111,7 +111,7 @@ static uint32_t saturated(uint64_t count) {
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-/* The number that field i holds; it is whole, because it stands before a field that is looked at. */
+/* The number that field i holds. Field i is whole, because it precedes a field that is being parsed. */
 static uint32_t count_in(const walk *w, size_t i) {
     if (i >= w->c->fixed_fields || !w->payload)
         return w->counts[i];
@@ -188,7 +188,7 @@ static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, 
     return (int64_t)at;
 }
 
-/* Behind the leading fixed fields, whose slices are not filled. */
+/* Splits the fields after the leading fixed fields; the slices of the fixed ones are not filled. */
 static inline size_t split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                                 uint16_t *places, size_t *ret_used) {
     walk w;

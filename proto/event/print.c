@@ -27,7 +27,7 @@ struct ea_printer {
     uint64_t pids[EA_STRINGS_MAX];
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
     ea_u64_map wanted_classes;      /* address of a class -> WANTED, LOOKED_AT */
-    /* what was asked for and is somebody's: columns of events that were printed, patterns of classes that came by */
+    /* requested columns that an event had, and requested class patterns that a class matched */
     uint8_t has_column[MAX_COLUMNS], has_class[EA_STRINGS_MAX];
 
     struct near {
@@ -180,7 +180,7 @@ static int class_wanted(ea_printer *p, const ea_class *c) {
     return (int)wanted;
 }
 
-/* Which of the columns that nobody had so far an event of this class has. Once for each class. */
+/* Marks the columns that an event of this class has and no earlier class had. Once for each class. */
 static void look_for_columns(ea_printer *p, const ea_class *c) {
     uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
     if (known && *known & LOOKED_AT)

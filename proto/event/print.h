@@ -54,7 +54,7 @@ typedef struct ea_printer ea_printer;
 
 /* options are borrowed. EA_EUSAGE when they contradict each other. */
 EA_MUST_CHECK int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err);
-void ea_printer_destroy(ea_printer *p); /* NULL is allowed; what was not flushed is lost */
+void ea_printer_destroy(ea_printer *p); /* NULL is allowed; text that was not flushed is lost */
 
 /* 1 when the options ask for what other events say; then the caller makes a pass over all of them first. */
 int ea_printer_wants_names(const ea_printer *p);

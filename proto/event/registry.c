@@ -18,7 +18,7 @@ enum {
     FIRST_SLOTS = 256,
 };
 
-/* What tells classes apart, except for metadata inside the event. */
+/* The key that distinguishes classes, except for metadata inside the event. */
 typedef struct class_key {
     uint64_t provider[2];
     uint64_t rest; /* code, version, classic, pointer size */
@@ -84,7 +84,7 @@ static int grow(ea_registry *r) {
     return 0;
 }
 
-/* The class of these description bytes: the one that is there already, or a new one. */
+/* The class of these description bytes: the existing class, or a new one. */
 static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, ea_class **ret, ea_err *err) {
     uint8_t hash[16];
     ea_class *c;
@@ -149,8 +149,8 @@ static const ea_class_row *find_row(const ea_record *record, int classic, uint16
     return newest;
 }
 
-/* 1 when events of this kind are told apart by opcode, 0 when by id: those of manifests, and WPP messages, whose id is
- * the message's number and whose provider the GUID of the source file that logs it. */
+/* 1 when the opcode distinguishes events of this kind. 0 when the id does: events of manifests, and WPP messages, whose
+ * id is the message's number and whose provider is the GUID of the source file that logs it. */
 static int by_opcode(const ea_record *record) {
     return (record->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)) == EA_FLAG_CLASSIC_HEADER;
 }

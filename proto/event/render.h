@@ -36,7 +36,7 @@ void ea_render_message(ea_text *out, const ea_record *record, const ea_class *c,
 typedef struct ea_rendering {
     enum ea_render_form form;
     const ea_clock *clock;
-    const ea_resolver *resolver; /* NULL: values as they stand in the event, and nothing of other events */
+    const ea_resolver *resolver; /* NULL: values as in the event, and nothing of other events */
     int raw;                     /* JSON without columns: as ea_render_json says */
     const char *const *columns;  /* names of columns and fields; needed for CSV */
     size_t column_count;         /* 0: the whole event */
@@ -50,7 +50,7 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
  * where the class has a schema that names them also level_name, channel_name, task_name, opcode_name, keyword_names and
  * message, and a TraceLogging event tag and provider_group, where it has them; with raw also flags, property,
  * kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source}, payload, extended [{type, name,
- * linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
+ * linkage, data}]. EA_RENDER_HELP describes the form of each kind of value. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
 /* 1 when events of the class have a column of that name: a key of the JSON form, or a field. */
 int ea_render_has(const ea_class *c, const char *column);

@@ -170,7 +170,8 @@ static void put_number(ea_text *out, const ea_render_style *how, const ea_field 
     }
 }
 
-/* {"value": ..., "<key>": ...}, and for a person the name with the number behind it. name: NULL for none. */
+/* JSON: {"value": ..., "<key>": ...}; a message: the name; other text: the name and, in parentheses, the number. name:
+ * NULL for none. */
 static void put_named_number(ea_text *out, const ea_render_style *how, const ea_field *f, uint64_t v,
                              const char *name) {
     if (how->form == EA_FORM_JSON) {

@@ -10,8 +10,8 @@
 /* Where a schema is from, in the order in which they are asked. */
 enum ea_schema_layer {
     EA_SCHEMA_TRACE,     /* the trace itself */
-    EA_SCHEMA_PLUGIN,    /* a decoder that somebody wrote */
-    EA_SCHEMA_GIVEN,     /* a file that somebody named */
+    EA_SCHEMA_PLUGIN,    /* a decoder that a user wrote */
+    EA_SCHEMA_GIVEN,     /* a file that a user named */
     EA_SCHEMA_CATALOGUE, /* what ships with the program */
     EA_SCHEMA_WINDOWS,   /* what Windows' TDH says on this machine */
     EA_SCHEMA_LAYERS

@@ -19,7 +19,7 @@ enum {
         40, /* in VS_VERSIONINFO: three u16, "VS_VERSION_INFO" and its NUL in UTF-16, two bytes of padding */
     VERSION_BYTES = FIXED_INFO_AT + 16,
     FIXED_INFO_BYTES = 52,
-    STRINGS_AT = FIXED_INFO_AT + FIXED_INFO_BYTES, /* the blocks behind it */
+    STRINGS_AT = FIXED_INFO_AT + FIXED_INFO_BYTES, /* the blocks after it */
     STRINGS_MAX = 16 << 10,                        /* bytes of a version resource that are looked at */
     BLOCK_HEAD_BYTES = 6,                          /* its length, the value's length, its type; then the key */
 };
@@ -84,7 +84,7 @@ static int resource_entry(const ea_pe_image *m, uint64_t offset, uint32_t id, in
     return 0;
 }
 
-/* A block of a version resource: a key, a value or other blocks behind it. Places are of the resource's bytes. */
+/* A block of a version resource: a key, followed by a value or other blocks. The places are offsets in the resource. */
 typedef struct block {
     size_t key, key_bytes, value, end;
 } block;

@@ -1,4 +1,4 @@
-/* Resources of PE files (exe, dll, mui): where they stand, and the texts of message tables.
+/* Resources of PE files (exe, dll, mui): their places, and the texts of message tables.
  * Called by proto/event/schema/wevt.c. Calls pe_headers.h. Thread: any.
  * Source of the layouts: Microsoft's "PE Format" and winnt.h (IMAGE_*, MESSAGE_RESOURCE_*). */
 #ifndef EA_IMAGE_PE_RESOURCES_H
@@ -33,10 +33,10 @@ EA_MUST_CHECK int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, con
 size_t ea_pe_resources(const ea_pe *pe, const char *type_name, uint16_t type, ea_pe_resource ret[EA_PE_RESOURCES_MAX],
                        size_t *ret_damaged);
 
-/* Notes where each text of a message table stands, by number; a number that is noted already stays. Stops where the
+/* Notes the place of each text of a message table, by number; an existing entry of a number stays. Stops where the
  * table is damaged. EA_ENOMEM. */
 EA_MUST_CHECK int ea_messages_add(ea_u64_map *messages, const ea_pe_resource *table);
-/* Appends the text of that number as UTF-8, without the line's end behind it: 1, or 0. */
+/* Appends the text of that number as UTF-8, without the line's end after it: 1, or 0. */
 int ea_messages_get(const ea_u64_map *messages, uint32_t number, ea_text *out);
 
 #endif

@@ -9,7 +9,7 @@
 static const ea_guid STACK_WALK = EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3);
 static const ea_guid EVENT_TRACING =
     EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2);
-/* What merging adds about images: at the time of the Image event, but nobody ever walked a stack for it. */
+/* Events that merging adds about images, at the time of the Image event. No stack is ever walked for them. */
 static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
 /* runtime, rundown, stress, private: ClrEtwAll.man */
 static const ea_guid CLR[] = {
@@ -23,13 +23,13 @@ enum { WALK = 32, KEY_CREATE = 34, KEY_RUNDOWN = 36, KEY_KERNEL = 37, KEY_USER =
 
 enum { RECENT = 64 };
 
-/* A plan, and where in payloads its fields stand when those before them never vary: so a record needs no walk over its
- * fields. Offsets in bytes. */
+/* A plan, and the offsets of its fields in payloads where the fields before them have a fixed size: such a record needs
+ * no walk over its fields. Offsets in bytes. */
 typedef struct layout {
     ea_stack_plan plan;
     uint16_t thread_at;   /* of an event; EA_OFFSET_NONE: the header has the thread */
-    uint16_t fixed_bytes; /* of a walk or a definition: that stand before its addresses, which take what is left; 0: it
-                             is taken apart field by field */
+    uint16_t fixed_bytes; /* of a walk or a definition: the bytes before its addresses, which take the rest; 0: the
+                           * record is split field by field */
     uint16_t time_at, pid_at, tid_at, key_at;
     uint8_t key_bytes;
 } layout;

@@ -1,6 +1,6 @@
-/* Which classes have to do with stacks, and where in their events what the join needs stands. The same plan serves
- * records (here) and stored columns (collector/query).
- * Before it: a record and its class, in the order of a stream. After it: stack_join.h. Thread: its owner's. */
+/* Finds the classes that have to do with stacks, and the fields of their events that the join needs. The same plan
+ * serves records (here) and stored columns (collector/query).
+ * Input: a record and its class, in the order of a stream. Calls: stack_join.h. Thread: its owner's. */
 #ifndef EA_STACK_STACK_FEED_H
 #define EA_STACK_STACK_FEED_H
 

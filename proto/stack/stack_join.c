@@ -16,8 +16,8 @@ enum { ASKS_FIRST = 64 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
-    int64_t latest; /* no time in it is later; of entries long gone, too. So nobody looks at old entries, which are far
-                       away in memory, for a time that can only be a new one's */
+    int64_t latest; /* no entry of the chain has a later time; entries that left the window count, too. With it, old
+                     * entries, which are far away in memory, are not read for a time that only a new entry can have */
     uint32_t first; /* sequence number + 1 of the newest entry; 0: none. It may be long gone */
 } chain;
 
@@ -25,7 +25,7 @@ typedef struct chain {
 typedef struct entry {
     int64_t time;
     uint64_t tag;
-    int64_t next_latest; /* of the chain behind it */
+    int64_t next_latest; /* of the chain from the next entry on */
     uint32_t next;
     uint32_t tid, pid;
     uint32_t half[EA_STACK_HALVES];
@@ -181,7 +181,7 @@ static ask *ask_at(const ea_stack_join *j, uint64_t number) {
     return &j->asks[number & j->ask_mask];
 }
 
-/* The oldest ask is given up: when it was not answered, nobody will know its answer. */
+/* Drops the oldest ask. If it is not answered yet, its answer can no longer be joined. */
 static void give_up_ask(ea_stack_join *j) {
     const ask *a = ask_at(j, j->first_ask);
     const uint64_t *known = ea_u64_map_get(&j->by_match_id, a->match_id);
@@ -410,7 +410,8 @@ int ea_stack_join_walks(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t t
     return rc ? rc : ea_stack_join_walk(j, time, pid, tid, cpu, EA_STACK_USER, numbers[EA_STACK_USER]);
 }
 
-/* Walks that wait for this event: of each half the one that came first, of those that fit best. */
+/* Joins walks that wait for this event. For each half it takes the walk that fits best; of several such walks it takes
+ * the walk that came first. */
 static void take_waiting(ea_stack_join *j, entry *event) {
     entry *best[EA_STACK_HALVES] = {NULL, NULL};
     unsigned best_fit[EA_STACK_HALVES] = {0, 0}, steps = 0;
@@ -447,7 +448,7 @@ int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t c
     return rc;
 }
 
-/* The event that was given last: walks that wait may stand behind it only when they came later. */
+/* The newest entry. It is the event that was given last, unless a walk that waits came later than that event. */
 static entry *newest(ea_stack_join *j) {
     return j->next != j->first ? at(j, j->next - 1) : NULL;
 }

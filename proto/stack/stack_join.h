@@ -125,9 +125,9 @@ EA_MUST_CHECK int ea_stack_join_end(ea_stack_join *j);
 
 /* Halves by outcome: EA_STACK_OUTCOME_COUNT numbers. Those that wait in the window are in none until it ends. */
 const uint64_t *ea_stack_join_counts(const ea_stack_join *j);
-/* Events that named a match id of which no half has come so far. Ids are remembered when their event has left the
- * window, as many as it has room for events; of more the oldest is given up, and an answer to it counts as no_match_id.
- */
+/* Events that named a match id of which no half has come so far. An id is remembered after its event has left the
+ * window. The limit of remembered ids is the number of events for which the window has room. At the limit the oldest id
+ * is dropped, and an answer to it counts as no_match_id. */
 uint64_t ea_stack_join_unanswered(const ea_stack_join *j);
 
 #endif

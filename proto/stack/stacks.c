@@ -23,15 +23,15 @@ typedef struct stack {
     uint8_t is_key;
 } stack;
 
-/* Two stacks are the same when 96 bits of a hash are, whose secret nobody outside knows: so a stack that is known is
- * found with one look, and without reading its addresses from memory. */
+/* Two stacks are taken for the same when 96 bits of their hashes agree. The hash has a secret that is unknown outside
+ * this process, so that a known stack is found with one look-up and without reading its addresses from memory. */
 typedef struct slot {
     uint64_t hash;
     uint32_t more_hash, number; /* number 0: empty */
 } slot;
 
-/* Frames, one stack behind the other. The largest blocks are a large page each, so that a million frames do not cost a
- * thousand faults. */
+/* Frames, one stack after another. Each of the largest blocks is a large page, so that a million frames do not cost a
+ * thousand page faults. */
 typedef struct block {
     struct block *older;
     size_t size_bytes, used_bytes; /* with this header */

@@ -1,11 +1,12 @@
 /* Stacks, each kept once: lists of return addresses by number, and the keys that stand for stacks in traces with stack
  * caching.
- * Before it: payloads and extended items with addresses. After it: stack_join.h, profiles. Thread: its owner's.
+ * Input: payloads and extended items with addresses. Called by: stack_join.h, profiles. Thread: its owner's.
  *
  * Keys (StackWalk 34 to 38; etw-facts, "Stacks"): the kernel's and the user's halves have tables of their own, in which
- * the same key means different stacks. A use gets a number at once; the definition fills it in when it comes. KeyDelete
- * (35) defines the key for the uses before it and gives it up, KeyRundown (36) defines it, KeyCreate (34) defines it
- * for the uses behind it. A definition says by its first address which table it belongs to. */
+ * the same key means different stacks. A use of a key gets a number at once; the definition fills the number in when it
+ * comes. KeyDelete (35) defines the key for the uses before it and removes the key, KeyRundown (36) defines it,
+ * KeyCreate (34) defines it for the uses after it. The first address of a definition decides to which table the
+ * definition belongs. */
 #ifndef EA_STACK_STACKS_H
 #define EA_STACK_STACKS_H
 
@@ -27,16 +28,17 @@ typedef struct ea_stacks_counts {
     uint64_t stacks;    /* distinct ones */
     uint64_t bytes;     /* of memory */
     uint64_t left_out;  /* stacks that had no room any more: they are number 0, as no stack is */
-    uint64_t undefined; /* numbers that keys stood for and nobody has defined (so far) */
+    uint64_t undefined; /* numbers of keys that no definition has filled in (so far) */
     uint64_t defined;   /* definitions that filled in a number */
-    uint64_t unused;    /* definitions that nobody had used */
+    uint64_t unused;    /* definitions of keys that had no use */
 } ea_stacks_counts;
 
 /* limit_bytes: of all memory; 0: 512 MiB. */
 EA_MUST_CHECK int ea_stacks_create(ea_stacks **ret, size_t limit_bytes, ea_err *err);
 void ea_stacks_destroy(ea_stacks *s); /* NULL is allowed */
 
-/* s NULL, where numbers are given out: nobody will ask for addresses, nothing is kept, and each stack is number 1. */
+/* In the functions that give out numbers, s may be NULL for a caller that needs no addresses: then nothing is kept, and
+ * each stack is number 1. */
 
 /* The number of the stack with these addresses (count of pointer_size bytes each, little-endian, any alignment; the
  * innermost first), from 1; the same for the same addresses, of either width. 0 for no addresses, or no room. */

@@ -36,7 +36,7 @@ enum {
     PLANS_MAX = 4096, /* classes come from outside: beyond this the plans are made anew */
 };
 
-/* The first 32 bits tell the providers apart from nearly all others; the switch costs no memory access beside the
+/* The first 32 bits distinguish the providers from nearly all others; the switch costs no memory access beside the
  * record's own. */
 int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
     switch (ea_load32(provider->bytes)) {

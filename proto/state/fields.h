@@ -1,5 +1,6 @@
-/* Which classes tell about the state, and where in their payloads the fields stand: worked out once a class.
- * Before it: proto/event. After it: machine.c. Thread: the machine's. */
+/* Finds the classes that affect the state, and the places of their fields in the payloads. This is done once for each
+ * class.
+ * Calls: proto/event. Called by: machine.c. Thread: the machine's. */
 #ifndef EA_STATE_FIELDS_H
 #define EA_STATE_FIELDS_H
 

@@ -1,7 +1,7 @@
-/* What an image's file says of itself, told of one loaded module: a record that the agent makes (proto/event/classes/
- * image_file.c) and that stands among the events of the session in which the image was loaded. The fold completes the
- * module by it (machine.h).
- * Before it: service/image. After it: the session's batches, machine.c. Thread: any. */
+/* The facts from an image's file about one loaded module, as a record that the agent makes
+ * (proto/event/classes/image_file.c). The record is among the events of the session in which the image was loaded. The
+ * fold completes the module with it (machine.h).
+ * Called by: service/image. Output: the session's batches, machine.c. Thread: any. */
 #ifndef EA_STATE_IMAGE_FACTS_H
 #define EA_STATE_IMAGE_FACTS_H
 
@@ -14,7 +14,7 @@ extern const ea_guid ea_image_facts_provider;
 
 typedef struct ea_image_facts {
     uint64_t file_bytes;          /* of the file */
-    uint64_t image_bytes;         /* in memory; this and what follows: 0 or "" when nobody knows */
+    uint64_t image_bytes;         /* in memory; this and the following members: 0 or "" when unknown */
     uint32_t timestamp, checksum; /* of the header */
     ea_guid pdb_guid;             /* zeros: no PDB */
     uint32_t pdb_age;

@@ -185,7 +185,8 @@ int ea_keyframe_write(const ea_machine *m, const ea_open_object_names *names, ui
     ea_machine_each_module(m, put_module, &w);
     if (names)
         ea_open_object_names_each(names, put_name, put_volume, &w);
-    /* what a full table gave up may be there: the numbers then do not agree, and nobody closes what is not named */
+    /* A full table may have evicted rows that are still open. Their number is added to a count, so that the counts
+     * differ from the named rows, and the reader closes no unnamed row. */
     uint64_t evicted = ea_machine_evicted(m);
     w.counts[0] += evicted > INT32_MAX ? INT32_MAX : (uint32_t)evicted;
     put_bound(&w, EA_KEYFRAME_END, number);

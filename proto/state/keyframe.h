@@ -1,7 +1,7 @@
-/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/classes/keyframe.c, so
- * that whoever gets them knows the machine from then on, whatever came before was lost. Before it: machine.h. After it:
- * service/app (batches of kind EA_BATCH_KEYFRAME); the other side folds the records with ea_machine_apply. Thread: the
- * machine's. */
+/* A keyframe: all open rows of a machine's state, as records of the classes of proto/event/classes/keyframe.c. A reader
+ * of the keyframe knows the machine's state from then on, even when earlier records were lost.
+ * Calls: machine.h. Called by: service/core (batches of kind EA_BATCH_KEYFRAME); the other side folds the records with
+ * ea_machine_apply. Thread: the machine's. */
 #ifndef EA_STATE_KEYFRAME_H
 #define EA_STATE_KEYFRAME_H
 

@@ -74,8 +74,8 @@ static int amend_end(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) 
     return ea_machine_notify(m, w, row);
 }
 
-/* A Start record that comes behind what its own instance did later, as buffers of two processors may: that instance is
- * there, nobody saw it begin, and all that is known of it is younger. */
+/* A Start record that comes later than younger records of its own instance, which buffers of two processors may cause:
+ * the instance exists, its beginning is unknown, and all that is known of it is younger than the Start record. */
 static int begins_late(const ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
     const ea_interval *life = &row_at(m, w, row)->life;
     return m->now.plan->verb == VERB_START && life->begin_cause != EA_BEGIN_EVENT && utc_ns < life->seen_utc_ns;
@@ -89,8 +89,8 @@ static int amend_begin(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns
     return ea_machine_notify(m, w, row);
 }
 
-/* A rundown's record that comes behind what happened later: what it names is there no more. After a longer time than
- * buffers and second sessions take it is the wall clock that was set. */
+/* A rundown's record that comes after the end of the instance that it names. When the end is a minute or more later
+ * than the record, the cause is a step of the wall clock: buffers and second sessions are not that late. */
 static int is_over(const ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
     static const int64_t LATE_NS = (int64_t)60 * 1000000000;
     if (row == ROW_NONE || is_open(m, w, row) ||
@@ -336,7 +336,7 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     return ea_machine_close_row(m, MODULES, row, utc_ns, EA_FINISH_EVENT);
 }
 
-/* An id without an image record at its own time: it tells about the module that is there, or was. */
+/* Applies an id without an image record at its own time to the open module of its key, or else to the last one. */
 static int settle_id(ea_machine *m, size_t index) {
     module_id id = m->ids[index];
     m->ids[index] = m->ids[--m->id_count];

@@ -1,7 +1,7 @@
-/* A machine's state, folded from records: which processes, threads, modules and drivers there are now, and a
+/* A machine's state, folded from records: the processes, threads, modules and drivers that are open now, and a
  * notification each time one of them begins, changes or ends. The collector keeps the history of the notifications; the
  * agent keeps the table for keyframes and process filters.
- * Before it: proto/event. After it: collector/state, service (keyframes). Thread: its owner's.
+ * Calls: proto/event. Called by: collector/state, service (keyframes). Thread: its owner's.
  *
  * Rules (tests/judges/naive_state.py has the same in Python, as a judge):
  * - The records are Process, Thread and Image Start/Load (opcode 1; images 10), End/Unload (2), DCStart (3), DCEnd (4),
@@ -10,41 +10,44 @@
  * - Processes are keyed by pid, threads by tid, modules by (pid, base). Thread 0, which every CPU has, is keyed by its
  *   kernel stack's base too: its rundown records all come from one CPU. Modules of pid 0 are drivers.
  * - A Start record opens an instance at its time. An instance of the same key that is still open is closed at that time
- *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier;
- * those that nobody saw begin and that a rundown named later than it are its own, and began no earlier.
- * - A Start record may come late, behind records of its own instance that are younger (buffers of two processors). When
- *   the last instance of its key, open or ended, may be the one that it is about (not another UniqueProcessKey, process
- *   of a thread, image size), began at an unknown time and was first seen later than the Start's time, then that
- *   instance began at the Start's time and is completed; nothing is opened, and nothing closed.
- * - A DCStart or DCEnd record (a rundown) of a key that is open completes the fields that it lacks (zero or empty) and
- *   changes nothing else; of a key that is not open it opens an instance that began at an unknown time, not before the
- *   end of the last instance of that key, nor the beginning of the data. One that names another instance than the open
- *   one (another UniqueProcessKey, a thread of another process, another image size) closes that at its time (missed
- *   end) and opens its own, which then began no earlier.
- * - A rundown's record may come late, too, behind records of what happened after it on another processor or in another
- *   session. When the last instance of its key ended up to a minute later than the record's time, that one is completed
- *   if it may be the one (as above), and nothing is opened. A thread or module that it opens, of a process that ended
- *   up to a minute later, ends with that process.
+ *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier.
+ *   Threads and modules whose beginning is unknown and that a rundown named later than the Start belong to the new
+ *   process, and began no earlier than it.
+ * - A Start record may come late, after younger records of its own instance (buffers of two processors). The last
+ *   instance of its key, open or ended, may be the instance that it is about (not another UniqueProcessKey, process of
+ *   a thread, image size). If that instance also began at an unknown time and was first seen later than the Start's
+ *   time, then it began at the Start's time and is completed; nothing is opened, and nothing closed.
+ * - A DCStart or DCEnd record (a rundown) of a key that is open completes the fields that are missing (zero or empty)
+ *   and changes nothing else. For a key that is not open it opens an instance that began at an unknown time, not before
+ *   the end of the last instance of that key, nor the beginning of the data. A record that names another instance than
+ *   the open one (another UniqueProcessKey, a thread of another process, another image size) closes the open one at its
+ *   time (missed end) and opens its own, which then began no earlier.
+ * - A rundown's record may come late, too, after records of later events on another processor or in another session.
+ *   When the last instance of its key ended up to a minute later than the record's time and may be the instance that
+ *   the record names (as above), that instance is completed, and nothing is opened. A thread or module that the record
+ *   opens, of a process that ended up to a minute later, ends with that process.
  * - A rundown at a session's start begins with process 0 and is complete with the session's RDComplete record (opcode 8
- * of EventTrace). Then what is open here, was first seen before it began and was not named by it is closed at its
- *   beginning: processes; threads and modules of those processes of which it named a thread or a module. A record of
- *   lost events in it, or the beginning of another one, makes it incomplete: nothing is closed.
- * - An End record completes and closes the open instance at its time; when there is none (or another, as above), it
- *   makes one that began at an unknown time and ended then (missed start). If the last instance of that key was ended
- *   by its process's end or a rundown, or was given up by a full table, the End record only moves that end to its own
- * time.
+ *   of EventTrace). Then the open instances that were first seen before the rundown began, and that it did not name,
+ *   are closed at its beginning: processes, and threads and modules of those processes of which it named a thread or a
+ *   module. A record of lost events in the rundown, or the beginning of another rundown, makes it incomplete: nothing
+ *   is closed.
+ * - An End record completes and closes the open instance at its time. When there is none (or another, as above), it
+ *   makes an instance that began at an unknown time and ended then (missed start). If the last instance of that key was
+ *   ended by its process's end or a rundown, or was evicted from a full table, the End record only moves that end to
+ *   its own time.
  * - The end of a process ends its threads and modules that are still open.
- * - An ImageID or DbgID_RSDS record tells about a module (pid, base of its payload): the one that the next Image
- *   record of that module at the very same time is about (that is how merged traces have them); without such a record,
- *   the open or else the last one of that key, as soon as a later record of the classes above comes. It completes what
- *   is lacking.
- * - An ImageFile/Facts record (image_facts.h) tells about the module (pid, base, path of its payload), open or the last
- *   one of that key, and completes what is lacking.
- * - A keyframe (keyframe.h) names all that is open on the other side. What it names and is open here is completed, its
- *   beginning too; what is open here as another instance (another key, as above, or another beginning) is closed when
- *   that began (missed end); what is not open here is opened with the beginning that the keyframe has. At its end, what
- *   it did not name is closed at its time, unless not all of it came: then nothing is closed.
- * - An interval holds its beginning and not its end. */
+ * - An ImageID or DbgID_RSDS record describes a module (pid, base of its payload). It is the module of the next Image
+ *   record of that key at the very same time (merged traces have the records in this order). Without such a record, it
+ *   is the open or else the last module of that key, as soon as a later record of the classes above comes. The record
+ *   completes the fields that are missing.
+ * - An ImageFile/Facts record (image_facts.h) describes the module (pid, base, path of its payload) that is open, or
+ *   else the last one of that key, and completes the fields that are missing.
+ * - A keyframe (keyframe.h) names all open instances of the other side. An instance that it names and that is open here
+ *   is completed, its beginning too. Another open instance of the same key (another instance as above, or another
+ *   beginning) is closed when the named one began (missed end). An instance that is not open here is opened with the
+ *   beginning in the keyframe. At the keyframe's end, the instances that it did not name are closed at its time, unless
+ *   parts of the keyframe are missing: then nothing is closed.
+ * - An interval includes its beginning and excludes its end. */
 #ifndef EA_STATE_MACHINE_H
 #define EA_STATE_MACHINE_H
 
@@ -103,7 +106,7 @@ typedef struct ea_module {
     ea_guid pdb_guid;
     uint32_t pdb_age;
     const char *pdb_path, *original_name;                  /* "" when absent */
-    uint64_t file_bytes;                                   /* 0: nobody looked at the file */
+    uint64_t file_bytes;                                   /* 0: the file was not read */
     const char *sha256, *file_version, *company, *product; /* of the file; "" when absent */
 } ea_module;
 
@@ -162,7 +165,8 @@ EA_MUST_CHECK int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *
 EA_MUST_CHECK int ea_machine_restore_module(ea_machine *m, const ea_module *mod);
 /* The highest instance number given out (one series for all three tables), and the beginning of the data: for a
  * restart. Without a call the data begins with the first record applied. */
-/* Puts back an id that waits for its image record, as ea_machine_each_pending_id told it. EA_ELIMIT: more than wait. */
+/* Puts back an id that waits for its image record, as ea_machine_each_pending_id returned it. EA_ELIMIT: more than the
+ * 64 ids that may wait. */
 EA_MUST_CHECK int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t utc_ns);
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns);
 uint64_t ea_machine_last_instance(const ea_machine *m);
@@ -172,7 +176,7 @@ int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the fi
 size_t ea_machine_bytes(const ea_machine *m);
 /* Processes, threads and modules that are open now. */
 size_t ea_machine_open_count(const ea_machine *m);
-/* How many open rows full tables gave up, ever: while it is not 0, nobody can say that something is not there. */
+/* How many open rows full tables evicted, ever: while it is not 0, a row that is missing may still be open. */
 uint64_t ea_machine_evicted(const ea_machine *m);
 
 /* Visits what is open now, the longest open first. */

@@ -169,7 +169,8 @@ static int apply_bounds(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         ea_text_clear(&m->differences);
         return 0;
     }
-    if (!m->in_keyframe) { /* its beginning was lost, and we were somebody else then */
+    if (!m->in_keyframe) { /* the Begin record was not applied to this machine: it was lost, or the machine was restored
+                            * after it */
         ea_machine_count(m, EA_COUNT_state_keyframes_partial);
         return 0;
     }

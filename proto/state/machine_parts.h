@@ -109,14 +109,15 @@ static inline int64_t later(int64_t a, int64_t b) {
 
 /* ---- machine_tables.c ---- */
 
-/* Tells the observer of a row; what it returns. */
+/* Calls the observer for a row, and returns what the observer returned. */
 EA_MUST_CHECK int ea_machine_notify(ea_machine *m, enum which w, uint32_t row);
 /* A string of the machine's; "" when it found no room, which is counted. */
 const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes);
 /* An open thread or module among those of its pid: 0 or EA_ENOMEM. */
 EA_MUST_CHECK int ea_machine_link_sibling(ea_machine *m, enum which w, uint32_t row);
 
-/* Ends an open row and says so. A process takes its threads and modules with it, unless it was merely given up. */
+/* Ends an open row and notifies the observer. The end of a process also ends its threads and modules, unless the
+ * process was merely evicted. */
 EA_MUST_CHECK int ea_machine_close_row(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns, enum ea_finish cause);
 /* Ends the threads and modules of a pid that began before a time. */
 EA_MUST_CHECK int ea_machine_end_siblings(ea_machine *m, uint32_t pid, int64_t began_before, int64_t utc_ns);
@@ -124,7 +125,7 @@ EA_MUST_CHECK int ea_machine_end_siblings(ea_machine *m, uint32_t pid, int64_t b
 EA_MUST_CHECK int ea_machine_adopt_siblings(ea_machine *m, uint32_t pid, uint64_t instance);
 /* The instance of the process that is open under a pid; 0: none. */
 uint64_t ea_machine_open_instance(const ea_machine *m, uint32_t pid);
-/* A new instance of a key that is not open; the caller fills it in, links it and says so. */
+/* A new instance of a key that is not open; the caller fills it in, links it and notifies the observer. */
 EA_MUST_CHECK int ea_machine_open_row(ea_machine *m, enum which w, uint64_t key, uint32_t key2, int64_t utc_ns,
                                       enum ea_begin cause, uint32_t *ret_row);
 

@@ -209,7 +209,7 @@ int ea_machine_close_row(ea_machine *m, enum which w, uint32_t row, int64_t utc_
     return rc;
 }
 
-/* Nobody saw it begin, and a rundown named it later than this process began: it is of this one. */
+/* Its beginning is unknown, and a rundown named it later than this process began: it belongs to this process. */
 static int begin_with_process(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
     row_at(m, w, row)->life.begin_utc_ns = utc_ns;
     if (w == THREADS)

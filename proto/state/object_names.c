@@ -128,8 +128,8 @@ static int read_name(const fold *f, const char *address_field, const char *name_
            ea_event_text(f->c, f->record, name_field, f->scratch) && f->scratch->len_bytes != 0 && !f->scratch->failed;
 }
 
-/* What a collection (or the time in which a runtime's threads stand still) is known by, among IRPs: an address that no
- * kernel has, made of process, runtime instance and, of a collection, its number. */
+/* The key of a collection (or of the time in which a runtime's threads are stopped) among IRPs: an address that no
+ * kernel has, made of process, runtime instance and, for a collection, its number. */
 static uint64_t collection_key(const ea_record *record, const ea_class *c) {
     uint64_t instance = 0, number = 0;
     int pause = c->code == ID_SUSPEND_START || c->code == ID_RESTART_STOP;
@@ -179,7 +179,7 @@ static int apply_keyframe_name(const fold *f) {
     if (!read_name(f, "Address", "Name", &address) || !ea_event_u64(f->c, f->record, "Kind", &kind) ||
         !ea_event_u64(f->c, f->record, "BeginTime", &begin) || kind > EA_NAME_KEY)
         return 0;
-    int64_t begin_utc_ns = (int64_t)begin; /* from outside: not behind the keyframe */
+    int64_t begin_utc_ns = (int64_t)begin; /* from outside: not later than the keyframe */
     return add_name(f, (uint8_t)kind, address, begin_utc_ns < f->utc_ns ? begin_utc_ns : f->utc_ns);
 }
 
@@ -536,7 +536,7 @@ void ea_object_names_seal(ea_object_names *n) {
 const char *ea_object_names_find(const ea_object_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
     const table *t = &n->tables[kind];
     size_t low = 0, high = n->sealed ? t->count : 0;
-    while (low < high) { /* the first entry behind (address, utc_ns) */
+    while (low < high) { /* the first entry after (address, utc_ns) */
         size_t middle = low + (high - low) / 2;
         const entry *e = &t->items[middle];
         if (e->address < address || (e->address == address && e->begin_utc_ns <= utc_ns))
@@ -544,7 +544,7 @@ const char *ea_object_names_find(const ea_object_names *n, enum ea_name_kind kin
         else
             high = middle;
     }
-    /* those that began at the same time stand side by side */
+    /* entries that began at the same time are next to each other */
     while (low > 0 && t->items[low - 1].address == address) {
         const entry *e = &t->items[--low];
         if (utc_ns < e->end_utc_ns)
@@ -586,7 +586,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     if (!n->operation_count || !ea_object_names_operation(r, c, &irp, &is_end))
         return 0;
     size_t low = 0, high = n->operation_count;
-    while (low < high) { /* the first operation behind (irp, utc_ns) */
+    while (low < high) { /* the first operation after (irp, utc_ns) */
         size_t middle = low + (high - low) / 2;
         const operation *o = &n->operations[middle];
         if (o->irp < irp || (o->irp == irp && o->begin_utc_ns <= utc_ns))

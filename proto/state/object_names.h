@@ -1,25 +1,25 @@
-/* What addresses of the kernel were called, and when: paths of file objects and file keys, paths of registry keys
- * (KCBs), drive letters of volumes, and how file operations ended. The rules are here, the rows are kept by a backing:
- * ea_object_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`:
- * Windows writes most names at the very end of a trace); collector/state has one in its database. Before it:
- * proto/event. After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its
- * owner's.
+/* The names of the kernel's addresses, and when they had them: paths of file objects and file keys, paths of registry
+ * keys (KCBs), drive letters of volumes; and how file operations ended. The rules are here. A backing keeps the rows:
+ * ea_object_names is a backing in memory. One pass over the records fills it, and then it answers (`etwagent dump`:
+ * Windows writes most names at the very end of a trace). collector/state has a backing in its database.
+ * Calls: proto/event. Called by: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread:
+ * its owner's.
  *
  * Rules:
- * - Files. FileIo/FileCreate (32) names a file key, and Create (64) a file object, from its time on; what had that
- *   address before ends there. FileIo/Name (0) and FileRundown (36) name a key that may be older: since the end of what
- *   had the address before, or since ever. A name that is there already stays. FileDelete (35) and Close (66) end a
- * name behind themselves, so that they still see it. File keys and file objects are addresses of the same kernel at the
- *   same time and share one table.
+ * - Files. FileIo/FileCreate (32) names a file key, and Create (64) a file object, from its time on; the name that the
+ *   address had before ends there. FileIo/Name (0) and FileRundown (36) name a key that may be older: since the end of
+ *   the name that the address had before, or since ever. An existing name stays. FileDelete (35) and Close (66) end a
+ *   name after themselves, so that these events still have it. File keys and file objects are addresses of the same
+ *   kernel at the same time and share one table.
  * - Registry keys. KCBCreate (22) names one from its time on, KCBRundownBegin and -End (24, 25) and RunDown (22 of
- *   version 1) since the end of the last one; KCBDelete (23) ends it behind itself.
+ *   version 1) since the end of the last one; KCBDelete (23) ends the name after itself.
  * - Volumes: SysConfigEx/VolumeMapping (35) and SystemPaths (33); they hold for the whole trace.
- * - File operations (FileIo 64 to 75, 77 and 79 to 81) wait under their IRP for OperationEnd (76). An IRP that comes
- *   again before its end has lost it.
- * - A keyframe (keyframe.h) names what is open, each with the time from which it had that name, and volumes.
+ * - File operations (FileIo 64 to 75, 77 and 79 to 81) wait under their IRP for OperationEnd (76). When another
+ *   operation with the same IRP begins before that end, the end of the first operation is lost.
+ * - A keyframe (keyframe.h) names the open objects, each with the time from which it had that name, and volumes.
  * - .NET collections are operations too, of a process and a runtime instance: GC/Start (1) waits for GC/Stop (2) of the
  *   same number, and GC/SuspendEEStart (9), where the runtime begins to stop its threads, for GC/RestartEEStop (3),
- * where the last of them runs again. */
+ *   where the last of them runs again. */
 #ifndef EA_STATE_NAMES_H
 #define EA_STATE_NAMES_H
 
@@ -63,8 +63,8 @@ int ea_object_names_concerns(const ea_guid *provider, uint16_t opcode);
  * scratch: borrowed, for texts. */
 EA_MUST_CHECK int ea_object_names_fold(const ea_object_names_backing *backing, void *arg, ea_text *scratch,
                                        const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
-/* 1 when the event is an operation or the end of one, with the IRP that tells them apart, or what stands for one;
- * *ret_is_end. */
+/* 1 when the event is an operation or the end of one. *ret_irp: the IRP that distinguishes operations, or its
+ * substitute; *ret_is_end. */
 int ea_object_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
 /* 1 when the row is the operation that this event began (or ended, is_end); fills *ret. Asked of an IRP's rows in the
  * order of their begin, the last before utc_ns first, until *ret_go_on is 0. */
@@ -82,7 +82,7 @@ typedef struct ea_volume {
 /* Adds one whose texts live in kept: 1; 0 when there is no room. A known nt keeps what it has. volumes: room for
  * EA_VOLUMES_MAX. */
 int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos);
-/* The longest prefix decides: it has to stand first. */
+/* Sorts the volumes with the longest prefix first, because the longest prefix decides. */
 void ea_volumes_sort(ea_volume *volumes, size_t count);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule changes it. volumes: sorted. */
 int ea_volumes_path(const ea_volume *volumes, size_t count, const char *path, size_t len_bytes, ea_text *out);
@@ -106,7 +106,7 @@ EA_MUST_CHECK int ea_object_names_apply(ea_object_names *n, const ea_record *rec
 /* Ends the first pass: from now on there are answers, and no more records. */
 void ea_object_names_seal(ea_object_names *n);
 
-/* What the address was called at that time, as Windows wrote it; NULL when nobody said. Valid as long as n. */
+/* The name of the address at that time, as Windows wrote it; NULL when it is unknown. Valid as long as n. */
 const char *ea_object_names_find(const ea_object_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule of this trace changes it. */
 int ea_object_names_dos_path(const ea_object_names *n, const char *path, size_t len_bytes, ea_text *out);

@@ -1,5 +1,5 @@
-/* The names that hold now. See open_object_names.h. Rows lie in an array and are linked in the order in which they were
- * told; a map leads from an address to its row. */
+/* The names that hold now. See open_object_names.h. Rows are in an array and are linked in the order in which the names
+ * were added; a map leads from an address to its row. */
 #include "proto/state/open_object_names.h"
 
 #include "proto/base/array.h"

@@ -23,7 +23,7 @@ static row_head *head(const table *t, uint32_t row) {
     return ea_table_row(t, row);
 }
 
-/* Keys come from outside: without the seed somebody could make all of them fall into one bucket. */
+/* Keys come from outside: without the seed, an attacker could choose keys that all fall into one bucket. */
 static uint32_t bucket(const table *t, uint64_t key, uint32_t key2) {
     uint64_t both[2] = {key, key2};
     return (uint32_t)ea_hash64(both, sizeof both, t->seed) & t->bucket_mask;

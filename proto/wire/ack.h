@@ -1,7 +1,7 @@
-/* The upload's frame and its answer: how batches stand in a request body, and the Ack message as a plain struct.
+/* The upload's frame and its answer: the form of batches in a request body, and the Ack message as a plain struct.
  * FORMAT.md, "Upload", is the specification.
- * Before it: service/ship (writes bodies, reads answers) and collector/ingest (reads bodies, writes answers).
- * After it: the same two, the other way round. Thread: any; everything belongs to its caller. */
+ * Called by: service/ship (writes bodies, reads answers) and collector/ingest (reads bodies, writes answers). Thread:
+ * any; everything belongs to its caller. */
 #ifndef EA_WIRE_ACK_H
 #define EA_WIRE_ACK_H
 

@@ -15,7 +15,7 @@ static inline uint64_t ea_checksum_seed(uint64_t constants, uint64_t items, uint
     return constants + items * 0x9E3779B185EBCA87u + number * 0x165667B19E3779F9u;
 }
 
-/* What an event adds to the checksum. own: EA_RECORD_OWN_BYTES as they stand in a record from time_raw on. */
+/* The part of the checksum that an event adds. own: EA_RECORD_OWN_BYTES as they are in a record from time_raw on. */
 uint64_t ea_checksum_event(const void *own, uint64_t seed, const uint8_t *payload, size_t payload_bytes);
 /* The same of a record whose constants hash is known. */
 uint64_t ea_checksum_record(uint64_t number, uint64_t constants, const ea_record *record);

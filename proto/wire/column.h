@@ -49,7 +49,7 @@ void ea_planes_get16(uint16_t *out, const uint8_t *in, size_t count, unsigned pl
 /* Elements of any width out of their byte planes, in -> out, count * width bytes. */
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width);
 
-/* The low `bits` bits (1 to 64) of each value, behind each other from the lowest bit of the first byte on: out has room
+/* The low `bits` bits (1 to 64) of each value, one after another from the lowest bit of the first byte on: out has room
  * for ea_bits_bytes. in holds as many. */
 static inline size_t ea_bits_bytes(size_t count, unsigned bits) {
     return (count * bits + 7) / 8;
@@ -61,7 +61,8 @@ void ea_bits_get(uint64_t *out, const uint8_t *in, size_t count, unsigned bits);
 /* LEB128: out has room for 10 * count; returns the bytes written. */
 size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count);
 size_t ea_varint_bytes(uint64_t value);
-/* Reads the value at *at, which goes behind it: 0, or EA_ECORRUPT when none ends before end or it exceeds 64 bits. */
+/* Reads the value at *at and moves *at after it: 0, or EA_ECORRUPT when no value ends before end or the value exceeds
+ * 64 bits. */
 EA_MUST_CHECK int ea_varint_next(const uint8_t **at, const uint8_t *end, uint64_t *ret);
 /* Reads exactly count values that take exactly len_bytes: 0, or EA_ECORRUPT. */
 EA_MUST_CHECK int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes);

@@ -235,7 +235,7 @@ static int by_place(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Sorts out names that stand there again; returns how many are left, in the order of the context. */
+/* Removes repeated names; returns how many names are left, in the order of the context. */
 static size_t once_each(missing *list, size_t count) {
     size_t n = 0;
     qsort(list, count, sizeof *list, by_name);

@@ -20,8 +20,8 @@ EA_MUST_CHECK int ea_own_definitions(ea_own_definition *list, size_t count, enum
 int ea_own_definitions_find(const ea_own_definition *list, size_t count, const uint8_t *ref, size_t ref_bytes,
                             const ea_own_definition **ret);
 
-/* The name of a group's shape; *at begins with e->shape_indexes and goes on by one group. 1 and the name, 0 behind the
- * last group, EA_ECORRUPT. */
+/* The name of a group's shape; *at begins with e->shape_indexes, and each call moves it by one group. 1 and the name, 0
+ * after the last group, EA_ECORRUPT. */
 int ea_context_next_shape(const ea_context *c, const ea_envelope *e, const uint8_t **at, const uint8_t **ret_name);
 
 EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);

@@ -203,7 +203,7 @@ static unsigned expected_type(uint32_t number) {
     return number < sizeof types ? types[number] : 9;
 }
 
-/* Of a short directory: what stands before it. A size that it lacks is one that nobody reads. */
+/* Reads the bytes before a short directory. A missing size becomes UINT64_MAX, which no reader accepts. */
 static void read_directory_form(ea_envelope *e) {
     if (e->directory_raw_bytes || !e->directory_bytes || e->directory[0] > EA_SHORT_DIRECTORY_WITH_DICTIONARY)
         return;
@@ -530,7 +530,7 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
     if (rc)
         return rc;
     Etwagent__V1__Ledger *m = (Etwagent__V1__Ledger *)unpacked;
-    int sound = m->n_counters == m->n_values; /* all of it, before anything of it is told */
+    int sound = m->n_counters == m->n_values; /* all of the ledger is checked before fn is called */
     for (size_t i = 0; sound && i < m->n_families; i++)
         sound = m->families[i]->n_counters == m->families[i]->n_values;
     ea_ledger_count c = {.family = "", .incarnation = m->incarnation, .utc_ns = m->utc_ns};

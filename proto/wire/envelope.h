@@ -40,7 +40,7 @@ typedef struct ea_pb_field {
 /* Walks a protobuf message: start with *offset 0. 1 and a field, 0 at the end, EA_ECORRUPT. */
 int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_field *ret);
 
-/* A Context message. Names are EA_NAME_BYTES each, behind each other; borrowed from it. */
+/* A Context message. Names are EA_NAME_BYTES each, one after another; borrowed from it. */
 typedef struct ea_context {
     const uint8_t *sources, *shapes;
     uint32_t source_count, shape_count;
@@ -50,7 +50,7 @@ typedef struct ea_context {
 
 typedef struct ea_envelope {
     ea_batch_head head;
-    const uint8_t *directory; /* as it stands in the batch; of a short one what is behind its head */
+    const uint8_t *directory; /* as in the batch; of a short one, the bytes after its head */
     size_t directory_bytes;
     uint64_t directory_raw_bytes; /* 0: not compressed */
     int is_short;                 /* see short_directory.h; of its frame there is the block */
@@ -64,7 +64,7 @@ typedef struct ea_envelope {
     int has_context; /* it is in the batch */
     ea_context context;
     ea_pb_field first_source; /* that is in the batch; .data NULL: none */
-    int64_t time_min;         /* as it stands in the batch: from the first source's base on */
+    int64_t time_min;         /* as in the batch: from the first source's base on */
     uint64_t time_span;
 } ea_envelope;
 
@@ -81,9 +81,9 @@ void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
 size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                            unsigned max_depth);
 
-/* What is wrong with a message before it is unpacked, or NULL: it is none, messages in it stand deeper inside each
- * other than max_depth (protobuf-c unpacks recursively), or a field that holds one message stands there twice
- * (protobuf-c would merge them). */
+/* The reason why a message cannot be unpacked, or NULL: it is no protobuf message, messages in it are nested deeper
+ * than max_depth (protobuf-c unpacks recursively), or a field that holds one message occurs twice (protobuf-c would
+ * merge them). */
 const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                         unsigned max_depth);
 

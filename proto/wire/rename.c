@@ -29,7 +29,7 @@ static int add_grave(const ea_tombstone *t, void *arg) {
     return 0;
 }
 
-/* Copies all fields but the name, the ledger and tombstones, and puts the new name behind them. */
+/* Copies all fields but the name, the ledger and tombstones, and appends the new name. */
 static int copy_fields(const uint8_t *batch, size_t len_bytes, const uint8_t *stream, uint64_t number, ea_text *out,
                        ea_err *err) {
     size_t offset = 0, before = 0;

@@ -9,7 +9,7 @@ typedef Etwagent__V1__Column pb_column;
 typedef Etwagent__V1__Group pb_group;
 
 enum {
-    FIRST_SEQUENCE = 1 << 6, /* of the flags, behind those of the columns that may be absent */
+    FIRST_SEQUENCE = 1 << 6, /* of the flags, after those of the columns that may be absent */
     FLAGS_END = 1 << 7,
     WIDTH_GIVEN = 1 << 6, /* of a column's first byte: encoding, base << 3 */
     IS_LIST = 1 << 7,
@@ -203,7 +203,7 @@ static pb_column *get_column(reader *r, unsigned depth) {
     case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
         broken(r, "a struct in a short directory");
         break;
-    default: /* what is not known is refused where columns are read */
+    default: /* the reader of columns refuses an unknown value */
         break;
     }
     return m;
@@ -269,7 +269,7 @@ enum {
     FRAME_DESCRIPTOR = 0xA0, /* one segment, a size of 4 bytes, no dictionary's id, no checksum */
     SINGLE_SEGMENT = 0x20,
     NOT_PLAIN = 0x1F,             /* of a descriptor: checksum, dictionary's id, what is reserved */
-    LAST_COMPRESSED = 1 | 2 << 1, /* of a block's head; its size is behind these 3 bits */
+    LAST_COMPRESSED = 1 | 2 << 1, /* of a block's head; the block's size follows these 3 bits */
     BLOCK_SIZE_SHIFT = 3,
     BLOCK_HEAD_BYTES = 3,
     MAGIC_BYTES = 4,

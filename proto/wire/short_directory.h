@@ -19,7 +19,8 @@ enum { EA_ZSTD_HEAD_BYTES = 12 }; /* of a frame, before its one block */
 
 /* Writes d to out: 1 and the bytes that it took; 0 when d has what no short form can say, or room does not do. */
 int ea_short_directory_pack(const Etwagent__V1__Directory *d, uint8_t *out, size_t room_bytes, size_t *ret_bytes);
-/* Reads one. *ret stands in the arena, and borrows data. Errors: EA_ECORRUPT, EA_ELIMIT (the arena's bound). */
+/* Reads a short directory. *ret is in the arena, and borrows data. Errors: EA_ECORRUPT, EA_ELIMIT (the arena's
+ * bound). */
 EA_MUST_CHECK int ea_short_directory_unpack(const uint8_t *data, size_t len_bytes, ea_arena *arena,
                                             Etwagent__V1__Directory **ret, ea_err *err);
 /* Puts a whole zstd frame of one compressed block into out, which has room for EA_ZSTD_HEAD_BYTES and len_bytes. Both

@@ -452,7 +452,7 @@ static int too_many_bytes(ea_err *err) {
                    EA_BATCH_MAX_RAW_BYTES);
 }
 
-/* A struct's rows are its members' rows behind each other. */
+/* A struct's row is the rows of its members, one after another. */
 static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start),
              *len_bytes = ea_arena_zalloc(r->arena, n ? n : 1, sizeof *len_bytes);
@@ -537,7 +537,7 @@ static int gather(ea_rows_reader *r, const ea_column *elements, const ea_column 
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
     if (!start || !len_bytes)
         return no_memory(r, err);
-    if (elements->width && elements->stride == elements->width) { /* they stand behind each other already */
+    if (elements->width && elements->stride == elements->width) { /* they follow each other already */
         uint32_t at = 0;
         for (uint32_t i = 0; i < n; i++) {
             start[i] = at;

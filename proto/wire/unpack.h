@@ -1,5 +1,5 @@
-/* Columns of a batch, read: where each one's data stands, and its rows on demand.
- * Before it: an unpacked Directory and the frames. After it: view.c, view_records.c. Thread: its view's. */
+/* Reads the columns of a batch: the place of each column's data, and its rows on demand.
+ * Input: an unpacked Directory and the frames. Called by: view.c, view_records.c. Thread: its view's. */
 #ifndef EA_WIRE_UNPACK_H
 #define EA_WIRE_UNPACK_H
 
@@ -32,7 +32,8 @@ typedef struct ea_rows_reader {
     uint64_t cost, cost_max, paid_bytes;
 } ea_rows_reader;
 
-/* The least that ea_rows_spend adds up for the batch, whoever reads it: what its writer has to stay below. */
+/* Adds cost to r->cost, the work of reading the batch. EA_ELIMIT: the sum exceeds r->cost_max. The sum of a batch is at
+ * least the same for every reader, and the batch's writer must keep it below the limit. */
 EA_MUST_CHECK int ea_rows_spend(ea_rows_reader *r, uint64_t cost, ea_err *err);
 
 /* What the rows of a group are relative to. */
@@ -56,8 +57,8 @@ typedef struct ea_rows {
     ea_column column; /* when is_decoded */
 } ea_rows;
 
-/* Checks m, which stands where rows rows of width (0: any) are expected, claims its data and that of all its parts.
- * nested: inside a dictionary, where shared dictionaries are refused. */
+/* Checks m, which must be a column of `rows` rows of width (0: any), and claims its data and that of all its parts.
+ * in_dictionary: inside a dictionary, where shared dictionaries are refused. */
 EA_MUST_CHECK int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m, uint32_t rows,
                                 uint32_t width, int in_dictionary, ea_err *err);
 /* The rows; decoded once. context may be NULL where no base but the element before is allowed; initial is what the

@@ -18,7 +18,7 @@ enum {
 
 /* ---- opening ---- */
 
-/* Whether data is one zstd frame, whose header says raw_bytes, and nothing behind it. */
+/* Whether data is one zstd frame, whose header states raw_bytes, without any bytes after it. */
 static int is_one_frame(const uint8_t *data, size_t len_bytes, uint64_t raw_bytes) {
     return ZSTD_getFrameContentSize(data, len_bytes) == raw_bytes &&
            ZSTD_findFrameCompressedSize(data, len_bytes) == len_bytes;
@@ -317,7 +317,7 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
     return rc;
 }
 
-/* A shape that stands in the batch, as a message. A constant's column is nothing but its bytes. */
+/* A shape that is in the batch, as a message. A constant's column is nothing but its bytes. */
 static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
     const char *wrong = ea_pb_check(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH);
     if (wrong)
@@ -339,7 +339,7 @@ static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwage
     return 0;
 }
 
-/* The group as it would stand here without a shape. */
+/* The group as it would be without a shape. */
 static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Etwagent__V1__Group *m,
                         const Etwagent__V1__Group **ret, ea_err *err) {
     Etwagent__V1__Group *whole = ea_arena_alloc(&v->arena, sizeof *whole);
@@ -520,7 +520,7 @@ static ea_batch_view *make_view(ea_batch_view *used) {
     return v;
 }
 
-/* Reads what is behind the envelope, which was read. */
+/* Reads the parts of the batch after the envelope, which was read. */
 static int open_envelope(ea_batch_view *v, ea_err *err) {
     int rc = 0;
     if (v->envelope.head.is_incomplete)

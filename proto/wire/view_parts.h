@@ -40,7 +40,8 @@ struct ea_batch_view {
     size_t group_count;
     uint32_t thread_count;
     ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
-    ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
+    ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: only the groups have them, or none
+                                                        * exist */
     int has_events, is_prepared;
     uint64_t payload_bytes, item_bytes; /* of the groups that are prepared, each at most EA_BATCH_MAX_RAW_BYTES */
     ea_batch_events events;
@@ -62,12 +63,12 @@ static inline int ea_view_no_memory(const ea_batch_view *v, ea_err *err) {
     return ea_rows_no_memory(&v->arena, "read a batch's directory", err);
 }
 
-/* Whether the payloads of a group stand neither in fields nor in a column of its own. */
+/* Whether the payloads of a group are neither in fields nor in a column of its own. */
 static inline int ea_view_is_whole(const ea_view_group *g) {
     return !g->field_count && !g->payload.m;
 }
 
-/* Events whose payloads stand in the batch's own column, where there is one. */
+/* Events whose payloads are in the batch's own column, where there is one. */
 uint32_t ea_view_whole_payloads(const ea_batch_view *v);
 
 #endif

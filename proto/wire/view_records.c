@@ -186,8 +186,9 @@ int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count
 
 /* ---- payloads and fields ---- */
 
-/* Copies the rows of one column behind what each payload has so far: fixed bytes were added to all rows alike, and
- * at[i] is where row i stands besides. */
+/* Appends the rows of one column to the payloads. The next byte of payload i is out[*fixed + at[i]]. *fixed: the bytes
+ * of the earlier columns of fixed width. at[i]: the start of payload i plus the bytes of its earlier columns of
+ * variable width. */
 static void place(const ea_column *c, uint8_t *out, uint32_t *at, uint32_t *fixed, uint32_t n) {
     uint8_t *to = out + *fixed;
     if (c->width) {

@@ -15,7 +15,7 @@
 enum { EA_STREAM_ID_BYTES = 16, EA_CLASS_HASH_BYTES = 16 };
 
 /* Streams whose ids begin with the same EA_STREAM_RUN_BYTES are the sessions of one run of an agent: one machine at one
- * time, whose state they tell together. */
+ * time, whose state they describe together. */
 enum { EA_STREAM_RUN_BYTES = 12 };
 
 /* Bounds of one batch; a reader refuses what exceeds them before it allocates. */
@@ -45,7 +45,7 @@ enum ea_batch_kind {
     EA_BATCH_KEYFRAME = 2,  /* events of keyframe classes only */
 };
 
-#define EA_BATCH_MAX_NUMBER ((UINT64_C(1) << 63) - 2) /* a number and the one behind it are signed numbers, too */
+#define EA_BATCH_MAX_NUMBER ((UINT64_C(1) << 63) - 2) /* a number and the next number are signed numbers, too */
 
 /* What a source's clock, machine and session are: one row of the source table. Strings are borrowed. */
 typedef struct ea_wire_source {
@@ -107,7 +107,7 @@ enum ea_definition_kind {
 /* The first bytes of a definition's hash. */
 typedef struct ea_hash_ref {
     uint8_t bytes[EA_CLASS_HASH_BYTES];
-    uint8_t len_bytes; /* EA_REF_MIN_BYTES to EA_CLASS_HASH_BYTES; those behind are zero */
+    uint8_t len_bytes; /* EA_REF_MIN_BYTES to EA_CLASS_HASH_BYTES; the bytes after them are zero */
 } ea_hash_ref;
 
 enum { EA_REF_MIN_BYTES = 4, EA_NAME_BYTES = 8 }; /* batches name definitions but classes by EA_NAME_BYTES */
@@ -306,8 +306,8 @@ EA_MUST_CHECK int ea_batch_item(ea_batch_view *v, size_t group, size_t item, uin
 
 /* ---- other forms ---- */
 
-/* Appends the self-contained form to out: the batch with all its classes' descriptions and who it is from, for passing
- * on. v must have been opened with a registry. */
+/* Appends the self-contained form to out: the batch with all its classes' descriptions and its sender, for passing on.
+ * v must have been opened with a registry. */
 EA_MUST_CHECK int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host,
                                                ea_text *out, ea_err *err);
 

@@ -437,7 +437,7 @@ static const ea_class_row system_config_rows[] = {
     {"SystemConfig/Power", 16, 0, 2, power_fields},
     {"SystemConfig/Network", 17, 2, 2, network_fields},
     {"SystemConfig/OpticalDisk", 18, 2, 2, optical_disk_fields},
-    {"SystemConfig/PhyDiskEx", 19, 2, 2, NULL}, /* evntrace.h has the name, nobody the layout */
+    {"SystemConfig/PhyDiskEx", 19, 2, 2, NULL}, /* evntrace.h has the name; no source has the layout */
     {"SystemConfig/IRQ", 21, 0, 3, irq_fields},
     {"SystemConfig/PnP", 22, 0, 3, pnp_fields},
     {"SystemConfig/PnP", 22, 4, 5, pnp_v4_fields},

@@ -1,5 +1,5 @@
-/* .NET: Microsoft-Windows-DotNETRuntime. Names are what the manifest's own texts call task and opcode; where several
- * ids share them, the id stands behind. See dotnet.h. */
+/* .NET: Microsoft-Windows-DotNETRuntime. Names are the task and the opcode in the texts of the manifest; where several
+ * ids share them, the id follows. See dotnet.h. */
 #include "proto/event/classes/dotnet.h"
 
 /* one line a field, one line a class */

@@ -339,8 +339,8 @@ static const ea_field_row private_dynamic_type_use_string_and_int_private_fields
     {0},
 };
 
-/* The manifest has no fields here. A record is the collector's own structure, which no public source lays out, and the
- * instance behind it: 264 records of clr-kernel-win8-x64, 433 bytes each, the last of which is the instance. */
+/* The manifest has no fields here. A record is the collector's own structure, which no public source lays out, followed
+ * by the instance: 264 records of clr-kernel-win8-x64 have 433 bytes each, the last byte of which is the instance. */
 static const ea_field_row private_gc_per_heap_history_2_fields[] = {
     {"History", EA_BYTES, .count = 432, .only = 8},
     {"ClrInstanceID", EA_U8, .only = 8},

@@ -1,6 +1,6 @@
-/* Microsoft-Windows-Kernel-EventTracing: what ETW says about its own sessions and providers, and the user-mode halves
- * of stacks (id 18, whose stack is an extended item and which has no payload). Names are the manifest's task and
- * opcode; where several ids share them, the id stands behind, as in the manifest's symbols. See classes.h. */
+/* Microsoft-Windows-Kernel-EventTracing: the events of ETW about its own sessions and providers, and the user-mode
+ * halves of stacks (id 18, whose stack is an extended item and which has no payload). Names are the manifest's task and
+ * opcode; where several ids share them, the id follows, as in the manifest's symbols. See classes.h. */
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */

@@ -7,7 +7,7 @@
 static const ea_provider_row FILE_IO = {
     EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
 
-/* wdm.h FILE_* of NtCreateFile; the top byte is the disposition, a number: entries with two bits stand first */
+/* wdm.h FILE_* of NtCreateFile; the top byte is the disposition, a number: entries with two bits come first */
 static const ea_map_entry create_options_names[] = {
     {0x5000000, "OVERWRITE_IF"},
     {0x3000000, "OPEN_IF"},

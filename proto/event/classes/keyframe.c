@@ -1,7 +1,7 @@
-/* Keyframes: what there is at a moment, as the agent's state has it. The agent makes these records itself
- * (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads, modules and names, then
- * End.
- * Fields that the kernel's own classes have are named as there. See classes.h. */
+/* Keyframes: the open processes, threads, modules and names at a moment, as the agent's state has them. The agent makes
+ * these records itself (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads,
+ * modules and names, then End.
+ * Fields that the kernel's own classes have are named as in those classes. See classes.h. */
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
@@ -71,8 +71,8 @@ static const ea_field_row module_fields[] = {
     {0},
 };
 
-/* What a kernel address is called. BeginTime: since when; the least value: nobody knows. Kind: enum ea_name_kind of
- * proto/state/object_names.h. */
+/* The name of a kernel address. BeginTime: the time from which it has the name; the least value: the time is unknown.
+ * Kind: enum ea_name_kind of proto/state/object_names.h. */
 static const ea_field_row name_fields[] = {
     {"BeginTime", EA_I64},
     {"Kind", EA_U8},

@@ -39,7 +39,7 @@ static const ea_map_entry irp_major_names[] = {
 };
 const ea_enum ea_irp_major = EA_VALUES("IrpMajorFunction", irp_major_names);
 
-/* wdm.h IRP_*; the priority is a number in bits 17 to 19, so that the entries with two bits stand first */
+/* wdm.h IRP_*; the priority is a number in bits 17 to 19, so that the entries with two bits come first */
 static const ea_map_entry irp_flags_names[] = {
     {0x1, "Nocache"},
     {0x2, "PagingIo"},

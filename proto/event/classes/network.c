@@ -32,9 +32,9 @@ static const ea_field_row tcp_send_fields[] = {
     {0},
 };
 
-/* Of the events that are no sends, version 1 has connid before seqnum and version 2 behind it: so say this schema and
- * Windows' documentation. Two other sources (ntwmi.h WMI_TCPIP_V4 and V6, KernelTraceEventParser.cs TcpIpTraceData)
- * have connid first in both. All records at hand hold zeros there, so that none of them decides. */
+/* In the events that are not sends, version 1 has connid before seqnum and version 2 after it: this schema and Windows'
+ * documentation agree on that. Two other sources (ntwmi.h WMI_TCPIP_V4 and V6, KernelTraceEventParser.cs
+ * TcpIpTraceData) have connid first in both. All records at hand hold zeros there, so that none of them decides. */
 static const ea_field_row tcp_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
     {"size", EA_U32, EA_SEM_BYTE_COUNT},

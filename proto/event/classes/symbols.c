@@ -321,7 +321,7 @@ static const ea_field_row event_info_fields[] = {
     {0},
 };
 
-/* EVENT_MAP_INFO behind its provider. Source: tdh.h. */
+/* The provider's GUID, then EVENT_MAP_INFO. Source: tdh.h. */
 static const ea_field_row event_map_info_fields[] = {
     {"ProviderGuid", EA_GUID},
     {"NameOffset", EA_U32},

@@ -321,7 +321,8 @@ static const ea_class_row thread_rows[] = {
 
 const ea_family ea_family_thread = EA_FAMILY(THREAD, thread_rows, EA_MOF);
 
-/* What becomes of the packets of Thread/CompCS when somebody reads them: compact_cswitch.h. Never logged or stored itself. */
+/* The packets of Thread/CompCS become records of this provider when a reader expands them: compact_cswitch.h. It is
+ * never logged or stored itself. */
 static const ea_provider_row COMPACT_SWITCH = {
     EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 0};
 

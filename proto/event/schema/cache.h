@@ -15,7 +15,7 @@ enum { EA_SCHEMA_CACHE_MAGIC_BYTES = 8 };
 
 /* 1 when the bytes begin as a cache file's. */
 int ea_schema_cache_is(const void *data, size_t len_bytes);
-/* Adds what the file holds, in this layer. The checksum is looked at first; nothing behind it is believed either.
+/* Adds the contents of the file to this layer. The checksum is verified first; all data after it are checked, too.
  * Errors: EA_EFORMAT, EA_EUNSUPPORTED (of a newer version), EA_ECORRUPT, EA_ELIMIT, EA_ENOMEM, with the file's name. */
 EA_MUST_CHECK int ea_schema_cache_read(ea_schemas *into, const char *file, const void *data, size_t len_bytes,
                                        enum ea_schema_layer layer, size_t *ret_events, ea_err *err);

@@ -6,8 +6,8 @@
 
 #include "proto/event/schemas.h"
 
-/* From now on a provider of the catalogue is read into the layer EA_SCHEMA_CATALOGUE when it is first asked for and
- * nobody else describes the event. */
+/* After this call a provider of the catalogue is read into the layer EA_SCHEMA_CATALOGUE at the first request for an
+ * event of it that no schema describes yet. */
 void ea_catalogue_use(ea_schemas *s);
 /* Reads all of them now. EA_ENOMEM, EA_ELIMIT. */
 EA_MUST_CHECK int ea_catalogue_read(ea_schemas *s, ea_err *err);

@@ -32,11 +32,11 @@ typedef struct info {
     const uint8_t *data;
     size_t len_bytes;
     ea_arena *arena;
-    const ea_event_maps *maps; /* NULL: nobody knows any */
+    const ea_event_maps *maps; /* NULL: no maps are known */
 } info;
 
-/* UTF-16 up to its NUL at an offset that stands at `at`; "" for offset 0; NULL when it is outside or there is no
- * memory. TDH writes a blank behind names that message tables hold. */
+/* UTF-16 up to its NUL. Its offset is the u32 at `at`. "" for offset 0; NULL when the offset is outside or there is no
+ * memory. TDH writes a blank after names that message tables hold; it is removed. */
 static const char *text_at(const info *in, size_t at) {
     size_t offset = ea_load32(in->data + at), n = 0;
     if (!offset)

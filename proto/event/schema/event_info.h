@@ -1,14 +1,14 @@
-/* What Windows' TDH says of one event (TRACE_EVENT_INFO) and of the names of a field's values (EVENT_MAP_INFO), as it
- * stands in memory or, copied by tools, in a trace. Every offset is checked.
- * Before it: intrace.h, service/etw/tdh_schemas.h. After it: schemas.h. Thread: any. */
+/* The information of Windows' TDH about one event (TRACE_EVENT_INFO) and about the names of a field's values
+ * (EVENT_MAP_INFO), in its form in memory. Tools copy the same bytes into traces. Every offset is checked.
+ * Called by: intrace.h, service/etw/tdh_schemas.h. Calls: schemas.h. Thread: any. */
 #ifndef EA_SCHEMA_EVENT_INFO_H
 #define EA_SCHEMA_EVENT_INFO_H
 
 #include "proto/base/arena.h"
 #include "proto/event/schemas.h"
 
-/* Who knows the maps that TRACE_EVENT_INFO only names. find: NULL when there is none of that name; what it returns
- * lasts until ea_event_info_read is done. */
+/* The source of the maps that TRACE_EVENT_INFO only names. find returns NULL when there is no map of that name; the map
+ * that it returns stays valid until ea_event_info_read returns. */
 typedef struct ea_event_maps {
     const ea_enum *(*find)(void *arg, const ea_guid *provider, const char *name);
     void *arg;

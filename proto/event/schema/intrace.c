@@ -2,8 +2,8 @@
  * Sources: System.Diagnostics.Tracing's ManifestEnvelope (event 0xFFFE of an EventSource: u8 format 1, u8 major, u8
  * minor, u8 0x5B, u16 pieces, u16 number, UTF-8 text); KernelTraceControl's class bbccf6c1: opcode 32,
  * TRACE_EVENT_INFO, and opcode 33, the provider's GUID and EVENT_MAP_INFO (microsoft/perfview
- * RegisteredTraceEventParser.cs, and real traces: each event's information stands in front of the first such event, and
- * behind it those of its maps that the trace has not had yet). */
+ * RegisteredTraceEventParser.cs, and real traces: each event's information precedes the first such event, and the maps
+ * of the event that are new in the trace follow it). */
 #include "proto/event/schema/intrace.h"
 
 #include "proto/base/arena.h"
@@ -46,7 +46,7 @@ typedef struct set {
     size_t bytes;
 } set;
 
-/* A map's name and provider; what is behind the name is zero. */
+/* A map's name and provider; the bytes after the name are zero. */
 typedef struct map_key {
     ea_guid provider;
     char name[MAP_NAME_MAX];
@@ -111,7 +111,8 @@ int ea_trace_schemas_concerns(const ea_record *r) {
                                        ea_guid_equal(&r->provider, &METADATA));
 }
 
-/* The set of this provider and process, or an empty one in place of the one that waits longest; NULL: no memory. */
+/* The set of this provider and process. When there is none, an empty set, which replaces the set that has waited
+ * longest when all are in use. NULL: no memory. */
 static set *find_set(ea_trace_schemas *t, const ea_record *r, uint16_t version, uint16_t total, uint16_t number) {
     set *oldest = &t->sets[0];
     for (size_t i = 0; i < SETS_MAX; i++) {
@@ -119,7 +120,7 @@ static set *find_set(ea_trace_schemas *t, const ea_record *r, uint16_t version, 
         if (s->pieces && s->pid == r->pid && ea_guid_equal(&s->provider, &r->provider)) {
             if (s->version == version && s->total == total && !s->pieces[number])
                 return s;
-            oldest = s; /* it begins anew: what is there will not be completed */
+            oldest = s; /* the manifest begins anew: the pieces of the old one will not be completed */
             break;
         }
         if (s->used < oldest->used)
@@ -236,7 +237,8 @@ static int read_info(ea_trace_schemas *t, const uint8_t *data, size_t len_bytes,
     return rc ? ea_event_info_read(t->into, EA_SCHEMA_TRACE, data, len_bytes, NULL, ret_changed, NULL) : 0;
 }
 
-/* Keeps what its maps will complete, in place of the one that waits longest. */
+/* Keeps an event's information until its maps come. When all places are in use, the information that has waited longest
+ * is dropped and counted in given_up. */
 static void wait_for(ea_trace_schemas *t, const ea_record *r, const reading *missing) {
     waiting *w = &t->waiting[0];
     for (size_t i = 0; i < WAITING_MAX && w->info; i++)

@@ -1,8 +1,8 @@
-/* Schemas that a trace brings along: EventSource manifests, which come as events in pieces, from every process that has
- * the provider, and TRACE_EVENT_INFO and EVENT_MAP_INFO records, which tools write for what only the traced machine
- * knew. They hold for the events behind them: an event's information is used at once, and again with the names of its
- * fields' values when a map that it names comes later. Before it: a source's records. After it: schemas.h. Thread: its
- * owner's. */
+/* Schemas that a trace contains: EventSource manifests, which come as events in pieces from every process that has the
+ * provider, and TRACE_EVENT_INFO and EVENT_MAP_INFO records, which tools write for facts that only the traced machine
+ * had. They apply to the events that follow them. An event's information is used at once; it is used again, with the
+ * names of its fields' values, when a map that it names comes later. Called by: the readers of a source's records.
+ * Calls: schemas.h. Thread: its owner's. */
 #ifndef EA_SCHEMA_INTRACE_H
 #define EA_SCHEMA_INTRACE_H
 

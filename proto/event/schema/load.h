@@ -6,14 +6,14 @@
 
 #include "proto/event/schema/manifest.h"
 
-/* Reads the file options->file; what it is, its first bytes say, or its name: of a .tmf file the first mistake is told.
- * Beside a PE file "dir/x.dll" its language file "dir/LANGUAGE/x.dll.mui" is read, too, if it is there. Errors as
- * ea_manifest_read's. */
+/* Reads the file options->file. Its first bytes determine its format; a .tmf file is known by its name, and only its
+ * first mistake is reported. With a PE file "dir/x.dll" its language file "dir/LANGUAGE/x.dll.mui" is read, too, if it
+ * exists. Errors as ea_manifest_read's. */
 EA_MUST_CHECK int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea_manifest_result *ret,
                                       ea_err *err);
 
-/* The same as what somebody named; the first mistake is the error: EA_EFORMAT with "FILE:LINE:COLUMN: what". language:
- * of texts; NULL: "en-US". */
+/* The same for a file that a user named; the first mistake is the error: EA_EFORMAT with "FILE:LINE:COLUMN: what".
+ * language: of texts; NULL: "en-US". */
 EA_MUST_CHECK int ea_schema_file_load(ea_schemas *into, const char *path, const char *language, ea_err *err);
 
 #endif

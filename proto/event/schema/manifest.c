@@ -47,7 +47,7 @@ typedef struct manifest {
     ea_err *err;
 } manifest;
 
-/* ---- telling ---- */
+/* ---- reporting mistakes ---- */
 
 EA_PRINTF(3, 4) static void problem(manifest *m, const ea_xml_node *at, const char *format, ...) {
     char text[PROBLEM_BYTES];
@@ -81,7 +81,7 @@ static int number_of(const char *s, uint64_t max, uint64_t *ret) {
     return 1;
 }
 
-/* An attribute's number; fallback when there is none. 1, or 0 when it is wrong, which is told. */
+/* An attribute's number; fallback when there is none. 1, or 0 when it is wrong; the mistake is reported. */
 static int number(manifest *m, const ea_xml_node *node, const char *name, uint64_t max, uint64_t fallback,
                   uint64_t *ret) {
     const char *s = ea_xml_attribute(node, name);
@@ -466,7 +466,7 @@ typedef struct event {
     uint64_t keywords;
 } event;
 
-/* The symbol that an attribute names; NULL with *ok = 0 when there is none of that name, which is told. */
+/* The symbol that an attribute names. NULL with *ok = 0 when there is none of that name; the mistake is reported. */
 static symbol *refer(manifest *m, const event *e, const char *attribute, enum symbol_kind kind, const char *scope,
                      int *ok) {
     const char *name = ea_xml_attribute(e->node, attribute);
@@ -590,7 +590,7 @@ static void read_event(manifest *m, const ea_xml_node *provider, const ea_guid *
     symbol *t = refer(m, &e, "template", TEMPLATE, "", &ok);
     ok &= read_keywords(m, &e);
     e.template = t ? t->template : NULL;
-    if (!ok || (t && (!e.template || e.template->wrong))) /* a wrong template was told of where it stands */
+    if (!ok || (t && (!e.template || e.template->wrong))) /* a wrong template was reported at its own place */
         return;
     snprintf(key, sizeof key, "%u.%u", (unsigned)e.value, (unsigned)e.version);
     symbol *twin = find(m, TEMPLATE, "event", key);
@@ -661,7 +661,7 @@ static void read_provider(manifest *m, const ea_xml_node *node) {
         read_event(m, node, &guid, name, e);
 }
 
-/* Providers stand in instrumentationManifest (or assembly) / instrumentation / events. */
+/* The path to the providers is instrumentationManifest (or assembly) / instrumentation / events. */
 static int read_document(manifest *m, const ea_xml_node *root) {
     const ea_xml_node *instrumentation = ea_xml_child(root, "instrumentation"), *events = NULL;
     if ((strcmp(root->name, "instrumentationManifest") == 0 || strcmp(root->name, "assembly") == 0) && instrumentation)

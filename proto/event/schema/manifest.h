@@ -5,8 +5,8 @@
 
 #include "proto/event/schemas.h"
 
-/* One mistake: its place (from 1; 0 in what has no lines) and what is wrong, as "event 7: template 'T' is not defined:
- * expected ...". */
+/* One mistake: its place (from 1; 0 in a file without lines) and its description, as "event 7: template 'T' is not
+ * defined: expected ...". */
 typedef void (*ea_problem_fn)(void *arg, unsigned long line, unsigned long column, const char *text);
 
 typedef struct ea_manifest_options {
@@ -24,8 +24,9 @@ typedef struct ea_manifest_result {
 
 enum { EA_MANIFEST_MAX_BYTES = 64 << 20 };
 
-/* Reads a manifest and adds what it describes; an event with a mistake is left out, and the mistake is told. into: NULL
- * to check only. Errors: what is no manifest at all: EA_EFORMAT with "FILE:LINE:COLUMN: what". EA_ELIMIT, EA_ENOMEM. */
+/* Reads a manifest and adds its contents; an event with a mistake is skipped, and the mistake is reported. into: NULL
+ * to check only. Errors: the data are not a manifest: EA_EFORMAT with "FILE:LINE:COLUMN: what". EA_ELIMIT,
+ * EA_ENOMEM. */
 EA_MUST_CHECK int ea_manifest_read(ea_schemas *into, const void *data, size_t len_bytes,
                                    const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err);
 

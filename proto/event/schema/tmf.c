@@ -1,8 +1,8 @@
 /* Trace message format files. See tmf.h.
- * A file is lines: a message GUID and its component's name, then for each message "#typev FILE_LINE NUMBER "TEXT" //
- * ..." and, between braces, a line for each argument: "expression, ItemKind(names) -- number", whose number is what the
- * text calls it by. Arguments stand in the payload in the order of the lines. Source: the Windows Driver Kit's
- * documentation of WPP (extended format specifications, tmf files) and its defaultwpp.ini. */
+ * A file consists of lines: a message GUID and its component's name, then for each message "#typev FILE_LINE NUMBER
+ * "TEXT" // ..." and, between braces, a line for each argument: "expression, ItemKind(names) -- number". The text
+ * refers to an argument by this number. Arguments are in the payload in the order of the lines. Source: the Windows
+ * Driver Kit's documentation of WPP (extended format specifications, tmf files) and its defaultwpp.ini. */
 #include "proto/event/schema/tmf.h"
 
 #include "proto/base/platform.h"
@@ -261,7 +261,8 @@ static const ea_enum *read_list(reader *r, const argument *a) {
     return n && !r->rc ? map : NULL;
 }
 
-/* The text's way of asking for hex: %10!x!, %10!08X!, %10!#I64x!. text: from the first character behind '!'. */
+/* Whether the text requests hex for an argument: %10!x!, %10!08X!, %10!#I64x!. format: the characters between the two
+ * '!'. */
 static int asks_for_hex(span format) {
     return format.len && (format.at[format.len - 1] == 'x' || format.at[format.len - 1] == 'X');
 }
@@ -338,7 +339,7 @@ static void put_text(reader *r, span text, const argument *arguments, size_t cou
     }
 }
 
-/* A name for JSON and columns: the expression; "arg" and what is there twice get their number. */
+/* A name for JSON and columns: the expression; "arg" and a repeated name get their number. */
 static const char *field_name(reader *r, const argument *arguments, size_t k) {
     span name = arguments[k].name;
     int again = name.len == 0 || (name.len == 3 && memcmp(name.at, "arg", 3) == 0);
@@ -360,7 +361,7 @@ static void add_message(reader *r, const char *name, unsigned number, span text,
     for (size_t k = 0; k < count && !r->rc; k++, shown++) {
         const item *kind = arguments[k].kind;
         const char *field = field_name(r, arguments, k);
-        if (!kind) { /* nobody knows where it ends */
+        if (!kind) { /* the end of the argument is unknown */
             fields[n++] = (ea_field){.name = field, .type = EA_BYTES, .count = EA_COUNT_REST, .count_field = -1};
             shown++;
             break;

@@ -8,16 +8,16 @@
 
 typedef struct ea_tmf_result {
     size_t messages; /* described */
-    size_t problems; /* lines that were not understood; the first one is told */
+    size_t problems; /* lines that were not understood; the first one is reported */
     unsigned long first_line;
     char first_problem[160];
 } ea_tmf_result;
 
 enum { EA_TMF_MAX_BYTES = 64 << 20 };
 
-/* Reads a file's text and adds what it describes; a message with a mistake is left out and counted. Fields of a kind
- * that nobody knows the size of, and all behind them, are one field of bytes. file: the origin, for `schema`.
- * Errors: EA_EFORMAT when there is no message in it, EA_ELIMIT, EA_ENOMEM. */
+/* Reads a file's text and adds its messages; a message with a mistake is skipped and counted. When the size of a
+ * field's kind is unknown, the field and all fields after it become one field of bytes. file: the origin, for `schema`.
+ * Errors: EA_EFORMAT when there is no message in the file, EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ea_tmf_read(ea_schemas *into, const char *file, const void *data, size_t len_bytes,
                               ea_tmf_result *ret, ea_err *err);
 

@@ -379,7 +379,7 @@ static void read_events(wevt *w) {
         }
         const template *t = template_at ? read_template(w, template_at) : NULL;
         w->result.events++;
-        if (!template_at || (t && !t->wrong)) /* a wrong template was told of where it stands */
+        if (!template_at || (t && !t->wrong)) /* a wrong template was reported at its own place */
             add_event(w, at, t);
         ea_arena_reset(&w->scratch);
     }

@@ -7,10 +7,10 @@
 
 #include "proto/event/schema/manifest.h"
 
-/* Reads a PE file and adds what it describes. mui: the language file beside it (NULL: none), whose texts come first,
- * and whose WEVT_TEMPLATE is read when the file has none. Problems have no line; their text says at which offset of the
- * resource they are. Of names, the compiled form lacks the events' symbols: an event without a task has none.
- * Errors: EA_EFORMAT for what is no PE file or has no such resource, EA_ELIMIT, EA_ENOMEM. */
+/* Reads a PE file and adds its schemas. mui: its language file (NULL: none). The texts of the language file take
+ * precedence, and its WEVT_TEMPLATE is read when the PE file has none. Problems have no line; their text has the offset
+ * in the resource. Of names, the compiled form lacks the events' symbols: an event without a task has none.
+ * Errors: EA_EFORMAT when the data are no PE file or it has no such resource, EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ea_wevt_read(ea_schemas *into, const void *data, size_t len_bytes, const void *mui, size_t mui_bytes,
                                const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err);
 

@@ -24,7 +24,8 @@ static void stop(reader *r, int code, const char *wrong) {
     XML_StopParser(r->parser, XML_FALSE);
 }
 
-/* The name behind a namespace that manifests use; NULL for others. Documents without namespaces are read as well. */
+/* The name without its namespace, when it is a namespace that manifests use; NULL for other namespaces. Documents
+ * without namespaces are read as well. */
 static const char *own_name(const char *name) {
     static const char *const SPACES[] = {"http://schemas.microsoft.com/win/2004/08/events",
                                          "urn:schemas-microsoft-com:asm.v3"};
@@ -94,7 +95,7 @@ static void XMLCALL on_end(void *arg, const char *name) {
         r->depth--;
 }
 
-/* Entities could stand for what is not in the file. */
+/* Refuses a document type declaration: its entities could refer to text outside the file. */
 static void XMLCALL on_doctype(void *arg, const char *name, const char *system, const char *public, int internal) {
     (void)name;
     (void)system;
