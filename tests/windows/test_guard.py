@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import harness  # noqa: E402
 import wine  # noqa: E402
 
-DATA = "C:\\ProgramData\\etwagent"
+DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent-guard"
 THREADS, MODULES, EXCEPTION, SYSTEM = 3, 4, 6, 7  # kinds of a minidump's streams
 IDLE_PRIORITY_CLASS = 0x40
 ACCESS_VIOLATION = 0xC0000005
@@ -60,7 +60,10 @@ class Machine:
 
     def __init__(self, session, build):
         self.session = session
-        self.exe, self.faultctl = build / "tests" / "windows" / "stripped.exe", build / "tests" / "windows" / "faultctl.exe"
+        self.faultctl = build / "tests" / "windows" / "faultctl.exe"
+        programs = session.path(PROGRAMS)  # the build folder may lie below one that everybody may write to, and is refused then
+        programs.mkdir(parents=True, exist_ok=True)
+        self.exe = programs / "stripped.exe"
         # as the MSI has it: without symbols, which Wine would read for each dump
         subprocess.run(["x86_64-w64-mingw32-strip", "-o", self.exe, build / "service" / "app" / "etwagent.exe"], check=True)
         self.data = session.path(DATA)
