@@ -1,12 +1,12 @@
-/* The ledger: moves of events between their states, so that the equations hold whenever somebody looks, for the session
- * as a whole and for each family of classes (ea_event_family_of).
+/* The ledger: moves of events between their states, so that the equations hold at every read, for the session as a
+ * whole and for each family of classes (ea_event_family_of).
  *
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
  *
- * A move takes from one counter and adds to another under a lock that is never held during input or output, so that a
- * snapshot is exact.
- * Before it: the source's thread, which posts deliveries. After it: the spool and the sender, which post the rest.
+ * A move subtracts from one counter and adds to another under a lock that is never held during input or output, so that
+ * a snapshot is exact.
+ * Called by: the source's thread, which posts deliveries; the spool and the sender, which post the rest.
  * Thread: any. */
 #ifndef EA_SPOOL_LEDGER_H
 #define EA_SPOOL_LEDGER_H

@@ -42,7 +42,7 @@ typedef struct ea_sealing_key {
 /* Reads a key file. make: one with a new key is made when it is missing. EA_ENOTFOUND, EA_EREFUSED (others may read
  * it), EA_ECORRUPT, EA_EUNSUPPORTED (another version), EA_ECRYPTO (Windows: made on another machine). */
 EA_MUST_CHECK int ea_spool_keys_read(ea_spool_keys *ret, const char *path, int make, ea_err *err);
-/* The text of one, with a NUL behind it; path is only for messages. *ret is empty before. EA_ECORRUPT. */
+/* Parses the NUL-terminated text of a key file; path is only for messages. *ret must be empty. EA_ECORRUPT. */
 EA_MUST_CHECK int ea_spool_keys_parse(ea_spool_keys *ret, const char *text, const char *path, ea_err *err);
 /* Adds a new key, which seals from the next opening on; the oldest goes when there are too many. */
 EA_MUST_CHECK int ea_spool_keys_rotate(const char *path, ea_err *err);
@@ -54,11 +54,11 @@ const uint8_t *ea_spool_keys_newest(const ea_spool_keys *k);
 /* The sealing key of a context, from the key with that id. EA_ENOTFOUND when it is none of these (k may be NULL). */
 EA_MUST_CHECK int ea_sealing_key_derive(ea_sealing_key *ret, const ea_spool_keys *k, const uint8_t *id,
                                         const char *label, const void *context, size_t context_bytes, ea_err *err);
-/* Seals: out gets len_bytes and EA_SPOOL_TAG_BYTES behind them. nonce: never the same one twice for a key. with: what
- * is not encrypted, but must not change either. */
+/* Encrypts: out gets len_bytes, followed by EA_SPOOL_TAG_BYTES. nonce: must be unique for each key. with: additional
+ * data, which is authenticated but not encrypted. */
 EA_MUST_CHECK int ea_seal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_t with_bytes,
                           const uint8_t *data, size_t len_bytes, uint8_t *out, ea_err *err);
-/* Opens: data has its tag behind it, out gets len_bytes - EA_SPOOL_TAG_BYTES. EA_ECORRUPT when anything was changed. */
+/* Decrypts: the tag follows data, out gets len_bytes - EA_SPOOL_TAG_BYTES. EA_ECORRUPT when any byte was changed. */
 EA_MUST_CHECK int ea_unseal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_t with_bytes,
                             const uint8_t *data, size_t len_bytes, uint8_t *out, ea_err *err);
 

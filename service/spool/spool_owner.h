@@ -27,12 +27,12 @@ EA_MUST_CHECK int ea_spool_owner_read(const char *dir, char ret[EA_SPOOL_OWNER_B
 /* Durable when it returns. name: folded. EA_EINVAL when no collector accepts it. */
 EA_MUST_CHECK int ea_spool_owner_write(const char *dir, const char *name, ea_err *err);
 
-/* The folder of the spool of that name at root: root itself when its spool is of that name, or is nobody's yet; else
- * the folder in it. Nothing is made. */
+/* The folder of that owner's spool at root: root itself when its spool has that owner or none yet; else the owner's
+ * folder in root. Creates nothing. */
 EA_MUST_CHECK int ea_spool_folder_of(const char *root, const char *name, char *ret, size_t capacity, ea_err *err);
 
-/* Calls fn for root and for each folder of another name in it. owner: "" when there is none yet, or it is unreadable;
- * why: the reason for that, else NULL. Stops at the first non-zero, which it returns. */
+/* Calls fn for root and for each owner's folder in it. owner: "" when there is none yet, or it is unreadable; why: the
+ * reason for that, else NULL. Stops at the first non-zero result and returns it. */
 EA_MUST_CHECK int ea_spool_each_folder(const char *root,
                                        int (*fn)(const char *dir, const char *owner, const char *why, void *arg),
                                        void *arg, ea_err *err);
