@@ -158,7 +158,7 @@ static int is_wanted(const ea_tables *sessions, const WCHAR *key) {
     return 0;
 }
 
-/* Keys of ours that nobody wants any more. */
+/* Removes keys of this program that the configuration no longer has. */
 static int remove_others(HKEY root, const ea_tables *sessions, ea_err *err) {
     WCHAR name[256];
     for (DWORD i = 0; i < KEYS_MAX;) {

@@ -76,7 +76,7 @@ static void numbered(const WCHAR *file, uint64_t number, WCHAR *out, size_t capa
     out[capacity - 1] = 0;
 }
 
-/* Windows begins a file anew: what an earlier start wrote gets another name first, and the oldest gives way. */
+/* Windows overwrites an existing file: files of earlier starts are renamed first, and the oldest one is replaced. */
 static void keep_old_files(const ea_session *s, const WCHAR *file) {
     WCHAR from[1024], to[1024];
     for (uint64_t n = s->c->keep_files; n && GetFileAttributesW(file) != INVALID_FILE_ATTRIBUTES; n--) {
@@ -87,7 +87,7 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
     }
 }
 
-/* Whether a session of this name runs, which writes its file. */
+/* 1 when a session of this name runs, which writes its file. */
 static int is_there(const ea_session *s) {
     ea_properties p;
     ea_properties_clear(&p);
@@ -117,7 +117,8 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
     return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
 }
 
-/* A session of this name is there: one that an earlier run left, or somebody else's. */
+/* A session of this name exists: an earlier run of this program left it, or another program started it. Adopts or stops
+ * it. */
 static ULONG have_stale(ea_session *s) {
     ea_properties_clear(&s->now);
     if (s->c->stale == EA_STALE_ADOPT) {
