@@ -1,17 +1,19 @@
-/* Encryption at rest: the file with the spool's keys, and sealing single records with them.
+/* Encryption at rest: the file with the spool's keys, and the encryption of single records ("sealing") with them.
  *
- * The key file holds keys of 32 random bytes, the newest last: it seals, all of them open. The file is made with mode
- * 0600 and refused when others may read it; on Windows DPAPI protects its content (ea_protect), and a file of an
- * earlier version, which had no entropy, is written anew when it is read. Its content is text: etwagent spool keys 1
- *   <64 hex digits>                     one line a key, at most 16
+ * The key file has keys of 32 random bytes, the newest last: the newest one seals, all of them open. The file is
+ * created with mode 0600 and refused when other users may read it; on Windows DPAPI protects its content (ea_protect),
+ * and a file of an earlier version, which had no entropy, is written anew when it is read. Its content is text:
+ * etwagent spool keys 1
+ *   <64 hex digits>                     one line for each key, at most 16
  *   end <16 hex digits: XXH3-64 of all lines above>
  *
- * A key's id is the first 8 bytes of HMAC-SHA256(key, "etwagent spool key id"). No key is ever used for a record
- * itself: what is sealed together (a segment file, a single definition) has a sealing key of its own, HMAC-SHA256(key,
- * label and context), where the context has 16 random bytes. Records are sealed by AES-256-GCM with it; the nonce is a
- * number that their writer never uses twice for one sealing key (u64 little-endian, four zero bytes).
+ * A key's id is the first 8 bytes of HMAC-SHA256(key, "etwagent spool key id"). A key never encrypts a record itself:
+ * each unit (a segment file, a single definition) has its own sealing key, HMAC-SHA256(key, label and context), where
+ * the context has 16 random bytes. The sealing key encrypts records by AES-256-GCM; the nonce is a number that the
+ * writer never uses twice for one sealing key (u64 little-endian, four zero bytes).
  *
- * Before it: spool.c, descriptions.c. After it: OpenSSL. Thread: any; keys do not change once they are read. */
+ * Called by: spool.c, spool_open.c, spool_write.c, spool_file.c, descriptions.c. Calls: OpenSSL. Thread: any; keys do
+ * not change after they are read. */
 #ifndef EA_SPOOL_KEY_H
 #define EA_SPOOL_KEY_H
 

@@ -1,18 +1,18 @@
-/* Whose a spool is. A collector keeps batches under the name of the certificate that they come with, so a spool's
- * batches may only be sent with a certificate of the name that they were made for.
+/* The owner of a spool. A collector stores batches under the name of the certificate with which they are sent, so a
+ * spool's batches may only be sent with a certificate of the name that they were made for.
  *
- * The file "owner" in a spool's folder has that name, as collectors fold it; it is replaced as a whole (write, sync,
- * rename) before the spool takes its first batch:
+ * The file "owner" in a spool's folder has that name, case-folded as collectors do; it is replaced as a whole (write,
+ * sync, rename) before the spool takes its first batch:
  *   etwagent spool owner 1     (the version of the format)
  *   name <name>
  *   end <16 hex: checksum of all lines above>
- * A spool without that file (an older version's, or one of a service that waits for its first certificate) becomes that
- * of the first certificate that opens or sends it.
+ * A spool without that file (an older version's, or one of a service that waits for its first certificate) gets the
+ * name of the first certificate that opens or sends it.
  *
- * A folder is the spool of one name. Other names' batches that are to go to the same folder lie in folders of it,
- * "of-NAME.spool", each of which is a spool of its own with its own bounds.
+ * A folder is the spool of one name. Batches of other names for the same folder are in subfolders, "of-NAME.spool".
+ * Each of these is a spool with its own limits.
  *
- * Before it: shipping.c, spool_open.c. After it: files. Thread: any. */
+ * Called by: shipping.c, spool_open.c. Calls: files. Thread: any. */
 #ifndef EA_SPOOL_OWNER_H
 #define EA_SPOOL_OWNER_H
 
