@@ -1,7 +1,7 @@
 /* A private key that its owner does not export: TLS requests signatures, and the owner's callback (ea_signer) makes
  * them. It is an EVP_PKEY of a small OpenSSL provider, in a library context of its own, so that no other key of the
- * process is affected. RSA signs only with PSS, EC keys with ECDSA: TLS 1.3 requires this. Called by: tls_store.h.
- * Calls: service/host/host.h. Thread: any; one signature at a time. */
+ * process is affected. RSA signs only with PSS, EC keys with ECDSA: TLS 1.3 requires this. Called by: sender.c,
+ * tls_store.c. Calls: service/host/host.h. Thread: any; one signature at a time. */
 #ifndef EA_SHIP_TLS_KEY_H
 #define EA_SHIP_TLS_KEY_H
 
