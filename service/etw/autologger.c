@@ -132,7 +132,7 @@ static int write_session(const writer *w, HKEY root, const ea_session_config *s,
     WCHAR name[NAME_CHARS];
     HKEY key;
     name_session(s, name);
-    (void)RegDeleteTreeW(root, name); /* a provider that is no longer asked for goes */
+    (void)RegDeleteTreeW(root, name); /* removes providers that are no longer configured */
     LSTATUS os = RegCreateKeyExW(root, name, 0, NULL, 0, KEY_SET_VALUE | KEY_CREATE_SUB_KEY, NULL, &key, NULL);
     if (os)
         return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);

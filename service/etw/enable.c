@@ -107,7 +107,7 @@ static void capture(const ea_session *s, const GUID *guid, const ea_provider_con
         ea_session_refused(s, p->provider, error);
 }
 
-/* ---- what became of it ---- */
+/* ---- reading back what Windows applied ---- */
 
 typedef struct guid_question {
     const ea_etw_api *api;
@@ -220,7 +220,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
         ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
-    if (err.code) { /* one filter could not be had */
+    if (err.code) { /* one filter is not available */
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
         ea_session_say(s, "provider %.128s: %s", p->provider, err.message);
     }

@@ -67,7 +67,7 @@ static const PROFILE_SOURCE_INFO *next_source(const source_list *l, size_t *at, 
     return p;
 }
 
-/* The number and bounds of a profile source by name; NULL when there is none. */
+/* The number and the limits of a profile source by name; NULL when there is none. */
 static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *name) {
     const PROFILE_SOURCE_INFO *p;
     for (size_t at = 0, room; (p = next_source(l, &at, &room));)
@@ -150,7 +150,7 @@ static void say_owners(const ea_session *s, const source_list *l, char *out, siz
 
 /* ---- refusals ---- */
 
-/* Why counters cannot be had, for a person; NULL: Windows' own word has to do. */
+/* Why counters are not available, for a person; NULL: use Windows' own text. */
 static const char *why_no_counters(ULONG error) {
     switch (error) {
     case ERROR_NO_SYSTEM_RESOURCES:
@@ -170,7 +170,7 @@ static const char *why_no_counters(ULONG error) {
     }
 }
 
-/* So many counters or sampled sources cannot be had. */
+/* Counts counters or sampled sources that are not available. */
 static void lacks(const ea_session *s, size_t count) {
     ea_session_lacks(s, EA_COUNT_source_counters_refused, count);
 }
@@ -187,7 +187,7 @@ static void say_no_counters(const ea_session *s, const source_list *l, const cha
                    owners);
 }
 
-/* handle: the session's; 0 for what the whole machine has one of. */
+/* handle: the session's; 0 for a list of the whole machine. */
 static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handle, TRACE_INFO_CLASS which,
                     ULONG *sources, size_t count, const char *what) {
     ULONG error = s->api->TraceSetInformation
@@ -198,8 +198,8 @@ static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handl
     return error ? -1 : 0;
 }
 
-/* How many counters the machine has at a time: Windows refuses more and does not multiplex. An older one does not say.
- */
+/* The number of counters that can be in use at the same time: Windows refuses more and does not multiplex. An older
+ * Windows does not return it. */
 static ULONG most_counters(const ea_etw_api *api, ULONG otherwise) {
     ULONG most = 0, bytes = 0;
     if (!api->TraceQueryInformation ||
@@ -276,15 +276,15 @@ int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg),
     return 0;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the configuration's counters ---- */
 
 static void say_unknown(const ea_session *s, const char *name) {
     lacks(s, 1);
     ea_session_say(s, "this machine has no performance counter %.64s; it is left out", name);
 }
 
-/* The list of what is sampled is the machine's, and the samples come to each session that has the flag PMC_PROFILE.
- * Source: TraceProfileSourceConfigInfo, evntrace.h. */
+/* Sets the list of sampled sources. It applies to the whole machine, and the samples go to each session that has the
+ * flag PMC_PROFILE. Source: TraceProfileSourceConfigInfo, evntrace.h. */
 static void set_samples(const ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;

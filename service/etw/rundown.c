@@ -112,7 +112,7 @@ static void WINAPI on_event(EVENT_RECORD *event) {
         return;
     wait_for_room(r);
     atomic_fetch_add_explicit(&r->records, 1, memory_order_relaxed);
-    (void)ea_event_put(r->o.ring, e); /* the ring counts what it has no room for */
+    (void)ea_event_put(r->o.ring, e); /* the ring counts dropped records */
 }
 
 static void trace_main(void *arg) {
@@ -195,7 +195,7 @@ static void stop(ea_rundown *r) {
 static void finish(ea_rundown *r) {
     int is_whole = atomic_load(&r->traced);
     atomic_store(&r->is_hopeless, 1);
-    r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it comes back soon now */
+    r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it returns soon after this */
     ea_thread_join(r->trace);
     r->is_over = 1;
     ea_count(r->o.counters, is_whole ? EA_COUNT_source_rundowns : EA_COUNT_source_rundown_failures, 1);

@@ -21,7 +21,7 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *coun
     s->counters = counters;
     s->note = note;
     s->note_arg = note_arg;
-    /* few at first: the rest comes when events are lost (live.c) */
+    /* few at first; raised when events are lost (live.c) */
     s->max_buffers = (uint32_t)(2 * c->min_buffers < c->max_buffers ? 2 * c->min_buffers : c->max_buffers);
     snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", c->name);
     to_wide(name, s->name, sizeof s->name / sizeof *s->name);
@@ -159,7 +159,7 @@ void ea_session_stop_boot(ea_session *s) {
     }
 }
 
-/* What Windows made of what was asked for; other bits of the mode are its own business. */
+/* Logs the properties that Windows applied differently from the request; additional bits of the mode are ignored. */
 static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
     const EVENT_TRACE_PROPERTIES *now = &s->now.p;
 
@@ -228,7 +228,7 @@ void ea_session_flush(const ea_session *s) {
 int ea_session_grow(ea_session *s, ea_err *err) {
     ea_properties p;
     ea_properties_clear(&p);
-    p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, as it is */
+    p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, unchanged */
     p.p.MaximumBuffers = s->max_buffers;
     p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
     p.p.FlushTimer = s->now.p.FlushTimer;
