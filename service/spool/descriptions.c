@@ -1,4 +1,4 @@
-/* Class descriptions beside the spool. See descriptions.h. */
+/* The definitions in the spool's folder. See descriptions.h. */
 #include "service/spool/descriptions.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"

@@ -64,14 +64,14 @@ typedef struct ea_posting {
     int64_t events; /* added; negative: taken away */
 } ea_posting;
 
-/* counters is borrowed and may be read by others at any time; the equations hold in snapshots. */
+/* counters is borrowed and any thread may read it at any time; the equations hold in snapshots. */
 EA_MUST_CHECK int ea_ledger_create(ea_ledger **ret, ea_counters *counters, ea_err *err);
 void ea_ledger_destroy(ea_ledger *l);
-/* All postings of one call become visible to a snapshot at once. families: of which the events are (the same ones in
- * each posting of a counter that families have, in the posting's direction); NULL: of none. */
+/* All postings of one call become visible to a snapshot atomically. families: the counts of the events' families (the
+ * same in each posting of a counter that families have, in the posting's direction); NULL: none. */
 void ea_ledger_post(ea_ledger *l, const ea_posting *postings, size_t count, const ea_family_count *families,
                     size_t family_count);
-/* Both of one moment; ret_families may be NULL. */
+/* Takes both snapshots atomically; ret_families may be NULL. */
 void ea_ledger_snapshot(ea_ledger *l, ea_counters *ret, ea_ledger_families *ret_families);
 
 /* Checks both equations in a snapshot, for the session and (unless NULL) each family: 0, or EA_ECORRUPT with the

@@ -102,8 +102,8 @@ int ea_spool_unseal(const ea_sealing_key *key, ea_spool_record *r, uint8_t *out,
     return 0;
 }
 
-/* Chained over the two parts that do not lie together when a record is written. The length is in the seed: a record
- * whose length word was damaged must not pass. */
+/* Chained over the two parts, which are not contiguous when a record is written. The length is in the seed: a record
+ * with a damaged length must be refused. */
 static uint64_t checksum(const uint8_t *fields, const uint8_t *batch, uint32_t len_bytes, uint64_t sequence) {
     uint64_t h = ea_hash64(fields, FIELDS_BYTES, sequence ^ (uint64_t)len_bytes << 32);
     return ea_hash64(batch, len_bytes, h);

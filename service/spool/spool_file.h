@@ -85,9 +85,9 @@ typedef struct ea_spool_head {
 size_t ea_spool_put_head(uint8_t *out, uint64_t sequence, const ea_spool_head *head);
 /* The bytes of the head when data begins with that of this segment, else 0. ret may be NULL. */
 size_t ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret);
-/* 1 when this is all that a crash left of a segment's head. */
+/* 1 when data is the torn head of a segment whose creation was interrupted. */
 int ea_spool_is_torn_head(const uint8_t *data, size_t len_bytes, uint64_t sequence);
-/* What seals the records of a segment with that head (is_sealed). EA_ENOTFOUND: keys (may be NULL) lack its key. */
+/* Derives the sealing key of a segment with that head (is_sealed). EA_ENOTFOUND: keys (may be NULL) lack its key. */
 EA_MUST_CHECK int ea_spool_segment_key(const ea_spool_keys *keys, uint64_t sequence, const ea_spool_head *head,
                                        ea_sealing_key *ret, ea_err *err);
 /* Seals a record's batch into out, which has room for EA_SPOOL_SEAL_BYTES more, and makes r the sealed record. nonce:
@@ -132,13 +132,13 @@ EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t las
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
 
 enum ea_spool_stream_kind {
-    EA_SPOOL_LIVE = 0,            /* what is lost cannot be made again */
-    EA_SPOOL_REPLAY = 1,          /* its batches are made again when it is taken up again */
-    EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: forgotten when nothing waits any more */
+    EA_SPOOL_LIVE = 0,            /* a lost batch cannot be made again */
+    EA_SPOOL_REPLAY = 1,          /* its batches are made again when it is resumed */
+    EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: dropped when it has no batch in the spool */
 };
 
-/* Records of another stream that go on in this one (ea_spool_renew): the i-th of its numbers, from 0, is base + i here.
- * On disk they keep their old name. */
+/* Records of another stream that were moved to this one (ea_spool_renew): the i-th of its numbers, from 0, is base + i
+ * here. On disk they keep their old name. */
 typedef struct ea_spool_moved {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t base;
@@ -148,16 +148,16 @@ typedef struct ea_spool_moved {
 typedef struct ea_spool_stream_state {
     uint8_t stream[EA_STREAM_ID_BYTES];
     int resumable;             /* enum ea_spool_stream_kind */
-    uint64_t target;           /* hash of where it goes; see ea_spool_stream */
+    uint64_t target;           /* hash of the destination; see ea_spool_stream */
     uint64_t highest;          /* number seen */
-    ea_range_set acknowledged; /* and whatever else needs nothing more: evicted, with a tombstone */
+    ea_range_set acknowledged; /* all settled numbers: also evicted ones with a tombstone */
     ea_spool_moved *moved;
     size_t moved_count;
 } ea_spool_stream_state;
 
-/* Frees what it points to. */
+/* Frees the memory that s points to. */
 void ea_spool_state_deinit(ea_spool_stream_state *s);
-/* 1 and the number here, when that record goes on in this stream. */
+/* 1 and the number in this stream, when that record was moved to it. */
 int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stream, uint64_t number, uint64_t *ret);
 
 void ea_spool_state_begin(ea_text *out);
