@@ -4,8 +4,8 @@ delayed start, service SID and privileges (MsiServiceConfig, MsiServiceConfigFai
 write the first configuration and bring the service to its full state.
 
 usage: installer/windows/build_msi.py --exe etwagent.exe --version 1.2.3 --output etwagent.msi [--sign COMMAND]
---sign: a command that is run for the .exe, the setup DLL and then for the .msi with the file's path behind it, such as
-    "osslsigncode-in-place cert.pem key.pem"; see README.md beside this."""
+--sign: a command that is run for the .exe, the setup DLL and then for the .msi, followed by the file's path, such as
+    "osslsigncode-in-place cert.pem key.pem"; see README.md in this folder."""
 import argparse
 import hashlib
 import os
@@ -35,7 +35,7 @@ INSTALLS, REMOVES_ALL = "NOT (REMOVE=\"ALL\")", "REMOVE=\"ALL\" AND NOT UPGRADIN
 # In an upgrade the new version is "NOT Installed"; the old one's removal has UPGRADINGPRODUCTCODE, and writes nothing.
 WRITES = "NOT Installed AND (COLLECTORURL OR TOKEN)"
 # What WriteConfiguration (setup.c) gets as CustomActionData: the program, then what the program reads on standard input.
-# No value stands on a command line. One that contains '|' gives a name twice or an unknown name, which is refused.
+# No value is on a command line. A value that contains '|' makes a duplicate or an unknown name, which is refused.
 ANSWERS = ("[#EtwagentExe]|collector=[COLLECTORURL]|ca=[CACERT]|profile=[PROFILE]|profiles=[PROFILEDIR].|enroll=[ENROLLURL]|"
            "token=[TOKEN]")
 ACTIONS = [
@@ -114,8 +114,8 @@ def filetime(seconds):
 
 
 def settle(msi, begin, package_code):
-    """Puts the source's time in place of the two times at which wixl says that it made the package, and the package's code in place of the
-    random one, which wixl takes from nobody."""
+    """Replaces the two creation times that wixl writes by the source's time, and the random package code, which wixl does not let the caller
+    set, by the given one."""
     data = bytearray(msi.read_bytes())
     random = re.search(r"\{([0-9A-F-]{36})\}", run(["msiinfo", "suminfo", msi]))[1].encode()
     if data.count(random) != 1:
@@ -165,7 +165,7 @@ def main():
         made = folder / "etwagent.msi"
         for file in folder.iterdir():  # the cabinet holds their times
             os.utime(file, (sbom.epoch(), sbom.epoch()))
-        # the same package for the same content: Windows Installer tells packages and products apart by these
+        # the same package for the same content: Windows Installer identifies packages and products by these codes
         content = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.iterdir()))).hexdigest()
         codes = {name: str(uuid.uuid5(NAMESPACE, f"{name} {arguments.version} {content}")).upper() for name in ("ProductCode", "PackageCode")}
         begin = time.time()

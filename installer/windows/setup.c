@@ -1,8 +1,8 @@
-/* The MSI's one custom action that is no program: it gives the words of whoever installs (COLLECTORURL, TOKEN, ...) to
- * "etwagent configure --answers" on its standard input. On a command line a quote in one of them would end its argument
- * and begin another; here they are data of one text, which the program takes apart and checks.
- * Before it: Windows Installer, as the system (build_msi.py makes the tables). After it: service/app/cmd_configure.c.
- * Thread: the installer's. */
+/* The MSI's only custom action in a DLL: it passes the installer's properties (COLLECTORURL, TOKEN, ...) to "etwagent
+ * configure --answers" on its standard input. On a command line a quote in a value would end its argument and begin
+ * another; on standard input all values are data of one text, which the program parses and checks. Called by: Windows
+ * Installer, as the system (build_msi.py makes the tables). Calls: service/app/cmd_configure.c. Thread: the
+ * installer's. */
 #include <windows.h>
 
 #include <msi.h>

@@ -75,7 +75,7 @@ static int is_given(const char *s) {
     return s && *s;
 }
 
-/* Where certificates are had: what is said, else the collector's host and the port that is usual for it. */
+/* The enrolment URL: the given one, else the collector's host with the default enrolment port. */
 static void put_enroll(const options *o, ea_text *t) {
     static const char SCHEME[] = "https://";
     ea_text url;
@@ -151,7 +151,7 @@ static int copy_ca(const char *from, ea_err *err) {
     return rc;
 }
 
-/* Where the service finds it at its start; readable by nobody but the system and administrators. */
+/* Writes the token to the file that the service reads at its start; only the system and administrators can read it. */
 static int write_token(const options *o, ea_err *err) {
     char token[EA_ENROLL_TOKEN_MAX] = "", path[EA_AGENT_PATH_BYTES];
     int rc = ea_agent_file_path(NULL, TOKEN_NAME, path, err);
@@ -196,8 +196,8 @@ static int write_configuration(const options *o, ea_err *err) {
     return rc;
 }
 
-/* No address, path, profile or token has a quote or a control character; a command line that an installer put together
- * from somebody else's words has. */
+/* Refuses quotes and control characters: no address, path, profile or token has one, but a command line that an
+ * installer composed from foreign text may. */
 static int check_values(options *o, ea_err *err) {
     for (size_t i = 0; i < VALUE_COUNT; i++) {
         const char *s = *value_of(o, &VALUES[i]);

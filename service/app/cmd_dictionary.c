@@ -24,7 +24,7 @@ typedef struct options {
     int json;
 } options;
 
-/* What small batches have before compression, behind each other. */
+/* The uncompressed contents of small batches, one after the other. */
 typedef struct samples {
     uint8_t *data;
     size_t *sizes;

@@ -44,7 +44,7 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
     return rc ? rc : printed;
 }
 
-/* The pass before: what it says about damage is left to the one that prints. */
+/* The first pass, which collects names. The second pass, which prints, reports damage. */
 static int collect_names(ea_object_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
     ea_etl_set *set = NULL;
     const ea_record *r;

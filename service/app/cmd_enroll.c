@@ -32,7 +32,7 @@ static int enroll(const options *o, ea_err *err) {
         memcpy(token, o->token, strlen(o->token) + 1);
     ea_enroll_name(o->name, name);
     if (!rc)
-        rc = ea_enroll_install(o->cert, o->key, &installed, err); /* what an attempt before left behind */
+        rc = ea_enroll_install(o->cert, o->key, &installed, err); /* files of an earlier attempt */
     if (!rc)
         rc = ea_enroll_ask(&(ea_enroll_options){.url = o->collector,
                                                 .ca = o->ca,

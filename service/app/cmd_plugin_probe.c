@@ -15,7 +15,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&answer);
     int rc = ea_plugin_probe(operands[0], &answer, &err);
     if (rc)
-        printf("%s\n", err.message); /* whoever asks reads standard output alone */
+        printf("%s\n", err.message); /* the caller reads only standard output */
     else if (o->quiet && fwrite(answer.data, 1, answer.len_bytes, stdout) != answer.len_bytes)
         rc = ea_fail(&err, EA_EIO, "write to standard output");
     else if (!o->quiet)

@@ -66,7 +66,7 @@ static int read_file(const char *path, int64_t max_age_ns, ea_schemas *into) {
     return !rc;
 }
 
-/* Asks TDH and keeps the answer. A file that cannot be written is told, and no more. */
+/* Asks TDH and saves the answer. A file that cannot be written is logged; this is no error. */
 static int ask_tdh(question *q, const char *path, ea_schemas *into, ea_err *err) {
     ea_schemas *fresh = NULL;
     ea_err unwritten;

@@ -170,7 +170,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         }
     if (!rc)
         print(o, all, count);
-    else if (rc != EA_EFORMAT) /* mistakes were said, each with its place */
+    else if (rc != EA_EFORMAT) /* mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     free(all);
     ea_config_destroy(memory);

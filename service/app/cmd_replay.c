@@ -33,7 +33,7 @@ typedef struct replay {
     ea_spool *spool;
     ea_sender *sender;
     ea_sender_events events;
-    int shows_progress;                 /* a line of progress stands on the terminal */
+    int shows_progress;                 /* a progress line is on the terminal */
     uint8_t stream[EA_STREAM_ID_BYTES]; /* its name now */
     int64_t begin_ns, end_ns;
     atomic_int watching;
@@ -91,7 +91,7 @@ static void watch(void *arg) {
     int canceled = 0;
     int64_t shown_ns = 0;
     while (atomic_load(&r->watching)) {
-        /* the sender ended for a reason that waiting does not mend, or somebody pressed Ctrl-C */
+        /* the sender ended with an error that waiting does not fix, or the user pressed Ctrl-C */
         int ended = ea_sender_wait(r->sender, 50000000), over = ended && !atomic_load(&r->draining);
         if (!canceled && (over || atomic_load(ea_stop_flag()))) {
             canceled = 1;

@@ -1,5 +1,5 @@
-/* etwagent run: what a configuration asks for, until somebody asks it to stop.
- * Before it: main.c. After it: agent.h. Thread: the main one. */
+/* etwagent run: runs the sources and sessions of a configuration until it is asked to stop.
+ * Called by: main.c. Calls: agent.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
@@ -25,7 +25,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_stop_flag_use(&asks.stop);
     ea_on_reload(ask_to_reload);
     int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .asks = &asks}, &err);
-    if (rc && rc != EA_EFORMAT) /* mistakes were said, each with its place */
+    if (rc && rc != EA_EFORMAT) /* mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     return ea_exit_code(rc);
 }

@@ -113,7 +113,7 @@ static void on_said(void *arg, enum ea_said kind, const char *line) {
         ea_eventlog_write(KINDS[kind], line);
 }
 
-/* Something that the service can do without: it is said, and gone past. */
+/* The failure of an optional part of the service: it is logged and ignored. */
 static void without(int rc, const ea_err *err) {
     if (rc)
         ea_say(EA_SAID_TROUBLE, "%s (%s)", err->message, ea_code_text(rc));
@@ -234,7 +234,7 @@ static void print_line(void *arg, const char *line) {
 
 static const ea_service_report TO_PERSON = {.say = print_line};
 
-/* A service's program runs as the system: nobody else may be able to write to it, or to a folder above it. */
+/* The service's program runs as the system: no other account may be able to write to it, or to a folder above it. */
 static int check_program(const char *program, ea_err *err) {
     ea_err why = {0};
     int rc = ea_trust_check(program, &why);
@@ -275,7 +275,7 @@ static int run_install(const void *arg, int operand_count, char **operands) {
     return report(rc, &err);
 }
 
-/* A token that has not served yet is of use to whoever finds it. */
+/* Removes an unused token, which any reader of the file could use. */
 static int forget_token(ea_err *err) {
     char path[EA_AGENT_PATH_BYTES];
     int rc = ea_agent_file_path(NULL, "token", path, err);

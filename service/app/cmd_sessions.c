@@ -1,5 +1,5 @@
-/* etwagent sessions: ETW sessions as Windows has them now, whoever started them.
- * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
+/* etwagent sessions: the ETW sessions that Windows runs now, started by any program.
+ * Called by: main.c. Calls: service/etw/control.h. Thread: the main one. */
 #include "service/app/agent_commands.h"
 #include "service/app/session_text.h"
 #include "service/etw/control.h"

@@ -443,8 +443,7 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     return rc;
 }
 
-/* What there is to say of an agent that has no status: as metrics that it does not run, so that an alarm can be raised.
- */
+/* The metrics of an agent that has no status: they say that it does not run, so that an alert can be raised. */
 static int put_absence(const options *o, ea_text *t) {
     if (!o->metrics && !o->open_metrics)
         return 0;

@@ -1,11 +1,10 @@
-/* etwagent trace: runs a command and records it alone, with what it starts.
+/* etwagent trace: runs a command and records only the command and the processes that it starts.
  *
- *     command, suspended ─▶ sessions, written by Windows to files ─▶ command runs ─▶ its and its children's events ─▶
- * one .etl
+ *     command, suspended ─▶ sessions, written by Windows to files ─▶ command runs ─▶ the processes' events ─▶ one .etl
  *
- * Whose events they are is decided when all files are complete, in the order of time over all sessions: a child's
- * events in one session may come before another session tells of its start. Before it: main.c. After it:
- * service/etw (live.h, launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
+ * Which events belong to these processes is decided after all files are complete, in time order over all sessions: a
+ * child's events in one session may precede its start event in another. Called by: main.c. Calls: service/etw (live.h,
+ * launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
@@ -79,7 +78,7 @@ static int add_part(plan *p, const options *o, const ea_session_config *session,
                 session->name);
     q->session.circular = 0;
     q->session.file_bytes = 0;
-    q->session.keep_files = 0;         /* what a recording that was killed left gives way */
+    q->session.keep_files = 0;         /* files of a killed recording are overwritten */
     q->session.clock = EA_SESSION_QPC; /* all files have one clock */
     q->session.stale = EA_STALE_STOP;
     p->count++;
@@ -156,8 +155,8 @@ static void filter_by_pid(plan *p, uint32_t pid) {
     }
 }
 
-/* The sessions' files as far as they are there. One that somebody ended has gone on in another one. *ret: the caller
- * frees it. */
+/* The existing files of the sessions. A session that another program ended was continued in another file. The caller
+ * frees *ret. */
 static int list_files(const plan *p, path **ret, size_t *ret_count, ea_err *err) {
     size_t most = 0, n = 0;
     for (size_t i = 0; i < p->count; i++)
@@ -383,7 +382,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_launch_close(command);
     if (!rc)
         rc = write_own(&p, o, pid, &s, &err);
-    if (rc && rc != EA_EFORMAT) /* a configuration's mistakes were said, each with its place */
+    if (rc && rc != EA_EFORMAT) /* the configuration's mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     free_sieve(&s);
     free_plan(&p);

@@ -1,6 +1,6 @@
-/* What the commands that read traces share: opening files, following those that grow until Ctrl-C or their sessions'
- * end, and telling a person about damage without flooding the terminal. Before it: a command line. After it: proto/etl.
- * Thread: the main one. */
+/* Common code of the commands that read traces: opening files, following growing files until Ctrl-C or the end of their
+ * sessions, and reporting damage without flooding the terminal. Called by: the commands. Calls: proto/etl. Thread: the
+ * main one. */
 #ifndef EA_APP_INPUT_H
 #define EA_APP_INPUT_H
 
@@ -17,8 +17,8 @@ typedef struct ea_input {
 
 /* Opens the files; prints why and returns the exit code when that fails, else 0. */
 int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict);
-/* As ea_etl_next, with two differences. Following, it waits a moment before it returns EA_ETL_NOTHING_YET, and returns
- * 0 when somebody pressed Ctrl-C. With in->strict the first damage is EA_ECORRUPT. */
+/* As ea_etl_next, with two differences. When it follows files, it waits a moment before it returns EA_ETL_NOTHING_YET,
+ * and returns 0 after Ctrl-C. With in->strict the first damage is EA_ECORRUPT. */
 EA_MUST_CHECK int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err);
 /* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc's when the
  * reading failed, else 0. err: of a failed reading. */

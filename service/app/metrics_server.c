@@ -90,7 +90,7 @@ static void write_url(ea_metrics_server *s) {
     struct sockaddr_in v4;
     socklen_t len = sizeof at;
     (void)getsockname(s->listener, (struct sockaddr *)&at, &len);
-    memcpy(&v4, &at, sizeof v4); /* the port stands at the same place in both */
+    memcpy(&v4, &at, sizeof v4); /* both have the port at the same offset */
     if (at.ss_family == AF_INET6) {
         snprintf(s->url, sizeof s->url, "http://[::1]:%u/metrics", ntohs(v4.sin_port));
         return;
@@ -150,7 +150,7 @@ static int wait_for(socket_id s, short what, int64_t ns) {
     return ns > 0 && poll(&p, 1, (int)((ns + MS_NS - 1) / MS_NS)) > 0;
 }
 
-/* Reads up to the empty line behind the headers: its length, or 0. */
+/* Reads up to the empty line after the headers: its length, or 0. */
 static size_t read_head(socket_id s, char head[HEAD_MAX + 1], int64_t deadline_ns) {
     size_t n = 0;
     while (n < HEAD_MAX && wait_for(s, POLLIN, deadline_ns - ea_monotonic_ns())) {
@@ -198,7 +198,8 @@ static const char *header(const char *head, const char *name) {
     return NULL;
 }
 
-/* A name could be anybody's who wants a browser here to read this for him: only addresses in digits and localhost. */
+/* Accepts only numeric addresses and localhost: with any other name a foreign web page could make a local browser read
+ * the metrics for it (DNS rebinding). */
 static int is_our_name(const char *host) {
     char name[HOST_BYTES];
     struct in_addr v4;
@@ -269,7 +270,7 @@ static void answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text
 void ea_metrics_server_serve(ea_metrics_server *s, int64_t wait_ns,
                              void (*put)(void *arg, int open_metrics, ea_text *t), void *arg) {
     socket_id one = wait_for(s->listener, POLLIN, wait_ns) ? accept(s->listener, NULL, NULL) : INVALID_SOCKET;
-    if (one == INVALID_SOCKET) /* nobody; or who was there is gone again */
+    if (one == INVALID_SOCKET) /* no client, or the client has already disconnected */
         return;
 #if defined(_WIN32)
     DWORD patience = (DWORD)(REQUEST_NS / MS_NS);

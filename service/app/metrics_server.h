@@ -14,7 +14,7 @@ typedef struct ea_metrics_server ea_metrics_server;
 EA_MUST_CHECK int ea_metrics_server_open(ea_metrics_server **ret, const char *address, ea_err *err);
 /* "http://127.0.0.1:9464/metrics"; the server's. */
 const char *ea_metrics_server_url(const ea_metrics_server *s);
-/* Waits at most so long for a request, and answers it with what put writes; a request that fails is nobody's error. */
+/* Waits at most wait_ns for a request, and answers it with the output of put. A request that fails is ignored. */
 void ea_metrics_server_serve(ea_metrics_server *s, int64_t wait_ns,
                              void (*put)(void *arg, int open_metrics, ea_text *t), void *arg);
 void ea_metrics_server_close(ea_metrics_server *s); /* NULL is allowed */

@@ -220,7 +220,7 @@ static int show(output *o, const char *wanted, ea_err *err) {
     return rc;
 }
 
-/* EA_ENOTFOUND: nobody knows what is wanted. */
+/* EA_ENOTFOUND: the wanted schema is unknown. */
 static int print_schemas(ea_schemas *schemas, const char *wanted, int json, ea_err *err) {
     output o = {.json = json, .schemas = schemas};
     ea_text_init(&o.text);

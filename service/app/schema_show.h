@@ -5,12 +5,12 @@
 
 #include "service/core/schema_options.h"
 
-/* Adds what somebody else knows: of all providers, and of the one that is wanted (NULL: none). */
+/* Adds schemas from another source: the list of all providers, and the wanted one (NULL: none). */
 typedef int (*ea_schema_more)(const void *arg, const char *wanted, ea_schemas *into, ea_err *err);
 
-/* Reads what the options name and the catalogue, adds more (NULL: nothing; what it fails with is told, and the rest is
- * printed) and prints, to standard output, all providers of these schemas and of our tables, or the one that is wanted
- * (a name in any case or a GUID; NULL: all). Returns the exit code; what is wrong is told. */
+/* Reads the schemas that the options name and the catalogue, calls more (NULL: nothing; its failure is logged, and the
+ * rest is printed) and prints to standard output all providers of these schemas and of our tables, or only the wanted
+ * one (a name in any case or a GUID; NULL: all). Returns the exit code; errors are logged. */
 int ea_schema_tell(const ea_schema_options *options, const char *wanted, int json, ea_schema_more more,
                    const void *arg);
 /* 1 when both are the same but for the case of ASCII letters. */

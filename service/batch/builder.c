@@ -11,7 +11,7 @@ enum {
     DEFAULT_EVENTS = 16384,
     DEFAULT_BYTES = 4 << 20,
     DEFAULT_SPARE = 2,
-    SLACK_BYTES = 128 << 10,              /* so that an ordinary record fits behind the limit */
+    SLACK_BYTES = 128 << 10,              /* so that an ordinary record fits after the limit */
     RECORD_MAX_BYTES = 8 << 20,           /* payload and items of one record */
     MAX_GROUPS = EA_BATCH_MAX_GROUPS / 2, /* on the wire a group may become two */
     TABLE_BITS = 14,
@@ -23,7 +23,7 @@ enum {
 
 static_assert(TABLE_SIZE >= 2 * MAX_GROUPS, "the look-up table is at most half full");
 
-/* The table of sources. A change makes another one: batches in other hands keep the one that they were closed with. */
+/* The table of sources. A change makes a new table: closed batches keep the table with which they were closed. */
 struct ea_sources {
     unsigned users; /* the builder, and such batches */
     char *strings;
@@ -369,7 +369,7 @@ EA_APART static uint64_t items_need(const ea_record *r) {
     return need;
 }
 
-/* Copies the data of those items that are no constants of the group, each behind its length; returns the end. */
+/* Copies the data of those items that are not constants of the group, each after its length; returns the end. */
 EA_APART static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, const ea_record *r) {
     for (unsigned i = 0; i < r->ext_count; i++) {
         if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT)

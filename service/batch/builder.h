@@ -74,7 +74,7 @@ typedef struct ea_batch_stamp {
     uint32_t kind;                        /* enum ea_batch_kind: EA_BATCH_EVENTS or EA_BATCH_KEYFRAME */
     const ea_counters *ledger;            /* borrowed; NULL: none */
     int64_t ledger_utc_ns;                /* when the ledger was taken; 0: not said */
-    const ea_ledger_count *family_counts; /* of single families, those of one behind each other; borrowed */
+    const ea_ledger_count *family_counts; /* of single families, grouped by family; borrowed */
     size_t family_count_count;
     uint64_t incarnation; /* the ledger restarts when it changes */
 } ea_batch_stamp;

@@ -490,7 +490,7 @@ static void copy_row(uint8_t *to, const uint8_t *from, size_t len_bytes) {
         memcpy(to + at, from + at, 16);
 }
 
-/* The rows, which stand in the batch's content, behind each other. */
+/* Copies the rows from the batch's content one after the other. */
 static uint8_t *join_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t *ret_bytes) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++)

@@ -48,7 +48,7 @@ typedef struct ea_columns {
     uint32_t *table; /* scratch of the dictionaries */
     size_t table_size;
     ea_direct direct;    /* capacity 0: there is none; what does not fit is a part */
-    int no_dictionaries; /* they are compression; set by whoever wants none */
+    int no_dictionaries; /* they are compression; the caller sets it to disable them */
     int failed;          /* memory ran out; sticks */
 } ea_columns;
 
@@ -64,8 +64,8 @@ Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *values, size_t
 /* Numbers of a place of that width that grow or fall slowly: differences, always. */
 Etwagent__V1__Column *ea_columns_series(ea_columns *c, uint64_t *values, size_t count, unsigned width,
                                         uint64_t initial);
-/* Rows of bytes, of which EA_CONTENT_SLACK more can be read behind each. unit: width of the elements that a row is made
- * of (1 or 2), where all lengths are multiples. */
+/* Rows of bytes; EA_CONTENT_SLACK more bytes must be readable after each row. unit: width of the elements of a row (1
+ * or 2), if all lengths are multiples of it. */
 Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit);
 /* Rows of one fixed width above 8. */
 Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_t count, unsigned width, int implied);

@@ -10,9 +10,9 @@
 
 enum { EA_DICTIONARY_SAMPLES_MIN = 16 };
 
-/* Whole samples, spread evenly over all of them: a small batch is mostly like another one as a whole, which pieces that
- * are often there (what zstd's own trainer picks) do not show. samples: count of them behind each other; room_bytes:
- * most bytes of the dictionary. *ret belongs to the caller (free). EA_EINVAL, EA_ENOMEM. */
+/* Makes a dictionary of whole samples, spread evenly over all of them. A small batch mostly resembles another whole
+ * batch, which frequent pieces (the choice of zstd's own trainer) do not show. samples: count samples, one after the
+ * other; room_bytes: limit of the dictionary's bytes. The caller frees *ret. EA_EINVAL, EA_ENOMEM. */
 EA_MUST_CHECK int ea_dictionary_make(const uint8_t *samples, const size_t *sizes, size_t count, size_t room_bytes,
                                      uint8_t **ret, size_t *ret_len_bytes, ea_err *err);
 

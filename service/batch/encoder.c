@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 enum {
-    SMALL_POOL_BYTES = 8 << 10,   /* what is pooled stands in the directory while it is no more than this */
-    MIN_DIRECTORY_GAIN = 16,      /* compressing must save so much */
+    SMALL_POOL_BYTES = 8 << 10,   /* pooled data up to this size is stored in the directory */
+    MIN_DIRECTORY_GAIN = 16,      /* compression must save at least this */
     SMALL_BATCH_BYTES = 16 << 10, /* columns data of a batch that is pooled as a whole */
     FLAT_LEVEL = 16,              /* of a small batch: zstd works no less hard */
     DICTIONARY_LEVEL = 16,
@@ -128,7 +128,7 @@ static Etwagent__V1__Frame *put_frame(ea_encoder *e, const uint8_t *data, size_t
     return f;
 }
 
-/* The parts below own_bytes of a kind behind each other; kind EA_PART_KINDS: of all kinds. */
+/* Joins the parts below own_bytes of a kind; kind EA_PART_KINDS: of all kinds. */
 static uint8_t *join_parts(ea_encoder *e, unsigned kind, size_t own_bytes, uint32_t frame, size_t *ret_bytes) {
     const ea_columns *c = &e->columns;
     size_t total = 0;
@@ -184,7 +184,7 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
     }
 }
 
-/* A directory as bytes; in the short form (behind a byte that says how it is compressed) where it has one. */
+/* A directory as bytes; in the short form (after a byte with the kind of compression) if it has one. */
 typedef struct directory_bytes {
     uint8_t *data; /* with room for one byte before it */
     size_t len_bytes;
@@ -398,7 +398,7 @@ static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
 /* Bytes that mean nothing, so that the batch's bytes allow what reading it may cost. What the records of real traces
  * compress to allows many times as much. */
 static ProtobufCBinaryData pay(ea_encoder *e, const ea_open_batch *o, const layout *l) {
-    enum { HEAD_BYTES = 24 }; /* of a frame that stands in the batch already: at most */
+    enum { HEAD_BYTES = 24 }; /* limit, of a frame that is already in the batch */
 
     const ea_direct *direct = &e->columns.direct;
     uint64_t cost = cost_of(o, l), paid = ea_encoder_is_flat(o) ? 0 : l->batch.directory.len;
@@ -413,7 +413,7 @@ static ProtobufCBinaryData pay(ea_encoder *e, const ea_open_batch *o, const layo
     return padding;
 }
 
-/* Makes room for so many bytes of the encoded batch, and keeps what is there. */
+/* Grows the buffer of the encoded batch to len_bytes; keeps its content. */
 static int reserve_out(ea_encoder *e, size_t len_bytes) {
     if (len_bytes <= e->out_capacity)
         return 0;

@@ -311,7 +311,7 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const ea_out_grou
     return 0;
 }
 
-/* The item's data in an event: items stand behind each other, each with its length before it. */
+/* The item's data in an event: items follow each other, each after its length. */
 static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, uint32_t event, unsigned item) {
     const ea_item_shape *shapes = &o->shapes[g->shapes];
     const uint8_t *at = o->content + o->events[event].items;
@@ -328,7 +328,7 @@ static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, uint32
     }
 }
 
-/* shaped: those that all events have alike stand in the group's shape, as do all types. */
+/* shaped: the group's shape has the items that are equal in all events, and all types. */
 static int put_items(ea_encoder *e, const ea_open_batch *o, const ea_out_group *g, int shaped, Etwagent__V1__Group *m) {
     const ea_open_group *from = g->from;
     if (!from->ext_count)

@@ -13,7 +13,7 @@
 typedef struct ea_out_group {
     const ea_open_group *from;
     const ea_row *rows;     /* its events, in order of arrival */
-    const uint16_t *places; /* see split_rows; NULL: every field stands at its class's offset */
+    const uint16_t *places; /* see split_rows; NULL: every field is at its class's offset */
     uint32_t count;
     size_t field_count; /* in columns of their own; 0: the payloads stay whole */
 } ea_out_group;
@@ -64,8 +64,8 @@ void ea_encoder_free_rows(ea_encoder *e);
  * whole. In the arena; NULL: no memory. */
 ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows,
                                      uint32_t *ret_count);
-/* Columns of a group. shaped: class, header and constant items stand in a shape. before: the header that predicts this
- * one. */
+/* Columns of a group. shaped: a shape has the class, the header and the constant items. before: the header that
+ * predicts this one. */
 EA_MUST_CHECK int ea_encoder_put_group(ea_encoder *e, const ea_open_batch *o, const ea_out_group *g, int shaped,
                                        const ea_record *before, Etwagent__V1__Group *m, ea_record *ret_header);
 /* Columns of all events; a failure is left in e->columns. */
@@ -73,7 +73,7 @@ void ea_encoder_put_events(ea_encoder *e, const ea_open_batch *o, int is_numbere
                            Etwagent__V1__Directory *d);
 /* The columns of a small batch: what others have by group, here in order of arrival. */
 void ea_encoder_put_flat(ea_encoder *e, const ea_open_batch *o, const ea_out_group *groups, Etwagent__V1__Directory *d);
-/* What is said about all events: the checksum; the smallest and largest time, in ticks of the first source's clock. */
+/* The summary of all events: the checksum; the smallest and largest time, in ticks of the first source's clock. */
 EA_MUST_CHECK int ea_encoder_sum_up(ea_encoder *e, const ea_open_batch *o, uint64_t *ret_checksum, int64_t *ret_min,
                                     int64_t *ret_max);
 

@@ -1,5 +1,5 @@
 /* A batch as the builder fills it and the encoder reads it.
- * Before it: builder.c. After it: encoder_events.c. Thread: the source's until it is taken, then the taker's. */
+ * Written by: builder.c. Read by: encoder_events.c. Thread: the source's until the batch is taken, then the taker's. */
 #ifndef EA_BATCH_OPEN_BATCH_H
 #define EA_BATCH_OPEN_BATCH_H
 
@@ -9,18 +9,18 @@
 
 enum {
     EA_NO_CONSTANT = -1,   /* as uint32_t */
-    EA_CONTENT_SLACK = 32, /* bytes behind the content that may be read */
+    EA_CONTENT_SLACK = 32, /* bytes after the content that may be read */
 };
 
-/* An event. From the start: what it has of its own, as that stands in a record from time_raw on. */
+/* An event. It begins with the members that differ between events, in the layout of a record from time_raw on. */
 typedef struct ea_event {
     int64_t time;
     uint32_t pid, tid;
     uint32_t kernel_time, user_time;
     ea_guid activity;
     uint16_t cpu, source, ext_count, payload_bytes;
-    /* Offsets in the batch's content: of the data of those items that are no constants of the group, each with a u32
-     * length before it; of the payload, behind them. */
+    /* Offsets in the batch's content: of the data of those items that are not constants of the group, each after a u32
+     * length; of the payload, which follows them. */
     uint32_t items, payload;
     uint32_t group;    /* index */
     uint32_t position; /* the low half of the record's */
@@ -38,8 +38,8 @@ typedef struct ea_item_shape {
     uint32_t constant;   /* offset of the data in content; EA_NO_CONSTANT: each event has its own */
 } ea_item_shape;
 
-/* The header constants of a group's events as they stand in a record, with the number of items in the four bytes that a
- * record does not use. */
+/* The header constants of a group's events in the layout of a record; the four bytes that a record does not use have
+ * the number of items. */
 enum { EA_KEY_WORDS = EA_RECORD_KIND_BYTES / 8 };
 
 typedef struct ea_open_group {

@@ -150,7 +150,7 @@ static void reload(ea_agent *a) {
     ea_config_snapshot *fresh;
     ea_err err = {0};
     if (read_checked_config(a, &fresh, &err)) {
-        if (err.code != EA_EFORMAT) /* its mistakes were said */
+        if (err.code != EA_EFORMAT) /* its mistakes were already reported */
             ea_say(EA_SAID_TROUBLE, "%s", err.message);
         ea_say(EA_SAID_REFUSED, "the configuration that runs stays as it is");
         a->reloads_refused++;
@@ -239,7 +239,7 @@ static void apply_service(ea_agent *a) {
         a->o->on_config(a->o->arg, &a->snapshot->c);
 }
 
-/* What waits on this machine is forced to the disk, and sent without the pause behind a failure. */
+/* Syncs the spool to the disk, and sends its batches without waiting for the pause after a failure. */
 static void flush(ea_agent *a) {
     ea_err err;
     if (a->tasks.spool && ea_spool_sync(a->tasks.spool, &err))
@@ -309,7 +309,7 @@ static int first_config(ea_agent *a, ea_err *err) {
 static void run_until_stopped(ea_agent *a) {
     ea_sticky_error_set(&a->config_error, "configuration", 0, NULL);
     apply_service(a);
-    ea_boot_sources_add(a->snapshot); /* what is said of them goes into the log */
+    ea_boot_sources_add(a->snapshot); /* their messages are logged */
     size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
     ea_say(EA_SAID_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources, sources == 1 ? "" : "s",
            sessions, sessions == 1 ? "" : "s");

@@ -1,17 +1,17 @@
-/* The agent: everything that a configuration asks for, running until somebody asks it to stop. What cannot run now (a
- * missing certificate, a trace that is not there yet, a full disk, no collector) is said once and tried again; nothing
- * of it ends the agent.
+/* The agent: runs the sources and sessions of a configuration until it is asked to stop. A part that cannot run now (a
+ * missing certificate, a missing trace, a full disk, no collector) is logged once and tried again; no such failure ends
+ * the agent.
  *
  *     main thread: starts what is missing, reads the configuration again when asked, writes the status file
  *     a thread for each source (source_task.h), its encoders, one sender
  *
  *                 a configuration                    request to stop
- *     "waiting" ──────────────────▶ "running" ◀──┐ ────────────────▶ sources end, what waits is sent ──▶ "stopped"
+ *     "waiting" ──────────────────▶ "running" ◀──┐ ────────────────▶ sources end, batches are sent ──▶ "stopped"
  *       ▲    │                           └───────┘                   (for three seconds)
- *       └────┘ none can be read, and         reload: what differs begins anew; or it is refused,
- *              the agent is patient          and nothing changes
+ *       └────┘ none can be read, and         reload: changed parts are restarted; or the new
+ *              the agent is patient          configuration is refused, and nothing changes
  *
- * Before it: "etwagent run". After it: ingest_session.h, service/spool, service/ship. */
+ * Called by: "etwagent run", the service. Calls: ingest_session.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 
@@ -20,14 +20,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* What somebody wants of a running agent; any thread or a signal handler may set them. */
+/* Requests to a running agent; any thread or a signal handler may set them. */
 typedef struct ea_agent_asks {
     atomic_int stop;
-    atomic_int hurry;  /* with stop: what is on disk already is not sent any more */
-    atomic_int reload; /* read the configuration again; it is set back to 0 then, as are the two below */
-    atomic_int flush;  /* force to the disk what is in the spool, and send it without a pause */
+    atomic_int hurry;  /* with stop: batches on disk are not sent before it ends */
+    atomic_int reload; /* read the configuration again; the agent resets it to 0, and the two below, too */
+    atomic_int flush;  /* sync the spool to the disk, and send without a pause */
     atomic_int status; /* write the status file now */
-    atomic_uint beats; /* counts up while the main thread goes round, for a watchdog */
+    atomic_uint beats; /* the main thread increments it in each round, for a watchdog */
 } ea_agent_asks;
 
 struct ea_agent_config;
@@ -35,10 +35,10 @@ struct ea_agent_config;
 typedef struct ea_agent_options {
     const char *config_path;
     ea_agent_asks *asks;
-    int patient; /* a service: a configuration that cannot be read now, or that asks for nothing, is waited for */
-    int log_by_default; /* without "service.log" there is a log file in the folder for state */
-    /* Asked before the configuration is read, at the start and at each reload; its refusal is a configuration that
-     * cannot be read. May be NULL. */
+    int patient;        /* a service: wait for a configuration that can be read and has sources or sessions */
+    int log_by_default; /* without "service.log" the folder for state has a log file */
+    /* Called before the configuration is read, at the start and at each reload; if it fails, the configuration cannot
+     * be read. May be NULL. */
     int (*check_config)(const char *path, ea_err *err);
     void *arg;
     /* The main thread calls them; both may be NULL. The status is one JSON object, borrowed for the call. */

@@ -26,7 +26,7 @@ struct ea_enroller {
     ea_enroller_status status;
 
     /* the thread's own */
-    int64_t pause_s;      /* behind the last failure; 0: none */
+    int64_t pause_s;      /* after the last failure; 0: none */
     int64_t token_utc_ns; /* when the token's file was changed, as it was tried last; 0: there was none */
 };
 
@@ -73,7 +73,7 @@ static int use_token(ea_enroller *e, const ea_certificate *c, int has, enum ea_e
     int rc = ea_enroll_token_read(e->token_path, token, err);
     if (rc)
         return rc;
-    /* a machine that was renamed stays who it is */
+    /* a renamed machine keeps the name of its certificate */
     ea_enroll_name(e->name ? e->name : has ? c->name : NULL, name);
     rc = ask(e, token, name, err);
     OPENSSL_cleanse(token, sizeof token);
@@ -87,7 +87,8 @@ static int use_token(ea_enroller *e, const ea_certificate *c, int has, enum ea_e
     return rc;
 }
 
-/* Looks at what there is, and does what is due. *ret_wait_s: until the next round. */
+/* Checks the certificate and the token, and requests a certificate if that is due. *ret_wait_s: until the next round.
+ */
 static int round_once(ea_enroller *e, ea_enroller_status *ret, int64_t *ret_wait_s, ea_err *err) {
     ea_certificate c = {.name = ""};
     ea_err unread;
@@ -132,7 +133,8 @@ static void wait_for_next(ea_enroller *e, int64_t wait_s) {
     }
 }
 
-/* Behind a failure: twice the last one, and not all machines at the same moment. */
+/* The pause after a failure: twice the last one, with a random part, so that machines do not retry at the same moment.
+ */
 static int64_t next_pause(ea_enroller *e) {
     uint16_t random = 0;
     e->pause_s = e->pause_s ? e->pause_s * 2 : PAUSE_MIN_S;

@@ -28,7 +28,7 @@ typedef struct ea_enroller_status {
 EA_MUST_CHECK int ea_enroller_start(ea_enroller **ret, const ea_shipping_options *o, ea_err *err);
 void ea_enroller_stop(ea_enroller *e); /* NULL is allowed; breaks off a request under way */
 void ea_enroller_get_status(ea_enroller *e, ea_enroller_status *ret);
-/* In state FRESH: moves the new files into place. The status tells how that went. */
+/* In state FRESH: moves the new files into place. The status has the result. */
 void ea_enroller_install(ea_enroller *e);
 
 #endif

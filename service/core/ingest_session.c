@@ -168,7 +168,7 @@ int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err) {
 void ea_ingest_session_stop(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source_stop(f->source);
-    if (f->o.source) /* it ends by itself: what it logged goes into the spool, which waits for nobody */
+    if (f->o.source) /* it ends without help: its events go into the spool, which does not block a live stream */
         return;
     ea_pipeline_stream(f->pipeline, stream);
     ea_spool_cancel(f->spool, stream);

@@ -60,7 +60,7 @@ EA_MUST_CHECK int ea_ingest_session_run(ea_ingest_session *f, ea_err *err);
 EA_MUST_CHECK int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err);
 /* Ends ea_ingest_session_run soon; of files, what is in no batch yet is read again the next time. Any thread. */
 void ea_ingest_session_stop(ea_ingest_session *f);
-/* Ends the encoders, lets go of the stream and frees it, before the spool is closed. NULL is allowed. */
+/* Ends the encoders, closes the stream and frees the session, before the spool is closed. NULL is allowed. */
 void ea_ingest_session_close(ea_ingest_session *f);
 
 #endif

@@ -73,9 +73,9 @@ static void count_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
 
 static int keyframe_is_due(ea_pipeline *p);
 
-/* A keyframe stands between two events at a place that they alone decide, and which every run finds again. An image's
- * id that has come without its image belongs to neither side: then it waits, for as long as events have the id's time.
- */
+/* Writes a keyframe between two events if one is due. Its position depends on the events alone, so that every run of a
+ * replay finds it again. An image's id that came without its image belongs to neither side of a keyframe: the keyframe
+ * then waits while events have the time of the id. */
 static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err) {
     size_t waiting = 0;
     if (!keyframe_is_due(p))
@@ -95,7 +95,8 @@ static void pipeline_wait_for_keyframe(ea_pipeline *p, int64_t wait_ns) {
     p->keyframe_wait_ns = wait_ns;
 }
 
-/* A live session's event far behind the others begins the waiting anew: its time, not theirs, is what goes on. */
+/* In a live session, an event whose time is far before the others' restarts the wait: the following events continue
+ * from its time. */
 static int keyframe_is_due_by_time(ea_pipeline *p) {
     if (p->o.live && p->keyframe_due_ns - p->last_utc_ns > p->keyframe_wait_ns + FAR_BEHIND_NS)
         pipeline_wait_for_keyframe(p, p->keyframe_wait_ns);
@@ -196,7 +197,7 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
     ea_open_batch *batch;
     ea_family_count families[EA_LEDGER_FAMILIES];
     size_t family_count = pipeline_take_families(p, families);
-    if (kind == EA_BATCH_KEYFRAME) { /* nobody delivered them: the claim's move from pending to batched is evened out */
+    if (kind == EA_BATCH_KEYFRAME) { /* no source delivered them: evens out the claim's move from pending to batched */
         ea_ledger_post(p->o.ledger,
                        (ea_posting[]){{EA_COUNT_events_synthesised, n},
                                       {EA_COUNT_events_batched, -(int64_t)n},
@@ -259,7 +260,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
     if (rc) {
         if (batch)
             ea_open_batch_release(batch);
-        if (rc > 0) { /* an earlier run told the ledger with it */
+        if (rc > 0) { /* an earlier run sent the ledger with it */
             atomic_fetch_add(&p->kept_batches, 1);
             ea_ledger_snapshot(p->o.ledger, &p->told_counters, NULL);
         }
@@ -310,7 +311,7 @@ void ea_pipeline_worker_main(void *arg) {
         if (!atomic_load(&p->failed))
             worker_encode(p, w, &j);
         else if (j.batch)
-            ea_open_batch_release(j.batch); /* so that nobody waits for it */
+            ea_open_batch_release(j.batch); /* so that no thread waits for it */
         ea_mutex_lock(p->lock);
         p->busy--;
         ea_cond_broadcast(p->changed);
@@ -387,7 +388,7 @@ int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
     return rc ? rc : pipeline_ship_news(p, err);
 }
 
-/* What was counted behind the last batch goes out with one that holds no events. */
+/* Sends the counts since the last batch in a batch without events. */
 static int pipeline_ship_news(ea_pipeline *p, ea_err *err) {
     ea_mutex_lock(p->turn);
     int rc = ea_pipeline_has_news(p) ? pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err) : 0;

@@ -1,10 +1,10 @@
-/* What carries a session's records from its source to the spool.
+/* Carries a session's records from its source to the spool.
  *
  *     source's thread: class look-up, open batch ──ring of closed batches──▶ encoder threads ──▶ spool ──▶ sender
  *
  * The source's thread numbers the batches, takes the ledger's snapshot of each, and blocks when all spare batches are
- * in the encoders' hands, which block when the spool is full: a file loses nothing. Before it: service/source. After
- * it: service/spool. Thread: as each function says. */
+ * in use by the encoders, which block when the spool is full: a file loses no events. Called by: ingest_session.h.
+ * Calls: service/batch, service/spool. Thread: as each function says. */
 #ifndef EA_CORE_PIPELINE_H
 #define EA_CORE_PIPELINE_H
 
@@ -30,23 +30,23 @@ typedef struct ea_pipeline_options {
     const ea_wire_source *sources; /* copied */
     size_t source_count;
     uint64_t keyframe_events; /* a keyframe after so many events; 0: not by count */
-    size_t keyframe_bytes;    /* most memory of the tables behind keyframes; 0: 64 MiB */
-    int64_t keyframe_ns;      /* and after so much of the events' time, the first one a second after the first event (of
-                                 one that is live and numbered: 15 s, when what was there before it has been told; and none
-                                 while there is nothing to state); 0: not by time */
-    /* 1: a session that goes on and cannot be read again: its stream gets a new name when a collector has its numbers,
-     * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
-     * batches again whenever it is taken up. */
+    size_t keyframe_bytes;    /* limit of the memory for the tables of keyframes; 0: 64 MiB */
+    int64_t keyframe_ns; /* and after this much event time, the first one a second after the first event (if live and
+                            numbered: 15 s, when the rundown of existing objects is complete; and none while there is
+                            nothing to state); 0: not by time */
+    /* 1: a session that continues and cannot be read again: its stream gets a new name when a collector has its
+     * numbers, keyframes are written on request, and the spool evicts its batches when it is full. 0: a replay, which
+     * makes the same batches again whenever it is resumed. */
     int live;
     ea_schemas *schemas;         /* borrowed; NULL: those that the records bring along only */
-    const ea_schema_lookup *ask; /* who knows schemas of other events; copied; NULL: nobody */
+    const ea_schema_lookup *ask; /* resolves schemas of other events; copied; NULL: none */
     ea_spool *spool;             /* borrowed */
     ea_ledger *ledger;           /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */
 EA_MUST_CHECK int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err);
-/* Ends them; what is not in the spool then is gone. NULL is allowed. */
+/* Ends them; batches that are not in the spool by then are lost. NULL is allowed. */
 void ea_pipeline_destroy(ea_pipeline *p);
 
 /* Adds a record; may block. Fails when an encoder or the spool failed (EA_ECANCELED after ea_spool_cancel). The
@@ -58,8 +58,8 @@ EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_er
 EA_MUST_CHECK int ea_pipeline_flush(ea_pipeline *p, ea_err *err);
 /* Notes events that the source dropped before they came here. The source's thread. */
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause);
-/* Closes the open batch, and one with the ledger when more was counted since, and waits until all are in the spool. The
- * source's thread; nothing may be added behind it. */
+/* Closes the open batch, and one with the ledger if there are new counts, and waits until all are in the spool. The
+ * source's thread; no event may be added after it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
 /* Makes the stream's closing batch, after ea_pipeline_finish: a batch without events, whose ledger has the counter

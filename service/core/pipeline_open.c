@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYFRAME_BYTES = 64 << 20 }; /* of the tables behind keyframes */
+enum { KEYFRAME_BYTES = 64 << 20 }; /* of the tables of keyframes */
 
 int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err) {
     ea_encoder *fresh;

@@ -53,9 +53,9 @@ struct ea_pipeline {
     uint64_t number;         /* turn */
     int ended;               /* turn: the batch that is handed on now is the stream's closing one */
     int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
-    ea_ledger_families told; /* turn: what travelled last of each family */
+    ea_ledger_families told; /* turn: the counts of each family that were sent last */
     ea_counters told_counters; /* turn: and of the session */
-    uint64_t told_number;      /* turn: the batch that told all of them */
+    uint64_t told_number;      /* turn: the last batch with the counts of all families */
 
     /* the source's thread */
     ea_decoder *decoder;
@@ -99,20 +99,20 @@ EA_MUST_CHECK int ea_pipeline_write_keyframe(ea_pipeline *p, ea_err *err);
 
 /* What the ledger says of this stream: all of this run without what went under the stream's earlier names. */
 void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j);
-/* Which families a reader must be told of, a bit each: cumulative numbers travel when they changed, and all of them now
- * and then, since a batch may be lost. With turn. */
+/* The caller holds `turn`. The families whose counts this batch carries, a bit each: cumulative counts are sent when
+ * they changed, and all of them periodically, since a batch may be lost. */
 uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now);
 /* The families that travel with a batch, into w->counts: those whose numbers changed. Zeros are left out. */
 size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j);
-/* 1 when the source has counted something since the last batch: what it delivered, dropped, lost or decoded. What
- * became of batches on their way is no news, since telling it changes it. With turn. */
+/* The caller holds `turn`. 1 when the source has new counts since the last batch: delivered, dropped, lost or decoded.
+ * The states of batches on their way do not count, since sending these counts changes them. */
 int ea_pipeline_has_news(ea_pipeline *p);
 /* The ledger begins anew, under the stream's new name. With turn, and no batch in an encoder's hands. */
 void ea_pipeline_rebase(ea_pipeline *p);
 
 /* ---- pipeline_open.c ---- */
 
-/* An encoder for the stream's name of now; in place of the one that there is. No batch may be in its hands. */
+/* Makes an encoder for the stream's current name; it replaces an existing one, which may have no batch. */
 EA_MUST_CHECK int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err);
 
 #endif

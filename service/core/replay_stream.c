@@ -106,7 +106,7 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
         ea_store64(bytes + 8, (uint64_t)keyframe_ns);
         rc = add(md, bytes, sizeof bytes, err);
     }
-    if (!rc && (keyframe_events || keyframe_ns)) { /* what has no room in their table is not in them */
+    if (!rc && (keyframe_events || keyframe_ns)) { /* a keyframe lacks the rows that its full table could not take */
         uint8_t bytes[16] = "keyspace";
         ea_store64(bytes + 8, keyframe_bytes);
         rc = add(md, bytes, sizeof bytes, err);

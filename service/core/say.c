@@ -14,7 +14,7 @@ enum { LINE_MAX = 1024 };
 static const int64_t MINUTE_NS = (int64_t)60 * 1000000000;
 
 static struct {
-    ea_mutex *lock; /* NULL: nobody asked for anything but standard error */
+    ea_mutex *lock; /* NULL: only standard error is used */
     ea_say_options o;
     char *path;
     ea_file *file;
@@ -42,7 +42,8 @@ static int open_file(ea_err *err) {
     return rc;
 }
 
-/* With the lock. A line that the file cannot take is told to standard error only: the disk may be what is wrong. */
+/* The caller holds `lock`. A line that cannot be written to the file is written to standard error only: the disk may be
+ * the cause. */
 static void to_file(const char *line, size_t len_bytes) {
     ea_err err;
     if (!voice.path)

@@ -1,5 +1,5 @@
-/* The options with which a command or the agent's configuration is told of schemas, and reading them. Before it: a
- * command line, a configuration. After it: proto/event/schema. Thread: its caller's. */
+/* The options of schemas of a command or of the agent's configuration, and their reading. Called by: commands,
+ * agent_config.c. Calls: proto/event/schemas.h. Thread: its caller's. */
 #ifndef EA_CORE_SCHEMA_OPTIONS_H
 #define EA_CORE_SCHEMA_OPTIONS_H
 
@@ -15,7 +15,7 @@ typedef struct ea_schema_options {
 } ea_schema_options;
 
 // clang-format off
-/* base: where the ea_schema_options stands in the target. */
+/* base: the offset of the ea_schema_options in the target. */
 #define EA_SCHEMA_OPTIONS(base)                                                                                        \
     {.name = "manifest", .letter = 'm', .argument = "FILE", .type = EA_OPT_STRINGS,                                    \
      .offset = (base) + offsetof(ea_schema_options, manifests),                                                        \
@@ -35,10 +35,10 @@ typedef struct ea_schema_options {
      .help = "of manifests' texts, such as de-DE; what it lacks is in English, or else in any"}
 // clang-format on
 
-/* Makes a set with what the options name; behind it the catalogue is asked. A plug-in that cannot be used is left out,
- * with a line on standard error. Errors: those of the files, with their names and places. */
+/* Makes a set of the schemas that the options name; the catalogue is searched after them. A plug-in that cannot be used
+ * is skipped, with a line on standard error. Errors: those of the files, with their names and places. */
 EA_MUST_CHECK int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, ea_err *err);
-/* A number that says which schemas somebody named, whatever their order; 0 when none are, or NULL. */
+/* A hash of the schemas that the options named, independent of their order; 0 when there are none, or NULL. */
 uint64_t ea_schema_options_hash(const ea_schemas *schemas);
 
 #endif

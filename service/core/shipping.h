@@ -177,11 +177,11 @@ EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *e
 EA_MUST_CHECK int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_BYTES], ea_err *err);
 
 /* Opens the spool of the certificate's name (spool_owner.h) as the options say. name: that name; NULL: it is not known
- * yet, and the spool may be nobody's until ea_spool_own. live: live streams may come, see ea_spool_options. */
+ * yet, and the spool may have no owner until ea_spool_own. live: live streams may be opened, see ea_spool_options. */
 EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
                                          ea_counters *counters, ea_err *err);
 
-/* Where the data goes and under which name, as a hash: an acknowledgement of somebody else does not count for this.
+/* A hash of the data's destination and of the certificate's name: acknowledgements under another name do not count.
  * Reads the certificate. */
 EA_MUST_CHECK int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err);
 

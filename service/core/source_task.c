@@ -72,7 +72,7 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
         return rc;
     ea_tdh_close(t->tdh);
     t->tdh = NULL;
-    if (ea_tdh_open(&t->tdh, &no_tdh)) /* then what nobody else knows has no names */
+    if (ea_tdh_open(&t->tdh, &no_tdh)) /* then events without another schema have no names */
         log_session(t, no_tdh.message);
     t->ask = (ea_schema_lookup){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
     memcpy(stream, tasks->run, sizeof tasks->run);
@@ -113,7 +113,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
     ea_damage_log_deinit(&t->damage);
     ea_schemas_destroy(t->schemas);
     t->schemas = NULL;
-    /* a session records from the first moment on, whoever this machine will be */
+    /* a session records from the first moment on, whatever the machine's name will be */
     int rc = t->session ? 0 : ea_shipping_target(&c->shipping, &target, err);
     if (!rc)
         rc = ea_schema_options_read(&t->schemas, &c->schemas, err);

@@ -49,13 +49,13 @@ typedef struct ea_source_task {
 
     /* lock */
     ea_ingest_session *feed;
-    ea_schemas *schemas; /* of the feed; its thread, and whoever closes it */
+    ea_schemas *schemas; /* of the feed; its thread, and the thread that closes it */
     enum ea_source_state state;
     ea_sticky_error error;
     ea_counters *counters; /* of the feed */
     ea_source *live;       /* the feed's, of a session */
-    ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
-    ea_schema_lookup ask;  /* of it */
+    ea_tdh *tdh; /* of a session; its feed's resolver, and the thread that closes that; NULL: Windows has none */
+    ea_schema_lookup ask; /* of it */
 
     ea_damage_log damage;    /* its thread */
     uint64_t starts_refused; /* of a session, since its ledger has them; its thread */

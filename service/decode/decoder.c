@@ -7,9 +7,9 @@
 
 struct ea_decoder {
     ea_registry *registry;
-    ea_schemas *own;           /* NULL: somebody else's are used */
+    ea_schemas *own;           /* NULL: the caller's are used */
     ea_schemas *schemas;       /* these */
-    ea_schema_resolver *asker; /* NULL: nobody is asked */
+    ea_schema_resolver *asker; /* NULL: no resolver */
     ea_trace_schemas *from_trace;
     ea_plugin_decoder *unfolding;
 };
@@ -50,8 +50,8 @@ void ea_decoder_destroy(ea_decoder *d) {
     free(d);
 }
 
-/* Of an event whose class is not known in this version: as it is now that somebody is asked. What carries its own
- * metadata, and WPP messages, have no schema that anybody else could know. */
+/* For an event whose class is unknown in this version: requests its schema, and returns the class as of now. Events
+ * with their own metadata, and WPP messages, have no schema that the resolver could find. */
 static EA_RARE const ea_class *ask_for(ea_decoder *d, const ea_record *record, const ea_class *c) {
     if (record->flags & EA_FLAG_TRACE_MESSAGE || ea_record_ext(record, EA_EXT_SCHEMA_TL) ||
         !ea_schema_resolver_request(d->asker, record, d->schemas))

@@ -10,16 +10,16 @@
 
 typedef struct ea_decoder ea_decoder;
 
-/* schemas: what the registry asks beside its rows, and what gets the schemas that records bring along; borrowed; NULL:
- * its own. ask: who is asked for what is not known at all, and answers later; copied; NULL: nobody. */
+/* schemas: the schemas that the registry searches after its own tables, and to which the schemas of records are added;
+ * borrowed; NULL: its own. ask: resolves unknown schemas, asynchronously; copied; NULL: none. */
 EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_schema_lookup *ask, ea_err *err);
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
-/* Takes the schemas that the record brings along, for the records behind it. Then: a record's class: never NULL, valid
- * until the decoder is destroyed. *in_out: the record; one that a plug-in unfolds (plugin_decode.h) is replaced by the
- * unfolded one, which is valid until the next call. *ret_outcome is EA_COUNT_decode_whole, EA_COUNT_decode_partial or
- * EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one comparison; another is split
- * once. */
+/* First adds the schemas that the record brings along, for the records after it. Then returns the record's class: never
+ * NULL, valid until the decoder is destroyed. *in_out: the record; a record that a plug-in decodes (plugin_decode.h) is
+ * replaced by the decoded one, which is valid until the next call. *ret_outcome is EA_COUNT_decode_whole,
+ * EA_COUNT_decode_partial or EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one
+ * comparison; another is split once. */
 const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea_counter *ret_outcome);
 /* Events that a plug-in was asked about and could not read; they are of no known class. */
 uint64_t ea_decoder_unread(const ea_decoder *d);

@@ -1,14 +1,14 @@
-/* Decoders of one's own for etwagent: the one header that a plug-in includes. Version 2.
+/* User-defined decoders for etwagent: the only header that a plug-in includes. Version 2.
  *
  * A plug-in is a shared library (.so, .dll) in the folder that --plugins or the configuration names. It exports
- * etwagent_plugin_1, which says which events it decodes and what their payloads hold. It is loaded and asked in a
- * process of its own: what it says travels as data, and a plug-in that crashes, hangs or asks for a class that is taken
- * costs one line in the log. Where fields cannot say how a payload lies, a decode function takes it apart; that one
- * runs in the agent, after it has been tried in the other process on thousands of made-up payloads. tests/plugins has
- * one to copy.
+ * etwagent_plugin_1, which returns the events that it decodes and the fields of their payloads. It is loaded and called
+ * in a separate process: its description is passed on as data, and a plug-in that crashes, hangs or requests a class
+ * that already has a decoder costs one line in the log. If fields cannot describe the layout of a payload, a decode
+ * function parses it. This function runs in the agent, after the separate process has tested it on thousands of
+ * generated payloads. tests/plugins has an example to copy.
  *
- * Types are the numbers of Microsoft's tdh.h (TDH_INTYPE_*, TDH_OUTTYPE_*); some stand below. All pointers must stay as
- * they are until the process ends. This file needs nothing of etwagent and may be copied. */
+ * Types are the numbers of Microsoft's tdh.h (TDH_INTYPE_*, TDH_OUTTYPE_*); some are defined below. All pointers must
+ * stay valid and unchanged until the process ends. This file depends on nothing of etwagent and may be copied. */
 #ifndef ETWAGENT_PLUGIN_H
 #define ETWAGENT_PLUGIN_H
 
@@ -120,7 +120,7 @@ typedef struct etwagent_class {
     const char *provider_name;
     const char *name;    /* "Task/Opcode" */
     const char *message; /* with %1, %2, ... for the fields; NULL: none */
-    int is_classic;      /* told apart by opcode, not by id */
+    int is_classic;      /* identified by opcode, not by id */
     uint16_t code;       /* id or opcode */
     uint8_t first_version, last_version;
     const etwagent_field *fields; /* of the payload; or with decode, of what that puts. NULL: none */

@@ -34,7 +34,7 @@ EA_PRINTF(3, 4) static void leave_out(const loader *l, const char *name, const c
     l->say(l->arg, line);
 }
 
-/* What a class that a plug-in wants belongs to already; NULL: nobody. */
+/* The existing owner of a class that a plug-in requests; NULL: none. */
 static const char *owner_of(const loader *l, const ea_class *c) {
     ea_record record = {.provider = c->provider,
                         .version = c->version,

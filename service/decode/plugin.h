@@ -1,7 +1,7 @@
-/* Plug-ins: decoders that somebody else wrote (etwagent_plugin.h). Each is asked in a process of its own, by this
- * program under another command, what it decodes; the answer comes back as a schema cache and is judged like any file.
- * Only one with decode functions is then loaded here as well, once that process has tried them.
- * Before it: a folder of shared libraries. After it: proto/event/schemas.h. Thread: its caller's. */
+/* Plug-ins: decoders of third parties (etwagent_plugin.h). A separate process, this program with another command, asks
+ * each plug-in what it decodes. The answer comes back as a schema cache and is validated like any file. Only a plug-in
+ * with decode functions is then also loaded in this process, after the separate process has tested them.
+ * Called by: schema_options.c. Calls: a folder's shared libraries, proto/event/schemas.h. Thread: its caller's. */
 #ifndef EA_DECODE_PLUGIN_H
 #define EA_DECODE_PLUGIN_H
 

@@ -77,7 +77,7 @@ int ea_plugin_decodes(ea_plugin_decoder *u, const ea_class *c) {
     return class_of(u, c) != NULL;
 }
 
-/* 1 when the values and the payload behind them are split as they were put together. */
+/* 1 when the values and the payload after them are split as they were joined. */
 static int fits(const ea_class *c, const ea_record *r, size_t payload_bytes) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);

@@ -52,7 +52,8 @@ static const ea_enum *names_of(probe *p, const etwagent_names *names) {
     return map;
 }
 
-/* Puts a list of fields at properties[at ...]; what is inside structs comes behind *end. NULL, or what is wrong. */
+/* Puts a list of fields at properties[at ...]; the fields of structs are put at *end and after it. Returns NULL, or the
+ * error. */
 static const char *put_fields(probe *p, const etwagent_field *fields, size_t count, ea_property *properties, size_t at,
                               size_t *end, int depth) {
     if (depth > EA_DEPTH_MAX)

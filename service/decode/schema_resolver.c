@@ -46,7 +46,7 @@ static int take_question(ea_schema_resolver *a, ea_record *ret) {
     return goes_on;
 }
 
-/* Takes schemas; when there are too many that nobody fetched, the answer is as good as none. */
+/* Queues schemas for the source's thread; when ANSWERS_MAX are queued, the answer is dropped. */
 static int give(ea_schema_resolver *a, ea_schemas *schemas) {
     answer *own = malloc(sizeof *own);
     if (!own)

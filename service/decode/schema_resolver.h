@@ -1,10 +1,9 @@
-/* Schemas that take time to get: somebody else is asked for them on a thread of its own, while the events that want
- * them go on whole and without names.
+/* Schemas that take time to get: a separate thread requests them, while their events continue whole and without names.
  *
- *     source's thread: decoder ──kind of an event──▶ asker's thread: answer() ──schemas──▶ source's thread
+ *     source's thread: decoder ──kind of an event──▶ resolver's thread: answer() ──schemas──▶ source's thread
  *
- * A kind (provider, code, version) is asked for once; when nothing is known of it, again after a while. Before it:
- * decoder.h. After it: whoever answers (service/etw/tdh_schemas.h). Thread: as each function says. */
+ * A kind (provider, code, version) is requested once; if its schema is unknown, again after a while. Called by:
+ * decoder.h. Calls: the ea_schema_lookup of the options (service/etw/tdh_schemas.h). Thread: as each function says. */
 #ifndef EA_DECODE_ASKER_H
 #define EA_DECODE_ASKER_H
 

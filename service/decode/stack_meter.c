@@ -71,7 +71,7 @@ int ea_stack_meter_add(ea_stack_meter *m, const ea_record *r, const ea_class *c)
 
 void ea_stack_meter_end(ea_stack_meter *m) {
     int rc = m->join ? ea_stack_join_end(m->join) : 0;
-    (void)rc; /* nobody is told of events, and so nobody ends it */
+    (void)rc; /* there is no callback that could stop it */
 }
 
 void ea_stack_meter_take(ea_stack_meter *m, uint64_t ret[EA_STACK_OUTCOME_COUNT]) {

@@ -132,7 +132,7 @@ static int write_session(const writer *w, HKEY root, const ea_session_config *s,
     WCHAR name[NAME_CHARS];
     HKEY key;
     name_session(s, name);
-    (void)RegDeleteTreeW(root, name); /* a provider that is no longer asked for goes */
+    (void)RegDeleteTreeW(root, name); /* removes providers that are no longer configured */
     LSTATUS os = RegCreateKeyExW(root, name, 0, NULL, 0, KEY_SET_VALUE | KEY_CREATE_SUB_KEY, NULL, &key, NULL);
     if (os)
         return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
@@ -158,7 +158,7 @@ static int is_wanted(const ea_tables *sessions, const WCHAR *key) {
     return 0;
 }
 
-/* Keys of ours that nobody wants any more. */
+/* Removes keys of this program that the configuration no longer has. */
 static int remove_others(HKEY root, const ea_tables *sessions, ea_err *err) {
     WCHAR name[256];
     for (DWORD i = 0; i < KEYS_MAX;) {

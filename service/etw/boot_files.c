@@ -40,7 +40,7 @@ void ea_boot_file_path(const ea_session_config *s, int age, char *path) {
         snprintf(path, EA_BOOT_PATH_BYTES, "%.*s-booted.%d.etl", stem, s->boot_file, age);
 }
 
-/* Windows' name of a number; 0: without one, as where nothing was there before. */
+/* Windows' file name with this number; 0: without a number, which Windows uses when there was no earlier file. */
 static void windows_path(const ea_session_config *s, unsigned number, char *path) {
     if (number)
         snprintf(path, EA_BOOT_PATH_BYTES, "%s.%04u", s->boot_file, number);
@@ -48,8 +48,9 @@ static void windows_path(const ea_session_config *s, unsigned number, char *path
         snprintf(path, EA_BOOT_PATH_BYTES, "%s", s->boot_file);
 }
 
-/* Makes the newest name free: what waits grows older, as far as the first age that is free; when there is none, the
- * oldest gives way. 0: it could not be done, and all is as it was or has moved as a whole. */
+/* Frees the newest name: each waiting file is renamed to the next age, up to the first free one. If no age is free, the
+ * oldest file is overwritten. Returns 0 when a rename failed: then the files have their old names, or the older ones
+ * have moved. */
 static int make_room(const ea_session_config *s, const taker *t, unsigned *lost) {
     char from[EA_BOOT_PATH_BYTES], to[EA_BOOT_PATH_BYTES];
     int count = (int)ea_boot_files_count(s), age = 0;

@@ -1,11 +1,11 @@
-/* Files of boot sessions, from the moment at which Windows has written them until the spool has their events: which
- * there are, what they are called, and which of them gives way.
+/* Files of boot sessions, from the time when Windows has written them until the spool has their events: their names,
+ * and which file is dropped at the limit.
  *
- *     FILE.etl.0001 ... Windows', one a boot, the oldest of which it replaces when all its numbers are used
- *     FILE-booted.etl, FILE-booted.1.etl, ... waiting to be read, the newest first; here the oldest gives way
- *     FILE-taken.etl the newest one, once it is in the spool; older ones are removed then
+ *     FILE.etl.0001 ... Windows' files, one for each boot; Windows replaces the oldest when all its numbers are used
+ *     FILE-booted.etl, FILE-booted.1.etl, ... waiting to be read, the newest first; at the limit the oldest is dropped
+ *     FILE-taken.etl the newest one, after its events are in the spool; older ones are removed then
  *
- * Before it: autologger.c. After it: agent.c, whose sources they are. Thread: the agent's main one.
+ * Called by: autologger.c; agent.c, which reads the files as sources. Thread: the agent's main one.
  * Source of Windows' names: FileMax in "Configuring and Starting an AutoLogger Session", learn.microsoft.com. */
 #ifndef EA_ETW_BOOT_FILES_H
 #define EA_ETW_BOOT_FILES_H
@@ -14,17 +14,17 @@
 
 enum { EA_BOOT_FILES_MAX = 16, EA_BOOT_PATH_BYTES = 1040 }; /* FileMax; a boot-file has 1,000 bytes at the most */
 
-/* How many boots in a row leave a file each while nobody takes them: keep-files beside the newest, within Windows'
- * limits. As many wait to be read. */
+/* The number of consecutive boots that leave a file each until the agent takes them: keep-files and the newest, within
+ * Windows' limits. It is also the limit of waiting files. */
 unsigned ea_boot_files_count(const ea_session_config *session);
 
-/* Moves what Windows has written to the names under which it waits. Returns how many files were lost by it: those that
- * gave way unread, and one when Windows had used all its numbers, so that it may have replaced some. Each is told in
- * a line. A file that cannot be moved is told, too, and stays. */
+/* Renames Windows' files to the names of waiting files. Returns the number of lost files: those that were dropped
+ * unread, and one when Windows had used all its numbers, so that it may have replaced some. Each is logged. A file that
+ * cannot be renamed is logged, too, and keeps its name. */
 unsigned ea_boot_files_take(const ea_session_config *session, void (*note)(void *arg, const char *text), void *arg);
 
-/* The name under which the file of an age waits, 0 being the newest, or, of an age below 0, that of the newest one
- * once it is in the spool. path: EA_BOOT_PATH_BYTES. */
+/* The name of the waiting file of an age, 0 being the newest; for an age below 0, the name of the newest file after its
+ * events are in the spool. path: EA_BOOT_PATH_BYTES. */
 void ea_boot_file_path(const ea_session_config *session, int age, char *path);
 
 #endif

@@ -41,7 +41,7 @@ static void read_status(const ea_etw_api *api, const ea_properties *from, ea_liv
 
 /* ---- the list ---- */
 
-/* Of our prefix, or the NT Kernel Logger, of which Windows does not say whose it is. */
+/* 1 when the name has this program's prefix, or is the NT Kernel Logger, whose owner Windows does not report. */
 static int may_be_ours(const WCHAR *name) {
     static const WCHAR PREFIX[] = L"" EA_LIVE_PREFIX;
     return wcsncmp(name, PREFIX, wcslen(PREFIX)) == 0 || _wcsicmp(name, KERNEL_LOGGER_NAMEW) == 0;

@@ -1,8 +1,8 @@
-/* ETW sessions of any program, by the names that Windows has for them, and the hardware counters of the machine.
- * Nothing here watches a session: what is started runs until it is stopped or Windows ends.
+/* ETW sessions of any program, by their names in Windows, and the hardware counters of the machine. These functions do
+ * not supervise a session: a started session runs until it is stopped or Windows ends.
  *
- * Before it: Windows, config/sessions.h. After it: service/app/cmd_session.c. Thread: any. On other systems than
- * Windows every function returns EA_EUNSUPPORTED.
+ * Called by: service/app/cmd_session.c, cmd_sessions.c. Configured by: config/sessions.h. Calls: Windows. Thread: any.
+ * On systems other than Windows every function returns EA_EUNSUPPORTED.
  * Errors of all: EA_ENOTFOUND (no session of this name runs), EA_EREFUSED (Windows denies access). */
 #ifndef EA_ETW_CONTROL_H
 #define EA_ETW_CONTROL_H

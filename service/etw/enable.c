@@ -1,8 +1,8 @@
-/* What a session is to log: kernel flags, stacks, counters, providers and their filters. See session.h.
+/* Enables what a session logs: kernel flags, stacks, counters, providers and their filters. See session.h.
  *
- * The order is Windows': the profile's interval and sources, counters and stacks before the kernel's flags, whose
- * rundown comes when they are set; providers last. What is refused is told and left out: a session without stacks is
- * better than none. */
+ * Windows requires this order: the profile's interval and sources, counters and stacks before the kernel's flags, whose
+ * rundown starts when they are set; providers last. A part that Windows refuses is logged and skipped: a session
+ * without stacks is better than none. */
 #include "service/etw/session.h"
 
 #include "config/kernel_flags.h"
@@ -36,7 +36,8 @@ int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_m
     return 0;
 }
 
-/* Windows takes flags that it does not know, and leaves them out: said, where it tells its own. */
+/* Windows accepts flags that it does not know and ignores them. They are logged if Windows can return the applied
+ * flags. */
 static void tell_flags(const ea_session *s, const uint32_t *asked) {
     uint32_t applied[EA_KERNEL_MASK_WORDS];
     ea_text t;
@@ -106,7 +107,7 @@ static void capture(const ea_session *s, const GUID *guid, const ea_provider_con
         ea_session_refused(s, p->provider, error);
 }
 
-/* ---- what became of it ---- */
+/* ---- reading back what Windows applied ---- */
 
 typedef struct guid_question {
     const ea_etw_api *api;
@@ -120,7 +121,7 @@ static ULONG call_guid(const void *arg, void *data, ULONG *bytes) {
     return q->api->EnumerateTraceGuidsEx(TraceGuidQueryInfo, &guid, sizeof guid, data, room, bytes);
 }
 
-/* Who has a provider registered, and what this session has of it. */
+/* The registrations of a provider, and what this session has enabled of it. */
 typedef struct registrations {
     unsigned count; /* by programs that run; Windows keeps an entry for the others, too */
     int is_ours;    /* enabled is this session's */
@@ -168,8 +169,8 @@ int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logge
     return 1;
 }
 
-/* Windows takes a provider that nobody has registered, and what it applies may be changed by others: said, where this
- * Windows tells it. */
+/* Windows accepts a provider that no program has registered, and other programs may change the applied level and
+ * keywords. Both are logged if this Windows can return them. */
 static void tell_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
                          const TRACE_ENABLE_INFO *asked) {
     registrations r;
@@ -219,7 +220,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
         ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
-    if (err.code) { /* one filter could not be had */
+    if (err.code) { /* one filter is not available */
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
         ea_session_say(s, "provider %.128s: %s", p->provider, err.message);
     }
@@ -231,7 +232,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
     memcpy(&id, known->guid.bytes, sizeof id);
     ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, known->any,
                                          known->all, 0, &parameters);
-    if (error && f->count) { /* more events are better than none, and stages can still leave out what is not wanted */
+    if (error && f->count) { /* more events are better than none, and stages can still filter them */
         ea_session_refused(s, p->provider, error);
         ea_session_say(s, "provider %.128s: it is enabled without filters", p->provider);
         parameters.EnableFilterDesc = NULL;
@@ -251,8 +252,8 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
                  &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
 
-/* The runtimes tell their modules and methods when they see it enabled: keywords Loader 0x8, Jit 0x10, NGen 0x20,
- * StartRundown 0x40. Source: dotnet/runtime src/coreclr/vm/ClrEtwAll.man. */
+/* The .NET runtimes log their modules and methods when they see this provider enabled: keywords Loader 0x8, Jit 0x10,
+ * NGen 0x20, StartRundown 0x40. Source: dotnet/runtime src/coreclr/vm/ClrEtwAll.man. */
 static const ea_provider_config DOTNET_RUNDOWN = {
     .provider = "a669021c-c450-4609-a035-5af59af4df18", .level = "verbose", .any = "0x78"};
 

@@ -105,7 +105,7 @@ enum {
 #define EA_SYSTEM_TRACE_CONTROL_GUID                                                                                   \
     ((GUID){0x9e814aad, 0x3204, 0x11d2, {0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39}})
 
-/* TRACE_INFO_CLASS values behind mingw's last (evntrace.h). */
+/* TRACE_INFO_CLASS values that mingw lacks (evntrace.h). */
 enum {
     EA_TRACE_MAX_PMC_COUNTER_QUERY = 22,
     EA_TRACE_PMC_COUNTER_OWNERS = 25,
@@ -126,7 +126,7 @@ typedef struct ea_pmc_owners {
     ea_pmc_owner owners[ANYSIZE_ARRAY];
 } ea_pmc_owners;
 
-/* TracePmcSessionInformation, since Windows 10 22H2: each session that has counters; behind it its sources (ULONG),
+/* TracePmcSessionInformation, since Windows 10 22H2: each session that has counters, followed by its sources (ULONG),
  * then its events' hook ids (USHORT). ETW_PMC_SESSION_INFO (evntrace.h). */
 typedef struct ea_pmc_session {
     ULONG next_offset; /* 0: the last one */

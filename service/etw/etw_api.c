@@ -10,7 +10,8 @@ static const WCHAR ETW[] = L"advapi32.dll", TDH[] = L"tdh.dll";
 
 typedef void (*any_function)(void);
 
-/* Two threads that load at a time do the same twice; a DLL is loaded once all the same, and never let go. */
+/* Two threads that load concurrently both do the same work. A DLL is still loaded only once, and it is never unloaded.
+ */
 static any_function find(const WCHAR *dll, const char *name) {
     HMODULE module = LoadLibraryExW(dll, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     return module ? (any_function)GetProcAddress(module, name) : NULL;

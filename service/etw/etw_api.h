@@ -1,6 +1,6 @@
-/* The functions of ETW and TDH, taken from System32's DLLs by name into one table: nothing else of this program calls
- * them, and what a Windows lacks is a message and not a program that does not start.
- * Before it: Windows. After it: session.h, live.h. Thread: any, once it is loaded. */
+/* The functions of ETW and TDH, loaded from System32's DLLs by name into one table. No other code of this program calls
+ * them. A function that a Windows version lacks causes a message, instead of a program that does not start.
+ * Called by: session.h, live.h. Calls: Windows. Thread: any, after it is loaded. */
 #ifndef EA_ETW_ETW_API_H
 #define EA_ETW_ETW_API_H
 

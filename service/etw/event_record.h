@@ -1,5 +1,5 @@
-/* An event as Windows hands it to a callback, without Windows' headers, and its way into the ring: all that a callback
- * does. Before it: live.c's callback. After it: service/source/ring.h. Thread: ProcessTrace's. */
+/* An event as Windows passes it to a callback, without Windows' headers, and its copy into the ring, which is all work
+ * of a callback. Called by: live.c's callback. Calls: service/source/ring.h. Thread: ProcessTrace's. */
 #ifndef EA_ETW_EVENT_RECORD_H
 #define EA_ETW_EVENT_RECORD_H
 

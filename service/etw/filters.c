@@ -88,7 +88,7 @@ static int add_event_names(ea_filters *f, const ea_guid *provider, const named_e
     return 0;
 }
 
-/* Where no level or keywords of their own are given, names mean what the provider's level and keywords let through. */
+/* If the names have no level or keywords of their own, those of the provider apply. */
 static int add_all_names(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
     named_events logged = {.names = c->event_names.count ? &c->event_names : &c->exclude_event_names,
                            .level = c->names_level ? c->names_level : c->level,

@@ -1,5 +1,5 @@
-/* What a provider's part of the configuration asks Windows to filter by, as EnableTraceEx2 takes it.
- * Before it: config/sessions.h. After it: enable.c. Thread: its owner's. */
+/* The filters of a provider's part of the configuration, in the form of EnableTraceEx2.
+ * Called by: enable.c. Configured by: config/sessions.h. Thread: its owner's. */
 #ifndef EA_ETW_FILTERS_H
 #define EA_ETW_FILTERS_H
 

@@ -1,5 +1,5 @@
-/* A command that is started suspended, so that nothing of it is missed, and let go when somebody watches.
- * Before it: "etwagent trace". After it: Windows. Thread: its owner's. Elsewhere EA_EUNSUPPORTED. */
+/* A command that is started suspended, so that the recording is complete, and resumed when the sessions run.
+ * Called by: "etwagent trace". Calls: Windows. Thread: its owner's. On other systems EA_EUNSUPPORTED. */
 #ifndef EA_ETW_LAUNCH_H
 #define EA_ETW_LAUNCH_H
 
@@ -18,7 +18,7 @@ EA_MUST_CHECK int ea_launch_resume(ea_launch *l, ea_err *err);
 int ea_launch_wait(ea_launch *l, int64_t ns);
 /* Its exit code: 1 when it has ended, else 0. */
 int ea_launch_exit_code(const ea_launch *l, uint32_t *ret);
-/* One that was never let go is ended; one that runs goes on. NULL is allowed. */
+/* Ends a command that was never resumed; a resumed one keeps running. NULL is allowed. */
 void ea_launch_close(ea_launch *l);
 
 #endif

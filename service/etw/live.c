@@ -1,4 +1,4 @@
-/* A session of ours, kept alive, as a source. See live.h. */
+/* A session of this program, kept running, as a source. See live.h. */
 #include "service/etw/live.h"
 
 #include "proto/base/platform.h"
@@ -29,32 +29,32 @@ typedef struct live {
     ea_source base; /* first member */
     ea_live_options o;
     ea_ring *ring;         /* in: the trace's thread; out: the source's */
-    ea_ring *rundown_ring; /* in: the rundown's thread; NULL: none is wanted */
+    ea_ring *rundown_ring; /* in: the rundown's thread; NULL: not needed */
     ea_wire_source row;
     char host[256], name[EA_SESSION_NAME_MAX + 32];
     ea_thread *keeper;
-    atomic_int stop; /* somebody wants it to end */
-    atomic_int over; /* nothing is put into the ring any more */
+    atomic_int stop; /* the source was asked to end */
+    atomic_int over; /* no more records will be put into the ring */
     ea_mutex *lock;
-    ea_cond *wake;         /* the keeper */
+    ea_cond *wake;         /* the supervisor waits for it */
     ea_live_status status; /* lock */
-    ea_clock clock;        /* with its newest pair; the keeper's to change; lock */
+    ea_clock clock;        /* with its newest pair; only the supervisor changes it; lock */
     int clock_is_new;      /* the source's thread has not taken it yet; lock */
 
-    /* the keeper's, once it runs */
+    /* the supervisor's, after its thread was started */
     ea_session session;
     ea_rundown *rundown; /* NULL: none runs */
     ea_thread *trace;
-    atomic_int traced;             /* ProcessTrace came back */
-    _Atomic int64_t wait_until_ns; /* how long the callback may wait; 0: it may not */
-    int64_t start_until_ns;        /* what that is at the session's start; set before its trace's thread */
+    atomic_int traced;             /* ProcessTrace returned */
+    _Atomic int64_t wait_until_ns; /* until when the callback may wait; 0: it may not */
+    int64_t start_until_ns;        /* wait_until_ns at the session's start; set before the trace's thread */
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
-    int64_t began_ns, pause_ns; /* when it was started last; what the next start waits for */
-    uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this incarnation */
+    int64_t began_ns, pause_ns; /* time of the last start; pause before the next start */
+    uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this start of the session */
 
-    _Atomic uint64_t delivered; /* the callback's */
+    _Atomic uint64_t delivered; /* written by the callback */
     _Atomic uint64_t rundown_delivered;
 
     /* the source's thread */
@@ -83,7 +83,7 @@ static void pass_note(void *arg, const char *text) {
 
 /* ---- ProcessTrace's thread ---- */
 
-/* An eighth of what Windows' own buffers hold. */
+/* An eighth of the capacity of Windows' buffers. */
 static size_t ring_bytes(const ea_session_config *c) {
     uint64_t wanted = c->max_buffers * c->buffer_bytes / 8;
     size_t bytes = RING_MIN_BYTES;
@@ -92,14 +92,14 @@ static size_t ring_bytes(const ea_session_config *c) {
     return bytes;
 }
 
-/* What a session tells at its start and its end, and what it had when it was stopped, comes all at once, and may wait:
- * in Windows' buffers there is eight times the room. */
+/* The rundown at a session's start and end, and the buffers of a stopped session, are delivered in one burst. The
+ * callback may wait in such a burst: Windows' buffers have eight times the capacity of the ring. */
 static void wait_for_room(const live *l, int64_t until_ns) {
     while (ea_ring_used(l->ring) > ring_bytes(l->o.session) / 2 && ea_monotonic_ns() < until_ns)
         ea_sleep_ns(MS_NS);
 }
 
-/* EventTrace/RDComplete stands behind all that a session of the kernel tells at its start. Source: the MOF class
+/* 1 for EventTrace/RDComplete, which follows the rundown at the start of a kernel session. Source: the MOF class
  * EventTrace_Event. */
 static int is_complete(const EVENT_RECORD *e) {
     static const GUID EVENT_TRACE = {0x68fdd900, 0x4a3e, 0x11d1, {0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3}};
@@ -116,12 +116,12 @@ static void WINAPI on_event(EVENT_RECORD *e) {
     if (wait_until_ns) {
         wait_for_room(l, wait_until_ns);
         int64_t start_until_ns = l->start_until_ns;
-        if (is_complete(e)) /* of the start; that a stop may wait stays so */
+        if (is_complete(e)) /* ends the wait of the start, not that of a stop */
             atomic_compare_exchange_strong(&l->wait_until_ns, &start_until_ns, 0);
     }
     atomic_store_explicit(&l->delivered, atomic_load_explicit(&l->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts what it has no room for */
+    (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts dropped records */
 }
 
 static void trace_main(void *arg) {
@@ -135,7 +135,7 @@ static void trace_main(void *arg) {
     ea_mutex_unlock(l->lock);
 }
 
-/* ---- the keeper ---- */
+/* ---- the supervisor ---- */
 
 static int64_t ticks_now(uint32_t clock_type) {
     LARGE_INTEGER counter;
@@ -145,7 +145,8 @@ static int64_t ticks_now(uint32_t clock_type) {
     return counter.QuadPart;
 }
 
-/* A raw time and the UTC at which it was: of some tries the one that took least between its two looks at the ticks. */
+/* Takes a raw time and the UTC at that moment. Of PAIR_TRIES tries it keeps the pair with the least time between the
+ * two reads of the ticks. */
 static void take_pair(ea_clock *c) {
     int64_t least = INT64_MAX;
     for (int i = 0; i < PAIR_TRIES; i++) {
@@ -158,8 +159,8 @@ static void take_pair(ea_clock *c) {
     }
 }
 
-/* The clock that the session has: one that was adopted may have another than the configuration says. A consumer's
- * header says it (ReservedFlags; TRACE_LOGFILE_HEADER), and so do the session's properties. */
+/* The session's clock: that of an adopted session may differ from the configuration. It is in the consumer's header
+ * (ReservedFlags; TRACE_LOGFILE_HEADER) and in the session's properties. */
 static uint32_t clock_of(const live *l) {
     const ULONG told[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
@@ -168,7 +169,7 @@ static uint32_t clock_of(const live *l) {
     return (uint32_t)l->o.session->clock + 1;
 }
 
-/* How raw times of this session become UTC: the clock as Windows says it, and a pair taken now. */
+/* How raw times of this session are converted to UTC: the clock from Windows' header, and a pair taken now. */
 static void read_clock(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
     LARGE_INTEGER frequency;
@@ -220,9 +221,8 @@ static void note_status(live *l, int runs) {
     ea_mutex_unlock(l->lock);
 }
 
-/* Windows' numbers are 32-bit and begin anew with the session (an adopted one has some from before, which are not
- * ours): what is new goes into the ledger. Returns what was lost.
- */
+/* Adds the losses since the last call to the counters and returns their number. Windows' numbers are 32-bit and start
+ * at 0 with the session. An adopted session has earlier losses, which are not counted. */
 static uint64_t take_losses(live *l) {
     const EVENT_TRACE_PROPERTIES *p = &l->session.now.p;
     uint32_t events = (uint32_t)p->EventsLost - l->seen_events;
@@ -259,7 +259,7 @@ static int open_trace(live *l, ea_err *err) {
     return 0;
 }
 
-/* ---- what was there before ---- */
+/* ---- existing objects: the rundown ---- */
 
 static void begin_rundown(live *l) {
     if (l->rundown_ring)
@@ -288,14 +288,14 @@ static void look_at_rundown(live *l) {
         end_rundown(l);
 }
 
-/* Whether Windows begins with the processes, threads or images that there are. */
+/* 1 when the session starts with a rundown of the existing processes, threads or images. */
 static int tells_start(const live *l) {
     uint32_t masks[8] = {0};
     ea_session_masks(l->o.session, masks);
     return (masks[0] & 7) != 0;
 }
 
-/* What a start tells is over, at the latest, after PATIENCE_NS. */
+/* Ends the wait for the start's rundown after PATIENCE_NS. */
 static void end_patience(live *l) {
     int64_t until_ns = l->start_until_ns;
     if (until_ns && ea_monotonic_ns() >= until_ns)
@@ -335,7 +335,7 @@ static int begin(live *l, int is_first, ea_err *err) {
     return 0;
 }
 
-/* Ends what begin() started; what Windows has still comes. */
+/* Ends what begin() started; delivers the events that are still in Windows' buffers. */
 static void end(live *l) {
     int had = l->session.handle != 0;
     end_rundown(l);
@@ -349,14 +349,14 @@ static void end(live *l) {
         while (!atomic_load(&l->traced) && ea_monotonic_ns() < until)
             ea_cond_wait_for(l->wake, l->lock, LOOK_NS);
         ea_mutex_unlock(l->lock);
-        l->session.api->CloseTrace(l->trace_handle); /* if it still runs, it comes back soon now */
+        l->session.api->CloseTrace(l->trace_handle); /* if ProcessTrace still runs, it returns soon after this */
         ea_thread_join(l->trace);
         l->trace = NULL;
     }
     note_status(l, 0);
 }
 
-/* A pair of now takes the place of the one in use, unless that is still right. */
+/* Replaces the pair in use with a current one, unless the old pair is still accurate to PAIR_OFF_NS. */
 static void renew_pair(live *l) {
     ea_clock c = l->clock;
     take_pair(&c);
@@ -369,8 +369,8 @@ static void renew_pair(live *l) {
     ea_mutex_unlock(l->lock);
 }
 
-/* UTC drifts while the session's clock goes on, and may be set, which is noticed, counted and told. Events keep their
- * raw time; what is batched later becomes UTC by a newer pair. */
+/* UTC drifts against the session's clock. Steps of the system clock are detected, counted in `source_clock_steps` and
+ * logged. Events keep their raw time; batches closed later convert it with a newer pair. */
 static void look_at_clock(live *l) {
     int64_t utc_ns = ea_utc_ns(), mono_ns = ea_monotonic_ns();
     int64_t step_ns = (utc_ns - l->seen_utc_ns) - (mono_ns - l->seen_mono_ns);
@@ -387,7 +387,7 @@ static void look_at_clock(live *l) {
     renew_pair(l);
 }
 
-/* Losses: more buffers, up to what the configuration allows. */
+/* After a loss: doubles the session's maximum number of buffers, up to the configuration's max_buffers. */
 static void grow(live *l) {
     ea_err err = {0};
     uint32_t bound = (uint32_t)l->o.session->max_buffers, was = l->session.max_buffers;
@@ -405,7 +405,7 @@ static void grow(live *l) {
     say(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
 }
 
-/* 0: the session is gone. */
+/* Returns 0 when the session has ended. */
 static int look(live *l) {
     if (atomic_load(&l->traced) || ea_session_query(&l->session, NULL))
         return 0;
@@ -424,17 +424,17 @@ static void wait_ns(live *l, int64_t ns) {
     ea_mutex_unlock(l->lock);
 }
 
-/* Before a start: nothing the first time, and then twice as long as before, whether starts fail or somebody ends what
- * they begin. */
+/* Waits before a restart. The first pause is 0, the next FIRST_RETRY_NS, then twice the last one, LAST_RETRY_NS at the
+ * most. It grows after failed starts and after short runs. */
 static void rest(live *l) {
     int64_t until_ns = ea_monotonic_ns() + l->pause_ns, left_ns;
     while (!atomic_load(&l->stop) && (left_ns = until_ns - ea_monotonic_ns()) > 0)
-        wait_ns(l, left_ns < l->o.look_ns ? left_ns : l->o.look_ns); /* who stops it wakes nobody */
+        wait_ns(l, left_ns < l->o.look_ns ? left_ns : l->o.look_ns); /* live_stop does not signal */
     l->pause_ns = !l->pause_ns ? FIRST_RETRY_NS : l->pause_ns > LAST_RETRY_NS / 2 ? LAST_RETRY_NS : 2 * l->pause_ns;
 }
 
-/* Somebody else ended the session: it is started again, at once when it had run for a while, else more and more
- * slowly. */
+/* Another program ended the session: restarts it. The pause before it starts at 0 if the session had run for STEADY_NS,
+ * else it grows (see rest). */
 static void begin_again(live *l) {
     char told[sizeof((ea_err){0}).message] = "";
     say(l, "the session was ended by somebody else; it is started again");
@@ -459,7 +459,7 @@ static void begin_again(live *l) {
     }
 }
 
-/* What became of the session, over all its starts. */
+/* Logs the session's totals over all its starts. */
 static void say_end(live *l) {
     ea_live_status s;
     ea_live_get_status(&l->base, &s);
@@ -471,7 +471,7 @@ static void say_end(live *l) {
 
 static void keep(void *arg) {
     live *l = arg;
-    /* Windows' own timer has whole seconds */
+    /* Windows' own timer has a resolution of one second */
     int64_t flush_ns = l->o.session->flush_ns % SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
     int64_t step_ns = flush_ns < l->o.look_ns ? flush_ns : l->o.look_ns;
     while (!atomic_load(&l->stop)) {
@@ -496,8 +496,8 @@ static void keep(void *arg) {
 
 /* ---- the source ---- */
 
-/* Buffers of two processors may come in another order than that of their events, which is counted. So much later that
- * the system's clock was set is another thing. */
+/* Windows may deliver buffers of two processors in another order than that of their events, which is counted in
+ * `source_late_records`. A difference of LATE_MAX_S or more is a step of the system's clock and is not counted here. */
 static void note_order(live *l, const ea_record *r) {
     const int64_t late = LATE_MAX_S * (int64_t)l->row.clock.frequency, by = l->youngest_raw - r->time_raw;
     if (by > 0 && by < late)
@@ -514,8 +514,8 @@ static int take_own(live *l, const ea_record **ret) {
     return 1;
 }
 
-/* The next record of either ring, in turn. Positions count the records of both in the order in which they are taken;
- * one that the session's own ring had to drop leaves a gap. */
+/* The next record of either ring, in turn. Positions number the records of both rings in the order of this function; a
+ * record that the session's own ring dropped leaves a gap. */
 static int take(live *l, const ea_record **ret) {
     if (!l->rundown_ring)
         return take_own(l, ret);
@@ -538,7 +538,7 @@ static int take(live *l, const ea_record **ret) {
 static int live_next(ea_source *source, const ea_record **ret, ea_err *err) {
     live *l = (live *)source;
     (void)err;
-    int over = atomic_load(&l->over); /* before the ring is looked at: what came until then is in it */
+    int over = atomic_load(&l->over); /* read before the ring: all records until then are in it */
     if (take(l, ret)) {
         l->wait_ms = 0;
         return 1;
@@ -554,7 +554,7 @@ static int live_next(ea_source *source, const ea_record **ret, ea_err *err) {
 
 static void live_stop(ea_source *source) {
     live *l = (live *)source;
-    atomic_store(&l->stop, 1); /* the keeper looks within its next step; a signal handler may take no lock */
+    atomic_store(&l->stop, 1); /* the supervisor reads it after its next step; a signal handler may take no lock */
 }
 
 static void live_close(ea_source *source) {

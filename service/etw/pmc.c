@@ -1,8 +1,8 @@
 /* The profiler's interval, sampled counters, and counters on events, as far as the machine has them. See session.h.
  *
- * Windows gives counters to whoever asks first, and does not multiplex: another profiler, the hypervisor or
- * virtualisation-based security may hold some or all. What cannot be had is told, with its holder where Windows knows
- * it, counted (source_counters_refused), and left out. */
+ * Windows gives counters to the first program that requests them, and does not multiplex: another profiler, the
+ * hypervisor or virtualisation-based security may hold some or all. Unavailable counters are logged, with their holder
+ * where Windows names it, counted (source_counters_refused), and skipped. */
 #include "service/etw/control.h"
 #include "service/etw/session.h"
 
@@ -15,16 +15,16 @@
 
 enum { SOURCES_MAX = 8, LIST_BYTES = 4096, LIST_MAX_BYTES = 1 << 20, OWNERS_SAID = 4, OWNERS_TEXT_BYTES = 320 };
 
-/* What the machine can count: PROFILE_SOURCE_INFOs behind each other. */
+/* The counters that the machine has: a sequence of PROFILE_SOURCE_INFO. */
 typedef struct source_list {
     uint8_t *data; /* NULL: none */
     size_t bytes;
 } source_list;
 
-/* ---- what there is ---- */
+/* ---- available counters ---- */
 
-/* What Windows answers to a question without a session, of a length that nobody knows before: the caller frees it.
- * NULL: *ret_error says why. */
+/* Queries Windows without a session, for an answer of unknown length, which the caller frees. NULL: *ret_error has the
+ * reason. */
 static uint8_t *ask_windows(const ea_etw_api *api, int which, ULONG *ret_bytes, ULONG *ret_error) {
     ULONG room = LIST_BYTES, bytes = 0, error = ERROR_CALL_NOT_IMPLEMENTED;
     uint8_t *list = NULL;
@@ -67,7 +67,7 @@ static const PROFILE_SOURCE_INFO *next_source(const source_list *l, size_t *at, 
     return p;
 }
 
-/* The number and bounds of a profile source by name; NULL when there is none. */
+/* The number and the limits of a profile source by name; NULL when there is none. */
 static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *name) {
     const PROFILE_SOURCE_INFO *p;
     for (size_t at = 0, room; (p = next_source(l, &at, &room));)
@@ -76,7 +76,7 @@ static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *
     return NULL;
 }
 
-/* ---- who has the rest ---- */
+/* ---- the holders of the other counters ---- */
 
 static void say_source(ea_text *t, const source_list *l, ULONG source) {
     const PROFILE_SOURCE_INFO *p;
@@ -117,8 +117,8 @@ static void say_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
         say_tag(t, o->tag);
 }
 
-/* Who holds the counters of a processor: "; 2 of 4 are held: TotalIssues by 'VTSS', one by 0x00000007". Empty where
- * Windows does not tell, which is before 10 21H2. Source: TracePmcCounterOwners, evntrace.h. */
+/* The holders of a processor's counters: "; 2 of 4 are held: TotalIssues by 'VTSS', one by 0x00000007". Empty where
+ * Windows does not return them, which is before 10 21H2. Source: TracePmcCounterOwners, evntrace.h. */
 static void say_owners(const ea_session *s, const source_list *l, char *out, size_t capacity) {
     ULONG bytes = 0, error = 0;
     ea_text t;
@@ -150,7 +150,7 @@ static void say_owners(const ea_session *s, const source_list *l, char *out, siz
 
 /* ---- refusals ---- */
 
-/* Why counters cannot be had, for a person; NULL: Windows' own word has to do. */
+/* Why counters are not available, for a person; NULL: use Windows' own text. */
 static const char *why_no_counters(ULONG error) {
     switch (error) {
     case ERROR_NO_SYSTEM_RESOURCES:
@@ -170,7 +170,7 @@ static const char *why_no_counters(ULONG error) {
     }
 }
 
-/* So many counters or sampled sources cannot be had. */
+/* Counts counters or sampled sources that are not available. */
 static void lacks(const ea_session *s, size_t count) {
     ea_session_lacks(s, EA_COUNT_source_counters_refused, count);
 }
@@ -187,7 +187,7 @@ static void say_no_counters(const ea_session *s, const source_list *l, const cha
                    owners);
 }
 
-/* handle: the session's; 0 for what the whole machine has one of. */
+/* handle: the session's; 0 for a list of the whole machine. */
 static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handle, TRACE_INFO_CLASS which,
                     ULONG *sources, size_t count, const char *what) {
     ULONG error = s->api->TraceSetInformation
@@ -198,8 +198,8 @@ static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handl
     return error ? -1 : 0;
 }
 
-/* How many counters the machine has at a time: Windows refuses more and does not multiplex. An older one does not say.
- */
+/* The number of counters that can be in use at the same time: Windows refuses more and does not multiplex. An older
+ * Windows does not return it. */
 static ULONG most_counters(const ea_etw_api *api, ULONG otherwise) {
     ULONG most = 0, bytes = 0;
     if (!api->TraceQueryInformation ||
@@ -276,15 +276,15 @@ int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg),
     return 0;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the configuration's counters ---- */
 
 static void say_unknown(const ea_session *s, const char *name) {
     lacks(s, 1);
     ea_session_say(s, "this machine has no performance counter %.64s; it is left out", name);
 }
 
-/* The list of what is sampled is the machine's, and the samples come to each session that has the flag PMC_PROFILE.
- * Source: TraceProfileSourceConfigInfo, evntrace.h. */
+/* Sets the list of sampled sources. It applies to the whole machine, and the samples go to each session that has the
+ * flag PMC_PROFILE. Source: TraceProfileSourceConfigInfo, evntrace.h. */
 static void set_samples(const ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;
@@ -335,9 +335,9 @@ static void say_sources(ea_text *t, const source_list *l, const ULONG *sources, 
         ea_text_str(t, "none");
 }
 
-/* Reads back which counters the session has by now, and says when they are others, or in another order, than those that
- * Windows has just taken: the values on events have no names of their own. A Windows before 10 22H2 does not tell.
- * Source: TracePmcSessionInformation, evntrace.h. */
+/* Reads back which counters the session has now. Logs when they, or their order, differ from those that Windows has
+ * just accepted: the values on events have no names of their own. Windows before 10 22H2 does not return them. Source:
+ * TracePmcSessionInformation, evntrace.h. */
 static void check_counters(const ea_session *s, const source_list *l, const ULONG *sources, size_t count,
                            size_t events) {
     ULONG bytes = 0, error = 0;

@@ -54,7 +54,7 @@ static int is_name(const void *data, ULONG bytes, ULONG offset, const char *name
     for (; offset + 2 * i + 1 < bytes && i <= name_bytes; i++) {
         uint16_t c = ea_load16(p + offset + 2 * i);
         uint16_t d = i < name_bytes ? (uint8_t)name[i] : 0;
-        if (c == ' ' && d == 0) /* names of MOF providers have blanks behind them */
+        if (c == ' ' && d == 0) /* names of MOF providers have trailing blanks */
             c = 0;
         if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != (d >= 'A' && d <= 'Z' ? d + 32 : d))
             return 0;

@@ -14,10 +14,10 @@ static const int64_t MS_NS = 1000000, BEGIN_NS = (int64_t)2 * 1000000000, END_NS
 
 enum { BUFFER_BYTES = 256 << 10, BUFFERS = 64 };
 
-/* What "rundown" may ask for. */
+/* The values of "rundown". */
 static const struct {
     const char *word, *flag; /* in the configuration; of the kernel */
-    uint32_t bit;            /* of the first mask: a session that has it tells this itself. 0: only at its end */
+    uint32_t bit;            /* of the first mask: the session then logs this itself. 0: only at its end */
 } WORDS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
              {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"registry", "REGISTRY", 0}};
 
@@ -42,11 +42,11 @@ struct ea_rundown {
     EVENT_TRACE_LOGFILEW logfile;
     TRACEHANDLE handle;
     ea_thread *trace;
-    int64_t began_ns, stopped_ns; /* stopped 0: it still runs */
+    int64_t began_ns, stopped_ns; /* stopped_ns 0: it still runs */
     int is_over;
-    atomic_int runs;        /* Windows delivered something */
+    atomic_int runs;        /* Windows delivered an event */
     atomic_int traced;      /* ProcessTrace came back */
-    atomic_int is_hopeless; /* nobody waits for room in the ring any more */
+    atomic_int is_hopeless; /* the callback no longer waits for room in the ring */
     _Atomic uint64_t records;
 };
 
@@ -72,7 +72,7 @@ static int is_asked(const ea_session_config *c, const char *word) {
     return 0;
 }
 
-/* The flags of what the session does not tell itself. */
+/* The flags of the rundowns that the session does not log itself. */
 static void missing_flags(const ea_session_config *c, ea_strings *ret) {
     uint32_t masks[8] = {0};
     ea_session_masks(c, masks);
@@ -112,7 +112,7 @@ static void WINAPI on_event(EVENT_RECORD *event) {
         return;
     wait_for_room(r);
     atomic_fetch_add_explicit(&r->records, 1, memory_order_relaxed);
-    (void)ea_event_put(r->o.ring, e); /* the ring counts what it has no room for */
+    (void)ea_event_put(r->o.ring, e); /* the ring counts dropped records */
 }
 
 static void trace_main(void *arg) {
@@ -123,7 +123,7 @@ static void trace_main(void *arg) {
     atomic_store(&r->traced, 1);
 }
 
-/* ---- the keeper's ---- */
+/* ---- the supervisor's thread ---- */
 
 static int open_trace(ea_rundown *r, ea_err *err) {
     r->logfile.LoggerName = r->session.name;
@@ -147,7 +147,7 @@ static int start(ea_rundown *r, ea_err *err) {
     snprintf(r->name, sizeof r->name, "%.*s-rundown", EA_SESSION_NAME_MAX, of->name);
     r->config = (ea_session_config){.name = r->name,
                                     .kind = EA_SESSION_SYSTEM,
-                                    .clock = r->o.clock, /* its times stand among those of the other */
+                                    .clock = r->o.clock, /* its events are merged with those of the first session */
                                     .buffer_bytes = BUFFER_BYTES,
                                     .min_buffers = BUFFERS,
                                     .max_buffers = BUFFERS,
@@ -195,7 +195,7 @@ static void stop(ea_rundown *r) {
 static void finish(ea_rundown *r) {
     int is_whole = atomic_load(&r->traced);
     atomic_store(&r->is_hopeless, 1);
-    r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it comes back soon now */
+    r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it returns soon after this */
     ea_thread_join(r->trace);
     r->is_over = 1;
     ea_count(r->o.counters, is_whole ? EA_COUNT_source_rundowns : EA_COUNT_source_rundown_failures, 1);

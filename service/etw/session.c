@@ -21,7 +21,7 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *coun
     s->counters = counters;
     s->note = note;
     s->note_arg = note_arg;
-    /* few at first: the rest comes when events are lost (live.c) */
+    /* few at first; raised when events are lost (live.c) */
     s->max_buffers = (uint32_t)(2 * c->min_buffers < c->max_buffers ? 2 * c->min_buffers : c->max_buffers);
     snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", c->name);
     to_wide(name, s->name, sizeof s->name / sizeof *s->name);
@@ -76,7 +76,7 @@ static void numbered(const WCHAR *file, uint64_t number, WCHAR *out, size_t capa
     out[capacity - 1] = 0;
 }
 
-/* Windows begins a file anew: what an earlier start wrote gets another name first, and the oldest gives way. */
+/* Windows overwrites an existing file: files of earlier starts are renamed first, and the oldest one is replaced. */
 static void keep_old_files(const ea_session *s, const WCHAR *file) {
     WCHAR from[1024], to[1024];
     for (uint64_t n = s->c->keep_files; n && GetFileAttributesW(file) != INVALID_FILE_ATTRIBUTES; n--) {
@@ -87,7 +87,7 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
     }
 }
 
-/* Whether a session of this name runs, which writes its file. */
+/* 1 when a session of this name runs, which writes its file. */
 static int is_there(const ea_session *s) {
     ea_properties p;
     ea_properties_clear(&p);
@@ -117,7 +117,8 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
     return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
 }
 
-/* A session of this name is there: one that an earlier run left, or somebody else's. */
+/* A session of this name exists: an earlier run of this program left it, or another program started it. Adopts or stops
+ * it. */
 static ULONG have_stale(ea_session *s) {
     ea_properties_clear(&s->now);
     if (s->c->stale == EA_STALE_ADOPT) {
@@ -158,7 +159,7 @@ void ea_session_stop_boot(ea_session *s) {
     }
 }
 
-/* What Windows made of what was asked for; other bits of the mode are its own business. */
+/* Logs the properties that Windows applied differently from the request; additional bits of the mode are ignored. */
 static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
     const EVENT_TRACE_PROPERTIES *now = &s->now.p;
 
@@ -227,7 +228,7 @@ void ea_session_flush(const ea_session *s) {
 int ea_session_grow(ea_session *s, ea_err *err) {
     ea_properties p;
     ea_properties_clear(&p);
-    p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, as it is */
+    p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, unchanged */
     p.p.MaximumBuffers = s->max_buffers;
     p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
     p.p.FlushTimer = s->now.p.FlushTimer;

@@ -1,5 +1,5 @@
-/* One ETW session: started as its configuration says, asked, flushed, stopped.
- * Before it: config/sessions.h. After it: live.h. Thread: one at a time. */
+/* One ETW session: started as its configuration says, queried, flushed, stopped.
+ * Called by: live.c, rundown.c, autologger.c. Configured by: config/sessions.h. Thread: one at a time. */
 #ifndef EA_ETW_SESSION_H
 #define EA_ETW_SESSION_H
 
@@ -7,20 +7,21 @@
 #include "service/etw/etw_api.h"
 #include "service/etw/live.h"
 
-/* What ControlTrace reads and writes: the properties with room for both names behind them. */
+/* The argument of ControlTrace: the properties, followed by room for both names. */
 typedef struct ea_properties {
     EVENT_TRACE_PROPERTIES p;
     WCHAR name[256];
     WCHAR file[1024];
 } ea_properties;
 
-/* All zero but for its size, and where the names stand. */
+/* Clears all but its size and the offsets of the names. */
 void ea_properties_clear(ea_properties *p);
 
-/* Told what could not be had and is done without: a counter that the hardware lacks, a provider nobody knows here. */
+/* Called with a line for a person for each part that is not available and is skipped: a counter that the hardware
+ * lacks, a provider that is unknown here. */
 typedef void (*ea_session_note)(void *arg, const char *text);
 
-/* What a provider's names stand for: TDH, which may take seconds, is asked once. */
+/* What a provider's names resolve to: TDH, which may take seconds, is called once. */
 typedef struct ea_session_provider {
     ea_guid guid;
     uint64_t any, all;
@@ -35,37 +36,38 @@ typedef struct ea_session {
     ea_counters *counters; /* borrowed; source_*_refused are counted here. NULL: nowhere */
     WCHAR name[EA_SESSION_NAME_MAX + 32];
     TRACEHANDLE handle;                              /* 0: it does not run */
-    ea_properties now;                               /* as Windows said last */
-    uint32_t max_buffers;                            /* as it is asked for; grows */
+    ea_properties now;                               /* as of the last answer of Windows */
+    uint32_t max_buffers;                            /* requested from Windows; grows */
     unsigned starts;                                 /* times that it was started */
     ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
-    /* What it had lost and written when it was found and adopted; 0 of a session that was started here. */
+    /* Its losses and written buffers when it was adopted; 0 for a session that was started here. */
     uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
 } ea_session;
 
 EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters,
                                   ea_session_note note, void *note_arg, ea_err *err);
-/* Tells the note: a line of at most 511 bytes. */
+/* Calls the note with a line of at most 511 bytes. */
 void ea_session_say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
-/* Starts it and enables all that it asks for; what is refused of that is told and left out. A session of its name that
- * is there already is stopped or adopted, as configured. */
+/* Starts it and enables all parts of its configuration; parts that Windows refuses are logged and skipped. An existing
+ * session of its name is stopped or adopted, as configured. */
 EA_MUST_CHECK int ea_session_start(ea_session *s, ea_err *err);
 /* Reads its properties into now. EA_ENOTFOUND: it is gone. */
 EA_MUST_CHECK int ea_session_query(ea_session *s, ea_err *err);
-/* Asks Windows to deliver buffers that are not full. A session that is gone is what a query finds. */
+/* Asks Windows to deliver buffers that are not full. A missing session is no error here; ea_session_query detects it.
+ */
 void ea_session_flush(const ea_session *s);
 /* Raises the number of buffers to s->max_buffers. */
 EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
-/* Stops it; now holds its last numbers. A session that is gone is no error. */
+/* Stops it; `now` then has its last numbers. A session that has already ended is no error. */
 void ea_session_stop(ea_session *s);
 
-/* Ends the session of this name that Windows started at boot, known by the file that it writes; nothing when there is
- * none. */
+/* Ends the session of this name that Windows started at boot, recognised by its file; does nothing when there is none.
+ */
 void ea_session_stop_boot(ea_session *s);
 
 /* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
 ULONG ea_provider_properties(const ea_provider_config *p);
-/* enable.c: counts what a session asked for and does not have; the latter tells it, too: "WHAT: Windows refuses it". */
+/* enable.c: counts the parts that Windows refused; the second one also logs: "WHAT: Windows refuses it". */
 void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by);
 void ea_session_refused(const ea_session *s, const char *what, ULONG error);
 

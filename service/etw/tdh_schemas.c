@@ -18,7 +18,7 @@ enum {
     LEVELS_MAX = 256
 };
 
-/* A map's name and provider; what is behind the name is zero. */
+/* A map's name and provider; the bytes after the name are zero. */
 typedef struct map_key {
     ea_guid provider;
     char name[MAP_NAME_MAX];
@@ -170,7 +170,7 @@ int ea_tdh_describe(void *arg, const ea_record *record, ea_schemas *into, ea_err
 
 /* ---- providers ---- */
 
-/* UTF-16 at an offset of an answer, without the blanks that TDH writes behind names; NULL: outside, or no memory. */
+/* UTF-16 at an offset of an answer, without the trailing blanks that TDH adds to names; NULL: outside, or no memory. */
 static const char *text_at(ea_arena *arena, const void *data, ULONG bytes, ULONG offset) {
     const uint8_t *p = data;
     size_t n = 0;

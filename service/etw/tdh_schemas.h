@@ -1,6 +1,6 @@
-/* What Windows' TDH knows of providers and events, as schemas of the layer EA_SCHEMA_WINDOWS. Slow: a question may take
- * seconds. Before it: Windows. After it: service/decode/schema_resolver.h, "etwagent providers". Thread: its owner's.
- * On other systems than Windows opening fails with EA_EUNSUPPORTED. */
+/* The schemas that Windows' TDH has of providers and events, in the layer EA_SCHEMA_WINDOWS. Slow: a query may take
+ * seconds. Called by: service/decode/schema_resolver.h, "etwagent providers". Calls: Windows. Thread: its owner's. On
+ * systems other than Windows opening fails with EA_EUNSUPPORTED. */
 #ifndef EA_ETW_TDH_SCHEMAS_H
 #define EA_ETW_TDH_SCHEMAS_H
 

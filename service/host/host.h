@@ -13,13 +13,14 @@
 
 enum { EA_PROXY_BYTES = 320 };
 
-/* The proxy that leads to url: "http://HOST:PORT", or "" for none. Windows: what a script (PAC) says that the settings
- * name or that the network offers (WPAD), else the proxy of the settings: of the user's, then of the machine's
- * (netsh winhttp). Elsewhere: https_proxy or all_proxy, unless no_proxy names the host; of either case. Windows may
- * take minutes. Any thread. EA_EIO: nobody answers; EA_EFORMAT: the answer is none that can be used. */
+/* The proxy for url: "http://HOST:PORT", or "" for none. Windows: the result of the script (PAC) that the settings name
+ * or the network offers (WPAD), else the proxy of the settings: the user's, then the machine's (netsh winhttp). Other
+ * systems: https_proxy or all_proxy, unless no_proxy names the host; of either case. Windows may take minutes. Any
+ * thread. EA_EIO: no answer; EA_EFORMAT: the answer is not usable. */
 EA_MUST_CHECK int ea_host_proxy(const char *url, char out[EA_PROXY_BYTES], ea_err *err);
 
-/* Hears of changes of the machine's network addresses; NULL where nobody tells. One thread at a time. */
+/* Watches for changes of the machine's network addresses; NULL where the system does not report them. One thread at a
+ * time. */
 typedef struct ea_network_watch ea_network_watch;
 ea_network_watch *ea_network_watch_open(void);
 int ea_network_watch_changed(ea_network_watch *w); /* since the last call; NULL is allowed: 0 */
@@ -29,8 +30,8 @@ void ea_network_watch_close(ea_network_watch *w);  /* NULL is allowed */
 
 /* The host of an https URL, in lower case, without port and brackets. 0 when it has none or it does not fit. */
 int ea_proxy_host_of(const char *url, char *out, size_t out_bytes);
-/* One of a list as Windows writes them: "proxy:80", "http=a:80;https=b:443", several behind each other; the first that
- * is for https, or for all. */
+/* One proxy of a list in Windows' format: "proxy:80", "http=a:80;https=b:443", several in sequence; the first that is
+ * for https, or for all protocols. */
 EA_MUST_CHECK int ea_proxy_of_list(const char *list, char out[EA_PROXY_BYTES], ea_err *err);
 /* Windows' list of hosts without a proxy: names with *, "<local>" for names without a dot; ";" or spaces between. */
 int ea_proxy_bypasses(const char *list, const char *host);
@@ -57,10 +58,10 @@ int ea_store_is_thumbprint(const char *which);
 
 /* A certificate and its private key, which stays where Windows keeps it. */
 typedef struct ea_identity ea_identity;
-/* Of several certificates with a subject's name the one that is valid now, has a key and began last. EA_ENOTFOUND:
- * there is none; EA_EREFUSED, EA_EIO: its key cannot be had; EA_EUNSUPPORTED: no Windows. */
+/* Opens the certificate of a subject's name. Of several it takes the valid one with a key that began last.
+ * EA_ENOTFOUND: there is none; EA_EREFUSED, EA_EIO: its key is not available; EA_EUNSUPPORTED: not Windows. */
 EA_MUST_CHECK int ea_identity_open(ea_identity **ret, const ea_store_place *place, ea_err *err);
-/* Its certificates in DER: its own, then those of the authorities between it and the root; NULL behind the last. */
+/* Its certificates in DER: its own, then those of the authorities between it and the root; NULL after the last one. */
 const uint8_t *ea_identity_certificate(const ea_identity *identity, size_t index, size_t *ret_bytes);
 /* As ea_signer has it (service/ship/tls_key.h): PSS, or two numbers. Any thread. */
 EA_MUST_CHECK int ea_identity_sign(void *identity, const uint8_t *digest, size_t digest_bytes, uint8_t *signature,

@@ -1,9 +1,10 @@
-/* An image's file as the path of an image event names it: opened so that nobody is in its way, and known again.
+/* The file of an image, by the path in an image event: opened so that it blocks no other program, and with an identity
+ * that detects changes.
  *
  * Windows writes \Device\HarddiskVolume3\Windows\System32\ntdll.dll, \SystemRoot\System32\ntoskrnl.exe,
- * \??\C:\Windows\System32\smss.exe. Only files on this machine's own disks are opened: not over a network, no device,
- * nothing that a cloud or a tape would have to bring first. On other systems than Windows a path is one of that system.
- * Before it: service/image. After it: the operating system. Thread: any; a file is its owner's. */
+ * \??\C:\Windows\System32\smss.exe. Only files on this machine's own disks are opened: no network file, no device, no
+ * file that would have to be fetched from a cloud or a tape first. On systems other than Windows a path is one of that
+ * system. Called by: service/image. Calls: the operating system. Thread: any; a file is its owner's. */
 #ifndef EA_HOST_IMAGE_FILE_H
 #define EA_HOST_IMAGE_FILE_H
 
@@ -14,8 +15,8 @@
 
 typedef struct ea_image_file ea_image_file;
 
-/* Two looks that find the same here see the same content, unless somebody made an effort: changed is the time that the
- * file system itself keeps, which no ordinary call sets. */
+/* Two reads with equal identities have the same content, except after deliberate manipulation: changed is a time that
+ * the file system itself keeps and ordinary calls cannot set. */
 typedef struct ea_image_identity {
     uint64_t volume, number, size_bytes;
     int64_t changed;

@@ -22,7 +22,7 @@ static int is_step(const char *name) {
     return dots <= 2 && (!name[dots] || name[dots] == '\\');
 }
 
-/* What lies below a volume: no other stream, no wildcard, no step up, nothing that is not one name behind the other. */
+/* 1 when the path below a volume is plain: no other stream, no wildcard, no "..", only one name after the other. */
 static int is_plain(const char *rest) {
     if (*rest != '\\')
         return 0;

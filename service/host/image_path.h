@@ -8,7 +8,7 @@
 
 enum { EA_IMAGE_PATH_BYTES = 4096, EA_IMAGE_VOLUMES_MAX = 26 };
 
-/* What there is on this machine. */
+/* The volumes of this machine. */
 typedef struct ea_image_volumes {
     char system_root[EA_IMAGE_PATH_BYTES]; /* C:\Windows */
     size_t count;
@@ -16,7 +16,7 @@ typedef struct ea_image_volumes {
     struct {
         char letter;
         int is_local;    /* a disk of this machine's */
-        char device[64]; /* \Device\HarddiskVolume3; "": nobody says */
+        char device[64]; /* \Device\HarddiskVolume3; "": unknown */
     } items[EA_IMAGE_VOLUMES_MAX];
 } ea_image_volumes;
 

@@ -12,7 +12,7 @@ enum {
     OP_DC_START = 3,
     OP_LOAD = 10,
     CLASSES = 64,    /* versions of the two, of 32 and 64 bits */
-    AT_A_TIME = 256, /* told before the source is asked again */
+    AT_A_TIME = 256, /* delivered before the source is read again */
 };
 
 typedef struct image_source {
@@ -23,10 +23,10 @@ typedef struct image_source {
     plans plans;
     fields now;
     ea_text path, payload;
-    ea_record record;  /* the one that was handed over last */
+    ea_record record;  /* the last delivered record */
     int has_record;    /* there was one of the inner source's */
-    unsigned may_tell; /* so many before the source is asked again */
-    uint64_t told;     /* positions count them, too */
+    unsigned may_tell; /* facts that may be delivered before the source is read again */
+    uint64_t told;     /* delivered facts; positions count them, too */
 } image_source;
 
 /* Of an image that was loaded, or was there at the start. */
@@ -79,7 +79,7 @@ static int image_next(ea_source *source, const ea_record **ret, ea_err *err) {
         s->may_tell = AT_A_TIME;
         ea_images_calm(s->images);
     } else if (rc == 0) {
-        s->may_tell = AT_A_TIME; /* what was found until now is told; nobody waits for the rest */
+        s->may_tell = AT_A_TIME; /* facts found until now are delivered; the rest is dropped */
         if (tell(s, ret))
             return 1;
         ea_images_stop(s->images);

@@ -1,9 +1,9 @@
-/* A session's source with a worker beside it that looks at the files of the images that are loaded: the source's own
- * records, and between them what was found, as records that the agent makes (proto/state/image_facts.h) with the time
- * and CPU of the record before them.
+/* A session's source with a worker that reads the files of loaded images: the source's own records, and between them
+ * the facts that the worker found, as records that the agent makes (proto/state/image_facts.h) with the time and CPU of
+ * the preceding record.
  *
- * What was found is told when the source has nothing else at the moment. Before it: a live session's source. After it:
- * service/core/ingest_session.h. Thread: the source's. */
+ * Facts are delivered when the source has no other record at the moment. Called by: service/core/source_task.c. Calls:
+ * a live session's source, images.h. Thread: the source's. */
 #ifndef EA_IMAGE_IMAGE_SOURCE_H
 #define EA_IMAGE_IMAGE_SOURCE_H
 

@@ -1,8 +1,8 @@
 /* The worker. See images.h.
  *
- * A row is a path: what is known of its file, and the modules that wait for a look at it. Rows that wait to be looked
- * at stand in a queue, the others in a list, the one of use longest ago first. What was found is shared by all modules
- * that have yet to be told of it, so that a later look changes nothing of theirs. */
+ * A row is a path: the known facts of its file, and the modules that wait for them. Rows that wait to be read are in a
+ * queue, the others in a list, the least recently used one first. Facts are shared by all modules for which they have
+ * not been delivered yet, so that a later read does not change them. */
 #include "service/image/images.h"
 
 #include "proto/base/map.h"
@@ -28,7 +28,7 @@ enum {
 
 static const uint32_t NONE = UINT32_MAX;
 
-/* Of a file, as it was at a look; its texts stand behind it. */
+/* The facts of a file at the time of a read; followed by its texts. */
 typedef struct known {
     ea_image_identity identity;
     ea_image_facts facts;
@@ -41,7 +41,7 @@ typedef struct known {
 typedef struct module {
     uint64_t base;
     uint32_t pid, timestamp, row, next;
-    known *found; /* once its file was looked at */
+    known *found; /* after its file was read */
 } module;
 
 typedef struct list {
@@ -53,7 +53,7 @@ typedef struct row {
     uint64_t key;
     known *now;            /* NULL: never read */
     list waiting;          /* modules */
-    uint32_t telling;      /* modules that have been looked at and not told */
+    uint32_t telling;      /* modules with facts that are not delivered yet */
     uint32_t before, next; /* in the queue or the list */
     int is_queued, is_at_hand;
 } row;
@@ -135,8 +135,8 @@ static void let_go(known *k) {
 
 /* ---- asking ---- */
 
-/* A place for another path: a new one, or that of the file that was of use longest ago. NONE: all have somebody who
- * waits. */
+/* A row for a new path: an unused one, or that of the least recently used file. NONE: all rows have modules that wait.
+ */
 static uint32_t place(ea_images *im) {
     if (im->row_count < im->o.limit_files)
         return (uint32_t)im->row_count++;
@@ -437,7 +437,7 @@ static void work(void *arg) {
         row *at = &im->rows[r];
         remove_row(im, &im->queue, r);
         at->is_queued = 0;
-        at->is_at_hand = 1; /* nobody frees its path or what is known of it */
+        at->is_at_hand = 1; /* no other thread frees its path or its facts */
         known *fresh, *now = at->now;
         unlock(im);
         int rc = look(im, at->path, now ? &now->identity : NULL, &fresh);

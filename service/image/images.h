@@ -1,13 +1,11 @@
-/* A worker that looks at the files of images that were loaded: size, PDB, version and SHA-256, each file once as long
- * as it stays as it is.
+/* A worker that reads the files of loaded images: size, PDB, version and SHA-256, each file once until it changes.
  *
  *     source's thread: ea_images_ask ──paths, modules that wait for each──▶ worker: reads ──facts──▶ ea_images_take
  *
- * The worker is of the lowest priority that the system has (on Windows background mode, for the disk too), reads no
- * more than a rate allows, an opened file at 16 KiB the least, and stands still while its session's source has not
- * caught up: of all that the agent does it gives way first. Each module that was asked about ends in one of the
- * counters that counters.h lists. Before it: image_source.c. After it: service/host/image_file.h. Thread: as each
- * function says. */
+ * The worker has the lowest priority of the system (on Windows background mode, for the disk too), reads no more than a
+ * rate allows (opening a file counts as 16 KiB), and pauses while its session's source has not caught up: it is the
+ * first part of the agent that yields. Each requested module ends in one of the counters that counters.h lists. Called
+ * by: image_source.c. Calls: service/host/image_file.h. Thread: as each function says. */
 #ifndef EA_IMAGE_IMAGES_H
 #define EA_IMAGE_IMAGES_H
 
@@ -19,8 +17,8 @@ typedef struct ea_images ea_images;
 typedef struct ea_images_options {
     uint64_t rate_bytes;   /* that are read in a second */
     uint64_t hash_bytes;   /* a larger file has no hash */
-    size_t limit_files;    /* known at a time; the one that was of use longest ago goes. 0: 8,192 */
-    size_t limit_modules;  /* that wait; further ones are not looked at. 0: 32,768 */
+    size_t limit_files;    /* limit of known files; at the limit the least recently used one is dropped. 0: 8,192 */
+    size_t limit_modules;  /* limit of waiting modules; at the limit further ones are not read. 0: 32,768 */
     ea_counters *counters; /* borrowed; images_* are counted */
 } ea_images_options;
 

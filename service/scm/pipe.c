@@ -184,7 +184,7 @@ static int read_answer(HANDLE pipe, const char *name, int64_t until_ns, ea_text 
     size_t total = 0;
     HANDLE event = CreateEventW(NULL, TRUE, FALSE, NULL);
     int rc = event ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "ask %s", name);
-    /* the text is one JSON object and a newline: behind that nothing comes */
+    /* the text is one JSON object and a newline; nothing follows it */
     while (!rc && total < EA_PIPE_MAX_BYTES) {
         if (read_some(pipe, event, part, sizeof part, until_ns, &n))
             rc = ea_fail(err, EA_ETIMEOUT, "ask %s: expected an answer within %d ms", name, CLIENT_WAIT_MS);
@@ -210,7 +210,7 @@ int ea_pipe_ask(const char *name, ea_text *out, ea_err *err) {
     HANDLE h;
     int64_t until = ea_monotonic_ns() + (int64_t)CLIENT_WAIT_MS * 1000000;
     for (;;) {
-        /* the server learns who asks, and can do nothing in that one's name */
+        /* the server can identify the client, but not impersonate it */
         h = CreateFileW(wide, GENERIC_READ, 0, NULL, OPEN_EXISTING,
                         FILE_FLAG_OVERLAPPED | SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION, NULL);
         if (h != INVALID_HANDLE_VALUE || GetLastError() != ERROR_PIPE_BUSY || ea_monotonic_ns() > until)

@@ -14,13 +14,13 @@ enum { EA_PIPE_MAX_BYTES = 1 << 20 };
 typedef struct ea_pipe ea_pipe;
 typedef void ea_pipe_answer(void *arg, ea_text *out); /* the server's thread */
 
-/* EA_EEXIST: somebody has a pipe of this name already. */
+/* EA_EEXIST: a pipe of this name exists. */
 EA_MUST_CHECK int ea_pipe_serve(ea_pipe **ret, const char *name, ea_pipe_answer *answer, void *arg, ea_err *err);
 void ea_pipe_close(ea_pipe *p); /* NULL is allowed; waits for its thread */
 
-/* What the service says, appended to out. EA_ENOTFOUND: there is no such pipe. EA_EREFUSED: this user may not ask, or
- * the pipe's server is another process than the one that the service control manager runs the service in. EA_ETIMEOUT:
- * no whole answer within 5 s. */
+/* Appends the service's answer to out. EA_ENOTFOUND: there is no such pipe. EA_EREFUSED: this user has no access, or
+ * the pipe's server is another process than the one in which the service control manager runs the service. EA_ETIMEOUT:
+ * no complete answer within 5 s. */
 EA_MUST_CHECK int ea_pipe_ask(const char *name, ea_text *out, ea_err *err);
 
 #endif

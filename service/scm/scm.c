@@ -18,7 +18,7 @@ enum {
     STOP_HINT_MS = 15000,
     GONE_STEP_MS = 250,
     PROCESS_WAIT_MS = 30000,     /* for the end of a stopped service's process */
-    STEP_MS = 2000,              /* while it stops, progress is told so often */
+    STEP_MS = 2000,              /* interval of progress reports while it stops */
     PRESHUTDOWN_MS = 20000,      /* asked of Windows, for forcing the spool to the disk */
     WAIT_MS = 120000,            /* start and stop wait so long at the most without progress */
     RESTART_FORGET_S = 24 * 3600 /* after so long without a crash the first pause is used again */
@@ -251,7 +251,8 @@ int ea_service_install(const char *program, const char *config, const ea_service
         return rc;
     }
     SC_HANDLE s;
-    /* one that was taken out goes only when its process has ended and nobody looks at it any more: an upgrade waits */
+    /* Windows removes a deleted service only after its process has ended and its handles are closed: an upgrade waits
+     */
     for (int waited_ms = 0;; waited_ms += GONE_STEP_MS) {
         s = CreateServiceW(m, NAME, L"" EA_SERVICE_DISPLAY_NAME, SERVICE_ALL_ACCESS, SERVICE_WIN32_OWN_PROCESS,
                            SERVICE_AUTO_START, SERVICE_ERROR_NORMAL, line, NULL, NULL, NULL, NULL, NULL);

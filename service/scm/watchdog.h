@@ -1,5 +1,5 @@
-/* What keeps the process in bounds, and what is left of it when it crashes: ceilings by a job object, priority, a
- * watchdog, minidumps. Before it: the service. After it: Windows. Thread: the main one; the watchdog has its own. */
+/* Limits the process and records its crashes: limits by a job object, priority, a watchdog, minidumps. Called by: the
+ * service. Calls: Windows. Thread: the main one; the watchdog has its own. */
 #ifndef EA_SCM_GUARD_H
 #define EA_SCM_GUARD_H
 
@@ -12,8 +12,8 @@
  * copied. */
 EA_MUST_CHECK int ea_guard_crashes(const char *folder, ea_err *err);
 
-/* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, not taken
- * back before the process ends. Each part that Windows refuses is told to say, and gone past. */
+/* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, but not
+ * removed before the process ends. Each part that Windows refuses is reported to say, and skipped. */
 typedef struct ea_guard_limits {
     uint64_t memory_bytes;
     unsigned cpu_percent;
@@ -22,7 +22,7 @@ typedef struct ea_guard_limits {
 
 void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg);
 
-/* Ends the process, with a minidump, when *beats stands still for limit_ns. The limit may be changed; 0: never. */
+/* Ends the process, with a minidump, when *beats has not changed for limit_ns. The limit may be changed; 0: never. */
 typedef struct ea_watchdog ea_watchdog;
 EA_MUST_CHECK int ea_watchdog_start(ea_watchdog **ret, const atomic_uint *beats, ea_err *err);
 void ea_watchdog_set(ea_watchdog *w, int64_t limit_ns);

@@ -7,7 +7,7 @@
 
 #include "service/ship/sender.h"
 
-/* Where the answers come from: 1, 0, or -1 when nobody knows. */
+/* The functions that answer: 1, 0, or -1 for unknown. */
 typedef struct ea_power_policy_facts {
     int (*on_battery)(void);
     int (*is_metered)(void);
@@ -20,11 +20,11 @@ enum { EA_POWER_POLICY_LOOK_SECONDS = 15 }; /* between two looks */
 typedef struct ea_power_policy {
     enum ea_sender_pace on_battery, on_metered;
     const ea_power_policy_facts *facts;
-    void (*say)(void *arg, const char *text); /* told of each change; may be NULL */
+    void (*say)(void *arg, const char *text); /* called at each change; may be NULL */
     void *say_arg;
     int64_t look_at_ns;       /* monotonic; 0: not yet */
-    int battery, metered;     /* as they were last; -1: nobody knows */
-    enum ea_sender_pace pace; /* what follows of them */
+    int battery, metered;     /* the last answers; -1: unknown */
+    enum ea_sender_pace pace; /* the result */
 } ea_power_policy;
 
 /* Rules of the configuration. facts is borrowed. */

@@ -26,7 +26,7 @@ struct ea_proxies {
     size_t count;
     ea_err trouble;
     int doubted, closing, begun, ended;
-    int is_left; /* whoever opened it has gone: the thread frees it */
+    int is_left; /* its owner has closed it: the thread frees it */
 };
 
 static void free_all(ea_proxies *p) {
@@ -38,7 +38,8 @@ static void free_all(ea_proxies *p) {
     free(p);
 }
 
-/* One round of questions. With the lock, which it lets go meanwhile. */
+/* Asks for the proxy of each URL once. The caller holds `lock`; the function releases it meanwhile and takes it again.
+ */
 static void ask_all(ea_proxies *p) {
     ea_err trouble = {0};
     for (size_t i = 0; i < p->count && !p->closing; i++) {

@@ -17,8 +17,8 @@ enum {
     MISSING_MAX = 4096, /* class descriptions that a collector asked for */
     RUN_BYTES = 16,
     REQUEST_MIN = 65536,    /* bytes; a slow line makes requests smaller down to this */
-    PROXY_WAIT_SECONDS = 5, /* for the first word of which proxy to use; then it goes without one */
-    REQUEST_SECONDS = 10,   /* a request takes no longer than this at the speed that is allowed */
+    PROXY_WAIT_SECONDS = 5, /* for the first answer about the proxy; then it uses none */
+    REQUEST_SECONDS = 10,   /* limit of a request's duration at the allowed speed */
     FAILURES_TO_MOVE = 2,   /* in a row, before the next collector is tried */
 };
 
@@ -106,7 +106,7 @@ static int64_t next_pause(ea_sender *s) {
     return s->pause_ns;
 }
 
-/* ---- what happened, told once ---- */
+/* ---- reports, once for each change ---- */
 
 static void report(ea_sender *s, const ea_err *err) {
     if (s->trouble.code == err->code && (err->code == 0 || strcmp(s->trouble.message, err->message) == 0))
@@ -207,8 +207,8 @@ static int build_body(ea_sender *s, ea_err *err) {
     return 0;
 }
 
-/* TLS 1.3 tells the client what the server holds against its certificate only when the answer is read. Any other alert
- * (a bad record, a decode error) is what damaged bytes look like: a new connection mends it. */
+/* With TLS 1.3 the client learns of a refused certificate only when it reads the answer. Any other alert (a bad record,
+ * a decode error) is a sign of damaged bytes: a new connection repairs it. */
 static int is_refused_certificate(const char *text) {
     static const char *const alerts[] = {"certificate", "unknown ca", "access denied"};
     const char *alert = strstr(text, " alert ");
@@ -218,7 +218,8 @@ static int is_refused_certificate(const char *text) {
     return 0;
 }
 
-/* "... port 1 after 17 ms: ..." would be news each time: what is the same is said once. */
+/* "... port 1 after 17 ms: ..." would differ each time: without the time, repeated messages are equal and reported
+ * once. */
 static char *without_time(char *text) {
     char *at = strstr(text, " after ");
     size_t digits = at ? strspn(at + 7, "0123456789") : 0;
@@ -431,7 +432,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         if (refusal->cause == EA_REFUSED_RETRY) {
             if (missing >= 0)
                 continue;
-            told.text = lacking.message; /* it can never be explained to this collector */
+            told.text = lacking.message; /* this collector can never get the missing definition */
         }
         int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
         if (conflict && s->o.fail_fast && !renews) {
@@ -446,7 +447,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
             continue;
         }
         if (s->items[i].is_tombstone && !conflict)
-            continue; /* nothing else tells what is gone: it is sent again */
+            continue; /* only the tombstone records the loss: it is sent again */
         s->outcomes[i] = EA_SPOOL_REFUSED;
         *ret_progress = 1;
         if (s->o.counters)
@@ -652,7 +653,7 @@ static int run(ea_sender *s, ea_err *err) {
                 return 0;
             if (atomic_load(&s->stop))
                 continue;
-            /* a cancelled spool does not wait: no busy loop until somebody says stop or drain */
+            /* a cancelled spool does not block: avoids a busy loop until stop or drain is requested */
             pause_for(s, SECOND_NS / 100, 0);
             continue;
         }

@@ -35,8 +35,8 @@ typedef struct ea_sender_options {
      * another name. NULL: any. Copied. */
     const char *name;
     const char *proxy;                  /* http://HOST:PORT through which collectors are reached; NULL: none; copied */
-    ea_proxy_ask system_proxy;          /* in place of it: who knows it of each collector; NULL: nobody */
-    uint64_t bytes_a_second;            /* of uploads, at the most; 0: as fast as it goes */
+    ea_proxy_ask system_proxy;          /* instead: the function that finds it for each collector; NULL: none */
+    uint64_t bytes_a_second;            /* limit of uploads; 0: none */
     size_t request_bytes;               /* of batches in one request; 0: 4 MiB */
     int64_t connect_timeout_ns;         /* 0: 10 s */
     int64_t request_timeout_ns;         /* from its start to the end of the answer; 0: 120 s */
@@ -52,7 +52,7 @@ typedef struct ea_sender_options {
     void *arg;
     /* The collector has this definition durably for this stream. May be NULL. */
     void (*on_known)(void *arg, const uint8_t *stream, const ea_class_hash *hash);
-    /* The collector lacks it (the sender sends it again; so should whoever makes new batches). May be NULL. */
+    /* The collector lacks it (the sender sends it again; so should the encoders of new batches). May be NULL. */
     void (*on_unknown)(void *arg, const uint8_t *stream, const ea_hash_ref *ref);
     /* A collector refused a batch for good (its events are counted as lost). May be NULL. */
     void (*on_refused)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
@@ -78,7 +78,7 @@ typedef struct ea_sender_status {
 EA_MUST_CHECK int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err);
 /* Ends as soon as the spool is empty. Any thread. */
 void ea_sender_drain(ea_sender *s);
-/* The pause behind a failure that goes on, or the next one, ends early; one that the collector asked for does not. Any
+/* Ends the current or the next pause after a failure early; a pause that the collector requested is not shortened. Any
  * thread. */
 void ea_sender_hurry(ea_sender *s);
 /* Ends now; a request under way is broken off and its batches stay in the spool. Any thread. */

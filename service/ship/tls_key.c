@@ -67,7 +67,7 @@ static int key_match(const void *a, const void *b, int selection) {
     return x->key && y->key && EVP_PKEY_eq(x->key->public_key, y->key->public_key) == 1;
 }
 
-/* Either a held key, or the public half of somebody's. */
+/* Imports either a held key, or the public half of another key. */
 static int import_as(const char *type, shell *s, int selection, const OSSL_PARAM params[]) {
     const OSSL_PARAM *held = OSSL_PARAM_locate_const(params, HELD);
     const void *given = NULL;
@@ -101,7 +101,7 @@ static int ec_import(void *keydata, int selection, const OSSL_PARAM params[]) {
     return import_as("EC", keydata, selection, params);
 }
 
-/* Names only: nobody but OpenSSL's own code imports. */
+/* Names only: only OpenSSL's own code imports. */
 static const OSSL_PARAM *key_types(int selection) {
     static const OSSL_PARAM TYPES[] = {OSSL_PARAM_octet_ptr(HELD, NULL, 0), OSSL_PARAM_END};
     (void)selection;

@@ -1,7 +1,7 @@
-/* A private key that stays where it is: TLS asks for signatures, and somebody else makes them. It is an EVP_PKEY of a
- * small OpenSSL provider, in a library context of its own, so that no other key of the process is touched. RSA signs
- * with PSS alone, EC keys with ECDSA: what TLS 1.3 wants. Before it: the sender. After it: service/host/host.h.
- * Thread: any; a signature at a time. */
+/* A private key that its owner does not export: TLS requests signatures, and the owner's callback (ea_signer) makes
+ * them. It is an EVP_PKEY of a small OpenSSL provider, in a library context of its own, so that no other key of the
+ * process is affected. RSA signs only with PSS, EC keys with ECDSA: TLS 1.3 requires this. Called by: sender.c,
+ * tls_store.c. Calls: service/host/host.h. Thread: any; one signature at a time. */
 #ifndef EA_SHIP_TLS_KEY_H
 #define EA_SHIP_TLS_KEY_H
 
@@ -16,10 +16,10 @@ enum { EA_SIGNATURE_BYTES = 1024 }; /* room for the longest: RSA of 8,192 bits *
 typedef struct ea_signer {
     void *arg;
     /* Signs a digest of 32, 48 or 64 bytes (SHA-256, -384, -512). RSA: PSS with a salt as long as the digest. EC: the
-     * two numbers behind each other, both of the curve's size. *len_bytes: the room in signature, then its length. */
+     * two numbers in sequence, both of the curve's size. *len_bytes: the room in signature, then its length. */
     int (*sign)(void *arg, const uint8_t *digest, size_t digest_bytes, uint8_t *signature, size_t *len_bytes,
                 ea_err *err);
-    void (*release)(void *arg); /* once nobody needs it any more */
+    void (*release)(void *arg); /* called after the last use */
 } ea_signer;
 
 /* What such keys belong to; destroyed after the last of them, and after each SSL_CTX that has one. */

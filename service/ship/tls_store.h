@@ -7,7 +7,7 @@
 
 #include <openssl/ssl.h>
 
-#define EA_KEY_OF_STORE "store" /* in place of a key's file: the one that is kept with the certificate */
+#define EA_KEY_OF_STORE "store" /* in place of a key's file: the key that the store has with the certificate */
 
 /* What options may say: cert and ca each a file or a place of a store, key EA_KEY_OF_STORE exactly when cert is such a
  * place. EA_EINVAL, and *ret_key: the option that is wrong. */

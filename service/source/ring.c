@@ -1,8 +1,9 @@
 /* The ring between a callback and its source. See ring.h.
  *
- * An entry is a length, an ea_record, its extended items, their data and the payload, each 8-aligned, and never torn by
- * the ring's end: what would be is put behind a filler at the start. head and tail count bytes for ever; each side
- * keeps a copy of the other's and looks at it again only when the copy says that there is nothing to do. */
+ * An entry is a length, an ea_record, its extended items, their data and the payload, each 8-aligned. An entry is never
+ * split at the ring's end: if it does not fit there, a filler takes the rest and the entry is at the start. head and
+ * tail count bytes without wrapping; each side keeps a copy of the other's counter and reads it again only when the
+ * copy leaves it nothing to do. */
 #include "service/source/ring.h"
 
 #include <stdatomic.h>
@@ -16,7 +17,7 @@ typedef struct kind {
     ea_record record; /* the putting thread's until used is set */
     atomic_int used;
     _Atomic uint64_t counts[2]; /* no room, oversize */
-    uint64_t told[2];           /* the taking thread's */
+    uint64_t told[2];           /* the taking thread's: reported counts */
 } kind;
 
 typedef struct entry {
@@ -39,8 +40,8 @@ struct ea_ring {
     char pad1[LINE];
     _Atomic uint64_t tail; /* the taking thread writes it: the oldest entry that is still of use */
     uint64_t head_seen;    /* the taking thread's copy */
-    uint64_t next;         /* behind the entry that it has now */
-    entry *now;            /* that was taken last */
+    uint64_t next;         /* after the current entry */
+    entry *now;            /* the last taken entry */
     size_t kind, cause;    /* where ea_ring_dropped goes on */
     char pad2[LINE];
 };
@@ -160,7 +161,7 @@ int ea_ring_take(ea_ring *r, const ea_record **ret) {
     uint64_t bytes;
     size_t at = (size_t)r->next & (r->bytes - 1);
     memcpy(&bytes, r->data + at, sizeof bytes);
-    if (bytes == FILLER) { /* an entry stands behind it: they became visible together */
+    if (bytes == FILLER) { /* an entry follows: both became visible together */
         r->next += r->bytes - at;
         at = 0;
     }

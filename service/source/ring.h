@@ -1,9 +1,9 @@
-/* A ring of records between two threads: the one that Windows calls puts copies in and never waits, the other takes
- * them out. What has no room is counted by its kind, so that the ledger can say what was lost.
- * Before it: service/etw. After it: the source that reads it. Thread: put() one thread, everything else but
- * create() and destroy() another.
+/* A ring of records between two threads: Windows' callback thread puts copies in and never waits, the other one takes
+ * them out. A record without room is dropped and counted by its kind, so that the ledger can report the loss.
+ * Called by: service/etw (put), the source (take). Thread: put() one thread, everything else but create() and destroy()
+ * another.
  *
- * All memory is made, and touched, by create(): put() copies a record into it (two cache lines and its payload),
+ * All memory is allocated, and touched, by create(): put() copies a record into it (two cache lines and its payload),
  * allocates nothing and takes no lock. */
 #ifndef EA_SOURCE_RING_H
 #define EA_SOURCE_RING_H

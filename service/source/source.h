@@ -17,8 +17,8 @@ typedef struct ea_dropped {
     int is_oversize; /* larger than any record may be; else there was no room */
 } ea_dropped;
 
-/* What a kind of source does: the first member of its struct points to these. Behind a name of source.h each does what
- * is said there; "dropped" and "clock" may be NULL. */
+/* The functions of a kind of source: the first member of its struct points to these. Each does what source.h says of
+ * the function with its name; "dropped" and "clock" may be NULL. */
 typedef struct ea_source_ops {
     int (*next)(ea_source *s, const ea_record **ret, ea_err *err);
     void (*stop)(ea_source *s);

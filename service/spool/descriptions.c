@@ -1,4 +1,4 @@
-/* Class descriptions beside the spool. See descriptions.h. */
+/* The definitions in the spool's folder. See descriptions.h. */
 #include "service/spool/descriptions.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
@@ -51,8 +51,8 @@ static int sealing_key(ea_sealing_key *ret, const ea_spool_keys *keys, const uin
                                  EA_SPOOL_SALT_BYTES, err);
 }
 
-/* What stands on disk under that word: the definition in memory that the caller frees. EA_ENOTFOUND without its key,
- * EA_ECORRUPT. */
+/* Decrypts a stored definition: data is the record's content on disk, word its length and kind. The caller frees *ret.
+ * EA_ENOTFOUND without its key, EA_ECORRUPT. */
 static int open_stored(const ea_descriptions *d, uint32_t word, const uint8_t *data, uint8_t **ret,
                        size_t *ret_len_bytes, ea_err *err) {
     size_t n = stored_bytes(word);
@@ -236,7 +236,7 @@ int ea_descriptions_sync(ea_descriptions *d, ea_err *err) {
     return needed ? ea_file_sync(d->file, err) : 0;
 }
 
-/* The next place whose hash begins so, behind *cursor: 1 and a copy of it. */
+/* Finds the next place after *cursor whose hash begins with ref: 1 and a copy of it. */
 static int next_place(ea_descriptions *d, const ea_hash_ref *ref, size_t *cursor, place *ret) {
     const void *key;
     size_t key_bytes;

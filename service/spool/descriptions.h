@@ -1,16 +1,16 @@
 /* The definitions that passed through the spool (class descriptions, sources, shapes, dictionaries), by content hash,
- * beside it on disk.
+ * on disk in the spool's folder.
  *
- * A batch leaves out the definitions that the collector has acknowledged. When it then lands at a collector that lacks
- * one (another of the list, or one that lost its store), the answer names its hash, and the sender takes the definition
- * from here and appends it to the batch.
+ * A batch omits the definitions that the collector has acknowledged. When the batch then arrives at a collector that
+ * lacks one (another collector of the list, or one that lost its store), the answer names the hash, and the sender
+ * reads the definition from here and appends it to the batch.
  *
- * The file "classes" holds records behind each other: u32 length and kind (the upper 8 bits: enum ea_definition_kind,
- * or 0 for a class description; and 128 when it is sealed), u64 checksum (XXH3-64 of the bytes), the bytes. What is
- * torn or damaged ends the file. The bytes of a sealed one: key id (8 bytes), salt (16 random ones), the definition
- * encrypted by AES-256-GCM with a tag of 16 bytes behind it; its sealing key has the label "etwagent spool definition"
+ * The file "classes" is a sequence of records: u32 length and kind (the upper 8 bits: enum ea_definition_kind, or 0 for
+ * a class description; and 128 when it is encrypted), u64 checksum (XXH3-64 of the bytes), the bytes. A torn or damaged
+ * record ends the file. The bytes of an encrypted record: key id (8 bytes), salt (16 random bytes), the definition
+ * encrypted by AES-256-GCM, followed by a tag of 16 bytes; its sealing key has the label "etwagent spool definition"
  * and the salt as context, its nonce is 0 (spool_key.h), and the 4 bytes before the checksum are authenticated with it.
- * One whose key is not here is not known. Before it: spool.c adds. After it: the sender asks. Thread: any. */
+ * A definition whose key is missing is unknown. Called by: spool.c, the sender. Thread: any. */
 #ifndef EA_SPOOL_DESCRIPTIONS_H
 #define EA_SPOOL_DESCRIPTIONS_H
 

@@ -1,12 +1,12 @@
-/* The ledger: moves of events between their states, so that the equations hold whenever somebody looks, for the session
- * as a whole and for each family of classes (ea_event_family_of).
+/* The ledger: moves of events between their states, so that the equations hold at every read, for the session as a
+ * whole and for each family of classes (ea_event_family_of).
  *
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
  *
- * A move takes from one counter and adds to another under a lock that is never held during input or output, so that a
- * snapshot is exact.
- * Before it: the source's thread, which posts deliveries. After it: the spool and the sender, which post the rest.
+ * A move subtracts from one counter and adds to another under a lock that is never held during input or output, so that
+ * a snapshot is exact.
+ * Called by: the source's thread, which posts deliveries; the spool and the sender, which post the rest.
  * Thread: any. */
 #ifndef EA_SPOOL_LEDGER_H
 #define EA_SPOOL_LEDGER_H
@@ -64,14 +64,14 @@ typedef struct ea_posting {
     int64_t events; /* added; negative: taken away */
 } ea_posting;
 
-/* counters is borrowed and may be read by others at any time; the equations hold in snapshots. */
+/* counters is borrowed and any thread may read it at any time; the equations hold in snapshots. */
 EA_MUST_CHECK int ea_ledger_create(ea_ledger **ret, ea_counters *counters, ea_err *err);
 void ea_ledger_destroy(ea_ledger *l);
-/* All postings of one call become visible to a snapshot at once. families: of which the events are (the same ones in
- * each posting of a counter that families have, in the posting's direction); NULL: of none. */
+/* All postings of one call become visible to a snapshot atomically. families: the counts of the events' families (the
+ * same in each posting of a counter that families have, in the posting's direction); NULL: none. */
 void ea_ledger_post(ea_ledger *l, const ea_posting *postings, size_t count, const ea_family_count *families,
                     size_t family_count);
-/* Both of one moment; ret_families may be NULL. */
+/* Takes both snapshots atomically; ret_families may be NULL. */
 void ea_ledger_snapshot(ea_ledger *l, ea_counters *ret, ea_ledger_families *ret_families);
 
 /* Checks both equations in a snapshot, for the session and (unless NULL) each family: 0, or EA_ECORRUPT with the

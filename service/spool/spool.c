@@ -1,4 +1,4 @@
-/* The spool: streams, appending, sending. See spool.h; spool_core.h has its inside. */
+/* The spool: streams, appending, sending. See spool.h; spool_core.h has the internals. */
 #include "proto/base/array.h"
 #include "service/spool/spool_core.h"
 
@@ -18,7 +18,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     } else if (!resumable && !k->open) {
         rc = EA_EEXIST; /* a live stream is one run of one agent */
     } else if (k->state.target != target || (k->state.resumable == EA_SPOOL_REPLAY_COMPLETE && !k->live)) {
-        k->state.acknowledged.count = 0; /* somebody else has it; or it is done, and this is the next time */
+        k->state.acknowledged.count = 0; /* for another target, or the replay runs again */
         k->state.target = target;
     }
     if (!rc) {
@@ -34,8 +34,8 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     if (resumable)
         return 0;
     ea_spool_reserve_deferred(s);
-    /* known to the next process however early this one ends: what is not there then is a hole, and is told of. What
-     * fails here stays to be saved, and is tried again. */
+    /* saves the stream for the next process, even if this one ends early: numbers that are missing then are a hole,
+     * which gets a tombstone. If the save fails here, the state stays dirty and is saved later. */
     int ignored = ea_spool_reap(s, 1, NULL);
     (void)ignored;
     return 0;
@@ -55,7 +55,7 @@ static const uint8_t *name_on_disk(const stream *k, const entry *e) {
     return k->state.stream;
 }
 
-/* The rows that say where the entries, in the order of their numbers, are on disk. EA_ENOMEM, EA_ELIMIT. */
+/* Maps the entries, in the order of their numbers, to their records on disk. EA_ENOMEM, EA_ELIMIT. */
 static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *const *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint8_t *name = name_on_disk(k, list[i]);
@@ -78,7 +78,7 @@ static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *cons
     return 0;
 }
 
-/* With lock. All that may fail comes first. */
+/* The caller holds `lock`. All steps that may fail come first. */
 static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) {
     stream *k = ea_spool_find_stream(s, id), *fresh = NULL;
     size_t count = 0, cursor = 0;
@@ -100,7 +100,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
         qsort(list, count, sizeof(entry *), by_number);
         rc = make_moved(&state, k, list, count);
     }
-    for (size_t i = 0; !rc && i < count; i++) /* no hole is left behind */
+    for (size_t i = 0; !rc && i < count; i++) /* the old stream keeps no hole */
         rc = ea_range_set_add(&k->state.acknowledged, list[i]->number, list[i]->number);
     for (size_t i = 0; !rc && i < k->owed_count; i++)
         rc = ea_range_set_add(&k->state.acknowledged, k->owed[i].first, k->owed[i].last);
@@ -138,7 +138,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     fresh->owed = k->owed;
     fresh->owed_count = k->owed_count;
     fresh->owed_under = count + 1;
-    for (size_t i = 0; i < fresh->owed_count; i++) /* a number for each: their own were the old name's */
+    for (size_t i = 0; i < fresh->owed_count; i++) /* a new number for each: their own belonged to the old stream */
         fresh->owed[i].first = fresh->owed[i].last = count + i + 1;
     k->owed = NULL;
     k->owed_count = 0;
@@ -170,7 +170,7 @@ void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
     if (k) {
         k->open = 0;
         if (complete && k->state.resumable == EA_SPOOL_REPLAY)
-            k->state.resumable = EA_SPOOL_REPLAY_COMPLETE; /* from here on the record lives as long as its batches */
+            k->state.resumable = EA_SPOOL_REPLAY_COMPLETE; /* kept only while it has batches */
         ea_spool_let_go(s, k);
         s->dirty = 1;
     }
@@ -237,8 +237,8 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
 
 /* ---- appending ---- */
 
-/* Called with lock. Beside live streams one that can be taken up again has room only while half of the spool is free,
- * or all of it: a batch that is larger than half goes alone. */
+/* The caller holds `lock`. If live streams share the spool, a resumable stream has room only while half of both limits
+ * is free. Exception: when the spool has no batch, all of it is free for one, so that a batch larger than half fits. */
 static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
     uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
     size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
@@ -246,8 +246,8 @@ static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
     return bytes <= s->o.limit_bytes >> half && batches < s->o.limit_batches >> half;
 }
 
-/* Called with lock, which it lets go meanwhile: an open segment without live batches is room, too. 1 when there was
- * something to delete. */
+/* The caller holds `lock`; the function releases it meanwhile and takes it again. Deletes open segments without live
+ * batches to make room. 1 when there was one to delete. */
 static int free_idle(ea_spool *s, ea_err *err) {
     int idle = s->dead != NULL;
     for (unsigned i = 0; i < LANES; i++)
@@ -275,8 +275,9 @@ static int free_idle(ea_spool *s, ea_err *err) {
     return rc ? rc : 1;
 }
 
-/* Called with lock, which it lets go while it waits or makes room. 0: there is room; EA_EFULL: there is none, and (of a
- * live stream) nothing of no higher priority can give way, (else) nothing will ever leave. */
+/* The caller holds `lock`; the function releases it while it waits or makes room, and takes it again. 0: there is room.
+ * EA_EFULL: there is none. For a live stream: no segment of the same or a lower priority can be evicted; for a
+ * resumable stream: all batches are locked, so that none will leave. */
 static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) {
     int is_resumable = k->state.resumable != EA_SPOOL_LIVE;
     if (need > s->o.limit_bytes)
@@ -352,13 +353,14 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         if (rc == EA_EFULL && is_resumable && !canceled && here)
             ea_cond_wait_for(s->room, s->lock, 1000000000);
         else
-            ea_cond_broadcast(s->room); /* a reservation went */
+            ea_cond_broadcast(s->room); /* a reservation ended */
         ea_mutex_unlock(s->lock);
         if (rc != EA_EFULL || canceled)
             return rc;
-        /* A full disk: others may have filled it. What is here makes room when it leaves, or gives way. */
+        /* The disk is full; other programs may have filled it. Batches of the spool make room when they are sent or
+         * evicted. */
         if (is_resumable && !here)
-            return rc; /* nothing will leave; it is made again */
+            return rc; /* no batch will leave; the replay makes this one again */
         if (!is_resumable) {
             int gone = ea_spool_evict(s, r.priority, INT64_MAX, EA_COUNT_events_evicted_size, err);
             if (gone < 0)
@@ -407,8 +409,8 @@ void ea_spool_wake(ea_spool *s) {
     ea_mutex_unlock(s->lock);
 }
 
-/* The stream whose turn it is: of those with the highest priority that waits, not the one that was served last, so that
- * what an earlier run left does not starve what comes now. Called with lock. */
+/* The caller holds `lock`. The stream whose turn it is: among the streams with a waiting batch of the highest priority,
+ * another one than the last served, so that batches of an earlier process do not starve new ones. */
 static const stream *next_stream(const ea_spool *s) {
     const queue *q = NULL;
     for (int p = EA_SPOOL_PRIORITIES - 1; p >= 0 && !q; p--)
@@ -436,7 +438,7 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
                 continue;
             size_t need = (size_t)e->len_bytes + EA_UPLOAD_FRAME_BYTES;
             if (n && (bytes + need > max_bytes || events + e->event_count > EA_UPLOAD_MAX_EVENTS))
-                break; /* in order within a priority */
+                break; /* keeps the order within a priority */
             bytes += need;
             events += e->event_count;
             ea_spool_dequeue(s, e);
@@ -459,7 +461,7 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
 }
 
 int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err) {
-    /* a taken entry and its segment stay as they are */
+    /* no other thread changes a taken entry or its segment */
     const entry *e = item->entry;
     uint64_t sequence = e->segment->sequence;
     size_t n = EA_SPOOL_RECORD_BYTES + (size_t)e->len_bytes + (e->sealed ? EA_SPOOL_SEAL_BYTES : 0), got = 0;
@@ -495,13 +497,13 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
     return rc;
 }
 
-/* A batch of a live stream that was taken and is gone, and the tombstone that stands for it. */
+/* The tombstone of a live stream's batch that was taken and then refused or damaged. */
 typedef struct grave {
     stream *stream;
     ea_tombstone row;
 } grave;
 
-/* The tombstone of an item; its times are in the batch, if that can be read. */
+/* Makes the tombstone of an item; its times are read from the batch if possible. */
 static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter cause) {
     grave g = {.stream = item->entry->stream,
                .row = {.first = item->number,
@@ -520,7 +522,8 @@ static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter ca
     return g;
 }
 
-/* Writes the tombstones of one settling, whose streams stay until then. */
+/* Writes the tombstones of one ea_spool_settle. The caller has incremented `live` of their streams; this function
+ * decrements it. */
 static int mark(ea_spool *s, const grave *graves, size_t count, ea_err *err) {
     int rc = 0;
     ea_mutex_lock(s->write_lock);
@@ -545,7 +548,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     grave *graves = NULL;
     size_t grave_count = 0, capacity = 0;
     int rc = 0;
-    /* A replay offers again what was refused or damaged. A tombstone that is refused needs nothing more. */
+    /* A replay makes refused or damaged batches again. A refused tombstone is settled. */
     for (size_t i = 0; i < n && !rc; i++) {
         int is_gone = outcomes[i] == EA_SPOOL_REFUSED || outcomes[i] == EA_SPOOL_DAMAGED;
         if (!is_gone || items[i].is_resumable || items[i].is_tombstone)
@@ -557,8 +560,8 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     }
     ea_mutex_lock(s->lock);
     for (size_t i = 0; i < grave_count; i++)
-        graves[i].stream->live++; /* it stays until its tombstone is written */
-    for (size_t i = n; i--;) {    /* backwards, so that what goes back stands in its old order */
+        graves[i].stream->live++; /* the stream stays in memory until its tombstone is written */
+    for (size_t i = n; i--;) {    /* backwards, so that returned batches get their old order */
         entry *e = items[i].entry;
         s->taken_count--;
         e->segment->taken--;
@@ -569,7 +572,8 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
             continue;
         }
         s->damaged_count += outcomes[i] == EA_SPOOL_DAMAGED;
-        /* Without memory for the range it is forgotten, sent again after a restart, and known to the collector. */
+        /* Without memory for the range the acknowledgement is lost: the batch is sent again after a restart, and the
+         * collector detects the duplicate. */
         int settled = outcomes[i] == EA_SPOOL_DONE || (outcomes[i] == EA_SPOOL_REFUSED && e->tombstone);
         if (settled && ea_range_set_add(&e->stream->state.acknowledged, e->number, e->number))
             rc = ea_fail(err, EA_ENOMEM, "note an acknowledgement in the spool %s", s->dir);
@@ -584,7 +588,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     return rc ? rc : reaped;
 }
 
-/* ---- the keeper: a sync, what is too old, and what is owed wait for nobody else's work ---- */
+/* ---- the maintenance thread: syncs, eviction by age and deferred tombstones do not depend on other threads ---- */
 
 enum { LOOK_AT_AGES_NS = 1000000000 };
 

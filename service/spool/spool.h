@@ -1,21 +1,80 @@
 /* The spool: closed batches on disk between the encoder and the collector's acknowledgement.
  *
- * A folder with append-only segment files (spool_file.h has their format), a small state file (which numbers of which
- * stream are acknowledged), the class descriptions that passed through (descriptions.h), and a lock: one process at a
- * time. Priorities have segments of their own. With a key file what is written is encrypted (spool_key.h). A batch
- * leaves only when it is acknowledged, refused for good or evicted; a segment without live batches is deleted, after
- * the state file says why. It survives a kill at any byte: a torn tail is cut off and counted.
+ * The spool is a folder with append-only segment files (spool_file.h has their format), a small state file (the
+ * acknowledged batch numbers of each stream), the definitions that passed through (descriptions.h), and a lock file:
+ * one process at a time can open the spool. Each priority has its own segments. With a key file, batches are encrypted
+ * on disk (spool_key.h). A batch leaves the spool only when it is acknowledged, refused permanently, damaged or
+ * evicted. A segment without live batches is deleted after the state file has been saved. The spool survives a kill at
+ * any byte: a torn tail is truncated and counted in `spool_torn_bytes`.
  *
- * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (some 280 bytes each). What gives way
- * when it is full goes by the stream, not by the spool:
- *   a live one never waits: the oldest segment of the lowest priority gives way, up to the new batch's, or the new
- *   batch when all else matters more. What went is counted, and tombstones stand under its numbers.
- *   One that can be taken up again loses nothing: its appends wait. Its batches have segments of their own, which never
- *   give way, by age neither. Where live streams come, too (see live), it comes in only while the spool is less than
- *   half full, so that it cannot starve them, and so that no live batch ever gives way to it.
+ * Limits: `limit_bytes` on disk (plus the slack of one segment) and `limit_batches` in memory (about 280 bytes each).
+ * What happens at a limit depends on the stream of the new batch:
  *
- * Before it: the encoder threads (append). After it: the sender's thread (take, read, settle).
- * Thread: each function says which; none holds a lock during input or output that another thread's event needs. */
+ * - Live stream: the append never waits. The oldest segment of the lowest priority is evicted, if that priority is not
+ *   higher than the new batch's. If there is no such segment, the new batch itself is evicted. The events are counted
+ *   in `events_evicted_size`, and tombstones take the numbers of the evicted batches.
+ * - Resumable stream (a replay): the append waits for room, and nothing is lost. Its batches have their own segments,
+ *   which are never evicted, neither by size nor by age. If the spool also serves live streams (option `live`), a
+ *   replay's append has room only while the spool is less than half full. A replay therefore cannot starve live
+ *   streams, and no live batch is evicted to make room for a replay.
+ *
+ * States of a segment ("sealed" is not one of them: in this code a sealed record is an encrypted record):
+ *
+ *            first record of its lane         full, or limit_age_ns / 8 old,
+ *            (priority, live or replay)       or its torn tail cannot be cut off
+ *     (none) -------------------------> OPEN ---------------------------------> CLOSED <-------- found by an opening
+ *                                         |                                       |
+ *                                         | evicted; or without a live batch,     | no live batch: all acknowledged,
+ *                                         | when it is closed or room is needed   | refused, damaged or evicted
+ *                                         +---------------> DEAD <----------------+
+ *                                                            |
+ *                                                            | the state is saved, then the file is deleted;
+ *                                                            v a deletion that failed is tried again
+ *                                                        (deleted)
+ *
+ *     SENDING: OPEN or CLOSED with `taken` > 0. A batch of it is being sent, so it cannot be evicted.
+ *     LOCKED:  CLOSED with `is_locked`. Its key is missing, so its batches are not sent; it can be evicted.
+ *     A file that is not a readable segment is renamed to NAME.bad by the opening.
+ *
+ * States of a batch, with the counter of its events in the ledger:
+ *
+ *     claimed (compressing)
+ *       |        |
+ *       |        | append
+ *       |        v                         take
+ *       |     WAITING (spooled) --------------------------> TAKEN (unanswered)
+ *       |        |         ^                                  |  |  |
+ *       |        |         +---------- EA_SPOOL_AGAIN --------+  |  +-- EA_SPOOL_DONE --> acknowledged
+ *       |        | its segment is evicted,                       |
+ *       |        | by size or by age                             | EA_SPOOL_REFUSED, EA_SPOOL_DAMAGED
+ *       |        v                                               v
+ *       |     evicted_size, evicted_age                       evicted_refused, evicted_damage
+ *       |
+ *       +-- a live stream's batch finds no room --> evicted_size
+ *
+ *     LOCKED: the opening found a live stream's batch whose key is missing. It is in a queue of its own until an
+ *     opening has the key (WAITING) or until its segment is evicted.
+ *
+ * A live stream's batch that was evicted, refused or damaged gets a tombstone. A replay's batch gets none: the replay
+ * makes it again. States of a tombstone:
+ *
+ *               there is room                    take            acknowledged or refused
+ *     (needed) ----------------------> WAITING ---------> TAKEN --------------------------> settled
+ *        |                                ^                 |
+ *        | the disk is full, or the       |                 | damaged
+ *        | spool is above its limits      |                 +-------------> hole
+ *        +--------> DEFERRED -------------+
+ *                      |     written when there is room: after an append or an eviction, by the maintenance
+ *                      |     thread, by an opening; or by the close, even above the limits
+ *                      | more than spool_deferred.c's limits, or no memory
+ *                      +--------> hole: the next opening writes a tombstone with the cause events_evicted_damage
+ *
+ *     A WAITING tombstone can be evicted with its segment: the new tombstone then has its rows, too. DEFERRED
+ *     tombstones are in memory and in the file "owed".
+ *
+ * Called by: the encoder threads (append), the sender's thread (take, read, settle).
+ * Thread: the comment of each function names it. No function holds a lock during input or output that another thread
+ * needs for an event. */
 #ifndef EA_SPOOL_H
 #define EA_SPOOL_H
 
@@ -27,67 +86,68 @@
 typedef struct ea_spool ea_spool;
 
 enum ea_spool_sync {
-    EA_SPOOL_SYNC_INTERVAL = 0, /* by a thread of the spool, sync_interval_ns after a batch was appended */
+    EA_SPOOL_SYNC_INTERVAL = 0, /* by the maintenance thread, sync_interval_ns after a batch was appended */
     EA_SPOOL_SYNC_ALWAYS,       /* before append returns */
-    EA_SPOOL_SYNC_NEVER,        /* when the operating system likes; survives a killed process, not a power cut */
+    EA_SPOOL_SYNC_NEVER,        /* left to the operating system; survives a killed process, not a power failure */
 };
 
 typedef struct ea_spool_options {
     uint64_t limit_bytes;   /* 0: 1 GiB */
     uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
     size_t limit_batches;   /* 0: 131,072 */
-    /* Live streams' segments that were begun longer ago give way, by the same thread; 0: none. A segment is appended to
-     * for an eighth of it, so that no batch gives way that has not waited for seven eighths. The time since then is the
-     * monotonic clock's; from the newest segment of an earlier process to this opening it is UTC's, an eighth of
-     * the bound at the most, since nobody knows whether it passed or the clock was set. */
+    /* A live stream's segment that was begun longer ago than this is evicted by the maintenance thread; 0: no limit. A
+     * segment is appended to for an eighth of this time, so that every evicted batch has waited for at least seven
+     * eighths of it. The age is measured with the monotonic clock. The time between the newest segment of an earlier
+     * process and this opening is measured in UTC and counts as one eighth of the limit at the most, because a step of
+     * the wall clock cannot be distinguished from elapsed time. */
     int64_t limit_age_ns;
-    int live; /* live streams may come: others leave half of both bounds to them */
+    int live; /* live streams may be opened: replays leave half of both limits to them */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
-    /* What is written is encrypted with the newest key of this file (made when it is missing). NULL: not encrypted.
-     * What is here under a key that the file lacks is locked: it stays until the key is back (at an opening), or gives
-     * way like all else; of a replay it is made again. */
+    /* Batches are encrypted with the newest key of this file, which is created when it is missing. NULL: no encryption.
+     * A batch whose key is not in the file is locked. A locked batch of a live stream is kept until an opening finds
+     * the key, or until it is evicted like any other batch. A locked batch of a replay is made again. */
     const char *key_path;
-    /* The name, folded, of the certificate that its batches are made for: see spool_owner.h. NULL: not known yet. */
+    /* The case-folded name of the certificate that the batches are made for: see spool_owner.h. NULL: not known yet. */
     const char *owner;
-    /* Told in a sentence that batches are locked, or that a file was set aside. May be NULL. */
+    /* Called with a sentence when batches are locked or a file was renamed to NAME.bad. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     void *arg;
     ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
 } ea_spool_options;
 
-/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it; EA_ECONFLICT when it is
- * of another owner; the errors of ea_spool_keys_read and ea_spool_owner_read. */
+/* Opens or creates the folder and recovers its content. EA_EBUSY when another process has the spool open; EA_ECONFLICT
+ * when it has another owner; the errors of ea_spool_keys_read and ea_spool_owner_read. */
 EA_MUST_CHECK int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err);
-/* Saves the state and lets go. No other thread may be inside. */
+/* Saves the state and closes the spool. No other thread may use the spool during this call or after it. */
 EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
 
-/* Whose it is; "" before somebody owns it. Any thread but that of ea_spool_own. */
+/* The name of the spool's owner; "" before it has one. Any thread, but not during ea_spool_own. */
 const char *ea_spool_owner(const ea_spool *s);
-/* Makes it that name's for good when it is nobody's yet; on_note is told when batches are in it. EA_ECONFLICT when it
- * is another's. The thread that opened it, before it is sent. */
+/* Makes the name the spool's permanent owner if it has none; calls on_note when it contains batches. EA_ECONFLICT when
+ * it has another owner. The thread that opened the spool, before its batches are sent. */
 EA_MUST_CHECK int ea_spool_own(ea_spool *s, const char *name, ea_err *err);
 
 /* ---- the stream's side: the source's thread ---- */
 
 /* Opens a stream in this process. resumable: its batches are made again when its source is read again (a replay).
- * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
- * not count now. ledger: of the session whose events these are, borrowed until ea_spool_detach or the spool is closed;
- * NULL: none. It counts what is claimed in this process, under the stream's later names (ea_spool_renew), too. */
+ * target: a hash of the destination; when a stream is resumed with another target, its earlier acknowledgements are
+ * discarded. ledger: of the session whose events these are, borrowed until ea_spool_detach or ea_spool_close; NULL:
+ * none. The ledger counts the batches claimed in this process, also under the stream's later names (ea_spool_renew). */
 EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_ledger *ledger,
                                   ea_err *err);
-/* Everything of a stream that is here goes on in a new one (open, not resumable), with numbers from 1 in the old order:
- * the collector has other content under the old numbers, because the machine was reverted to a snapshot or cloned.
- * Nothing is written again: what is sent gets its new name then, without its ledger, whose numbers belonged to the old
- * one. The sender's thread, while nothing is taken. Durable when it returns. *ret_count: the numbers given out.
- * EA_EBUSY when something of it is on its way, EA_ENOTFOUND. */
+/* Moves all batches of a stream to a new stream (open, not resumable), with numbers from 1 in the old order. The
+ * reason: the collector has other content under the old numbers, because the machine was reverted to a snapshot or
+ * cloned. No record is written again: a batch gets its new name when it is sent, without its ledger, whose numbers
+ * belonged to the old stream. The sender's thread, while no batch is taken. Durable when it returns. *ret_count: the
+ * number of assigned numbers. EA_EBUSY when a batch of the stream is taken, EA_ENOTFOUND. */
 EA_MUST_CHECK int ea_spool_renew(ea_spool *s, const uint8_t *stream, const uint8_t *fresh, uint64_t *ret_count,
                                  ea_err *err);
-/* The stream is at its end. complete: its source was read to the end; a record of it is then kept only while it has
- * batches here. */
+/* The stream has ended. complete: its source was read to the end; its record is then kept only while the spool has
+ * batches of it. */
 void ea_spool_stream_end(ea_spool *s, const uint8_t *stream, int complete);
 
-/* Nothing is posted to the ledger any more; batches that are claimed again in this process count in the ledger that
+/* Posts nothing to the ledger from now on. Batches that are claimed again in this process count in the ledger that
  * their stream has then. Any thread. */
 void ea_spool_detach(ea_spool *s, const ea_ledger *ledger);
 
@@ -97,8 +157,9 @@ enum ea_spool_claim {
     EA_SPOOL_ACKNOWLEDGED = 2, /* an earlier run delivered it */
 };
 
-/* A batch was closed: moves its events from pending to batched and to what it is now. EA_ECONFLICT when the
- * spool holds another content under this number. families: of which the events are, for the ledger; may be NULL. */
+/* A batch was closed: moves its events from pending to batched and to the counter of the batch's state. EA_ECONFLICT
+ * when the spool has other content under this number. families: the counts of the events' families, for the ledger; may
+ * be NULL. */
 EA_MUST_CHECK int ea_spool_claim(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t event_count,
                                  const ea_family_count *families, size_t family_count, ea_err *err);
 
@@ -114,17 +175,19 @@ typedef struct ea_spool_batch {
     size_t family_count;
 } ea_spool_batch;
 
-/* Writes a claimed batch; its events move from compressing to spooled, or to evicted_size when a live stream's finds no
- * room. One of a stream that can be taken up again waits for room: EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when
- * it never fits, EA_EFULL when the disk is full and nothing here can make room. Any thread. */
+/* Writes a claimed batch; its events move from compressing to spooled, or to evicted_size when a live stream's batch
+ * finds no room. A batch of a resumable stream waits for room: EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when the
+ * batch is larger than the limit, EA_EFULL when the disk is full and the spool has nothing that could make room. Any
+ * thread. */
 EA_MUST_CHECK int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err);
-/* Appends to an open stream end with EA_ECANCELED from now on, waits end at once; NULL: to all, and the sender's waits
- * end too. Any thread. */
+/* From now on, appends to this open stream fail with EA_ECANCELED, and its waiting appends return. NULL: those of all
+ * streams, and the sender's ea_spool_wait returns. Any thread. */
 void ea_spool_cancel(ea_spool *s, const uint8_t *stream);
 
 /* ---- the sender's side: one thread ---- */
 
-/* Waits until a batch waits to be sent, ea_spool_cancel or ea_spool_wake, at most timeout_ns. How many wait. */
+/* Blocks until a batch waits to be sent, ea_spool_cancel or ea_spool_wake, at most timeout_ns. Returns the number of
+ * waiting batches. */
 size_t ea_spool_wait(ea_spool *s, int64_t timeout_ns);
 void ea_spool_wake(ea_spool *s); /* any thread */
 
@@ -138,27 +201,27 @@ typedef struct ea_spool_item {
 } ea_spool_item;
 
 /* Takes batches of one stream (streams take turns), highest priority and oldest first, up to max_bytes (with their
- * frames) and EA_UPLOAD_MAX_EVENTS, one batch at the least: their events move from spooled to unanswered. Returns how
- * many. */
+ * frames) and EA_UPLOAD_MAX_EVENTS, at least one batch. Moves their events from spooled to unanswered. Returns the
+ * number of taken batches. */
 size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity);
-/* Appends a taken batch's bytes to out. EA_ECORRUPT, EA_EIO: settle it as EA_SPOOL_DAMAGED. */
+/* Appends the bytes of a taken batch to out. On EA_ECORRUPT or EA_EIO the caller settles it as EA_SPOOL_DAMAGED. */
 EA_MUST_CHECK int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err);
 
 enum ea_spool_outcome {
-    EA_SPOOL_AGAIN = 0, /* not answered: it waits again, in its old place */
+    EA_SPOOL_AGAIN = 0, /* not answered: it waits again, at its old position */
     EA_SPOOL_DONE,      /* acknowledged */
     EA_SPOOL_REFUSED,   /* refused for good */
     EA_SPOOL_DAMAGED,   /* cannot be read back */
 };
 
-/* Says what became of all items of one take, in their order. Under the number of a live stream's batch that was refused
- * or damaged a tombstone waits then. Deletes what is done with; saves the state before that. */
+/* Settles all items of one take, in their order. A tombstone takes the number of a live stream's batch that was refused
+ * or damaged. Saves the state, then deletes segments without live batches. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
                                   ea_err *err);
-/* Forces to the disk what was appended and is not there yet, whatever the options say. Any thread. */
+/* Syncs all appended data to the disk, whatever the options say. Any thread. */
 EA_MUST_CHECK int ea_spool_sync(ea_spool *s, ea_err *err);
-/* What failed behind everybody's back, in the spool's own thread (a sync, an eviction by age): that error, from then
- * on; else 0. Asked now and then by the sender's thread. */
+/* The first error of the maintenance thread (a sync or an eviction by age), from then on; else 0. The sender's thread
+ * asks for it periodically. */
 EA_MUST_CHECK int ea_spool_trouble(ea_spool *s, ea_err *err);
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s);
@@ -166,8 +229,8 @@ ea_descriptions *ea_spool_descriptions(ea_spool *s);
 typedef struct ea_spool_status {
     uint64_t disk_bytes;
     size_t waiting, taken; /* batches */
-    size_t locked;         /* batches whose key is not here; they do not wait */
-    size_t damaged;        /* that were settled as EA_SPOOL_DAMAGED since it was opened */
+    size_t locked;         /* batches whose key is missing; they are not sent */
+    size_t damaged;        /* batches that were settled as EA_SPOOL_DAMAGED since the spool was opened */
     size_t streams;
 } ea_spool_status;
 
@@ -177,16 +240,16 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
 
 typedef struct ea_spool_seen {
     const char *segment;           /* the name of its file */
-    const ea_spool_record *record; /* as on disk, but unsealed when that can be done */
-    const uint8_t *stream;         /* where it stands now; another name than the record's after ea_spool_renew */
+    const ea_spool_record *record; /* as on disk, but decrypted if that is possible */
+    const uint8_t *stream;         /* its current stream; not the record's after ea_spool_renew */
     uint64_t number;
     int acknowledged;
-    int opened; /* 1; 0 when the batch is still sealed, because keys lacks its key; EA_ECORRUPT when it was changed */
+    int opened; /* 1: decrypted or never encrypted; 0: still encrypted, its key is not in keys; EA_ECORRUPT: modified */
 } ea_spool_seen;
 
 typedef struct ea_spool_visitor {
     /* each may be NULL; non-zero stops */
-    int (*on_bad_state)(const char *why, void *arg);           /* then nothing is known to be acknowledged */
+    int (*on_bad_state)(const char *why, void *arg);           /* then no batch is known to be acknowledged */
     int (*on_stream)(ea_spool_stream_state *state, void *arg); /* state's memory is the spool's */
     /* why: it cannot be read; NULL: it can. */
     int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, const char *why,

@@ -88,7 +88,7 @@ stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) {
 void ea_spool_free_stream(stream *k) {
     size_t cursor = 0;
     uint64_t number, e;
-    while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: those that stay on disk */
+    while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: entries whose batches stay on disk */
         ea_spool_free_entry((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
     ea_spool_state_deinit(&k->state);
@@ -242,7 +242,7 @@ void ea_spool_remove_entry(ea_spool *s, entry *e) {
     ea_spool_free_entry(e);
 }
 
-/* ---- the state file, and deleting what it makes superfluous ---- */
+/* ---- the state file, and deleting segments ---- */
 
 static int save_state(ea_spool *s, ea_err *err) {
     ea_text text;
@@ -285,8 +285,9 @@ int ea_spool_reap(ea_spool *s, int force_save, ea_err *err) {
         rc = save_state(s, err);
         s->saved_ns = now;
     }
-    /* A full disk has no room for the state, and what would make room waits for it. Without the state a restart sends
-     * again what was deleted here only if it can be made again, and the collector knows what it has. */
+    /* On a full disk the state cannot be saved, and the deletion that would make room waits for it. So the segments are
+     * deleted first. If the state is lost after that, a restart sends a deleted batch again only if a replay makes it
+     * again; the collector detects the duplicate. */
     int full = rc == EA_EFULL;
     if (full)
         rc = 0;
@@ -315,7 +316,7 @@ int ea_spool_reap(ea_spool *s, int force_save, ea_err *err) {
     if (full && freed && !rc && (rc = save_state(s, err)) == EA_EFULL)
         rc = 0; /* it stays dirty: the next time */
     ea_mutex_lock(s->lock);
-    while (dead) { /* what could not be deleted now is tried again */
+    while (dead) { /* segments that could not be deleted now are tried again */
         segment *next = dead->next;
         dead->next = s->dead;
         s->dead = dead;

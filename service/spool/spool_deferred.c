@@ -1,21 +1,23 @@
-/* Tombstones that found no room, on a full disk or beyond the spool's bounds: they are written when there is some.
+/* Deferred tombstones: those that found no room, because the disk was full or the spool was above its limits. They are
+ * written when there is room again.
  *
- * Until then a file named "owed" keeps them, so that a kill costs no counts. It gets its size while there is room and
- * is only written over after that, which takes nothing from a full disk (a file system that writes each block anew may
- * refuse: then memory alone keeps them). Two slots of OWED_SLOT_BYTES are written in turn, so that a torn write leaves
- * the one before; integers are little-endian:
+ * Until then a file named "owed" keeps them, so that a kill loses no counts. The file gets its full size while there is
+ * room and is only overwritten after that, which needs no space on a full disk. (A file system that allocates each
+ * overwritten block anew may refuse the write; then the tombstones are in memory only.) Two slots of OWED_SLOT_BYTES
+ * are written in turn, so that a torn write leaves the previous slot intact. Integers are little-endian:
  *      0  "EAOWED" and the version of the format, '1', NUL
  *      8  u64  turn: the slot with the higher one counts
  *     16  u32  rows, OWED_ALL_MAX at the most
  *     20  u32  0
  *     24  rows of 64 bytes: stream (16), first, last, event count (u64), earliest and latest time (i64, ns since 1970
  *         UTC, 0 unknown), cause (u32), 0 (u32)
- *      .  u64  checksum of all before (XXH3-64)
- * The order is: the file, then the segment goes; the tombstones, then the file is emptied. What a crash in between
- * leaves twice is told once: batches that are here are sent, and what a tombstone that is here covers is named by it.
+ *      .  u64  checksum of all preceding bytes (XXH3-64)
+ * The order on disk is: write this file, then delete the segment; later write the tombstones, then empty this file. A
+ * crash in between leaves both copies, but each loss is reported once: batches that are still in the spool are sent,
+ * and numbers that a tombstone in the spool covers are not deferred again.
  *
- * Before it: spool_evict.c, spool_open.c. After it: ea_spool_write_tombstones. Thread: the caller's, with write_lock.
- */
+ * Called by: spool_evict.c, spool_open.c. Calls: ea_spool_write_tombstones. Thread: the caller's; the caller holds
+ * `write_lock`. */
 #include "proto/base/bytes.h"
 #include "service/spool/spool_core.h"
 
@@ -23,8 +25,8 @@
 #include <string.h>
 
 enum {
-    OWED_MAX = 256,     /* of a stream */
-    OWED_ALL_MAX = 512, /* of all of them */
+    OWED_MAX = 256,     /* limit of each stream */
+    OWED_ALL_MAX = 512, /* limit of all streams together */
     OWED_HEAD_BYTES = 24,
     OWED_ROW_BYTES = 64,
     OWED_SLOT_BYTES = OWED_HEAD_BYTES + OWED_ALL_MAX * OWED_ROW_BYTES + 8,
@@ -36,7 +38,7 @@ static const uint64_t OWED_SEED = 0x6561736f77656431u;
 
 /* ---- the file ---- */
 
-/* The newest of the two slots that is whole: its rows and *ret_turn; NULL when there is none. */
+/* The newer one of the intact slots: its rows and *ret_turn; NULL when no slot is intact. */
 static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_t *ret_count, uint64_t *ret_turn) {
     const uint8_t *best = NULL;
     for (size_t at = 0; at + OWED_SLOT_BYTES <= len_bytes && at < OWED_FILE_BYTES; at += OWED_SLOT_BYTES) {
@@ -55,7 +57,7 @@ static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_
     return best;
 }
 
-/* With lock: a slot with what all streams owe; returns its bytes. */
+/* The caller holds `lock`. Writes a slot with the deferred tombstones of all streams to out; returns its bytes. */
 static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) {
     uint32_t count = 0;
     uint8_t *p = out + OWED_HEAD_BYTES;
@@ -80,7 +82,7 @@ static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) {
     return n + 8;
 }
 
-/* The file, with all the room that it will ever need. Without room now, the next one that owes tries again. */
+/* Creates the file with its full size. Without room, the next deferred tombstone tries again. */
 static int reserve(ea_spool *s) {
     if (s->owed_file)
         return 0;
@@ -97,7 +99,7 @@ static int reserve(ea_spool *s) {
             rc = ea_file_sync(s->owed_file, &err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
             rc = ea_path_sync_dir(s->dir, &err);
-        if (rc) { /* what it has taken is of more use to others */
+        if (rc) { /* frees the space that it has taken */
             ea_file_close(s->owed_file);
             s->owed_file = NULL;
             int ignored = ea_path_remove(path, NULL);
@@ -126,7 +128,7 @@ void ea_spool_note_deferred(ea_spool *s) {
         ea_mutex_lock(s->lock);
         size_t n = put_slot(s, s->owed_turn + 1, slot);
         ea_mutex_unlock(s->lock);
-        /* a write that fails may have torn this slot: the next one takes it again, the other stays */
+        /* a failed write may have torn this slot: the next write uses it again, the other slot stays */
         if (ea_file_write_at(s->owed_file, ((s->owed_turn + 1) & 1) * OWED_SLOT_BYTES, slot, n, &err) == 0) {
             s->owed_turn++;
             s->owed_unsynced = 1;
@@ -139,7 +141,8 @@ void ea_spool_note_deferred(ea_spool *s) {
 
 /* ---- owing ---- */
 
-/* With lock. 0 when there is no memory, or too many: the next opening then finds a hole of which nobody knows more. */
+/* The caller holds `lock`. Returns 0 without memory or above OWED_MAX or OWED_ALL_MAX: the next opening then finds a
+ * hole of unknown content. */
 static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) {
     ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
     if (last && last->last + 1 == t->first && last->cause == t->cause) {
@@ -186,14 +189,14 @@ int ea_spool_has_place(ea_spool *s) {
     return has;
 }
 
-/* Those of one stream. 0: what could not be written now is owed still. */
+/* Writes the deferred tombstones of one stream. 0: they could not be written and stay deferred. */
 static int write_owed(ea_spool *s, stream *k) {
     ea_err err;
     uint64_t under = k->owed_under;
     if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
         return 0;
     ea_mutex_lock(s->lock);
-    for (size_t i = 0; i < k->owed_count; i++) { /* all but the one that the tombstones go under need nothing more */
+    for (size_t i = 0; i < k->owed_count; i++) { /* all numbers are settled now except the tombstones' own number */
         const ea_tombstone *t = &k->owed[i];
         int holds = t->first <= under && under <= t->last, rc = 0;
         if (!holds)
@@ -203,7 +206,7 @@ static int write_owed(ea_spool *s, stream *k) {
         if (!rc && holds && under < t->last)
             rc = ea_range_set_add(&k->state.acknowledged, under + 1, t->last);
         if (rc)
-            break; /* without memory: the next opening sees what the tombstones cover */
+            break; /* without memory: the next opening reads from the tombstones which numbers they cover */
     }
     free(k->owed);
     k->owed = NULL;
@@ -221,7 +224,7 @@ void ea_spool_write_deferred(ea_spool *s, int at_the_end) {
         while (k && !k->owed_count)
             k = k->next;
         ea_mutex_unlock(s->lock);
-        more = k && write_owed(s, k); /* nobody forgets a stream that owes */
+        more = k && write_owed(s, k); /* a stream with deferred tombstones is never removed */
         written |= more;
     }
     if (written)
@@ -247,8 +250,9 @@ int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_
     return rc || first > last ? rc : ea_range_set_add(to, first, last);
 }
 
-/* A row of the file: what neither is here nor was settled meanwhile is owed. known: both of that. The events of batches
- * that are here after all (killed before their segment went) are not among those that are gone. */
+/* Reads a row of the file: the numbers that are neither in the spool nor settled are deferred again. known: the numbers
+ * that are in the spool or settled. The events of batches that are still in the spool (a kill before their segment was
+ * deleted) are subtracted. */
 static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
     ea_range_set known = {0}, gone = {0};
     size_t cursor = 0;
@@ -270,7 +274,7 @@ static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
         t.first = gone.ranges[i].first;
         t.last = gone.ranges[i].last;
         ea_spool_owe(s, k, t.first, &t, 1);
-        t.event_count = 0; /* they stand in the first piece */
+        t.event_count = 0; /* the first piece has them all */
     }
     free(known.ranges);
     free(gone.ranges);
@@ -286,7 +290,7 @@ int ea_spool_recover_deferred(ea_spool *s, ea_err *err) {
     int rc = ea_path_read_all(path, 2 * OWED_FILE_BYTES, &data, &len_bytes, NULL);
     free(path);
     const uint8_t *p = rc ? NULL : newest_slot((const uint8_t *)data, len_bytes, &count, &s->owed_turn);
-    rc = rc == EA_ENOMEM ? rc : 0; /* what cannot be read tells nothing */
+    rc = rc == EA_ENOMEM ? rc : 0; /* an unreadable file defers nothing */
     for (uint32_t i = 0; !rc && p && i < count; i++, p += OWED_ROW_BYTES) {
         const ea_tombstone row = {.first = ea_load64(p + 16),
                                   .last = ea_load64(p + 24),

@@ -1,20 +1,21 @@
-/* What gives way when the spool is full or its content too old: whole segments, and tombstones in their place.
+/* Eviction: when the spool is full or a segment too old, a whole segment is replaced by tombstones.
  *
- * The order on disk is: the tombstones (or, without room for them, the note that they are owed: spool_deferred.c), the
- * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the tombstones are
- * sent, and those batches that the state does not call settled yet, which a collector takes in their place. See
- * spool_core.h. Thread: an encoder's (full), the sender's (age). */
+ * The order on disk is: write the tombstones (or, without room, note them as deferred: spool_deferred.c), save the
+ * state in which the numbers are settled, then delete the segment. A crash in between leaves both tombstones and
+ * batches. Then the tombstones are sent, and also those batches that are not settled in the state; a collector accepts
+ * these in place of the tombstones. See spool_core.h. Thread: an encoder's (spool full), the maintenance thread (age).
+ */
 #include "proto/base/array.h"
 #include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch that goes. */
+/* An evicted batch. */
 typedef struct gone {
     stream *stream;
     uint64_t number, event_count;
-    int tombstone; /* it only stood for others; those follow in `older` */
+    int tombstone; /* it is a tombstone itself; the rows that it has are added to `older` */
     int64_t utc_min_ns, utc_max_ns;
 } gone;
 
@@ -22,13 +23,13 @@ typedef struct eviction {
     ea_spool *s;
     enum ea_counter cause;
     uint64_t sequence;
-    const segment *segment; /* its key opens what is sealed */
+    const segment *segment; /* its key decrypts encrypted batches */
     gone *list;
     size_t count;
-    stream **streams; /* distinct ones of the list: one or two, mostly */
+    stream **streams; /* the distinct streams of the list: one or two, mostly */
     size_t stream_count;
 
-    /* of tombstones that go with the segment: what they stood for goes on */
+    /* the rows of evicted tombstones, which are copied to the new tombstones */
     struct older {
         stream *stream;
         ea_tombstone row;
@@ -37,11 +38,11 @@ typedef struct eviction {
     size_t older_count, older_capacity;
     stream *reading;       /* whose tombstone is being read */
     uint64_t moved_number; /* its number now, when its record has an older name; else 0 */
-    int owes;              /* tombstones found no room */
+    int owes;              /* tombstones were deferred */
     ea_err *err;
 } eviction;
 
-/* With lock: the oldest segment of the lowest priority. */
+/* The caller holds `lock`. The oldest evictable segment of the lowest priority; NULL when there is none. */
 static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_ns) {
     segment *best = NULL;
     for (segment *g = s->segments; g; g = g->next)
@@ -58,7 +59,8 @@ static int by_stream_and_number(const void *a, const void *b) {
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* With lock: takes the segment's entries out of the index. Their streams stay until let_go. */
+/* The caller holds `lock`. Removes the segment's entries from the index. Their streams stay in memory until
+ * ea_spool_let_go. */
 static int collect(eviction *v, segment *g) {
     ea_spool *s = v->s;
     v->list = calloc(g->live, sizeof *v->list);
@@ -77,7 +79,7 @@ static int collect(eviction *v, segment *g) {
             ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
             ea_spool_dequeue(s, e);
             ea_u64_map_remove(&e->stream->entries, e->number);
-            g->live--; /* stream->live is left: it keeps the stream here */
+            g->live--; /* stream->live is not decremented: it keeps the stream in memory */
             ea_spool_free_entry(e);
         }
     }
@@ -133,7 +135,7 @@ static int on_record(const ea_spool_record *r, void *arg) {
     return 0;
 }
 
-/* Times and older tombstones are in the file. If it cannot be read, the tombstones say less. */
+/* Reads times and older tombstones from the file. If it cannot be read, the new tombstones lack them. */
 static int read_segment(eviction *v) {
     char *data = NULL, *path = ea_spool_segment_path(v->s->dir, v->sequence);
     size_t len_bytes;
@@ -157,7 +159,8 @@ static void widen(ea_tombstone *t, const gone *g) {
         t->utc_max_ns = g->utc_max_ns;
 }
 
-/* With write_lock: the tombstones of list[0..count), which are of one stream. What finds no room is owed. */
+/* The caller holds `write_lock`. Writes the tombstones of list[0..count), which are of one stream. Without room they
+ * are deferred. */
 static int mark_graves(eviction *v, const gone *list, size_t count) {
     stream *k = list[0].stream;
     size_t n = 0, room = count + v->older_count;
@@ -167,7 +170,7 @@ static int mark_graves(eviction *v, const gone *list, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const gone *g = &list[i];
         if (g->tombstone)
-            continue; /* its own number is in the range that it stood for */
+            continue; /* its own number is in the range of its rows */
         if (!n || rows[n - 1].last + 1 != g->number)
             rows[n++] = (ea_tombstone){.first = g->number, .cause = ea_counter_row(v->cause)->number};
         rows[n - 1].last = g->number;
@@ -187,7 +190,7 @@ static int mark_graves(eviction *v, const gone *list, size_t count) {
     }
     if (!rc) {
         ea_mutex_lock(v->s->lock);
-        for (size_t i = 1; i < count; i++) /* all but the one that the tombstone goes under need nothing more */
+        for (size_t i = 1; i < count; i++) /* all numbers are settled now except the tombstone's own number */
             if (ea_range_set_add(&k->state.acknowledged, list[i].number, list[i].number))
                 rc = ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
         ea_mutex_unlock(v->s->lock);
@@ -215,7 +218,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
         g->file = NULL;
     }
     v.sequence = g->sequence;
-    v.segment = g; /* read_segment is done with it before anybody may free it */
+    v.segment = g; /* read_segment has finished with it before another thread may free it */
     ea_mutex_unlock(s->lock);
     ea_file_close(file);
     rc = read_segment(&v);
@@ -242,7 +245,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     free(v.older);
     if (!rc)
         rc = ea_spool_reap(s, 0, err);
-    if (!rc && v.owes) { /* on a full disk a tombstone finds room when the segment has gone */
+    if (!rc && v.owes) { /* on a full disk there is room for tombstones after the segment was deleted */
         ea_mutex_lock(s->write_lock);
         ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
@@ -270,7 +273,7 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
         t.utc_min_ns = head.utc_min_ns;
         t.utc_max_ns = head.utc_max_ns;
     }
-    ea_mutex_lock(s->write_lock); /* so that no renewal comes between the two */
+    ea_mutex_lock(s->write_lock); /* so that ea_spool_renew cannot run between the two steps */
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, r->stream);
     if (k && k->ledger)

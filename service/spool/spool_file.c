@@ -102,8 +102,8 @@ int ea_spool_unseal(const ea_sealing_key *key, ea_spool_record *r, uint8_t *out,
     return 0;
 }
 
-/* Chained over the two parts that do not lie together when a record is written. The length is in the seed: a record
- * whose length word was damaged must not pass. */
+/* Chained over the two parts, which are not contiguous when a record is written. The length is in the seed: a record
+ * with a damaged length must be refused. */
 static uint64_t checksum(const uint8_t *fields, const uint8_t *batch, uint32_t len_bytes, uint64_t sequence) {
     uint64_t h = ea_hash64(fields, FIELDS_BYTES, sequence ^ (uint64_t)len_bytes << 32);
     return ea_hash64(batch, len_bytes, h);
@@ -170,7 +170,7 @@ int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
 }
 
 int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last) {
-    /* lo: the first range that ends at or behind first - 1; hi: the first one that begins behind last + 1 */
+    /* lo: the first range that ends at or after first - 1; hi: the first one that begins after last + 1 */
     size_t lo = 0, n = s->count;
     while (n) {
         size_t half = n / 2;
@@ -278,7 +278,8 @@ void ea_spool_state_end(ea_text *out) {
         ea_text_printf(out, "end %016llx\n", (unsigned long long)ea_hash64(out->data, out->len_bytes, HEAD_SEED));
 }
 
-/* Digits of the base at *at, no sign, no space, no overflow; moves *at behind them. 1 when there was at least one. */
+/* Parses digits of the base at *at, no sign, no space, no overflow; moves *at after them. 1 when there was at least one
+ * digit. */
 static int number(const char **at, unsigned base, uint64_t *ret) {
     uint64_t v = 0;
     const char *p = *at;

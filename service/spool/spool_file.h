@@ -1,41 +1,41 @@
-/* What the spool writes on disk: segment files of checksummed records, and the state file.
+/* The spool's files on disk: segment files of checksummed records, and the state file.
  *
- * A segment is a head and records behind each other; integers are little-endian.
- *   head, 40 bytes; 64 in a segment with sealed records
+ * A segment is a head and a sequence of records; integers are little-endian.
+ *   head, 40 bytes; 64 in a segment with sealed (encrypted) records
  *      0  "EASPOOL" and the version of the format, '1'
  *      8  u64  sequence of the segment; also its file name, 16 hex digits + ".seg"
  *     16  u32  priority
- *     20  u32  0; 1: records may be sealed, and the next two members are there
- *     24  i64  when it was made, ns since 1970 UTC, as the spool's clock has it (ea_spool_age_clock)
+ *     20  u32  0; 1: records may be sealed, and the next two members exist
+ *     24  i64  time of creation, ns since 1970 UTC, by the spool's clock (ea_spool_age_clock)
  *     32  key id, 8 bytes (spool_key.h)
  *     40  salt, 16 random bytes
- *     32 or 56  u64  checksum of all before
+ *     32 or 56  u64  checksum of all preceding bytes
  *   record
  *      0  u32  magic "EASR"
  *      4  u32  length of the batch
  *      8  u64  checksum of bytes 16 to the batch's end and of the length, seeded with the segment's sequence (so that
- *              a record of another file is none)
+ *              a record of another file is invalid)
  *     16  stream, 16 bytes
  *     32  u64  number
  *     40  u32  event count
  *     44  u16  priority
- *     46  u16  flags: 1 the stream can be taken up again, 2 a tombstone, 4 sealed
+ *     46  u16  flags: 1 the stream is resumable, 2 a tombstone, 4 sealed
  *     48  the batch; sealed: u64 nonce, the batch encrypted, tag of 16 bytes (the length counts these, too)
- * Checksums are XXH3-64. A record counts only when it is whole; a crash leaves at the most a torn tail.
+ * Checksums are XXH3-64. A record counts only when it is whole; a crash leaves a torn tail at the most.
  * A sealed batch is encrypted by AES-256-GCM with the sealing key of label "etwagent spool segment" and the head's
- * bytes 0..55, so that each segment has a key of its own. The nonce counts the attempts to write into this segment,
- * also those that failed: no process ever appends to a segment that another one began. Bytes 16..47 of the record are
- * authenticated with it. Tombstones are not sealed. So without the key one still knows which batches are here, how many
- * events each has, and whether they are whole; not what is in them.
+ * bytes 0..55, so that each segment has its own key. The nonce counts the attempts to write into this segment, also
+ * those that failed: a process never appends to a segment that another process began. Bytes 16..47 of the record are
+ * authenticated with it. Tombstones are not sealed. A reader without the key therefore still knows which batches the
+ * segment has, how many events each has, and whether they are whole; it does not know their content.
  *
- * The state file is text, replaced as a whole (write, sync, rename):
+ * The state file is text, replaced as a whole (write, sync, rename). The line of a stream ends with its acknowledged
+ * numbers, 1-5,7-9 or -:
  *   etwagent spool state 1     (the version of the format)
- *   stream <32 hex> <kind: 0 live, 1 replay, 2 replay read to its end> <target, 16 hex> <highest number seen>
- * <acknowledged: 1-5,7-9 or ->
- *   moved <32 hex: a stream before> <base> <numbers, as above>    (belongs to the stream above it: see ea_spool_moved)
+ *   stream <32 hex> <kind: 0 live, 1 replay, 2 complete replay> <target, 16 hex> <highest number> <acknowledged>
+ *   moved <32 hex: former stream> <base> <numbers, as above>    (belongs to the stream above it: see ea_spool_moved)
  *   end <16 hex: checksum of all lines above>
  *
- * Before it: spool.c. After it: spool.c. Thread: any (pure functions on the caller's memory). */
+ * Called by: spool.c, spool_write.c, spool_open.c. Thread: any (pure functions on the caller's memory). */
 #ifndef EA_SPOOL_FILE_H
 #define EA_SPOOL_FILE_H
 
@@ -70,7 +70,7 @@ typedef struct ea_spool_record {
     uint32_t event_count;
     uint16_t priority, flags;
     uint64_t offset;      /* of the record in its segment; set by the scan */
-    const uint8_t *batch; /* borrowed; as it stands on disk, so perhaps sealed */
+    const uint8_t *batch; /* borrowed; as on disk, so possibly encrypted */
     uint32_t len_bytes;   /* of that */
 } ea_spool_record;
 
@@ -85,9 +85,9 @@ typedef struct ea_spool_head {
 size_t ea_spool_put_head(uint8_t *out, uint64_t sequence, const ea_spool_head *head);
 /* The bytes of the head when data begins with that of this segment, else 0. ret may be NULL. */
 size_t ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret);
-/* 1 when this is all that a crash left of a segment's head. */
+/* 1 when data is the torn head of a segment whose creation was interrupted. */
 int ea_spool_is_torn_head(const uint8_t *data, size_t len_bytes, uint64_t sequence);
-/* What seals the records of a segment with that head (is_sealed). EA_ENOTFOUND: keys (may be NULL) lack its key. */
+/* Derives the sealing key of a segment with that head (is_sealed). EA_ENOTFOUND: keys (may be NULL) lack its key. */
 EA_MUST_CHECK int ea_spool_segment_key(const ea_spool_keys *keys, uint64_t sequence, const ea_spool_head *head,
                                        ea_sealing_key *ret, ea_err *err);
 /* Seals a record's batch into out, which has room for EA_SPOOL_SEAL_BYTES more, and makes r the sealed record. nonce:
@@ -102,7 +102,7 @@ static inline uint32_t ea_spool_batch_bytes(const ea_spool_record *r) {
     return r->flags & EA_SPOOL_SEALED ? r->len_bytes - EA_SPOOL_SEAL_BYTES : r->len_bytes;
 }
 
-/* The 48 bytes that go before a record's batch. */
+/* Writes the 48 bytes that precede a record's batch. */
 void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence);
 /* One record at the start of data: 1 and *ret (borrows data), 0 when there is no whole record. */
 int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_record *ret);
@@ -111,12 +111,12 @@ typedef struct ea_spool_scanned {
     uint64_t records;
     uint64_t whole_bytes; /* the file up to the end of its last whole record */
     uint64_t bad_bytes;   /* unreadable ones before that */
-    uint64_t torn_bytes;  /* behind that */
+    uint64_t torn_bytes;  /* after that */
 } ea_spool_scanned;
 
-/* Walks a segment that stands in memory. Behind damage it looks for the next whole record. fn returns non-zero to stop;
- * that is then returned. EA_EFORMAT when it is no segment of that sequence, EA_EUNSUPPORTED when it is one of another
- * version. */
+/* Walks a segment in memory. After damage it searches for the next whole record. fn returns non-zero to stop; the
+ * function then returns that value. EA_EFORMAT when the data is not a segment of that sequence, EA_EUNSUPPORTED when it
+ * has another version. */
 EA_MUST_CHECK int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                                 int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret,
                                 ea_err *err);
@@ -132,13 +132,13 @@ EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t las
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
 
 enum ea_spool_stream_kind {
-    EA_SPOOL_LIVE = 0,            /* what is lost cannot be made again */
-    EA_SPOOL_REPLAY = 1,          /* its batches are made again when it is taken up again */
-    EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: forgotten when nothing waits any more */
+    EA_SPOOL_LIVE = 0,            /* a lost batch cannot be made again */
+    EA_SPOOL_REPLAY = 1,          /* its batches are made again when it is resumed */
+    EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: dropped when it has no batch in the spool */
 };
 
-/* Records of another stream that go on in this one (ea_spool_renew): the i-th of its numbers, from 0, is base + i here.
- * On disk they keep their old name. */
+/* Records of another stream that were moved to this one (ea_spool_renew): the i-th of its numbers, from 0, is base + i
+ * here. On disk they keep their old name. */
 typedef struct ea_spool_moved {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t base;
@@ -148,23 +148,23 @@ typedef struct ea_spool_moved {
 typedef struct ea_spool_stream_state {
     uint8_t stream[EA_STREAM_ID_BYTES];
     int resumable;             /* enum ea_spool_stream_kind */
-    uint64_t target;           /* hash of where it goes; see ea_spool_stream */
+    uint64_t target;           /* hash of the destination; see ea_spool_stream */
     uint64_t highest;          /* number seen */
-    ea_range_set acknowledged; /* and whatever else needs nothing more: evicted, with a tombstone */
+    ea_range_set acknowledged; /* all settled numbers: also evicted ones with a tombstone */
     ea_spool_moved *moved;
     size_t moved_count;
 } ea_spool_stream_state;
 
-/* Frees what it points to. */
+/* Frees the memory that s points to. */
 void ea_spool_state_deinit(ea_spool_stream_state *s);
-/* 1 and the number here, when that record goes on in this stream. */
+/* 1 and the number in this stream, when that record was moved to it. */
 int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stream, uint64_t number, uint64_t *ret);
 
 void ea_spool_state_begin(ea_text *out);
 void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s);
 void ea_spool_state_end(ea_text *out);
-/* Reads a state file that stands in memory (with a NUL behind it). fn takes over what s points to. EA_ECORRUPT when
- * the checksum or a line is wrong, EA_EUNSUPPORTED when it is of another version: then fn has not been called. */
+/* Parses a NUL-terminated state file in memory. fn takes ownership of the members of s. EA_ECORRUPT when the checksum
+ * or a line is wrong, EA_EUNSUPPORTED when it has another version: then fn was not called. */
 EA_MUST_CHECK int ea_spool_state_parse(const char *data, size_t len_bytes,
                                        int (*fn)(ea_spool_stream_state *s, void *arg), void *arg, ea_err *err);
 

@@ -1,17 +1,19 @@
-/* Encryption at rest: the file with the spool's keys, and sealing single records with them.
+/* Encryption at rest: the file with the spool's keys, and the encryption of single records ("sealing") with them.
  *
- * The key file holds keys of 32 random bytes, the newest last: it seals, all of them open. The file is made with mode
- * 0600 and refused when others may read it; on Windows DPAPI protects its content (ea_protect), and a file of an
- * earlier version, which had no entropy, is written anew when it is read. Its content is text: etwagent spool keys 1
- *   <64 hex digits>                     one line a key, at most 16
+ * The key file has keys of 32 random bytes, the newest last: the newest one seals, all of them open. The file is
+ * created with mode 0600 and refused when other users may read it; on Windows DPAPI protects its content (ea_protect),
+ * and a file of an earlier version, which had no entropy, is written anew when it is read. Its content is text:
+ * etwagent spool keys 1
+ *   <64 hex digits>                     one line for each key, at most 16
  *   end <16 hex digits: XXH3-64 of all lines above>
  *
- * A key's id is the first 8 bytes of HMAC-SHA256(key, "etwagent spool key id"). No key is ever used for a record
- * itself: what is sealed together (a segment file, a single definition) has a sealing key of its own, HMAC-SHA256(key,
- * label and context), where the context has 16 random bytes. Records are sealed by AES-256-GCM with it; the nonce is a
- * number that their writer never uses twice for one sealing key (u64 little-endian, four zero bytes).
+ * A key's id is the first 8 bytes of HMAC-SHA256(key, "etwagent spool key id"). A key never encrypts a record itself:
+ * each unit (a segment file, a single definition) has its own sealing key, HMAC-SHA256(key, label and context), where
+ * the context has 16 random bytes. The sealing key encrypts records by AES-256-GCM; the nonce is a number that the
+ * writer never uses twice for one sealing key (u64 little-endian, four zero bytes).
  *
- * Before it: spool.c, descriptions.c. After it: OpenSSL. Thread: any; keys do not change once they are read. */
+ * Called by: spool.c, spool_open.c, spool_write.c, spool_file.c, descriptions.c. Calls: OpenSSL. Thread: any; keys do
+ * not change after they are read. */
 #ifndef EA_SPOOL_KEY_H
 #define EA_SPOOL_KEY_H
 
@@ -42,7 +44,7 @@ typedef struct ea_sealing_key {
 /* Reads a key file. make: one with a new key is made when it is missing. EA_ENOTFOUND, EA_EREFUSED (others may read
  * it), EA_ECORRUPT, EA_EUNSUPPORTED (another version), EA_ECRYPTO (Windows: made on another machine). */
 EA_MUST_CHECK int ea_spool_keys_read(ea_spool_keys *ret, const char *path, int make, ea_err *err);
-/* The text of one, with a NUL behind it; path is only for messages. *ret is empty before. EA_ECORRUPT. */
+/* Parses the NUL-terminated text of a key file; path is only for messages. *ret must be empty. EA_ECORRUPT. */
 EA_MUST_CHECK int ea_spool_keys_parse(ea_spool_keys *ret, const char *text, const char *path, ea_err *err);
 /* Adds a new key, which seals from the next opening on; the oldest goes when there are too many. */
 EA_MUST_CHECK int ea_spool_keys_rotate(const char *path, ea_err *err);
@@ -54,11 +56,11 @@ const uint8_t *ea_spool_keys_newest(const ea_spool_keys *k);
 /* The sealing key of a context, from the key with that id. EA_ENOTFOUND when it is none of these (k may be NULL). */
 EA_MUST_CHECK int ea_sealing_key_derive(ea_sealing_key *ret, const ea_spool_keys *k, const uint8_t *id,
                                         const char *label, const void *context, size_t context_bytes, ea_err *err);
-/* Seals: out gets len_bytes and EA_SPOOL_TAG_BYTES behind them. nonce: never the same one twice for a key. with: what
- * is not encrypted, but must not change either. */
+/* Encrypts: out gets len_bytes, followed by EA_SPOOL_TAG_BYTES. nonce: must be unique for each key. with: additional
+ * data, which is authenticated but not encrypted. */
 EA_MUST_CHECK int ea_seal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_t with_bytes,
                           const uint8_t *data, size_t len_bytes, uint8_t *out, ea_err *err);
-/* Opens: data has its tag behind it, out gets len_bytes - EA_SPOOL_TAG_BYTES. EA_ECORRUPT when anything was changed. */
+/* Decrypts: the tag follows data, out gets len_bytes - EA_SPOOL_TAG_BYTES. EA_ECORRUPT when any byte was changed. */
 EA_MUST_CHECK int ea_unseal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_t with_bytes,
                             const uint8_t *data, size_t len_bytes, uint8_t *out, ea_err *err);
 

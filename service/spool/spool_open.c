@@ -1,17 +1,18 @@
-/* The spool: opening what an earlier process left, closing, and looking from outside. See spool.h and spool_core.h. */
+/* The spool: recovery of an earlier process's files, closing, and inspection from outside. See spool.h and
+ * spool_core.h. */
 #include "proto/base/pattern.h"
 #include "service/spool/spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- opening: what an earlier process left ---- */
+/* ---- opening: recovery of an earlier process's files ---- */
 
 typedef struct recovery {
     ea_spool *s;
     segment *segment;
     uint64_t locked_batches, locked_events; /* of live streams */
-    uint64_t key_id;                        /* of one of them */
+    uint64_t key_id;                        /* the key of one of them */
     ea_err *err;
 } recovery;
 
@@ -36,9 +37,9 @@ static int cover(const ea_tombstone *t, void *arg) {
     return ea_range_set_add(&k->covered, t->first, t->last);
 }
 
-/* A crash came between the tombstone and the end of the file whose batches gave way: the state may say already that all
- * but this number need nothing more, so the tombstone has to go out. The newer one of two names all that the other
- * does. */
+/* 1 when the record is a tombstone that replaces the entry. This happens when a crash came after the tombstone was
+ * written and before the evicted segment's file was deleted: the state may have settled all numbers but this one, so
+ * the tombstone has to be sent. Of two tombstones the newer one names all numbers of the older one. */
 static int is_outlived(const recovery *r, const entry *here, const ea_spool_record *record) {
     return record->flags & EA_SPOOL_TOMBSTONE &&
            (!here->tombstone || here->segment->sequence < r->segment->sequence || here->segment == r->segment);
@@ -65,7 +66,7 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     uint64_t number = record->number;
     stream *k = ea_spool_home(r->s, record->stream, &number);
     int rc = 0;
-    if (!k) { /* the state file was lost, or is older than the stream */
+    if (!k) { /* the state file is missing or older than the stream */
         ea_spool_stream_state state = {.resumable =
                                            record->flags & EA_SPOOL_RESUMABLE ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE};
         memcpy(state.stream, record->stream, sizeof state.stream);
@@ -76,10 +77,10 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
     if (!rc && record->flags & EA_SPOOL_TOMBSTONE && number == record->number) {
         rc = ea_batch_each_tombstone(record->batch, record->len_bytes, cover, k, NULL);
-        rc = rc == EA_ENOMEM ? rc : 0; /* what cannot be read covers nothing */
+        rc = rc == EA_ENOMEM ? rc : 0; /* an unreadable tombstone covers no number */
     }
     if (!rc && is_locked && k->state.resumable != EA_SPOOL_LIVE)
-        return 0; /* it is made again */
+        return 0; /* the replay makes it again */
     entry *here = rc ? NULL : ea_spool_find_entry(k, number);
     if (here && is_outlived(r, here, record)) {
         r->locked_batches -= here->locked;
@@ -108,8 +109,8 @@ static void count(ea_spool *s, enum ea_counter which, uint64_t by) {
         ea_count(s->o.counters, which, by);
 }
 
-/* A file that is no segment (or cannot be read) is set aside, not deleted: somebody may want to look at it, or has the
- * program that reads it. */
+/* Renames a file that is not a readable segment to NAME.bad. It is not deleted: a person may want to inspect it,
+ * perhaps with a newer version. */
 static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea_err *why, ea_err *err) {
     ea_text text;
     size_t n = strlen(path) + 5;
@@ -128,9 +129,10 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea
     return rc;
 }
 
-/* Ages of what earlier processes left, by this one's monotonic clock. Segments' heads have the times of a clock that
- * nobody sets while a process runs (ea_spool_age_clock); between the newest of them and now the wall clock may have
- * been set, so that this counts an eighth of the bound at the most, and nothing when it has not come yet. */
+/* Computes the ages of segments of earlier processes in this process's monotonic clock. The segments' heads have the
+ * times of ea_spool_age_clock, which steps of the wall clock do not change. Between the newest of these times and now
+ * the wall clock may have been set. This time therefore counts as an eighth of the age limit at the most, and as
+ * nothing when the newest time is in the future. */
 static void set_ages(ea_spool *s) {
     int64_t newest = INT64_MIN, utc_ns = ea_utc_ns(), allowed = s->o.limit_age_ns / 8;
     for (const segment *g = s->segments; g; g = g->next)
@@ -144,7 +146,7 @@ static void set_ages(ea_spool *s) {
         g->begun_ns = s->opened_ns - (s->opened_age_ns - g->begun_ns);
 }
 
-/* The key of a sealed segment. Without it its records stay where they are, locked. */
+/* Derives the key of an encrypted segment. Without its key the segment is locked: its records stay on disk. */
 static int unlock(recovery *r, segment *g, const ea_spool_head *head) {
     ea_err why;
     if (!head->is_sealed)
@@ -180,7 +182,7 @@ static int recover_segment(recovery *r, uint64_t sequence) {
         g->next = s->segments;
         s->segments = g;
         if (ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence)) {
-            scanned.torn_bytes = len_bytes; /* killed while it was being made */
+            scanned.torn_bytes = len_bytes; /* the process was killed while it created the segment */
         } else if (!ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head)) {
             int unread = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, r, &scanned, &why);
             rc = unread ? set_aside(s, path, len_bytes, &why, err) : 0;
@@ -191,7 +193,7 @@ static int recover_segment(recovery *r, uint64_t sequence) {
             return rc;
         } else {
             g->priority = head.priority;
-            g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* until set_ages */
+            g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* UTC until set_ages converts it */
             r->segment = g;
             rc = unlock(r, g, &head);
             if (!rc)
@@ -237,7 +239,7 @@ static int recover_name(const char *name, int is_dir, void *arg) {
     return recover_segment(r, sequence);
 }
 
-/* *ret_state: the text, NULL when there is none. EA_ECORRUPT is left to the caller. */
+/* Reads the state file; a missing file is no error. The caller handles EA_ECORRUPT. */
 static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *), void *arg, ea_err *err) {
     char *data = NULL, *path = ea_spool_join(dir, "state");
     size_t len_bytes = 0;
@@ -273,8 +275,8 @@ static void tell_locked(const recovery *r) {
     ea_text_deinit(&text);
 }
 
-/* What tombstones that are here name needs nothing more, whether or not the state had come to say so; but for what is
- * here itself. */
+/* Settles the numbers that the stream's tombstones cover, even if the saved state does not have them yet; except
+ * numbers of batches that are in the spool. */
 static int settle_covered(stream *k) {
     ea_range_set here = {0};
     size_t cursor = 0;
@@ -297,7 +299,7 @@ static int recover(ea_spool *s, ea_err *err) {
     if (rc && err)
         *err = why;
     if (rc == EA_ECORRUPT || rc == EA_EUNSUPPORTED || rc == EA_ELIMIT) {
-        /* Without it everything that is still here is sent (again): the collector knows what it has. */
+        /* Without the state every batch in the spool is sent (again): the collector detects duplicates. */
         char *path = ea_spool_join(s->dir, "state");
         rc = path ? set_aside(s, path, 0, &why, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
         free(path);
@@ -315,8 +317,9 @@ static int recover(ea_spool *s, ea_err *err) {
     return rc;
 }
 
-/* A stream of an earlier run has to be without a hole, too: batches that damage or a crash took get a tombstone. How
- * many events they held nobody knows. A replay makes its batches again instead. */
+/* A live stream of an earlier process must not have a hole either: the numbers of batches that were lost by damage or a
+ * crash get a tombstone. The number of their events is unknown. Streams of replays are not handled here: a replay makes
+ * its batches again. */
 static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
     ea_range_set there = {0};
     ea_tombstone *holes = NULL;
@@ -343,7 +346,7 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
     }
     if (!rc && count) {
         *ret_mended = 1;
-        /* the number that the tombstone goes under is not settled yet; all others are */
+        /* the tombstone's own number is not settled yet; all others are */
         rc = ea_spool_write_tombstones(s, k->state.stream, holes[0].first, holes, count, err);
         int is_owed = rc == EA_EFULL;
         if (is_owed) {
@@ -361,7 +364,7 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
     return rc;
 }
 
-/* ---- whose it is ---- */
+/* ---- the owner ---- */
 
 static int read_owner(ea_spool *s, ea_err *err) {
     int rc = ea_spool_owner_read(s->dir, s->owner, err);
@@ -471,7 +474,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
         ea_mutex_unlock(s->write_lock);
         mended = 1;
     }
-    for (stream *k = s->streams, *next; !rc && k; k = next) { /* those of earlier processes that are done with */
+    for (stream *k = s->streams, *next; !rc && k; k = next) { /* removes finished streams of earlier processes */
         next = k->next;
         ea_spool_let_go(s, k);
     }

@@ -1,4 +1,4 @@
-/* Whose a spool is. See spool_owner.h. */
+/* The owner of a spool. See spool_owner.h. */
 #include "service/spool/spool_owner.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"

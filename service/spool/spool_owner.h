@@ -1,18 +1,18 @@
-/* Whose a spool is. A collector keeps batches under the name of the certificate that they come with, so a spool's
- * batches may only be sent with a certificate of the name that they were made for.
+/* The owner of a spool. A collector stores batches under the name of the certificate with which they are sent, so a
+ * spool's batches may only be sent with a certificate of the name that they were made for.
  *
- * The file "owner" in a spool's folder has that name, as collectors fold it; it is replaced as a whole (write, sync,
- * rename) before the spool takes its first batch:
+ * The file "owner" in a spool's folder has that name, case-folded as collectors do; it is replaced as a whole (write,
+ * sync, rename) before the spool takes its first batch:
  *   etwagent spool owner 1     (the version of the format)
  *   name <name>
  *   end <16 hex: checksum of all lines above>
- * A spool without that file (an older version's, or one of a service that waits for its first certificate) becomes that
- * of the first certificate that opens or sends it.
+ * A spool without that file (an older version's, or one of a service that waits for its first certificate) gets the
+ * name of the first certificate that opens or sends it.
  *
- * A folder is the spool of one name. Other names' batches that are to go to the same folder lie in folders of it,
- * "of-NAME.spool", each of which is a spool of its own with its own bounds.
+ * A folder is the spool of one name. Batches of other names for the same folder are in subfolders, "of-NAME.spool".
+ * Each of these is a spool with its own limits.
  *
- * Before it: shipping.c, spool_open.c. After it: files. Thread: any. */
+ * Called by: shipping.c, spool_open.c. Calls: files. Thread: any. */
 #ifndef EA_SPOOL_OWNER_H
 #define EA_SPOOL_OWNER_H
 
@@ -27,12 +27,12 @@ EA_MUST_CHECK int ea_spool_owner_read(const char *dir, char ret[EA_SPOOL_OWNER_B
 /* Durable when it returns. name: folded. EA_EINVAL when no collector accepts it. */
 EA_MUST_CHECK int ea_spool_owner_write(const char *dir, const char *name, ea_err *err);
 
-/* The folder of the spool of that name at root: root itself when its spool is of that name, or is nobody's yet; else
- * the folder in it. Nothing is made. */
+/* The folder of that owner's spool at root: root itself when its spool has that owner or none yet; else the owner's
+ * folder in root. Creates nothing. */
 EA_MUST_CHECK int ea_spool_folder_of(const char *root, const char *name, char *ret, size_t capacity, ea_err *err);
 
-/* Calls fn for root and for each folder of another name in it. owner: "" when there is none yet, or it is unreadable;
- * why: the reason for that, else NULL. Stops at the first non-zero, which it returns. */
+/* Calls fn for root and for each owner's folder in it. owner: "" when there is none yet, or it is unreadable; why: the
+ * reason for that, else NULL. Stops at the first non-zero result and returns it. */
 EA_MUST_CHECK int ea_spool_each_folder(const char *root,
                                        int (*fn)(const char *dir, const char *owner, const char *why, void *arg),
                                        void *arg, ea_err *err);

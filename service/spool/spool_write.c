@@ -1,6 +1,6 @@
 /* Writing to the spool: the open segments and their records. See spool_core.h.
- * Called by: spool.c, spool_evict.c, spool_deferred.c. Calls: spool_core.c, spool_file.h. Thread: one at a time, with
- * write_lock. */
+ * Called by: spool.c, spool_evict.c, spool_deferred.c. Calls: spool_core.c, spool_file.h. Thread: one at a time; the
+ * caller holds `write_lock`. */
 #include "service/spool/spool_core.h"
 
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 
 enum { AGE_PARTS = 8 }; /* a segment is open for this part of limit_age_ns */
 
-/* The open segment of a lane, when it takes a record of need bytes more; one that is full or old is closed. */
+/* The open segment of a lane, if it has room for need more bytes; a full or old segment is closed. */
 static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
     ea_mutex_lock(s->lock);
     segment *g = s->active[lane];
     ea_file *full = NULL;
     int is_full = g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES;
-    /* a segment gives way as a whole: what is young does not share one with what is nearly too old */
+    /* a segment is evicted as a whole: new batches do not share one with batches that are nearly too old */
     int is_old = g && s->o.limit_age_ns && ea_monotonic_ns() - g->begun_ns > s->o.limit_age_ns / AGE_PARTS;
     if (is_full || is_old) {
         full = g->file;
@@ -32,7 +32,7 @@ static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment 
     return rc;
 }
 
-/* Makes a segment's file, with its head. */
+/* Creates a segment's file and writes its head. */
 static int create_segment_file(ea_spool *s, segment *g, const ea_spool_head *head, ea_err *err) {
     uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
     size_t head_bytes = ea_spool_put_head(bytes, g->sequence, head);
@@ -86,7 +86,7 @@ static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err
     return 0;
 }
 
-/* The open segment of a lane for a record of need bytes; called with write_lock. */
+/* The caller holds `write_lock`. The open segment of a lane for a record of need bytes; creates one if needed. */
 static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
     segment *g;
     int rc = find_open_segment(s, lane, need, &g, err);
@@ -110,7 +110,7 @@ int ea_spool_sync_open(ea_spool *s, ea_err *err) {
     int rc = ea_descriptions_sync(s->descriptions, err);
     for (unsigned i = 0; !rc && i < LANES; i++) {
         ea_mutex_lock(s->lock);
-        ea_file *f = s->active[i] ? s->active[i]->file : NULL; /* only holders of write_lock close it */
+        ea_file *f = s->active[i] ? s->active[i]->file : NULL; /* only a holder of `write_lock` closes it */
         ea_mutex_unlock(s->lock);
         if (f && (s->unsynced & 1 << i))
             rc = ea_file_sync(f, err);
@@ -122,7 +122,8 @@ int ea_spool_sync_open(ea_spool *s, ea_err *err) {
     return rc;
 }
 
-/* With write_lock: the record as it is written; *ret_sealed (the caller frees it) is the batch of a sealed one. */
+/* The caller holds `write_lock`. Encrypts the batch of the record if the segment is encrypted; *ret_sealed is then the
+ * encrypted batch, which the caller frees. */
 static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
     if (!g->is_sealed || r->flags & EA_SPOOL_TOMBSTONE)
         return 0;
@@ -146,7 +147,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
     uint8_t fields[EA_SPOOL_RECORD_BYTES], *sealed = NULL;
     uint64_t need = 0;
     size_t added = 0;
-    /* descriptions first: no batch on disk leans on one that is not */
+    /* definitions first: each batch on disk refers only to definitions on disk */
     int rc = ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err);
     if (!rc)
         rc = segment_for(s, lane, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
@@ -154,7 +155,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
         rc = seal(s, g, r, &sealed, err);
     if (!rc) {
         need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
-        r->offset = g->size_bytes; /* only holders of write_lock change an open segment's size */
+        r->offset = g->size_bytes; /* only a holder of `write_lock` changes an open segment's size */
         ea_spool_put_record(fields, r, g->sequence);
         rc = ea_file_write_at(g->file, r->offset, fields, sizeof fields, err);
         if (!rc)
@@ -163,7 +164,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
         if (!rc && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
             rc = ea_spool_sync_open(s, err);
         if (rc) {
-            /* half a record behind the good ones: cut it off, or leave it and go on in another file */
+            /* a partial record follows the whole ones: truncate it, or close this segment and use another one */
             ea_err ignored;
             int cut = ea_file_truncate(g->file, r->offset, &ignored);
             ea_mutex_lock(s->lock);
@@ -215,7 +216,7 @@ int ea_spool_write_tombstones(ea_spool *s, const uint8_t *id, uint64_t number, c
         rc = ea_fail(err, EA_ELIMIT, "write %zu tombstones at once", count);
     if (!rc) {
         ea_spool_record r = {.number = number,
-                             .priority = EA_SPOOL_PRIORITIES - 1, /* it goes out soon, and is the last to give way */
+                             .priority = EA_SPOOL_PRIORITIES - 1, /* it is sent soon and evicted last */
                              .flags = EA_SPOOL_TOMBSTONE,
                              .batch = (const uint8_t *)batch.data,
                              .len_bytes = (uint32_t)batch.len_bytes};

@@ -29,7 +29,7 @@ struct ea_identity {
 };
 
 static int find(const WCHAR *dll, const char *name, void *target, ea_err *err) {
-    HMODULE module = LoadLibraryExW(dll, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* once; never let go */
+    HMODULE module = LoadLibraryExW(dll, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* loaded once; never unloaded */
     FARPROC found = module ? GetProcAddress(module, name) : NULL;
     if (!found)
         return ea_fail_os(err, EA_EUNSUPPORTED, (int)GetLastError(), "find %s", name);

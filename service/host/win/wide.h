@@ -14,7 +14,8 @@ wchar_t *ea_wide(const char *utf8);
 void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes);
 /* A path with its drive and all folders; nothing has to be there. */
 EA_MUST_CHECK int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err);
-/* A folder is a link to another place (a junction, a symbolic link): what is behind it is not this folder's. */
+/* 1 when a folder is a link to another place (a junction, a symbolic link): its target's content is not this folder's.
+ */
 int ea_path_is_link(const char *path);
 /* An empty folder, or a link. */
 EA_MUST_CHECK int ea_path_remove_folder(const char *path, ea_err *err);

@@ -1,5 +1,5 @@
-/* Windows' proxies, by WinHTTP. See host.h. Its functions are taken by name: without them there is no proxy but the one
- * that a configuration names. */
+/* Windows' proxies, by WinHTTP. See host.h. Its functions are loaded by name: without them only a configured proxy is
+ * used. */
 #include "service/host/host.h"
 #include "service/host/win/wide.h"
 
@@ -21,7 +21,7 @@ typedef struct winhttp {
 } winhttp;
 
 static int load(winhttp *w, ea_err *err) {
-    HMODULE dll = LoadLibraryExW(L"winhttp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* once; never let go */
+    HMODULE dll = LoadLibraryExW(L"winhttp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* loaded once; never unloaded */
 
     const struct {
         const char *name;
@@ -63,7 +63,7 @@ static int take(const WCHAR *proxy, const WCHAR *bypass, const char *url, char o
     return 1;
 }
 
-/* What a script says: the one at script, or (NULL) the one that the network offers. */
+/* The result of the script at the URL script, or (NULL) of the script that the network offers. */
 static int ask_script(const winhttp *w, HINTERNET session, const char *url, LPWSTR script, char out[EA_PROXY_BYTES],
                       ea_err *err) {
     WINHTTP_AUTOPROXY_OPTIONS o = {.dwFlags = script ? WINHTTP_AUTOPROXY_CONFIG_URL : WINHTTP_AUTOPROXY_AUTO_DETECT,
