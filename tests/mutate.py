@@ -37,7 +37,7 @@ OF_FILE = {
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
 }
-UNITS = ["sql", "aggregate", "history", "ledger", "naming", "watch"]
+UNITS = ["sql", "aggregate", "state_worker", "ledger", "object_names_db", "watch"]
 MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one
 NOT_JUDGES = {"judge_pages"}  # a browser for each mutant takes too long, and the routes below the pages are judged
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"

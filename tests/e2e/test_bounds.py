@@ -465,7 +465,7 @@ def records(*heads, payload=60):
 case("state: processes, threads and modules", "machine", doubled(1 << 16), 100, 10)(
     records((0, 1, 4, 1), (1, 1, 4, 1), (2, 10, 3, 1), (0, 2, 4, 1), (2, 2, 3, 1)))
 case("state: a restart before each record", "machine", doubled(1 << 15), 400, 10)(records((0x80, 1, 4, 1), (0x81, 1, 4, 1), (0x82, 10, 3, 1)))
-case("names: files, keys and volumes", "names", doubled(1 << 15), 600, 10)(records((0, 2, 1), (36, 2, 2), (128 + 22, 2, 3), (192 + 15, 2, 4)))
+case("names: files, keys and volumes", "object_names", doubled(1 << 15), 600, 10)(records((0, 2, 1), (36, 2, 2), (128 + 22, 2, 3), (192 + 15, 2, 4)))
 case("stacks: halves and keys without their events", "stacks", doubled(1 << 15), 100, 20)(
     records((0, 0, 1, 1), (4, 0, 2, 2), (1, 0x40, 3, 1), (2, 0x50, 4, 1), (8, 0, 5, 3)))
 

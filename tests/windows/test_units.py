@@ -46,7 +46,7 @@ def main():
         print(f"FAILED: no test_*.exe in {build}")
         failed = 1
     unpacked = unpack((arguments.native or build).resolve())
-    with wine.Session(build) as session, tempfile.TemporaryDirectory(dir=build) as scratch:
+    with wine.Session(build) as session, tempfile.TemporaryDirectory(dir=session.drive) as scratch:  # the build folder may be open to others
 
         def one(program):
             folder = pathlib.Path(scratch) / program.stem
