@@ -36,10 +36,11 @@ session: {events: [process, thread, image, sample], samples_per_second: 200}
 starts:
   - {program: svchost.exe, parent: services.exe, count: 900}
 """
+# of one processor: its buffers come in order, so that a keyframe's state is that of all events before its time
 QUIET = """
 base: office
 duration_ms: 40000
-machine: {cpus: 4}
+machine: {cpus: 1}
 session: {events: [process, thread, image, sample], samples_per_second: 50}
 """
 FOREVER = (1 << 63) - 1
