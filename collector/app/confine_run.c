@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <openssl/ssl.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,10 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
     ea_text_init(&segments);
     ea_text_printf(&segments, "%s/segments", c->store); /* it may be a link to another drive */
     tzset();
-    int rc = segments.failed || setenv("SQLITE_TMPDIR", c->store, 1) || OPENSSL_init_ssl(0, NULL) != 1
+    /* where SQLite makes its temporary files; it read SQLITE_TMPDIR when the first database was opened, which may have
+     * been that of symbols */
+    sqlite3_temp_directory = sqlite3_mprintf("%s", c->store);
+    int rc = segments.failed || !sqlite3_temp_directory || OPENSSL_init_ssl(0, NULL) != 1
                  ? ea_fail(err, EA_ENOMEM, "enter the sandbox")
                  : 0;
     if (!rc)
