@@ -320,7 +320,7 @@ def check_hole(env, checks, collector, asked):
     patient = env.new_collector("patient", extra=["--hole-wait", "1h"]).start()
     test_ledger.upload(env, patient, "hole", stored_ones)
     done = env.run([env.collector, "profile", "--store", patient.store, "--weight", "wait", "--format", "json"])
-    left = len(stored_ones) - gone[0] - behind
+    left = len(stored_ones) - gone[0] - own
     checks.equal(json.loads(done.stdout)["behind"], left, "stored batches that are not in the history yet")
     checks.that(f"{left} stored batches are not in the history yet" in done.stderr, f"what is said of them: {done.stderr}")
     patient.stop()
