@@ -122,8 +122,8 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
     ea_text_init(&segments);
     ea_text_printf(&segments, "%s/segments", c->store); /* it may be a link to another drive */
     tzset();
-    /* where SQLite makes its temporary files; it read SQLITE_TMPDIR when the first database was opened, which may have
-     * been that of symbols */
+    /* The folder of SQLite's temporary files. The environment variable SQLITE_TMPDIR would come too late: SQLite reads
+     * it at the first opened database, which may be that of the symbols. */
     sqlite3_temp_directory = sqlite3_mprintf("%s", c->store);
     int rc = segments.failed || !sqlite3_temp_directory || OPENSSL_init_ssl(0, NULL) != 1
                  ? ea_fail(err, EA_ENOMEM, "enter the sandbox")
