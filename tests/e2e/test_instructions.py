@@ -1,12 +1,13 @@
 """How many instructions the hot loops take, by callgrind, beside what tests/golden/instructions.tsv says: a function that takes
 more than 5 % more fails. Counted are instructions of our own functions by themselves (libraries choose their loops by processor),
-on inputs that are made here and never change, so that the counts are the same on every machine with the same compiler: the file
-names it. When a change is meant to cost that, or a compiler is new, write the file anew and commit it with the change:
+on inputs that are made here and never change, with the same random bytes in each run (the seeds of hash tables), so that the counts
+are the same on every machine with the same compiler: the file names it. When a change is meant to cost that, or a compiler is new, write the file anew and commit it with the change:
 
     python3 tests/e2e/test_instructions.py --build build/dev --update
 """
 import argparse
 import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -41,7 +42,7 @@ def count(env, command):
     out = env.folder / "callgrind.out"
     out.unlink(missing_ok=True)
     env.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no", "--compress-pos=no",
-             "--dump-line=no", *command])
+             "--dump-line=no", *command], env={**os.environ, "LD_PRELOAD": str(env.build / "tests" / "e2e" / "fixed_random.so")})
     counts, ours, name, skip = collections.Counter(), False, None, False
     with open(out, encoding="utf-8", errors="replace") as lines:
         for line in lines:
