@@ -33,7 +33,7 @@ static void on_note(void *arg, const char *text) {
 }
 
 /* The folder is another name's: where this name's batches are, when that is new. */
-static void tell_apart(const char *root, const char *path, const char *name) {
+static void report_other_folder(const char *root, const char *path, const char *name) {
     char owner[EA_SPOOL_OWNER_BYTES] = "";
     ea_err why;
     if (strcmp(root, path) == 0 || ea_path_exists(path))
@@ -58,7 +58,7 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const c
     if (rc)
         return rc;
     if (name)
-        tell_apart(root, folder, name);
+        report_other_folder(root, folder, name);
     return ea_spool_open(ret, path,
                          &(ea_spool_options){.limit_bytes = o->spool_bytes,
                                              .limit_age_ns = o->spool_age_ns,
