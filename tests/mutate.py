@@ -239,7 +239,7 @@ def main():
             plain = caught(Mutant(name, " ", 0, 0, ""), folder, log, options.quick) if name == sample[0].name else None
             if plain:
                 raise SystemExit(f"the tests fail without a mutant: {plain}")
-    known, told, survivors = equivalents(), collections.Counter(), []
+    known, outcomes, survivors = equivalents(), collections.Counter(), []
 
     def attempt(mutant):
         folder = free.get()
@@ -253,13 +253,13 @@ def main():
             mutant, (how, by) = done.result()
             reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
             how = "equivalent" if how == "survived" and reason else how
-            told[how] += 1
+            outcomes[how] += 1
             print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
             if how == "survived":
                 survivors.append(mutant)
-    counted = told["caught"] + told["survived"]
-    share = 100 * told["caught"] / counted if counted else 100.0
-    print(f"{told['caught']} caught, {told['survived']} survived, {told['equivalent']} change no answer, {told['did not build']} did not build:"
+    counted = outcomes["caught"] + outcomes["survived"]
+    share = 100 * outcomes["caught"] / counted if counted else 100.0
+    print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"
           f" {share:.1f} % of {counted} are caught")
     return 0 if share >= options.least else 1
 
