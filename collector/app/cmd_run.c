@@ -98,8 +98,13 @@ static int wants_keyframe(void *history, const char *agent, const uint8_t *strea
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 
+/* Agents cause these lines, so they take none of the collector's own. */
 static void on_history_note(void *log, const char *text) {
-    ec_log_line(log, "%s", text);
+    ec_log_about(log, EC_LOG_STATE, "%s", text);
+}
+
+static void on_watch_note(void *log, const char *text) {
+    ec_log_about(log, EC_LOG_WATCH, "%s", text);
 }
 
 /* ---- the configuration file, read again ---- */
@@ -581,7 +586,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     ec_watch_options alarms = {
-        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters, .quota = quota};
+        .silent_ns = o->silent_after, .on_note = on_watch_note, .arg = log, .counters = counters, .quota = quota};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, &limits.people, counters, quota, broker, &gauges, log, err);

@@ -4,9 +4,9 @@
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent_log.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
-#include "service/core/say.h"
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
@@ -68,7 +68,7 @@ static void log_line(void *arg, const char *line) {
     replay *r = arg;
     if (r->shows_progress)
         fputs("\r\x1b[K", stderr);
-    ea_say(EA_SAID_NOTE, "%s", line);
+    ea_log_info("%s", line);
 }
 
 /* ---- progress, and stopping ---- */

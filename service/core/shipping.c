@@ -3,7 +3,7 @@
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
@@ -29,7 +29,7 @@ int ea_shipping_spool_path(const char *given, char *out, ea_err *err) {
 
 static void on_note(void *arg, const char *text) {
     (void)arg;
-    ea_say(EA_SAID_TROUBLE, "%s", text);
+    ea_log_warning("%s", text);
 }
 
 /* The folder is another name's: where this name's batches are, when that is new. */
@@ -39,10 +39,9 @@ static void report_other_folder(const char *root, const char *path, const char *
     if (strcmp(root, path) == 0 || ea_path_exists(path))
         return;
     if (ea_spool_owner_read(root, owner, &why))
-        ea_say(EA_SAID_TROUBLE, "%s; batches of '%s' are kept in %s", why.message, name, path);
+        ea_log_warning("%s; batches of '%s' are kept in %s", why.message, name, path);
     else
-        ea_say(EA_SAID_TROUBLE, "the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name,
-               path);
+        ea_log_warning("the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name, path);
 }
 
 int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
