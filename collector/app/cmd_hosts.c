@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/store. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/scan/archive.h"
 #include "collector/store/store.h"
 #include "proto/base/clock.h"
 
@@ -110,7 +111,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
     if (!rc && o->host && !l.count)
-        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
+        rc = ec_unknown_host(o->host, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_store_close(store);

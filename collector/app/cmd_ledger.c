@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/scan/archive.h"
 #include "collector/state/ledger_report.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -620,7 +621,9 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", backlog);
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
-    if (!rc && !l.streams)
+    if (!rc && !l.streams && o->host && !o->stream)
+        rc = ec_unknown_host(o->host, &err);
+    else if (!rc && !l.streams)
         rc = ea_fail(&err, EA_ENOTFOUND, "%s has no stream%s%s%s%s", o->store, o->host ? " of " : "",
                      o->host ? o->host : "", o->stream ? " that begins with " : "", o->stream ? o->stream : "");
     if (!rc && l.unbalanced)

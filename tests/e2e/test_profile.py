@@ -481,7 +481,7 @@ def check_without_names(env, checks, asked):
         checks.that(done.returncode == 2 and done.stderr and not done.stdout, f"profile {wrong}: {done.returncode} {done.stderr}")
     for hosts in (["--host", "absent"], ["--host", "made", "--host", "absent"]):
         done = subprocess.run([str(part) for part in [*asked.command, *hosts]], capture_output=True, text=True)
-        checks.that(done.returncode == 1 and done.stderr == "etwcollector: nothing is stored of host absent (not found)\n" and not done.stdout,
+        checks.that(done.returncode == 1 and done.stderr == "etwcollector: nothing is stored of host absent: expected a name that 'etwcollector hosts' or /api/v1/hosts lists (not found)\n" and not done.stdout,
                     f"profile {hosts}: {done.returncode} {done.stderr}")
 
 

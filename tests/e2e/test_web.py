@@ -151,6 +151,56 @@ def check_types(checks, web, process):
         checks.that('"ending":"rows"' in text or "# not whole: ending rows" in text, f"{form}: a part says that it is one: {text}")
 
 
+def choices_of(schema):
+    """The values that a parameter of a set takes, as a refusal has to name them; None: any value of its type."""
+    if "enum" in schema:
+        return [str(value) for value in schema["enum"]]
+    found = re.fullmatch(r"\^\((.+)\)\$", schema.get("pattern", ""))
+    return found and [choice.split("\\")[0].split(":")[0].split(".")[0] for choice in found[1].split("|")]
+
+
+def check_choices(checks, web, process):
+    """A parameter that takes one of a set refuses any other value and names the set; one that takes a number or a time refuses a text; a host
+    or a process that is not stored is an error, not an empty list."""
+    of_sets, of_numbers, unknown = 0, 0, 0
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" not in methods:
+            continue
+        parameters = methods["get"].get("parameters", [])
+        where, needed = example(path, parameters, process)
+        for p in parameters:
+            name, choices = p["name"], choices_of(p["schema"])
+            given = "".join(f"&{other}={http_quote(value)}" for other, value in needed.items() if other != name)
+            if p["in"] == "query" and (choices or p["schema"]["type"] == "integer" or p["description"].startswith(("RFC 3339", "A moment", "Of the range", "Width"))):
+                for wrong in ("banana", "7 ", f"{choices[0]}x") if choices else ("banana", "7x"):
+                    status, _, text = web.ask(f"{where}?{name}={http_quote(wrong)}{given}")
+                    detail = json.loads(text).get("detail", "") if status == 400 else text
+                    checks.that(status == 400 and (name.removeprefix("other_") in detail or wrong in detail), f"{path}?{name}={wrong}: {status} {detail[:200]}")
+                    checks.that(all(choice in detail for choice in choices or ()), f"{path}?{name}={wrong} names {choices}: {detail[:200]}")
+                of_sets += bool(choices)
+                of_numbers += not choices
+            elif name == "host":
+                address = path.replace("{host}", "nosuch") if p["in"] == "path" else f"{where}?host=nosuch{given}"
+                status, _, text = web.ask(re.sub(r"\{\w+\}", "1", address))
+                checks.that(status == 404 and "nosuch" in text and "/api/v1/hosts lists" in text, f"{path} of host nosuch: {status} {text[:200]}")
+                unknown += 1
+            elif p["in"] == "path":
+                other = example(path, parameters, {**process, name: "9999"})[0]
+                status, _, text = web.ask(other)
+                checks.that(status == 404 and "there is no such process" in text, f"{other}: {status} {text[:200]}")
+                unknown += 1
+    checks.that(of_sets > 70 and of_numbers > 100 and unknown > 40, f"{of_sets} parameters of sets, {of_numbers} of numbers and times, {unknown} names of hosts and processes")
+    status, _, text = web.ask("/api/v1/processes?at=2024-05-17T14:03:07Z&to=2024-05-17T14:03:08Z")
+    checks.that(status == 400 and "at: expected without from and to" in text, f"a moment and a range: {status} {text[:200]}")
+    sql = {"sql": "SELECT 1", "host": "nosuch"}
+    status, _, text = web.ask("/api/v1/sql", "POST", json.dumps(sql), {"Content-Type": "application/json"})
+    checks.that(status == 404 and "nosuch" in text, f"SQL of host nosuch: {status} {text[:200]}")
+    for command in (["query", "SELECT 1"], ["ps", "--at", "end"], ["profile"], ["ledger"], ["hosts"], ["export"], ["forget", "--dry-run"]):
+        done = web.collector.env.run([web.collector.env.collector, command[0], "--store", web.collector.store, "--host", "nosuch", *command[1:]], check=False)
+        checks.that(done.returncode == 1 and "nothing is stored of host nosuch: expected a name that 'etwcollector hosts'" in done.stderr and not done.stdout.strip(' \n[]{}":streams,behind0'),
+                    f"{command[0]} --host nosuch: {done.returncode} {done.stderr[:200]}{done.stdout[:100]}")
+
+
 # ---- the content of answers ----
 
 def check_truth(checks, web, truth):
@@ -195,7 +245,9 @@ def check_groups(checks, web):
             checks.equal((len(held), sum(h["events"] for h in held)), (group["hosts"], group["events"]), f"machines of {by} {group['group']!r}")
     checks.equal([h["host"] for h in web.get("hosts", by="labels.site", group="north")["items"]], [HOLED], "a site's machine")
     checks.equal(web.get("fleet/groups", by="labels.site", q="19")["items"][0]["group"], "north", "groups of a search")
-    checks.equal([r["group"] for r in web.get("fleet/groups", by="nothing")["items"]], [""], "groups by an unknown label")
+    checks.equal([r["group"] for r in web.get("fleet/groups", by="labels.nothing")["items"]], [""], "groups by an unknown label")
+    status, _, text = web.ask("/api/v1/hosts?group=north")
+    checks.that(status == 400 and "by" in text, f"group without by: {status} {text[:200]}")
 
 
 def check_profile(checks, web):
@@ -607,6 +659,7 @@ def test(env, checks, _):
     check_document(checks, web)
     check_answers(checks, web, process)
     check_types(checks, web, process)
+    check_choices(checks, web, process)
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)
