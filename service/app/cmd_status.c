@@ -464,7 +464,7 @@ static int put_out(const options *o, const ea_text *t, ea_err *err) {
     return 0;
 }
 
-static int say(const options *o, int *ret_runs, ea_err *err) {
+static int print_status(const options *o, int *ret_runs, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     int rc = look(o, &t, ret_runs, err);
@@ -522,13 +522,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (o->every)
         (void)ea_stop_flag();
     if (!rc)
-        rc = say(o, &runs, &err);
+        rc = print_status(o, &runs, &err);
     for (int64_t next = ea_monotonic_ns() + o->every; !rc && o->every && !atomic_load(ea_stop_flag());) {
         ea_sleep_ns(STOP_POLL_NS);
         if (ea_monotonic_ns() < next)
             continue;
         next += o->every;
-        rc = say(o, &runs, &err);
+        rc = print_status(o, &runs, &err);
     }
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
