@@ -300,7 +300,7 @@ def refused(env, checks):
     bad.write_text("service:\n  status-every: 1s\n")
     done = env.run([env.agent, "run", "--config", bad], check=False)
     checks.equal(done.returncode, 2, "a configuration without sources: exit code")
-    checks.that("name a source" in done.stderr, f"a configuration without sources: {done.stderr}")
+    checks.that("no sources or sessions configured" in done.stderr, f"a configuration without sources: {done.stderr}")
     done = env.run([env.agent, "run", "--config", env.folder / "nowhere.yaml"], check=False)
     checks.equal(done.returncode, 1, "no configuration: exit code")
     done = env.run([env.agent, "status", "--file", env.folder / "nowhere.json"], check=False)
