@@ -61,9 +61,9 @@ EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
 /* Stops it; `now` then has its last numbers. A session that has already ended is no error. */
 void ea_session_stop(ea_session *s);
 
-/* Ends the session of this name that Windows started at boot, recognised by its file; does nothing when there is none.
- */
-void ea_session_stop_boot(ea_session *s);
+/* Ends the session of this name that Windows started at boot; does nothing when there is none. It is recognised by the
+ * name of its file; or, when the registry has a boot session of this name (has_key), by a mode without real time. */
+void ea_session_stop_boot(ea_session *s, int has_key);
 
 /* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
 ULONG ea_provider_properties(const ea_provider_config *p);

@@ -146,6 +146,9 @@ static void read_line(char *line) {
         script.alias_pid = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.alias_program,
                             sizeof script.alias_program / sizeof *script.alias_program);
+    } else if (strcmp(line, "reported-file") == 0) {
+        MultiByteToWideChar(CP_UTF8, 0, value, -1, script.reported_file,
+                            sizeof script.reported_file / sizeof *script.reported_file);
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {
@@ -340,7 +343,14 @@ static ULONG report(const emul_session *s, EVENT_TRACE_PROPERTIES *p) {
     p->LoggerThreadId = NULL;
     ULONG name = p->LoggerNameOffset, file = p->LogFileNameOffset;
     ULONG error = copy_out(s->name, p, name, room_end(p, name, file));
-    return error ? error : copy_out(s->file, p, file, room_end(p, file, name));
+    WCHAR shown[EMUL_FILE + 32];
+    if (!script.reported_file[0] || (s->mode & EVENT_TRACE_REAL_TIME_MODE))
+        _snwprintf(shown, sizeof shown / sizeof *shown, L"%ls", (const WCHAR *)s->file);
+    else if (wcscmp(script.reported_file, L"-") == 0)
+        shown[0] = 0;
+    else
+        _snwprintf(shown, sizeof shown / sizeof *shown, L"%ls%ls", script.reported_file, (const WCHAR *)s->file);
+    return error ? error : copy_out((const uint16_t *)shown, p, file, room_end(p, file, name));
 }
 
 static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, const WCHAR *file) {

@@ -32,8 +32,9 @@
  *     group=GROUP GUID    that provider is in that group
  *     alias=PID PROGRAM   the running program of that name plays the trace's process of that id
  *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
- *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
- * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
+ *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: no name at
+ * all items=asked         stacks that are in the trace are removed from events unless the session asked for them Called
+ * by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
 #define EA_TESTS_EMULATOR_H
 
@@ -176,6 +177,7 @@ typedef struct emul_script {
     WCHAR lost_session[EMUL_NAME];
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
+    WCHAR reported_file[32];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
     ea_guid groups[16][2]; /* a group and a provider in it */
