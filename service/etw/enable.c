@@ -55,6 +55,40 @@ static void tell_flags(const ea_session *s, const uint32_t *asked) {
     ea_text_deinit(&t);
 }
 
+/* Windows refuses all masks when one of these flags is among them and SeSystemProfilePrivilege is not enabled. Source:
+ * EVENT_TRACE_GROUPMASK_INFORMATION, geoffchappell.com. */
+static const char *const PROFILE_FLAGS[] = {"PROFILE", "PMC_PROFILE"};
+
+/* Takes the flags that need the privilege out of the masks, and logs their names. Returns their number. */
+static size_t take_profile_flags_out(const ea_session *s, uint32_t *masks) {
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof PROFILE_FLAGS / sizeof *PROFILE_FLAGS; i++) {
+        const ea_kernel_flag *f = ea_kernel_flag_find(PROFILE_FLAGS[i], strlen(PROFILE_FLAGS[i]));
+        unsigned word = ea_kernel_flag_word(f->mask);
+        if (!(masks[word] & ea_kernel_flag_bits(f->mask)))
+            continue;
+        masks[word] &= ~ea_kernel_flag_bits(f->mask);
+        ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
+        ea_session_say(s, "flag %s: this account may not profile the system (SeSystemProfilePrivilege); it is left out",
+                       f->name);
+        count++;
+    }
+    return count;
+}
+
+static int set_masks(const ea_session *s, uint32_t *masks) {
+    ULONG error = s->api->TraceSetInformation
+                      ? s->api->TraceSetInformation(s->handle, TraceSystemTraceEnableFlagsInfo, masks,
+                                                    EA_KERNEL_MASK_WORDS * (ULONG)sizeof *masks)
+                      : ERROR_CALL_NOT_IMPLEMENTED;
+    if (error == ERROR_PRIVILEGE_NOT_HELD && take_profile_flags_out(s, masks))
+        error = s->api->TraceSetInformation(s->handle, TraceSystemTraceEnableFlagsInfo, masks,
+                                            EA_KERNEL_MASK_WORDS * (ULONG)sizeof *masks);
+    if (error)
+        ea_session_refused(s, "flags", error);
+    return !error;
+}
+
 static void enable_kernel(const ea_session *s) {
     const ea_session_config *c = s->c;
     uint32_t masks[EA_KERNEL_MASK_WORDS];
@@ -69,7 +103,7 @@ static void enable_kernel(const ea_session *s) {
     int any = 0;
     for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
         any |= masks[i] != 0;
-    if (any && set(s, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags"))
+    if (any && set_masks(s, masks))
         tell_flags(s, masks);
     ea_session_system_providers(s);
 }

@@ -567,6 +567,23 @@ ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PUL
 
 /* ---- the kernel ---- */
 
+/* SeSystemProfilePrivilege is in the token of the calling process and enabled. */
+static int may_profile(void) {
+    HANDLE token;
+    PRIVILEGE_SET p = {.PrivilegeCount = 1, .Control = PRIVILEGE_SET_ALL_NECESSARY};
+    BOOL has = FALSE;
+    if (!script.may_profile || !OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
+        return 0;
+    if (LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privilege[0].Luid) &&
+        !PrivilegeCheck(token, &p, &has))
+        has = FALSE;
+    CloseHandle(token);
+    return has;
+}
+
+/* The samples of the profile interrupt and of counters, in word 1 of the group masks. */
+static const uint32_t PROFILE_BITS = 0x2 | 0x400;
+
 /* A list of structures of one size, of a session that the kernel logs to. */
 static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) {
     if (!s)
@@ -577,7 +594,7 @@ static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) 
 }
 
 static ULONG check_sources(const ULONG *sources, ULONG count) {
-    if (!script.may_profile)
+    if (!may_profile())
         return ERROR_PRIVILEGE_NOT_HELD;
     if (count + script.owner_count > script.counters_at_once)
         return ERROR_NO_SYSTEM_RESOURCES; /* Windows does not multiplex */
@@ -618,6 +635,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         error = check_kernel_list(s, bytes, sizeof s->masks);
         if (!error && bytes != sizeof s->masks)
             error = ERROR_BAD_LENGTH;
+        if (!error && (ea_load32((const uint8_t *)data + sizeof *s->masks) & PROFILE_BITS) && !may_profile())
+            error = ERROR_PRIVILEGE_NOT_HELD; /* none of the masks is set */
         if (!error)
             memcpy(s->masks, data, sizeof s->masks);
         for (size_t i = 0; !error && i < 8; i++)
@@ -632,7 +651,7 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         const TRACE_PROFILE_INTERVAL *interval = data;
         if (handle || bytes != sizeof *interval)
             error = handle ? ERROR_INVALID_PARAMETER : ERROR_BAD_LENGTH;
-        else if (!script.may_profile)
+        else if (!may_profile())
             error = ERROR_PRIVILEGE_NOT_HELD;
         else if (interval->Source == 0 && (interval->Interval < 1221 || interval->Interval > 10000000))
             error = ERROR_INVALID_PARAMETER;

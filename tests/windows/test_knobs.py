@@ -483,8 +483,20 @@ def counters(env, checks, session, windows, arguments):
                          f"{name}: counters, events that carry them, flags")
 
 
+def unprivileged(env, checks, session, windows, arguments):
+    """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
+    for name, script, word, second in (("disabled", [], None, 0x406), ("none", ["profile-privilege=0"], "flag PMC_PROFILE: this account may not profile the system", 0x4)):
+        with emulated.Machine(env, session, windows, f"unprivileged-{name}") as machine:
+            machine.plays([], *script)
+            there = {}
+            _, words = record(env, session, machine, [asked], "out", there)
+            checks.equal(there["etwagent-kernel"]["masks"][:2], [0x7, second], f"{name}: flags")
+            checks.that(word in words and "flag PROFILE: " in words if word else "profile" not in words, f"{name}: {words}")
+
+
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
