@@ -158,6 +158,7 @@ static ULONG call_guid(const void *arg, void *data, ULONG *bytes) {
 /* The registrations of a provider, and what this session has enabled of it. */
 typedef struct registrations {
     unsigned count; /* by programs that run; Windows keeps an entry for the others, too */
+    int in_kernel;  /* one of them is a driver's, or the kernel's own: Windows names process 0 */
     int is_ours;    /* enabled is this session's */
     TRACE_ENABLE_INFO enabled;
 } registrations;
@@ -173,6 +174,7 @@ static void read_registrations(const uint8_t *data, size_t bytes, USHORT logger,
         memcpy(&instance, data + at, sizeof instance);
         size_t room = (bytes - at - sizeof instance) / sizeof ret->enabled;
         ret->count += !(instance.Flags & TRACE_PROVIDER_FLAG_PRE_ENABLE);
+        ret->in_kernel |= !(instance.Flags & TRACE_PROVIDER_FLAG_PRE_ENABLE) && !instance.Pid;
         for (size_t k = 0; k < instance.EnableCount && k < room && !ret->is_ours; k++) {
             memcpy(&ret->enabled, data + at + sizeof instance + k * sizeof ret->enabled, sizeof ret->enabled);
             ret->is_ours = ret->enabled.IsEnabled && ret->enabled.LoggerId == logger;
@@ -236,9 +238,28 @@ static int look_up(const ea_session *s, const ea_provider_config *p, ea_session_
     return rc;
 }
 
-static void enable_provider(const ea_session *s, const ea_provider_config *p, ea_session_provider *known) {
+/* Under a filter by process Windows enables a provider in programs alone: a driver that registered the same provider
+ * logs nothing. Such filters are taken out then: more events are better than none. Source: EVENT_FILTER_DESCRIPTOR,
+ * learn.microsoft.com. */
+static void take_process_filters_out(const ea_session *s, const ea_guid *guid, ea_provider_config *p) {
+    registrations r;
+    GUID id;
+    memcpy(&id, guid->bytes, sizeof id);
+    if (p->groups || !ea_provider_has_process_filter(p) || ask_registrations(s->api, &id, (USHORT)s->handle, &r) ||
+        !r.in_kernel)
+        return;
+    p->pids.count = p->executables.count = p->packages.count = p->app_ids.count = p->containers.count = 0;
+    ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
+    ea_session_say(s,
+                   "provider %.128s: a driver has it registered, and Windows gives none of a driver's events to a "
+                   "session that filters by process; this filter is left out",
+                   p->provider);
+}
+
+static void enable_provider(const ea_session *s, const ea_provider_config *given, ea_session_provider *known) {
     ea_err err = {0};
     uint8_t level = 0;
+    ea_provider_config own = *given, *p = &own;
     known->is_enabled = 0;
     int rc = look_up(s, p, known, &err);
     if (!rc)
@@ -248,6 +269,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
         ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
+    take_process_filters_out(s, &known->guid, p);
     ea_filters *f;
     if (ea_filters_create(&f, s->api, &known->guid, p, &err)) {
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);

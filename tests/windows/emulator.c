@@ -149,6 +149,8 @@ static void read_line(char *line) {
     } else if (strcmp(line, "reported-file") == 0) {
         MultiByteToWideChar(CP_UTF8, 0, value, -1, script.reported_file,
                             sizeof script.reported_file / sizeof *script.reported_file);
+    } else if (strcmp(line, "driver") == 0 && script.driver_count < 8) {
+        script.driver_count += !ea_guid_parse(value, &script.drivers[script.driver_count]);
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {
@@ -212,6 +214,14 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
 const emul_script *emul_what(void) {
     InitOnceExecuteOnce(&once, begin, NULL, NULL);
     return &script;
+}
+
+int emul_is_driver(const uint8_t *guid) {
+    (void)emul_what();
+    for (uint32_t i = 0; i < script.driver_count; i++)
+        if (memcmp(script.drivers[i].bytes, guid, sizeof script.drivers[i]) == 0)
+            return 1;
+    return 0;
 }
 
 _Noreturn void emul_fail(const char *what) {

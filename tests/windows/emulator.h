@@ -17,6 +17,7 @@
  *     present=SESSION     other sessions begin at the current, or last, place of that session
  *     fail=FUNCTION N C A after A successful calls (default 0) the next C calls of FUNCTION return error N
  *     provider=GUID NAME  a provider that TdhEnumerateProviders lists
+ *     driver=GUID         a driver has that provider registered, and no program
  *     keyword=GUID N NAME a keyword of that provider
  *     counter=N MIN MAX NAME   a performance counter
  *     counters=N          the number of performance counters that the machine can use at a time
@@ -180,11 +181,15 @@ typedef struct emul_script {
     WCHAR reported_file[32];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
+    ea_guid drivers[8];
+    uint32_t driver_count;
     ea_guid groups[16][2]; /* a group and a provider in it */
     uint32_t provider_count, field_count, counter_count, state_count, process_count, group_count;
 } emul_script;
 
 const emul_script *emul_what(void);
+/* 1 when a driver has the provider registered (driver= of the script). */
+int emul_is_driver(const uint8_t *guid);
 
 /* emulator_file.c. begin: a session with a file was started; the table is locked. wait: until its file is complete,
  * when it is this program's; the table is not locked. index: its place in the table. */

@@ -483,6 +483,22 @@ def counters(env, checks, session, windows, arguments):
                          f"{name}: counters, events that carry them, flags")
 
 
+def driver(env, checks, session, windows, arguments):
+    """A driver's provider logs nothing under filters by process: these are left out of such a provider, and of no other one."""
+    paths = traces.paths(TRACE, env.build)
+    every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
+    pid = every[0]["pid"]
+    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["nobody.exe"]}, "package": {"packages": ["Nobody"]}}
+    for registered, wanted in (("driver", len(every)), ("program", 0)):
+        with emulated.Machine(env, session, windows, f"registered-{registered}") as machine:
+            machine.plays(paths, f"driver={RUNTIME}" if registered == "driver" else f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
+            files, words = record(env, session, machine, [{"name": name, **SMALL, "providers": [{"provider": RUNTIME, **filters}]} for name, filters in asked.items()], "out")
+            for name in asked:
+                found = sum(e["provider"] == RUNTIME for e in said(env, [files[name]]))
+                checks.equal(found, wanted, f"{name}, registered by a {registered}: events")
+            checks.equal(words.count("a driver has it registered"), 3 if wanted else 0, f"registered by a {registered}: {words}")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -496,7 +512,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
