@@ -134,9 +134,16 @@ ULONG ea_provider_properties(const ea_provider_config *p) {
     return bits;
 }
 
-static void capture(const ea_session *s, const GUID *guid, const ea_provider_config *p) {
-    ULONG error =
-        s->api->EnableTraceEx2(s->handle, guid, EVENT_CONTROL_CODE_CAPTURE_STATE, TRACE_LEVEL_VERBOSE, 0, 0, 0, NULL);
+/* Level and keywords reach the provider's callback, and providers choose by them what they log of their state: it gets
+ * those that it was enabled with. */
+static void capture(const ea_session *s, const ea_session_provider *known, const ea_provider_config *p) {
+    uint8_t level = TRACE_LEVEL_VERBOSE;
+    GUID id;
+    memcpy(&id, known->guid.bytes, sizeof id);
+    if (ea_level_parse(p->level, &level))
+        level = TRACE_LEVEL_VERBOSE;
+    ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_CAPTURE_STATE, level,
+                                         known->any ? known->any : UINT64_MAX, known->all, 0, NULL);
     if (error)
         ea_session_refused(s, p->provider, error);
 }
@@ -302,8 +309,6 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
         return;
     }
     known->is_enabled = 1;
-    if (p->capture_state || p->capture_every_ns)
-        capture(s, &id, p);
     tell_applied(s, &id, p,
                  &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
@@ -332,16 +337,21 @@ void ea_session_enable(ea_session *s) {
             enable_provider(s, &providers[i], &s->providers[i]);
 }
 
+void ea_session_capture_first(const ea_session *s) {
+    const ea_provider_config *providers = s->c->providers.items;
+    for (size_t i = 0; i < s->c->providers.count; i++)
+        if ((providers[i].capture_state || providers[i].capture_every_ns) && s->providers[i].is_enabled)
+            capture(s, &s->providers[i], &providers[i]);
+}
+
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {
     const ea_provider_config *providers = s->c->providers.items;
     for (size_t i = 0; i < s->c->providers.count; i++) {
         const ea_provider_config *p = &providers[i];
-        GUID id;
         if (!p->capture_every_ns || now_ns / p->capture_every_ns == *last_ns / p->capture_every_ns ||
             !s->providers[i].is_enabled)
             continue;
-        memcpy(&id, s->providers[i].guid.bytes, sizeof id);
-        capture(s, &id, p);
+        capture(s, &s->providers[i], p);
     }
     *last_ns = now_ns;
 }

@@ -84,6 +84,9 @@ void ea_session_pmc(const ea_session *s);
 EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
+/* Asks providers with capture-state or capture-every for their state, once. Called when the consumer runs: what they
+ * log before would have to wait in Windows' buffers. */
+void ea_session_capture_first(const ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
 

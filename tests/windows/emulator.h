@@ -86,6 +86,8 @@ typedef struct emul_provider {
     ea_guid guid;
     uint8_t level, has_stack_level;
     uint32_t property, captures;
+    uint8_t state_level; /* of the last request for its state */
+    uint64_t state_any, state_all;
     uint64_t any, all;
     emul_ids ids, stack_ids;
     ea_filter_level_kw stack_level;

@@ -191,9 +191,9 @@ static ULONG boot(void) {
             error = boot_one(root, name);
     for (DWORD i = 0, chars = 256; !error && !RegEnumKeyExW(root, i, name, &chars, NULL, NULL, NULL, NULL);
          i++, chars = 256)
-        for (clear(&p); wcsncmp(name, L"etwagent-", 9) == 0 &&
-                        !f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_QUERY) &&
-                        !(p.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE);
+        for (clear(&p);
+             wcsncmp(name, L"etwagent-", 9) == 0 && !f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_QUERY) &&
+             !(p.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE);
              clear(&p))
             Sleep(20);
     Sleep(1000); /* the file's last bytes */

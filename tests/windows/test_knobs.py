@@ -499,6 +499,21 @@ def driver(env, checks, session, windows, arguments):
             checks.equal(words.count("a driver has it registered"), 3 if wanted else 0, f"registered by a {registered}: {words}")
 
 
+def state(env, checks, session, windows, arguments):
+    """A provider chooses by the keywords of a request for its state what it logs: it gets those that it was enabled with, or all."""
+    paths = traces.paths(TRACE, env.build)
+    every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
+    one = next(e for e in every if e["keyword"])
+    bit = one["keyword"] & -one["keyword"]
+    asked = {"all": {}, "one": {"any": hex(bit)}, "other": {"any": hex(1 << 47)}}
+    with emulated.Machine(env, session, windows, "state") as machine:
+        machine.plays(paths, f"state={RUNTIME} {one['id']}")
+        files, _ = record(env, session, machine, [{"name": name, **SMALL, "providers": [ask(capture_state=True, **more)]} for name, more in asked.items()], "out")
+        own = sum(e["id"] == one["id"] for e in every)
+        found = {name: sum(e["provider"] == RUNTIME and e["id"] == one["id"] for e in said(env, [file])) for name, file in files.items()}
+        checks.equal(found, {"all": 2 * own, "one": 2 * own, "other": 0}, "the provider's state beside the trace's own events")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -512,7 +527,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
