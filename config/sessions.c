@@ -962,11 +962,17 @@ void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks) {
 
 /* ---- in words ---- */
 
+static const char KERNEL_PREFIX[] = "Microsoft-Windows-Kernel-";
+
 static void list(ea_text *t, const char *before, const ea_strings *s) {
     for (size_t i = 0; i < s->count; i++) {
         ea_text_str(t, i ? ", " : before);
         ea_text_safe(t, s->items[i], strlen(s->items[i]));
     }
+}
+
+int ea_provider_has_process_filter(const ea_provider_config *p) {
+    return p->pids.count || p->executables.count || p->packages.count || p->app_ids.count || p->containers.count;
 }
 
 static void describe_provider(const ea_provider_config *p, ea_text *t) {
@@ -1011,6 +1017,9 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
     if (p->capture_every_ns)
         ea_text_printf(t, ", its state each %.0f s", (double)p->capture_every_ns / 1e9);
     ea_text_char(t, '\n');
+    if (ea_provider_has_process_filter(p) && strncmp(p->provider, KERNEL_PREFIX, strlen(KERNEL_PREFIX)) == 0)
+        ea_text_str(t, "      warning: drivers log no events under a filter by process, and this provider is the "
+                       "kernel's; the filter is left out where a driver has it registered\n");
 }
 
 void ea_session_file(const ea_session_config *s, uint64_t start, char *out, size_t capacity) {

@@ -189,7 +189,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         add_finding(r, WRONG, "hosts", "%s", err.message);
     } else {
         add_finding(r, FINE, "hosts",
-                    "%" PRIu64 " agents, %" PRIu64 " of them ended in order, %" PRIu64 " silent, %" PRIu64
+                    "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64
                     " gone for more than a week",
                     hosts, ended, silent, gone);
     }

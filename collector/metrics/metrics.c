@@ -384,7 +384,7 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
     sqlite3_bind_int64(s, 1, EC_METRICS_HOSTS);
     rc = ec_ends_open(&ends, t, db, err);
     add_head(x, NAME, EA_GAUGE,
-             "when the agent's last run ended in order; agents that run, or were cut off, have none");
+             "when the agent's last run ended; agents that run, or were cut off and did not start again, have none");
     while (rc >= 0 && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(s, 0);
         int64_t ended_ns;

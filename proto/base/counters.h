@@ -57,6 +57,8 @@ enum ea_severity {
     X(shipping_held_seconds, 26, EA_NOTICE, "seconds that nothing was sent since a collector had asked for a pause")   \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     G(stream_ended, 120, EA_INFO, "1 in the last numbers of a stream that came to its end in order")                   \
+    G(stream_cut_off, 121, EA_NOTICE,                                                                                  \
+      "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
     /* what the source admits to */                                                                                    \
     S(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
     S(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \

@@ -442,7 +442,13 @@ int ea_pipeline_end(ea_pipeline *p, ea_err *err) {
     int rc = pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err);
     ea_mutex_unlock(p->turn);
     pipeline_wait_for_all(p);
-    return rc ? rc : pipeline_failure(p, err);
+    if (!rc)
+        rc = pipeline_failure(p, err);
+    ea_mutex_lock(p->turn); /* no renewal meanwhile */
+    if (!rc)
+        ea_spool_ledger_end(p->o.spool, p->stream);
+    ea_mutex_unlock(p->turn);
+    return rc;
 }
 
 static void pipeline_wait_for_all(ea_pipeline *p) {

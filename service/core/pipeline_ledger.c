@@ -1,6 +1,7 @@
 /* Which numbers of the ledger travel. See pipeline_parts.h. */
 #include "service/core/pipeline_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ALL_FAMILIES_BATCHES = 64 }; /* how often all families' numbers travel, changed or not */
@@ -86,4 +87,16 @@ void ea_pipeline_rebase(ea_pipeline *p) {
         atomic_init(&p->base.values[c], base[c]);
     memset(&p->sent_families, 0, sizeof p->sent_families);
     p->sent_number = 0;
+}
+
+int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err) {
+    ea_last_numbers *base = calloc(1, sizeof *base);
+    if (!base)
+        return ea_fail(err, EA_ENOMEM, "keep the numbers of a ledger");
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        base->values[c] = ea_counter_get(&p->base, (enum ea_counter)c);
+    base->families = p->family_base;
+    int rc = ea_spool_ledger_begin(p->o.spool, p->stream, p->incarnation, p->o.priority, base, err);
+    free(base);
+    return rc;
 }

@@ -109,6 +109,8 @@ size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j
 int ea_pipeline_has_news(ea_pipeline *p);
 /* The ledger begins anew, under the stream's new name. With turn, and no batch in an encoder's hands. */
 void ea_pipeline_rebase(ea_pipeline *p);
+/* Has the spool save the numbers of the stream, under its new name. With turn. */
+EA_MUST_CHECK int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err);
 
 /* ---- pipeline_open.c ---- */
 

@@ -16,7 +16,7 @@
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
                      LAST_RETRY_NS = (int64_t)30 * 1000000000, STEADY_NS = (int64_t)30 * 1000000000,
-                     PATIENCE_NS = (int64_t)10 * 1000000000;
+                     PATIENCE_NS = (int64_t)10 * 1000000000, CONSUMER_NS = (int64_t)2 * 1000000000;
 
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
@@ -51,6 +51,8 @@ typedef struct live {
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
+    int is_first_capture_due;
+    uint64_t delivered_before;  /* events at the last start */
     int64_t began_ns, pause_ns; /* time of the last start; pause before the next start */
     uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this start of the session */
 
@@ -65,9 +67,9 @@ typedef struct live {
     int64_t youngest_raw;
 } live;
 
-static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
+static void log_line(const live *l, const char *format, ...) EA_PRINTF(2, 3);
 
-static void say(const live *l, const char *format, ...) {
+static void log_line(const live *l, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -78,7 +80,7 @@ static void say(const live *l, const char *format, ...) {
 }
 
 static void pass_note(void *arg, const char *text) {
-    say(arg, "%s", text);
+    log_line(arg, "%s", text);
 }
 
 /* ---- ProcessTrace's thread ---- */
@@ -128,7 +130,7 @@ static void trace_main(void *arg) {
     live *l = arg;
     ULONG error = l->session.api->ProcessTrace(&l->trace_handle, 1, NULL, NULL);
     if (error && error != ERROR_CANCELLED)
-        say(l, "ProcessTrace ended with error %lu", error);
+        log_line(l, "ProcessTrace ended with error %lu", error);
     atomic_store(&l->traced, 1);
     ea_mutex_lock(l->lock);
     ea_cond_signal(l->wake);
@@ -239,7 +241,7 @@ static uint64_t take_losses(live *l) {
     l->status.written_buffers += written;
     ea_mutex_unlock(l->lock);
     if (events || buffers)
-        say(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
+        log_line(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
     return (uint64_t)events + buffers;
 }
 
@@ -302,6 +304,21 @@ static void end_patience(live *l) {
         atomic_compare_exchange_strong(&l->wait_until_ns, &until_ns, 0);
 }
 
+static void first_capture(live *l) {
+    l->is_first_capture_due = 0;
+    l->captured_ns = ea_monotonic_ns();
+    ea_session_capture_first(&l->session);
+}
+
+/* The first request for providers' state follows the first event, which shows that ProcessTrace runs, or CONSUMER_NS.
+ */
+static void look_at_first_capture(live *l) {
+    uint64_t delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed);
+    if (l->is_first_capture_due && l->session.handle &&
+        (delivered != l->delivered_before || ea_monotonic_ns() - l->began_ns >= CONSUMER_NS))
+        first_capture(l);
+}
+
 /* Starts the session, and the thread that ProcessTrace needs. */
 static int begin(live *l, int is_first, ea_err *err) {
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
@@ -314,6 +331,7 @@ static int begin(live *l, int is_first, ea_err *err) {
     l->seen_log_buffers = l->session.had_log_buffers;
     l->seen_realtime_buffers = l->session.had_realtime_buffers;
     l->seen_written = l->session.had_written;
+    l->delivered_before = atomic_load_explicit(&l->delivered, memory_order_relaxed);
     if (realtime)
         rc = open_trace(l, err);
     if (!rc && is_first) {
@@ -331,6 +349,9 @@ static int begin(live *l, int is_first, ea_err *err) {
     l->status.starts = l->session.starts;
     ea_mutex_unlock(l->lock);
     l->began_ns = ea_monotonic_ns();
+    l->is_first_capture_due = 1;
+    if (!realtime)
+        first_capture(l);
     begin_rundown(l);
     return 0;
 }
@@ -379,7 +400,7 @@ static void look_at_clock(live *l) {
     l->seen_mono_ns = mono_ns;
     if (is_step) {
         ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
-        say(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
+        log_line(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
     }
     if (!is_step && mono_ns - l->paired_ns < PAIR_NS)
         return;
@@ -395,14 +416,14 @@ static void grow(live *l) {
         return;
     l->session.max_buffers = was > bound / 2 ? bound : was * 2;
     if (ea_session_grow(&l->session, &err)) {
-        say(l, "%s", err.message);
+        log_line(l, "%s", err.message);
         l->session.max_buffers = was;
         return;
     }
     ea_mutex_lock(l->lock);
     l->status.grown++;
     ea_mutex_unlock(l->lock);
-    say(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
+    log_line(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
 }
 
 /* Returns 0 when the session has ended. */
@@ -413,7 +434,8 @@ static int look(live *l) {
     if (take_losses(l))
         grow(l);
     look_at_clock(l);
-    ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
+    if (!l->is_first_capture_due)
+        ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
     return 1;
 }
 
@@ -437,7 +459,7 @@ static void rest(live *l) {
  * else it grows (see rest). */
 static void begin_again(live *l) {
     char last_error[sizeof((ea_err){0}).message] = "";
-    say(l, "the session was ended by another program; it is started again");
+    log_line(l, "the session was ended by another program; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
@@ -449,24 +471,24 @@ static void begin_again(live *l) {
     for (rest(l); !atomic_load(&l->stop); rest(l)) {
         ea_err err = {0};
         if (!begin(l, 0, &err)) {
-            say(l, "the session runs again");
+            log_line(l, "the session runs again");
             return;
         }
         ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
         if (strcmp(last_error, err.message) != 0)
-            say(l, "%s; it is tried again", err.message);
+            log_line(l, "%s; it is tried again", err.message);
         memcpy(last_error, err.message, sizeof last_error);
     }
 }
 
 /* Logs the session's totals over all its starts. */
-static void say_end(live *l) {
+static void log_end(live *l) {
     ea_live_status s;
     ea_live_get_status(&l->base, &s);
-    say(l,
-        "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64 " events and %" PRIu64
-        " buffers; others ended it %" PRIu64 " times",
-        s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
+    log_line(l,
+             "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64
+             " events and %" PRIu64 " buffers; others ended it %" PRIu64 " times",
+             s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
 }
 
 static void keep(void *arg) {
@@ -479,6 +501,7 @@ static void keep(void *arg) {
         int64_t now = ea_monotonic_ns();
         look_at_rundown(l);
         end_patience(l);
+        look_at_first_capture(l);
         if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
             l->flushed_ns = now;
             ea_session_flush(&l->session);
@@ -490,7 +513,7 @@ static void keep(void *arg) {
         }
     }
     end(l);
-    say_end(l);
+    log_end(l);
     atomic_store(&l->over, 1);
 }
 

@@ -83,7 +83,7 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
         numbered(file, n, to, sizeof to / sizeof *to);
         numbered(file, n - 1, from, sizeof from / sizeof *from);
         if (!MoveFileExW(n == 1 ? file : from, to, MOVEFILE_REPLACE_EXISTING) && n == 1)
-            ea_session_say(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
+            ea_session_log(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
     }
 }
 
@@ -130,7 +130,7 @@ static ULONG have_stale(ea_session *s) {
             s->had_log_buffers = p->LogBuffersLost;
             s->had_realtime_buffers = p->RealTimeBuffersLost;
             s->had_written = p->BuffersWritten;
-            ea_session_say(s,
+            ea_session_log(s,
                            "a session of this name was there; it is used as it is; %lu events and %lu buffers that it "
                            "had lost by then are not counted here",
                            p->EventsLost, p->LogBuffersLost + p->RealTimeBuffersLost);
@@ -139,7 +139,7 @@ static ULONG have_stale(ea_session *s) {
     }
     ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
     if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
-        ea_session_say(s, "a session of this name was there; it was stopped");
+        ea_session_log(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
         error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
@@ -147,20 +147,36 @@ static ULONG have_stale(ea_session *s) {
     return error;
 }
 
-void ea_session_stop_boot(ea_session *s) {
-    WCHAR file[1024];
-    to_wide(s->c->boot_file, file, sizeof file / sizeof *file);
-    size_t n = wcslen(file); /* a number may follow (boot_files.h) */
+static const WCHAR *base_name(const WCHAR *path) {
+    const WCHAR *slash = wcsrchr(path, L'\\'), *base = slash ? slash + 1 : path;
+    const WCHAR *other = wcsrchr(base, L'/');
+    return other ? other + 1 : base;
+}
+
+/* A boot session's file: the configured one, with or without a number. The folder is not compared: Windows may return
+ * another form of it, such as \??\C:\ or a path without environment variables. */
+static int is_boot_file(const ea_session *s, const WCHAR *file) {
+    WCHAR wanted[1024];
+    to_wide(s->c->boot_file, wanted, sizeof wanted / sizeof *wanted);
+    const WCHAR *name = base_name(file), *base = base_name(wanted);
+    size_t n = wcslen(base);
+    return _wcsnicmp(name, base, n) == 0 && (!name[n] || name[n] == L'.');
+}
+
+void ea_session_stop_boot(ea_session *s, int has_key) {
     ea_properties_clear(&s->now);
-    if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) &&
-        _wcsnicmp(s->now.file, file, n) == 0 && (!s->now.file[n] || s->now.file[n] == L'.')) {
-        ea_properties_clear(&s->now);
-        s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
-    }
+    if (s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY))
+        return;
+    if (s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE)
+        return; /* this program's own */
+    if (!is_boot_file(s, s->now.file) && !(has_key && s->c->output == EA_OUTPUT_REALTIME))
+        return;
+    ea_properties_clear(&s->now);
+    s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
 }
 
 /* Logs the properties that Windows applied differently from the request; additional bits of the mode are ignored. */
-static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
+static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
     const EVENT_TRACE_PROPERTIES *now = &s->now.p;
 
     const struct {
@@ -182,7 +198,7 @@ static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
     if (asked->LogFileMode & ~now->LogFileMode)
         ea_text_printf(&t, "%smode 0x%08lx (0x%08lx)", t.len_bytes ? ", " : "", now->LogFileMode, asked->LogFileMode);
     if (t.len_bytes && !t.failed)
-        ea_session_say(s, "Windows applies other values than were asked for (in brackets): %s", t.data);
+        ea_session_log(s, "Windows applies other values than were asked for (in brackets): %s", t.data);
     ea_text_deinit(&t);
 }
 
@@ -205,7 +221,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
         ea_session_stop(s);
         return rc;
     }
-    say_applied(s, &asked);
+    log_applied(s, &asked);
     return 0;
 }
 

@@ -230,7 +230,7 @@ def judge_doctor(world):
         last.setdefault(host, []).append(of_session(book).get("stream_ended", 0))
     ended = sum(all(marks) for marks in last.values())
     world.same("doctor hosts", "all", found["hosts"],
-               [("ok", f"{len(world.hosts)} agents, {ended} of them ended in order, 0 silent, 0 gone for more than a week")])
+               [("ok", f"{len(world.hosts)} agents, {ended} of them ended, 0 silent, 0 gone for more than a week")])
     world.same("doctor clock", "all", found["clock"], [("ok", "this machine's clock agrees with what was stored")])
     world.same("doctor collector", "all", found["collector"], [("ok", "one runs with this store")])
     segments = list((world.collector.store / "segments").glob("*.seg"))

@@ -356,7 +356,11 @@ static int compare_state(ea_spool_stream_state *s, void *arg) {
         assert_int_equal(s->acknowledged.ranges[i].first, (*expected)->acknowledged.ranges[i].first);
         assert_int_equal(s->acknowledged.ranges[i].last, (*expected)->acknowledged.ranges[i].last);
     }
+    assert_int_equal(s->numbers != NULL, (*expected)->numbers != NULL);
+    if (s->numbers)
+        assert_memory_equal(s->numbers, (*expected)->numbers, sizeof *s->numbers);
     free(s->acknowledged.ranges);
+    free(s->numbers);
     ++*expected;
     return 0;
 }
@@ -364,12 +368,18 @@ static int compare_state(ea_spool_stream_state *s, void *arg) {
 static void state_comes_back(void **state) {
     (void)state;
     ea_range ranges[] = {{1, 5}, {7, 7}, {1000000, UINT64_MAX}};
+    static ea_last_numbers numbers = {.incarnation = UINT64_MAX, .priority = 2};
+    numbers.values[EA_COUNT_events_delivered] = UINT64_MAX;
+    numbers.values[EA_COUNT_source_events_lost] = 1;
+    numbers.families.values[2][0] = 5;
+    numbers.families.values[2][EA_LEDGER_FAMILY_COUNTERS - 1] = 6;
+    numbers.families.values[3][1] = 7;
     ea_spool_stream_state states[] = {{.stream = {0xab, 0xcd},
                                        .resumable = 1,
                                        .target = UINT64_MAX,
                                        .highest = UINT64_MAX,
                                        .acknowledged = {ranges, 3, 3}},
-                                      {.stream = {1}, .highest = 12}};
+                                      {.stream = {1}, .highest = 12, .numbers = &numbers}};
     ea_text t;
     ea_err err;
     ea_text_init(&t);

@@ -208,7 +208,15 @@ static int is_of(const emul_provider *p, const ea_guid *provider) {
     return 0;
 }
 
+/* By process: such a filter enables the provider in programs alone. */
+static int is_by_process(const emul_provider *p) {
+    const emul_lists *l = p->lists ? &emul_shared()->lists[p->lists - 1] : NULL;
+    return p->pid_count || (l && (l->executables[0] || l->packages[0] || l->app_ids[0] || l->containers[0]));
+}
+
 static int passes(const emul_provider *p, const ea_record *r) {
+    if (is_by_process(p) && emul_is_driver(r->provider.bytes))
+        return 0;
     if (p->level && r->level > p->level)
         return 0;
     if (!p->any && (r->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)))

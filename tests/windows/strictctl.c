@@ -261,14 +261,32 @@ static ULONG set(TRACEHANDLE handle, int which, void *data, size_t bytes) {
     return f.TraceSetInformation(handle, (TRACE_INFO_CLASS)which, data, (ULONG)bytes);
 }
 
+/* An administrator's token has it, disabled. */
+static void take_privilege(void) {
+    HANDLE token;
+    TOKEN_PRIVILEGES p = {.PrivilegeCount = 1, .Privileges = {{.Attributes = SE_PRIVILEGE_ENABLED}}};
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &token))
+        return;
+    if (LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid))
+        AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL);
+    CloseHandle(token);
+}
+
 static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     static CLASSIC_EVENT_ID events[257];
-    ULONG masks[8] = {1}, sources[2] = {19, 10}, bytes = 0;
+    ULONG masks[8] = {1}, samples[8] = {1, 2}, sources[2] = {19, 10}, bytes = 0;
     TRACE_PROFILE_INTERVAL interval = {0, 10000};
 
     enum { BAD = ERROR_INVALID_PARAMETER };
 
     expect("flags of a user's session", set(user, TraceSystemTraceEnableFlagsInfo, masks, 32), BAD);
+    expect("flags of samples, the privilege being disabled", set(kernel, TraceSystemTraceEnableFlagsInfo, samples, 32),
+           ERROR_PRIVILEGE_NOT_HELD);
+    expect("an interval, the privilege being disabled",
+           set(0, TraceSampledProfileIntervalInfo, &interval, sizeof interval), ERROR_PRIVILEGE_NOT_HELD);
+    take_privilege();
+    expect("flags of samples, the privilege being enabled", set(kernel, TraceSystemTraceEnableFlagsInfo, samples, 32),
+           0);
     expect("seven words of flags", set(kernel, TraceSystemTraceEnableFlagsInfo, masks, 28), ERROR_BAD_LENGTH);
     expect("flags", set(kernel, TraceSystemTraceEnableFlagsInfo, masks, 32), 0);
     expect("no data", set(kernel, TraceSystemTraceEnableFlagsInfo, NULL, 32), BAD);

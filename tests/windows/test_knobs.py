@@ -483,8 +483,51 @@ def counters(env, checks, session, windows, arguments):
                          f"{name}: counters, events that carry them, flags")
 
 
+def driver(env, checks, session, windows, arguments):
+    """A driver's provider logs nothing under filters by process: these are left out of such a provider, and of no other one."""
+    paths = traces.paths(TRACE, env.build)
+    every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
+    pid = every[0]["pid"]
+    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["nobody.exe"]}, "package": {"packages": ["Nobody"]}}
+    for registered, wanted in (("driver", len(every)), ("program", 0)):
+        with emulated.Machine(env, session, windows, f"registered-{registered}") as machine:
+            machine.plays(paths, f"driver={RUNTIME}" if registered == "driver" else f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
+            files, words = record(env, session, machine, [{"name": name, **SMALL, "providers": [{"provider": RUNTIME, **filters}]} for name, filters in asked.items()], "out")
+            for name in asked:
+                found = sum(e["provider"] == RUNTIME for e in said(env, [files[name]]))
+                checks.equal(found, wanted, f"{name}, registered by a {registered}: events")
+            checks.equal(words.count("a driver has it registered"), 3 if wanted else 0, f"registered by a {registered}: {words}")
+
+
+def state(env, checks, session, windows, arguments):
+    """A provider chooses by the keywords of a request for its state what it logs: it gets those that it was enabled with, or all."""
+    paths = traces.paths(TRACE, env.build)
+    every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
+    one = next(e for e in every if e["keyword"])
+    bit = one["keyword"] & -one["keyword"]
+    asked = {"all": {}, "one": {"any": hex(bit)}, "other": {"any": hex(1 << 47)}}
+    with emulated.Machine(env, session, windows, "state") as machine:
+        machine.plays(paths, f"state={RUNTIME} {one['id']}")
+        files, _ = record(env, session, machine, [{"name": name, **SMALL, "providers": [ask(capture_state=True, **more)]} for name, more in asked.items()], "out")
+        own = sum(e["id"] == one["id"] for e in every)
+        found = {name: sum(e["provider"] == RUNTIME and e["id"] == one["id"] for e in said(env, [file])) for name, file in files.items()}
+        checks.equal(found, {"all": 2 * own, "one": 2 * own, "other": 0}, "the provider's state beside the trace's own events")
+
+
+def unprivileged(env, checks, session, windows, arguments):
+    """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
+    for name, script, word, second in (("disabled", [], None, 0x406), ("none", ["profile-privilege=0"], "flag PMC_PROFILE: this account may not profile the system", 0x4)):
+        with emulated.Machine(env, session, windows, f"unprivileged-{name}") as machine:
+            machine.plays([], *script)
+            there = {}
+            _, words = record(env, session, machine, [asked], "out", there)
+            checks.equal(there["etwagent-kernel"]["masks"][:2], [0x7, second], f"{name}: flags")
+            checks.that(word in words and "flag PROFILE: " in words if word else "profile" not in words, f"{name}: {words}")
+
+
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
