@@ -488,7 +488,7 @@ def driver(env, checks, session, windows, arguments):
     paths = traces.paths(TRACE, env.build)
     every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
     pid = every[0]["pid"]
-    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["nobody.exe"]}, "package": {"packages": ["Nobody"]}}
+    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["absent.exe"]}, "package": {"packages": ["Absent"]}}
     for registered, wanted in (("driver", len(every)), ("program", 0)):
         with emulated.Machine(env, session, windows, f"registered-{registered}") as machine:
             machine.plays(paths, f"driver={RUNTIME}" if registered == "driver" else f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
