@@ -198,9 +198,10 @@ static void describe_session(const session *s, ea_text *t) {
                    s->runs ? "" : ", which does not run now", s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
                    s->written_buffers, s->starts);
     if (s->lost_events || s->lost_buffers || s->dropped_events)
-        ea_text_printf(
-            t, "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64 " events had no room here\n",
-            s->lost_events, s->lost_buffers, s->dropped_events);
+        ea_text_printf(t,
+                       "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64
+                       " events were dropped since the ring was full\n",
+                       s->lost_events, s->lost_buffers, s->dropped_events);
     if (s->refused_counters || s->refused_parts)
         ea_text_printf(t,
                        "  refused, and left out: %" PRIu64 " performance counters, %" PRIu64
@@ -386,7 +387,7 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
         {"etwagent_batches_sent_total", "batches sent, repeats included", EA_COUNTER, s->shipping.batches_sent},
         {"etwagent_batches_refused_total", "batches that a collector refused for good", EA_COUNTER,
          s->shipping.batches_refused},
-        {"etwagent_collector_moves_total", "times that the agent went on with another collector", EA_COUNTER,
+        {"etwagent_collector_moves_total", "times that the agent switched to another collector", EA_COUNTER,
          s->shipping.moves},
         {"etwagent_shipping_held_seconds_total",
          "seconds that nothing was sent since a collector had asked for a pause", EA_COUNTER, s->shipping.held_seconds},

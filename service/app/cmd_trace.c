@@ -365,7 +365,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         watch(command);
     close_all(&p);
     if (!rc && !ea_launch_exit_code(command, &exit_code))
-        fprintf(stderr, "etwagent: the command goes on without being recorded\n");
+        fprintf(stderr, "etwagent: the command continues without being recorded\n");
     ea_launch_close(command);
     if (!rc)
         rc = write_own(&p, o, pid, &s, &err);

@@ -151,7 +151,7 @@ def reloads(env, checks, collector):
         agent.config.write_text(agent.config.read_text() + "surprise: 1\n")
         agent.reload()
         wait_until(lambda: agent.now().get("reloads_refused") == 1, "a refused reload", agent)
-        checks.that("surprise" in agent.log() and "stays as it is" in agent.log(), f"what a refusal says: {agent.log()}")
+        checks.that("surprise" in agent.log() and "stays in force" in agent.log(), f"what a refusal says: {agent.log()}")
         checks.equal(sorted(agent.sources()), ["one", "slow"], "sources after a refused reload")
         agent.configure({"two": (traces.paths(TWO, env.build), 0), "slow": slow})
         agent.reload()
@@ -241,7 +241,7 @@ def good_citizen(env, checks, collector):
     older = log.with_name(log.name + ".1")
     checks.that(log.stat().st_size <= 4096 and older.stat().st_size <= 4096, "a log file is larger than log-bytes")
     words = (env.folder / "citizen.agent.log").read_text()
-    checks.equal(words.count("the configuration that runs stays as it is"), 60, "refusals, which no rate holds back")
+    checks.equal(words.count("the running configuration stays in force"), 60, "refusals, which no rate holds back")
     allowed = 20 * (2 + int((ended - start) / 60))  # as many minutes may begin meanwhile
     checks.that(0 < words.count("surprise") <= allowed, f"{words.count('surprise')} lines about mistakes; {allowed} are allowed")
     checks.that(re.search(r"^\S+Z stopped$", log.read_text(), re.M), f"the last word is not in the log:\n{log.read_text()}")

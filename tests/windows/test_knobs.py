@@ -84,7 +84,7 @@ REFUSED = [
     ("packages", ["a;b"], "without a semicolon"),
     ("app-ids", ["x" * 512], "1026 bytes"),
     ("containers", [""], "expected a name"),
-    ("stack-any", "0x1", "stack-level says up to which level; it is missing"),
+    ("stack-any", "0x1", "stack-level is missing: expected the level"),
     ("stack-level", "loud", "expected critical"),
     ("payload", [{"event": 1, "field": f"F{i}", "value": "x"} for i in range(9)], "9 conditions on event 1: Windows takes at most 8"),
     ("payload", [{"event": i, "field": "F", "value": "x"} for i in range(17)], "conditions on 17 events"),
