@@ -2,8 +2,8 @@
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_log.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
