@@ -237,7 +237,7 @@ static void print_json(const replay *r, const summary *m) {
     int first = 1;
     for (int i = 0; i < EA_COUNTER_COUNT; i++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
-        if (row->number >= 50) /* the agent's and its source's */
+        if (row->part != EA_OF_LEDGER)
             continue;
         ea_text_printf(&t, "%s\"%s\": %" PRIu64, first ? "" : ", ", row->name, get(m, (enum ea_counter)i));
         first = 0;
