@@ -418,7 +418,7 @@ static void on_renewed_twice(void *arg, const char *name, const char *text) {
     char host[EC_AGENT_NAME_BYTES + 1];
     snprintf(host, sizeof host, "%s", name);
     ea_object_names_folder(host); /* as ingest calls the agent */
-    ec_watch_tell(
+    ec_watch_raise(
         e->watch,
         &(ec_watch_report){.host = host, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
 }
@@ -439,7 +439,7 @@ static void look_at_crl(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, i
              "the revocation list was to be replaced %" PRId64
              " s ago: certificates that were revoked since are accepted",
              late_s);
-    ec_watch_tell(
+    ec_watch_raise(
         watch,
         &(ec_watch_report){.host = EC_WATCH_COLLECTOR, .kind = "crl-stale", .text = text, .lasts_ns = 3 * CRL_LOOK_NS});
 }
@@ -804,7 +804,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, enroll),
      .help =
-         "give certificates to agents here: new ones to who has a token (see ca token), the next one to who has one; "
+         "give certificates to agents here: a first one for a token (see ca token), the next one for the current one; "
          "what is given goes to DIR/audit.jsonl; port 0 takes any free one"},
     {.name = "ca-dir",
      .argument = "DIR",
@@ -979,7 +979,8 @@ static const ea_option OPTIONS[] = {
      .fallback = "64MiB",
      .min = 65536,
      .max = (uint64_t)1 << 40,
-     .help = "most memory of one machine's tables; what has been open longest gives way, and is counted"},
+     .help =
+         "most memory of one machine's tables; at the limit the rows that are open longest are dropped, and counted"},
     {.name = "state-names",
      .argument = "N",
      .type = EA_OPT_U64,

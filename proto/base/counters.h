@@ -61,14 +61,15 @@ enum ea_counter_part {
     X(streams_renewed, 24, EA_NOTICE, EA_OF_LEDGER,                                                                    \
       "streams that went on under a new name: another machine had used their numbers")                                 \
     X(keyframes_written, 25, EA_INFO, EA_OF_LEDGER, "keyframes written")                                               \
-    X(keyframe_rows_given_up, 27, EA_NOTICE, EA_OF_LEDGER,                                                             \
-      "rows and texts that the full table behind keyframes left out")                                                  \
+    X(keyframe_rows_given_up, 27, EA_NOTICE, EA_OF_LEDGER, "rows and texts that a full table for keyframes left out")  \
     X(source_held_seconds, 49, EA_NOTICE, EA_OF_LEDGER,                                                                \
       "seconds that a source waited for its encoders, or for room in the spool")                                       \
     X(shipping_held_seconds, 26, EA_NOTICE, EA_OF_LEDGER,                                                              \
       "seconds that nothing was sent since a collector had asked for a pause")                                         \
     X(collector_moves, 29, EA_NOTICE, EA_OF_LEDGER, "times that the agent went on with another collector")             \
     G(stream_ended, 120, EA_INFO, EA_OF_STREAM, "1 in the last numbers of a stream that came to its end in order")     \
+    G(stream_cut_off, 121, EA_NOTICE, EA_OF_STREAM,                                                                    \
+      "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
     /* what the source admits to */                                                                                    \
     S(source_events_lost, 30, EA_LOSS, EA_OF_LEDGER, "events that Windows says it lost (EventsLost)")                  \
     S(source_buffers_lost, 31, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
@@ -78,13 +79,14 @@ enum ea_counter_part {
     S(source_bad_buffers, 34, EA_UNKNOWN, EA_OF_LEDGER, "buffers in a file that could not be read")                    \
     S(source_bad_bytes, 35, EA_UNKNOWN, EA_OF_LEDGER, "bytes of a file that were skipped")                             \
     S(source_disordered_buffers, 36, EA_NOTICE, EA_OF_LEDGER, "buffers disordered inside, and sorted")                 \
-    S(source_late_records, 37, EA_NOTICE, EA_OF_LEDGER, "records found too late to stand in canonical order")          \
+    S(source_late_records, 37, EA_NOTICE, EA_OF_LEDGER, "records found too late to be in canonical order")             \
     S(source_session_ends, 38, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
-      "times that somebody else ended a session, which was started again")                                             \
+      "times that another program ended a session, which was started again")                                           \
     S(source_clock_steps, 39, EA_NOTICE, EA_OF_LEDGER, "times that the system's clock was set while a session ran")    \
     S(source_paced_seconds, 40, EA_NOTICE, EA_OF_LEDGER, "seconds that a file was left alone to keep to cpu-percent")  \
-    S(source_rundowns, 41, EA_INFO, EA_OF_LEDGER, "second sessions that told what was there before a session")         \
-    S(source_rundown_records, 42, EA_INFO, EA_OF_LEDGER, "records of what was there before a session")                 \
+    S(source_rundowns, 41, EA_INFO, EA_OF_LEDGER,                                                                      \
+      "second sessions that recorded the objects that existed before a session")                                       \
+    S(source_rundown_records, 42, EA_INFO, EA_OF_LEDGER, "records of objects that existed before a session")           \
     S(source_rundown_failures, 43, EA_NOTICE, EA_OF_LEDGER,                                                            \
       "second sessions that could not be had, or did not end in time")                                                 \
     S(source_counters_refused, 44, EA_NOTICE, EA_OF_LEDGER,                                                            \
@@ -92,7 +94,7 @@ enum ea_counter_part {
     S(source_parts_refused, 45, EA_NOTICE, EA_OF_LEDGER,                                                               \
       "providers, filters, flags and stacks that Windows refused a session")                                           \
     S(source_boot_files_lost, 46, EA_UNKNOWN, EA_OF_LEDGER,                                                            \
-      "files of boot sessions that gave way unread, or that Windows may have replaced")                                \
+      "files of boot sessions that were deleted unread, or that Windows may have replaced")                            \
     S(source_starts_refused, 47, EA_UNKNOWN, EA_OF_LEDGER,                                                             \
       "times that Windows refused to start a session, which was tried again")                                          \
     S(source_stale_sessions, 48, EA_NOTICE, EA_OF_LEDGER,                                                              \
@@ -122,11 +124,11 @@ enum ea_counter_part {
     /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, EA_OF_STREAM, "modules whose image files were to be looked at")                       \
     S(images_told, 57, EA_INFO, EA_OF_STREAM,                                                                          \
-      "modules of which size, PDB, version and hash of the image's file were told")                                    \
+      "modules of which size, PDB, version and hash of the image's file were recorded")                                \
     S(images_read, 58, EA_INFO, EA_OF_STREAM, "image files that were read")                                            \
     S(images_cached, 59, EA_INFO, EA_OF_STREAM, "image files that were as they had been when they were read")          \
     S(images_forgotten, 60, EA_NOTICE, EA_OF_STREAM, "image files forgotten since others took their place")            \
-    S(images_unhashed, 61, EA_NOTICE, EA_OF_STREAM, "image files told without a hash since they are too large")        \
+    S(images_unhashed, 61, EA_NOTICE, EA_OF_STREAM, "image files recorded without a hash since they are too large")    \
     S(images_damaged, 62, EA_NOTICE, EA_OF_STREAM, "image files that are no PE image, or a damaged one")               \
     S(images_absent, 63, EA_NOTICE, EA_OF_STREAM, "modules whose image file is not there")                             \
     S(images_refused, 64, EA_NOTICE, EA_OF_STREAM,                                                                     \
@@ -135,7 +137,8 @@ enum ea_counter_part {
       "modules whose image file could not be read, or changed meanwhile")                                              \
     S(images_other, 66, EA_NOTICE, EA_OF_STREAM, "modules whose image file is another one than was loaded")            \
     S(images_left_full, 67, EA_NOTICE, EA_OF_STREAM, "modules not looked at since too many waited, or memory ran out") \
-    S(images_left_end, 68, EA_NOTICE, EA_OF_STREAM, "modules not looked at, or not told of, when their session ended") \
+    S(images_left_end, 68, EA_NOTICE, EA_OF_STREAM,                                                                    \
+      "modules not looked at, or not recorded, when their session ended")                                              \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, EA_OF_COLLECTOR, "upload requests served")                                         \
     X(ingest_refused, 71, EA_NOTICE, EA_OF_COLLECTOR, "upload requests refused")                                       \
@@ -167,7 +170,7 @@ enum ea_counter_part {
     X(state_keyframes_partial, 92, EA_NOTICE, EA_OF_COLLECTOR,                                                         \
       "keyframes of which parts were missing: nothing was closed by them")                                             \
     X(state_keyframe_added, 93, EA_NOTICE, EA_OF_COLLECTOR,                                                            \
-      "processes, threads and modules that only a keyframe told of")                                                   \
+      "processes, threads and modules that only a keyframe named")                                                     \
     X(state_keyframe_completed, 94, EA_NOTICE, EA_OF_COLLECTOR,                                                        \
       "processes, threads and modules that a keyframe completed")                                                      \
     X(state_keyframe_closed, 95, EA_NOTICE, EA_OF_COLLECTOR,                                                           \

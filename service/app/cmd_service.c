@@ -398,7 +398,8 @@ const ea_command ea_cmd_service = {
     .operands = "",
     .summary = "Run as a service; only Windows' service control manager starts this",
     .details =
-        "A configuration that cannot be read, or that asks for nothing, is said once and waited for. Controls: stop, "
+        "A configuration that cannot be read, or that has no sources or sessions, is logged once; the service waits "
+        "for it to change. Controls: stop, "
         "shutdown,\npreshutdown, paramchange (read the configuration again), 200 (flush now), 201 (write the status "
         "now).\nWhat it says is in the Windows event log and in log.txt in the folder for state.",
     .options = (const ea_option[]){CONFIG_OPTION, {.name = NULL}},
@@ -412,8 +413,8 @@ const ea_command ea_cmd_install = {
     .summary = "Install this program as a Windows service, or bring an installed one up to date",
     .details =
         "The service is started with the machine (delayed) as LocalSystem with only the privileges that sessions need, "
-        "has\na SID of its own, and is started again after a crash. A step that this Windows refuses is said and gone "
-        "past.",
+        "has\na SID of its own, and is started again after a crash. A step that this Windows refuses is reported and "
+        "skipped.",
     .options =
         (const ea_option[]){
             CONFIG_OPTION,

@@ -288,7 +288,7 @@ static int first_config(ea_agent *a, ea_err *err) {
         if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->patient) {
             ea_config_snapshot_release(a->snapshot);
             a->snapshot = NULL;
-            return ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", a->path);
+            return ea_fail(err, EA_EUSAGE, "%s: no sources or sessions configured", a->path);
         }
         if (!rc || !a->o->patient)
             return rc;

@@ -4,6 +4,7 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/core/agent_log.h"
+#include "service/core/cut_off.h"
 #include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
@@ -33,7 +34,7 @@ static void on_note(void *arg, const char *text) {
 }
 
 /* The folder is another name's: where this name's batches are, when that is new. */
-static void tell_apart(const char *root, const char *path, const char *name) {
+static void report_other_folder(const char *root, const char *path, const char *name) {
     char owner[EA_SPOOL_OWNER_BYTES] = "";
     ea_err why;
     if (strcmp(root, path) == 0 || ea_path_exists(path))
@@ -57,18 +58,24 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const c
     if (rc)
         return rc;
     if (name)
-        tell_apart(root, folder, name);
-    return ea_spool_open(ret, path,
-                         &(ea_spool_options){.limit_bytes = o->spool_bytes,
-                                             .limit_age_ns = o->spool_age_ns,
-                                             .live = live,
-                                             .sync = SYNC[o->spool_sync],
-                                             .sync_interval_ns = o->spool_sync_interval_ns,
-                                             .key_path = o->spool_key,
-                                             .owner = name,
-                                             .on_note = on_note,
-                                             .counters = counters},
-                         err);
+        report_other_folder(root, folder, name);
+    rc = ea_spool_open(ret, path,
+                       &(ea_spool_options){.limit_bytes = o->spool_bytes,
+                                           .limit_age_ns = o->spool_age_ns,
+                                           .live = live,
+                                           .sync = SYNC[o->spool_sync],
+                                           .sync_interval_ns = o->spool_sync_interval_ns,
+                                           .key_path = o->spool_key,
+                                           .owner = name,
+                                           .on_note = on_note,
+                                           .counters = counters},
+                       err);
+    if (rc)
+        return rc;
+    ea_err unclosed;
+    if (ea_close_cut_off(*ret, &unclosed)) /* the next start tries again */
+        ea_log_warning("%s", unclosed.message);
+    return 0;
 }
 
 static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {
