@@ -6,6 +6,7 @@
 #include "collector/query/sql/temp_files.h"
 #include "collector/query/sql/value_message.h"
 #include "collector/sandbox/child.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -167,9 +168,9 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
 static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     if (ec_temp_files_are_full()) /* whatever failed for it */
         return EC_ENDED_TEMP;
-    switch (code & 0xff) {
-    case SQLITE_NOMEM:
+    if (ec_sqlite_lacks_memory(code))
         return EC_ENDED_MEMORY;
+    switch (code & 0xff) {
     case SQLITE_INTERRUPT:
         return w->is_late ? EC_ENDED_TIME : EC_ENDED_CANCELED;
     case SQLITE_ERROR:
