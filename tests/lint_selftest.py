@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants what the structural lints must find, and checks that each finds it: a link cycle inside a library, an include that the
-library does not name, an include without its folder, two headers of one base name, and mistakes with a mutex, which clang's
--Wthread-safety finds by proto/base/thread_safety.h. Exits 1 when one is missed.
+library does not name, an include without its folder, two headers of one base name, wrong include guards, and mistakes with a
+mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h. Exits 1 when one is missed.
 """
 import os
 import pathlib
@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import lint_rules
 
 TESTS = pathlib.Path(__file__).resolve().parent
 GOOD = {
@@ -75,6 +77,17 @@ def mutex(body):
     return done.returncode, done.stdout
 
 
+# include guards of collector/query/sql/ask.h: (text, whether lint_rules.py takes it)
+GUARDS = [("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_SQL_ASK_H\n", True), ("#ifndef EC_QUERY_ASK_H\n#define EC_QUERY_ASK_H\n", False),
+          ("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_ASK_H\n", False), ("#pragma once\n", False)]
+
+
+def guard_is_good(text):
+    problems = []
+    lint_rules.check_guard(pathlib.PurePosixPath("collector/query/sql/ask.h"), text, lambda *problem: problems.append(problem))
+    return not problems
+
+
 def lint(which, changed):
     """Runs one lint over the good tree with the changed files: (exit code, output)."""
     with tempfile.TemporaryDirectory(prefix="etwagent-lint-") as root:
@@ -109,12 +122,16 @@ def main():
         if code != 1 or words not in output:
             failed += 1
             print(f"FAILED: {name}: lint_{which}.py ended with {code} and printed\n{output}")
+    for text, is_good in GUARDS:
+        if guard_is_good(text) != is_good:
+            failed += 1
+            print(f"FAILED: the include guard {text!r} is {'refused' if is_good else 'taken'}")
     for words, body in MUTEX.items():
         code, output = mutex(body)
         if bool(code) != bool(words) or words not in output:
             failed += 1
             print(f"FAILED: a mutex, '{words}': clang ended with {code} and printed\n{output}")
-    print(f"{len(PLANTED) + len(MUTEX) + 2 - failed} passed, {failed} failed")
+    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + 2 - failed} passed, {failed} failed")
     return failed != 0
 
 

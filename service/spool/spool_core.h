@@ -8,8 +8,8 @@
  *   read_lock    the sender's open segment
  *   lock         all data in memory; never held during input or output
  * An append reserves its room before it takes write_lock, so that a full spool blocks only threads that append. */
-#ifndef EA_SPOOL_CORE_H
-#define EA_SPOOL_CORE_H
+#ifndef EA_SPOOL_SPOOL_CORE_H
+#define EA_SPOOL_SPOOL_CORE_H
 
 #include "proto/base/map.h"
 #include "proto/base/platform.h"

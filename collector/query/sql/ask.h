@@ -8,8 +8,8 @@
  * are folded, and asks a second child, whose sandbox has the tables as they are then. Limits of a child: SQLite's own
  * memory and its address space, the time that it says and the CPU time that the operating system grants, temporary
  * files; it writes nothing else and ends with its parent. */
-#ifndef EC_QUERY_ASK_H
-#define EC_QUERY_ASK_H
+#ifndef EC_QUERY_SQL_ASK_H
+#define EC_QUERY_SQL_ASK_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/sandbox/broker.h"

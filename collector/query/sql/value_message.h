@@ -1,7 +1,7 @@
 /* Cells and parameters in messages between a query and its process: the type, then a number or bytes.
  * Before it: ask.c, worker.c. After it: collector/sandbox/message.h. Thread: any. */
-#ifndef EC_QUERY_VALUE_MESSAGE_H
-#define EC_QUERY_VALUE_MESSAGE_H
+#ifndef EC_QUERY_SQL_VALUE_MESSAGE_H
+#define EC_QUERY_SQL_VALUE_MESSAGE_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/sandbox/message.h"
