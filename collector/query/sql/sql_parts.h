@@ -1,6 +1,6 @@
 /* Inside collector/query/sql: what the parts of SQL share. See sql.h. */
-#ifndef EC_QUERY_SQL_PARTS_H
-#define EC_QUERY_SQL_PARTS_H
+#ifndef EC_QUERY_SQL_SQL_PARTS_H
+#define EC_QUERY_SQL_SQL_PARTS_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/query/sql/sql.h"
