@@ -137,7 +137,7 @@ cp "$(find cmocka-build -name 'libcmocka*.a' ! -name '*.dll.a' | head -n 1)" "$p
 cp cmocka/include/cmocka*.h "$prefix/include/"
 STEP
 
-# no-autoload-config: otherwise whoever can write the folder of openssl.cnf could have code loaded into the service
+# no-autoload-config: otherwise a user who can write the folder of openssl.cnf could have code loaded into the service
 # its folders are given to make, since Configure takes C:/... for a path relative to --prefix, which is a folder of this run
 step openssl <<'STEP'
 cd openssl

@@ -54,7 +54,7 @@ static int on_file(const char *name, int is_dir, void *arg) {
                 break;
             }
             if (rc != whole && !is_shortage(rc))
-                fail_msg("%s: allocation %zu fails, and it is said: %s", name, k, err.message);
+                fail_msg("%s: allocation %zu fails with the wrong message: %s", name, k, err.message);
             failures += rc != whole;
         }
     }
@@ -109,7 +109,7 @@ static int append_file(const char *name, int is_dir, void *arg) {
         is_over = shortage_end() > 0;
         if (k && rc != EC_STORED) {
             if (!is_shortage(rc))
-                fail_msg("%s: allocation %zu of an append fails, and it is said: %s", name, k, err.message);
+                fail_msg("%s: allocation %zu of an append fails with the wrong message: %s", name, k, err.message);
             rc = EC_STORED;                           /* the last turn appends it */
             (void)!ec_store_commit(all->store, &err); /* a group that failed is taken back */
         }
@@ -176,7 +176,7 @@ static void test_parts(void **state) {
         int rc = read_parts(&answer, &source, &out, &err);
         is_over = shortage_end() > 0;
         if (is_over ? rc : !is_shortage(rc))
-            fail_msg("allocation %zu fails, and it is said: %s", k, err.message);
+            fail_msg("allocation %zu fails with the wrong message: %s", k, err.message);
         ea_text_deinit(&out);
     }
     assert_true(k > 8);
