@@ -486,7 +486,7 @@ def envelopes(zstd):
 
 
 def shape_behind(more):
-    """The first shape that the context names has these bytes behind it, and a name that is right."""
+    """The first shape that the context names has these bytes after it, and a name that is right."""
     def change(b):
         data = b.batch.contexts[0]
         old = next(s for s in b.batch.shapes if s and hashlib.sha256(s).digest()[:8] in data)

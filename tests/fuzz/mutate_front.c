@@ -1,5 +1,5 @@
 /* fuzz_front: inputs are changed by what HTTP is made of (RFC 9112): request lines, headers, lengths of bodies, chunks,
- * requests behind each other, and bodies of uploads, JSON and SQL. What changes a body makes its length right again, or
+ * pipelined requests, and bodies of uploads, JSON and SQL. What changes a body makes its length right again, or
  * wrong on purpose. What a stranger sends in place of a TLS handshake, and every fourth input, is changed by bytes. */
 #include "proto/wire/ack.h"
 #include "tests/fuzz/batch_columns.h"
@@ -168,7 +168,7 @@ static size_t change_header(uint8_t *data, size_t size, size_t max, const head *
     unsigned kind = batch_random(random) % 8;
     if (!h->count)
         return size;
-    size_t which = 1 + batch_random(random) % h->count; /* its line; behind the last one: none */
+    size_t which = 1 + batch_random(random) % h->count; /* its line; after the last one: none */
     size_t begin = h->line[which], end = which < h->count ? h->line[which + 1] : begin;
     if (kind == 0)
         return put(data, size, max, begin, end, NULL, 0);
@@ -316,7 +316,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
         case 8:
             size = change_body(data, size, max_size, &h, &random);
             break;
-        default: { /* one more request, before it or behind it */
+        default: { /* one more request, before it or after it */
             size_t at = batch_random(&random) % 2 ? FLAGS : size;
             size = put_text(data, size, max_size, at, at, ANY(WHOLE, &random));
         }
