@@ -50,12 +50,12 @@ enum ea_severity {
     X(spool_torn_bytes, 22, EA_NOTICE, "bytes of half-written batches cut off the spool after a crash")                \
     X(spool_bad_bytes, 23, EA_UNKNOWN, "bytes inside the spool that could not be read back")                           \
     X(spool_locked_events, 28, EA_NOTICE, "events in the spool when it was opened that none of its keys opens")        \
-    X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
+    X(streams_renewed, 24, EA_NOTICE, "streams that were renamed: another machine had used their numbers")             \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
     X(keyframe_rows_given_up, 27, EA_NOTICE, "rows and texts that a full table for keyframes left out")                \
     X(source_held_seconds, 49, EA_NOTICE, "seconds that a source waited for its encoders, or for room in the spool")   \
     X(shipping_held_seconds, 26, EA_NOTICE, "seconds that nothing was sent since a collector had asked for a pause")   \
-    X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
+    X(collector_moves, 29, EA_NOTICE, "times that the agent switched to another collector")                            \
     G(stream_ended, 120, EA_INFO, "1 in the last numbers of a stream that came to its end in order")                   \
     G(stream_cut_off, 121, EA_NOTICE,                                                                                  \
       "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
@@ -73,7 +73,7 @@ enum ea_severity {
     S(source_paced_seconds, 40, EA_NOTICE, "seconds that a file was left alone to keep to cpu-percent")                \
     S(source_rundowns, 41, EA_INFO, "second sessions that recorded the objects that existed before a session")         \
     S(source_rundown_records, 42, EA_INFO, "records of objects that existed before a session")                         \
-    S(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
+    S(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be started, or did not end in time")     \
     S(source_counters_refused, 44, EA_NOTICE,                                                                          \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     S(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
