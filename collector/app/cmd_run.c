@@ -98,8 +98,24 @@ static int wants_keyframe(void *history, const char *agent, const uint8_t *strea
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 
-static void on_history_note(void *log, const char *text) {
+typedef struct history_uses {
+    ec_log *log;
+    ec_quota *quota;
+} history_uses;
+
+static void on_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
+}
+
+static void on_history_note(void *arg, const char *text) {
+    const history_uses *uses = arg;
+    ec_log_line(uses->log, "%s", text);
+}
+
+/* Folding an agent's new batches counts as their upload does. */
+static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
+    const history_uses *uses = arg;
+    ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
 }
 
 /* ---- the configuration file, read again ---- */
@@ -397,7 +413,7 @@ static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_par
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
     if (!rc)
-        rc = ec_store_make_private(o->store, on_history_note, log, err);
+        rc = ec_store_make_private(o->store, on_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
     if (!rc)
@@ -488,6 +504,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_state_worker_worker *history = NULL;
+    history_uses uses = {.log = log, .quota = quota};
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
     ea_text_init(&web.symbol_folder);
@@ -548,7 +565,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                                   .cpu_percent = o->cpu_percent,
                                   .counters = counters,
                                   .on_note = on_history_note,
-                                  .arg = log};
+                                  .on_used = on_history_used,
+                                  .arg = &uses};
     rc = ec_state_worker_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);
@@ -581,7 +599,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     ec_watch_options alarms = {
-        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters, .quota = quota};
+        .silent_ns = o->silent_after, .on_note = on_note, .arg = log, .counters = counters, .quota = quota};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, &limits.people, counters, quota, broker, &gauges, log, err);
