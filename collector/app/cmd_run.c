@@ -95,13 +95,29 @@ static int wants_keyframe(void *history, const char *agent, const uint8_t *strea
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 
-/* Agents cause these lines, so they take none of the collector's own. */
-static void on_history_note(void *log, const char *text) {
-    ec_log_about(log, EC_LOG_STATE, "%s", text);
+typedef struct history_uses {
+    ec_log *log;
+    ec_quota *quota;
+} history_uses;
+
+static void on_note(void *log, const char *text) {
+    ec_log_line(log, "%s", text);
 }
 
+/* Agents cause the lines of the next two, so they take none of the collector's own. */
 static void on_watch_note(void *log, const char *text) {
     ec_log_about(log, EC_LOG_WATCH, "%s", text);
+}
+
+static void on_history_note(void *arg, const char *text) {
+    const history_uses *uses = arg;
+    ec_log_about(uses->log, EC_LOG_STATE, "%s", text);
+}
+
+/* Folding an agent's new batches counts as their upload does. */
+static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
+    const history_uses *uses = arg;
+    ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
 }
 
 /* ---- the configuration file, read again ---- */
@@ -399,7 +415,7 @@ static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_par
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
     if (!rc)
-        rc = ec_store_make_private(o->store, on_history_note, log, err);
+        rc = ec_store_make_private(o->store, on_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
     if (!rc)
@@ -490,6 +506,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_state_worker_worker *history = NULL;
+    history_uses uses = {.log = log, .quota = quota};
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
     ea_text_init(&web.symbol_folder);
@@ -550,7 +567,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                                   .cpu_percent = o->cpu_percent,
                                   .counters = counters,
                                   .on_note = on_history_note,
-                                  .arg = log};
+                                  .on_used = on_history_used,
+                                  .arg = &uses};
     rc = ec_state_worker_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);

@@ -178,9 +178,11 @@ static void answer_lane(void *arg) {
         if (!s)
             return;
         ec_caller *of = s->caller;
+        size_t body_bytes = s->call.body_bytes;
         answer(s); /* the loop frees it */
         ea_mutex_lock(l->web->mutex);
         of->running--;
+        of->body_bytes -= body_bytes;
         drop_idle(l, of);
         ea_cond_broadcast(w->changed); /* another call of this caller may begin */
         ea_mutex_unlock(l->web->mutex);
@@ -612,8 +614,9 @@ static int enqueue(ec_sender *s) {
     ec_web_lane *l = &w->lanes[s->call.route->lane];
     ea_mutex_lock(l->web->mutex);
     ec_caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
-    int is_full = !of || of->waiting >= QUEUE_OF_ONE;
+    int is_full = !of || of->waiting >= QUEUE_OF_ONE || of->body_bytes + s->call.body_bytes > EC_HTTP_BODIES_OF_ONE;
     if (!is_full) {
+        of->body_bytes += s->call.body_bytes;
         s->caller = of;
         *of->last = s;
         of->last = &s->next;
@@ -662,7 +665,7 @@ static int read_request(ec_sender *s, enum ec_method method, const char **ret_de
     s->input = malloc(c->body_bytes + 1);
     if (!s->input)
         return 503;
-    (void)evbuffer_copyout(input, s->input, c->body_bytes);
+    (void)evbuffer_remove(input, s->input, c->body_bytes); /* no second copy while it waits */
     s->input[c->body_bytes] = 0;
     c->body = s->input;
     return 0;

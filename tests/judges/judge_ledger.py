@@ -70,6 +70,10 @@ def judge_troubles(world):
         items = world.get("alerts", **({"host": host} if host else {}))
         world.same("route /api/v1/alerts", host or "all", [(row["host"], row["stream"], row["family"], row["kind"], row["left"], row["right"]) for row in items],
                    [(*row[:2], *row[3:]) for row in want if host in (None, row[0])])
+    totals = {host: judge_store.troubles(world, host) for host in world.hosts}
+    got = world.sql("SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals")
+    names = ("alerts", "blind_periods", "missing_batches", "lost_events")
+    world.same("table host_totals", "all", [tuple(row.values()) for row in got], [(host, *(found[name] for name in names)) for host, found in totals.items()])
     blind = []
     for host, stream, first, last, events in holes(world):
         records, (begin, end) = world.hosts[host].records, world.hosts[host].missing

@@ -13,6 +13,7 @@
 
 #include "collector/query/scan/scan.h"
 #include "collector/sandbox/broker.h"
+#include "collector/state/state_worker.h"
 
 #include <stdatomic.h>
 
@@ -28,6 +29,7 @@ typedef struct ec_question {
     size_t param_count;
     int64_t limit_ns;
     int64_t wait_ns; /* how long to wait until what is stored is in the history, when a statement reads that */
+    enum ec_state_wait wait;
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
     ec_broker *broker;                /* of a confined process; borrowed; NULL: this one is not confined */
     uint64_t limit_temp_bytes;        /* of temporary files, where sorts go on that memory does not hold */
