@@ -262,7 +262,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             ea_open_batch_release(batch);
         if (rc > 0) { /* an earlier run sent the ledger with it */
             atomic_fetch_add(&p->kept_batches, 1);
-            ea_ledger_snapshot(p->o.ledger, &p->told_counters, NULL);
+            ea_ledger_snapshot(p->o.ledger, &p->sent_counters, NULL);
         }
     } else {
         ea_mutex_lock(p->lock);
@@ -277,7 +277,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             memcpy(j->of, families, family_count * sizeof *families);
         j->of_count = family_count;
         ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
-        p->told_counters = j->ledger;
+        p->sent_counters = j->ledger;
         ea_pipeline_take_base(p, j);
         ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
         j->changed = ea_pipeline_note_changes(p, number, &j->families);
@@ -426,7 +426,7 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     ea_stack_meter_end(p->stacks);
     int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
-    if (!rc && p->o.live) /* a replay's closing batch has them; until it is made, the replay can be resumed */
+    if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;

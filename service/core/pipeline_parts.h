@@ -50,12 +50,12 @@ struct ea_pipeline {
     ea_mutex *turn;   /* who gives out numbers: the source's thread that closes a batch, or a renewal */
     ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
     ea_ledger_families family_base;
-    uint64_t number;         /* turn */
-    int ended;               /* turn: the batch that is handed on now is the stream's closing one */
-    int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
-    ea_ledger_families told; /* turn: the counts of each family that were sent last */
-    ea_counters told_counters; /* turn: and of the session */
-    uint64_t told_number;      /* turn: the last batch with the counts of all families */
+    uint64_t number; /* turn */
+    int ended;       /* turn: the batch that is handed on now is the stream's closing one */
+    int finished;    /* turn: the source has come to its end; what was its thread's may be used by a renewal */
+    ea_ledger_families sent_families; /* turn: the counts of each family that were sent last */
+    ea_counters sent_counters;        /* turn: and of the session */
+    uint64_t sent_number;             /* turn: the last batch with the counts of all families */
 
     /* the source's thread */
     ea_decoder *decoder;

@@ -284,7 +284,7 @@ static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *
     return rc;
 }
 
-static void tell_locked(const recovery *r) {
+static void report_locked(const recovery *r) {
     const ea_spool *s = r->s;
     ea_text text;
     count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
@@ -298,7 +298,7 @@ static void tell_locked(const recovery *r) {
         ea_text_printf(&text, "which is not in %s", s->o.key_path);
     else
         ea_text_str(&text, "and no key file was given");
-    ea_text_str(&text, ": they wait until it is, or until they give way");
+    ea_text_str(&text, ": they wait until it is, or until they are dropped");
     if (!text.failed)
         s->o.on_note(s->o.arg, text.data);
     ea_text_deinit(&text);
@@ -337,7 +337,7 @@ static int recover(ea_spool *s, ea_err *err) {
         rc = ea_path_list(s->dir, recover_name, &r, err);
     set_ages(s);
     if (!rc && r.locked_batches)
-        tell_locked(&r);
+        report_locked(&r);
     for (stream *k = s->streams; !rc && k; k = k->next)
         if (k->covered.count && (rc = settle_covered(k)) != 0)
             ea_fail(err, rc, "recover the spool %s", s->dir);

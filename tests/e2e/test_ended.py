@@ -129,7 +129,7 @@ def check_live(env, checks, collector):
     live = ["--live", "--batch-events", "500", "--spool-bytes", "1MiB"]
     with receiver.Receiver(env.certs, never) as busy:
         with faulted.Replay(env, [trace], busy, "full", extra=[*live, "--give-up", "3s"]) as run:
-            checks.equal(run.wait(60), 1, f"a live stream that nobody acknowledges: {run.messages()}")
+            checks.equal(run.wait(60), 1, f"a live stream without acknowledgements: {run.messages()}")
         drain(env, collector, "full", run.spool)
         stream, = numbers(env, collector, "full")
         events = int(env.run([env.collector, "query", "--store", collector.store, "--format", "csv", "SELECT count(*) FROM events WHERE host = 'full'"]).stdout.split()[-1])
@@ -198,7 +198,7 @@ def test(env, checks, arguments):
 
     # a collector that never acknowledges: no closing batch
     with receiver.Receiver(env.certs, never) as busy, faulted.Replay(env, paths, busy, "waits", extra=["--give-up", "1s", "--batch-events", "5"]) as run:
-        checks.equal(run.wait(60), 1, f"a replay that nobody acknowledges: {run.messages()}")
+        checks.equal(run.wait(60), 1, f"a replay without acknowledgements: {run.messages()}")
     waiting = sum(row["waiting"] for row in json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", run.spool]).stdout))
     checks.equal(waiting, -(-events // 5), "batches in its spool: those of events alone")
     faulted.Replay(env, paths, collector, "waits", extra=["--batch-events", "5"]).start().finish()

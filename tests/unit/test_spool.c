@@ -777,7 +777,7 @@ static void killed_at_any_moment(void **state) {
                 fail_msg("round %d: batch %llu of %llu is lost", round, (unsigned long long)n,
                          (unsigned long long)appended);
             if (f->acknowledged[n] && !atomic_load(&k->settled[n]))
-                fail_msg("round %d: batch %llu was never acknowledged, but the state says so", round,
+                fail_msg("round %d: batch %llu was never acknowledged, but is so in the state", round,
                          (unsigned long long)n);
         }
     }

@@ -187,10 +187,10 @@ static void another_version_is_called_so(void **state) {
     (void)state;
     char *data;
     size_t len_bytes;
-    said told = {.times = 0};
+    said notes = {.times = 0};
     ea_err err;
     ea_spool *s = open_spool();
-    ea_spool_options o = {.sync = EA_SPOOL_SYNC_NEVER, .on_note = on_note, .arg = &told};
+    ea_spool_options o = {.sync = EA_SPOOL_SYNC_NEVER, .on_note = on_note, .arg = &notes};
     begin(s, STREAM, 0);
     offer(s, 1, 120);
     close_spool(s);
@@ -198,27 +198,27 @@ static void another_version_is_called_so(void **state) {
     data[7] = '2';
     write_file(first_segment(), data, len_bytes);
     free(data);
-    must(ea_spool_visit(scratch_path("spool"), &(ea_spool_visitor){.on_segment = forget_segment, .arg = &told}, &err),
+    must(ea_spool_visit(scratch_path("spool"), &(ea_spool_visitor){.on_segment = forget_segment, .arg = &notes}, &err),
          &err);
-    assert_int_equal(told.times, 1);
-    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
-    told.times = 0;
+    assert_int_equal(notes.times, 1);
+    assert_non_null(strstr(notes.text, "another format (version 2, this program reads 1)"));
+    notes.times = 0;
     s = open_with(&o);
-    assert_int_equal(told.times, 1);
-    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
-    assert_non_null(strstr(told.text, "it is set aside as "));
+    assert_int_equal(notes.times, 1);
+    assert_non_null(strstr(notes.text, "another format (version 2, this program reads 1)"));
+    assert_non_null(strstr(notes.text, "it is set aside as "));
     assert_true(ea_path_exists(scratch_path("spool/0000000000000001.seg.bad")));
     close_spool(s);
     write_file(scratch_path("spool/state"), "etwagent spool state 12\n", 24);
     s = open_with(&o);
-    assert_int_equal(told.times, 2);
-    assert_non_null(strstr(told.text, "another format (version 12, this program reads 1)"));
+    assert_int_equal(notes.times, 2);
+    assert_non_null(strstr(notes.text, "another format (version 12, this program reads 1)"));
     assert_true(ea_path_exists(scratch_path("spool/state.bad")));
     close_spool(s);
     write_file(scratch_path("spool/state"), "etwagent spool state 1\nnonsense", 31);
     s = open_with(&o);
-    assert_int_equal(told.times, 3);
-    assert_non_null(strstr(told.text, "damaged at offset"));
+    assert_int_equal(notes.times, 3);
+    assert_non_null(strstr(notes.text, "damaged at offset"));
     close_spool(s);
 }
 
