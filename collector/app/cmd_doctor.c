@@ -24,9 +24,10 @@ typedef struct options {
     int verify, json;
 } options;
 
-enum verdict { FINE, WARNING, WRONG };
+/* INFO: what an operator should know, though nothing has to be done now. */
+enum verdict { FINE, INFO, WARNING, WRONG };
 
-static const char *const VERDICTS[] = {"ok", "warning", "wrong"};
+static const char *const VERDICTS[] = {"ok", "info", "warning", "wrong"};
 
 enum { EXIT_WARNING = 3, EXIT_WRONG = 4, TOLD_HOSTS = 20 };
 
@@ -230,13 +231,31 @@ static int judge(const ec_state_fold *fold, void *arg) {
     return rc;
 }
 
-/* What is missing of each host: batches, and what Windows and the agents admit to have lost. */
+/* The times of a host's gaps; NULL: unknown. */
+static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int last_column, int open_column) {
+    if (sqlite3_column_type(st, first_column) != SQLITE_NULL) {
+        ea_text_str(t, "; the first began at ");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, first_column));
+    }
+    if (sqlite3_column_int64(st, open_column)) {
+        ea_text_str(t, ", the last lasts");
+    } else if (sqlite3_column_type(st, last_column) != SQLITE_NULL) {
+        ea_text_str(t, ", the last ended at ");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, last_column));
+    }
+}
+
+/* What is missing of each host: batches, and what Windows and the agents admit to have lost. A gap that ended more than
+ * a day ago is no warning, since nothing can be done about it any more, but it is named as long as it is in the
+ * history.
+ */
 static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
     static const char SQL[] =
         "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
         " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
-        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)) FROM blind b"
+        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)),"
+        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM blind b"
         " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
@@ -244,15 +263,21 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     sqlite3_bind_int64(st, 1, now_ns);
-    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        ea_text times;
+        ea_text_init(&times);
+        put_gap_times(&times, st, 7, 8, 9);
         if (++hosts <= TOLD_HOSTS)
             add_finding(
-                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : FINE, "blindness",
+                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "blindness",
                 "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
-                " events were lost, and %lld times an unknown number: see etwcollector ledger",
+                " events were lost, and %lld times an unknown number%s: see etwcollector ledger",
                 (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                 (long long)sqlite3_column_int64(st, 2), (long long)sqlite3_column_int64(st, 3),
-                (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5));
+                (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5),
+                times.failed || !times.data ? "" : times.data);
+        ea_text_deinit(&times);
+    }
     sqlite3_finalize(st);
     if (code != SQLITE_DONE)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
@@ -337,7 +362,7 @@ static void check_incidents(report *r, int64_t now_ns) {
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
-    static const int CODES[] = {0, EXIT_WARNING, EXIT_WRONG};
+    static const int CODES[] = {0, 0, EXIT_WARNING, EXIT_WRONG};
     const options *o = arg;
     report r = {.o = o};
     ec_store *store = NULL;
@@ -375,9 +400,10 @@ const ea_command ec_cmd_doctor = {
     .name = "doctor",
     .operands = "",
     .summary = "Look for what is wrong, or will be soon: store, disk, certificates, clock, silent hosts, ledgers",
-    .details = "A line a finding: ok, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
-               "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
-               "wrong.",
+    .details =
+        "A line a finding: ok, info, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
+        "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
+        "wrong.",
     .options =
         (const ea_option[]){
             EC_STORE_OPTION(options, store),

@@ -432,7 +432,7 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     ea_stack_meter_end(p->stacks);
     int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
-    if (!rc)
+    if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;

@@ -3,6 +3,7 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/host/host.h"
+#include "service/ship/curl_reason.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
@@ -218,23 +219,14 @@ static int is_refused_certificate(const char *text) {
     return 0;
 }
 
-/* "... port 1 after 17 ms: ..." would differ each time: without the time, repeated messages are equal and reported
- * once. */
-static char *without_time(char *text) {
-    char *at = strstr(text, " after ");
-    size_t digits = at ? strspn(at + 7, "0123456789") : 0;
-    if (digits && strncmp(at + 7 + digits, " ms", 3) == 0)
-        memmove(at, at + 7 + digits + 3, strlen(at + 7 + digits + 3) + 1);
-    return text;
-}
-
 static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     if (s->tls.code) {
         *ret_mends = 0;
         return ea_fail_os(err, s->tls.code, s->tls.os_error, "send to %s: %s", url, s->tls.message);
     }
-    const char *text = s->curl_text[0] ? without_time(s->curl_text) : curl_easy_strerror(code);
+    char reason[EA_CURL_REASON_BYTES];
+    const char *text = ea_curl_reason(s->curl, code, url, s->curl_text, reason);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         *ret_mends = 0;

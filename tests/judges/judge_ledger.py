@@ -245,10 +245,15 @@ def judge_doctor(world):
     want = []
     for host in sorted(world.hosts):
         gaps = [(last - first + 1, events) for name, _, first, last, events in holes(world) if name == host]
+        records, (begin, _) = world.hosts[host].records, world.hosts[host].missing or (None, None)
         rows = [row for rows in judge_store.losses(world, host).values() for row in rows]
-        if gaps or rows:
-            want.append(("ok", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
-                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number: see etwcollector ledger"))
+        if gaps or rows:  # of traces that are older than a day
+            begins, ends = [row[6] for row in rows], [row[7] for row in rows]
+            if gaps:
+                begins, ends = [*begins, records[begin - 1]["time"]], [*ends, records[begin]["time"]]
+            want.append(("info", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
+                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number"
+                         f"; the first began at {min(begins)}, the last ended at {max(ends)}: see etwcollector ledger"))
     world.same("doctor blindness", "all", found["blindness"], want or [("ok", "no batch is missing, and no agent admits a loss")])
 
 
