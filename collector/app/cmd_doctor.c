@@ -62,6 +62,14 @@ static void say(report *r, enum verdict v, const char *check, const char *format
     r->worst = v > r->worst ? v : r->worst;
 }
 
+/* An operation that failed, with the operating system's reason. */
+static void say_failure(report *r, const char *check, const ea_err *err) {
+    char reason[128] = "";
+    if (err->os_error)
+        ea_os_error_text(err->os_error, reason, sizeof reason);
+    say(r, WRONG, check, "%s%s%s", err->message, *reason ? ": " : "", reason);
+}
+
 /* ---- store and disk ---- */
 
 static void check_store(report *r, ec_store *s) {
@@ -69,14 +77,14 @@ static void check_store(report *r, ec_store *s) {
     ec_store_size size;
     ec_backup read;
     if (ec_store_measure(s, &size, &err)) {
-        say(r, WRONG, "store", "%s", err.message);
+        say_failure(r, "store", &err);
         return;
     }
     say(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB", size.segment_count,
         (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
         (double)size.state_bytes / 1048576.0);
     if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
-        say(r, WRONG, "verify", "%s", err.message);
+        say_failure(r, "verify", &err);
     else if (r->o->verify)
         say(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
     uint64_t free_bytes = ea_path_free_bytes(r->o->store);
@@ -186,7 +194,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     }
     if (code != SQLITE_OK) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
-        say(r, WRONG, "hosts", "%s", err.message);
+        say_failure(r, "hosts", &err);
     } else {
         say(r, FINE, "hosts",
             "%" PRIu64 " agents, %" PRIu64 " of them ended in order, %" PRIu64 " silent, %" PRIu64
@@ -295,7 +303,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
         rc = check_blindness(r, t, now_ns, &err);
     ec_state_db_close(t);
     if (rc)
-        say(r, WRONG, "ledger", "%s", err.message);
+        say_failure(r, "ledger", &err);
 }
 
 /* What the running collector saw: incidents that last, and how many were over within a day. */
@@ -330,7 +338,7 @@ static void check_incidents(report *r, int64_t now_ns) {
     sqlite3_finalize(st);
     ec_incidents_close(a);
     if (rc)
-        say(r, WRONG, "incident", "%s", err.message);
+        say_failure(r, "incident", &err);
     else
         say(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
 }
@@ -347,7 +355,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_str(&r.out, "{\"checks\": [");
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (rc) {
-        say(&r, WRONG, "store", "%s", err.message);
+        say_failure(&r, "store", &err);
     } else {
         check_store(&r, store);
         check_daemon(&r);

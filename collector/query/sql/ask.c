@@ -200,13 +200,13 @@ static int on_row(reader *r, frame *f) {
 static int on_end(reader *r, frame *f) {
     size_t bytes;
     r->outcome->ending = (enum ec_ending)get(f, 1);
-    int code = (int32_t)(uint32_t)get(f, 4);
+    int code = (int32_t)(uint32_t)get(f, 4), os_error = (int32_t)(uint32_t)get(f, 4);
     r->outcome->damaged = get(f, 8);
     const char *s = get_string(f, &bytes);
     if (f->failed || code > 0)
         return EA_ECORRUPT;
     if (code)
-        r->rc = ea_fail(r->err, code, "%.*s", (int)(bytes < 480 ? bytes : 480), s);
+        r->rc = ea_fail_os(r->err, code, os_error, "%.*s", (int)(bytes < 480 ? bytes : 480), s);
     s = get_string(f, &bytes);
     if (f->failed)
         return EA_ECORRUPT;

@@ -232,6 +232,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     begin_frame(w, 'E');
     put(w, &byte, 1);
     put_u32(w, (uint32_t)err->code);
+    put_u32(w, (uint32_t)err->os_error);
     put_u64(w, damaged);
     put_string(w, err->message, strlen(err->message));
     put_string(w, damage, strlen(damage));
