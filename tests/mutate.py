@@ -31,7 +31,10 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
-    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
+    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
+    "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],
+    "collector/query/analysis/sample_sources.c": ["test_activity"], "collector/query/analysis/stack_missed.c": ["test_activity"], "collector/query/analysis/stack_sums.c": PROFILE, "collector/query/analysis/thread_time.c": PROFILE,
+    "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
     "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
     "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": QUERY, "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
@@ -39,14 +42,16 @@ OF_FILE = {
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
-UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate"], "collector/web": []}
+UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
 # Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
 LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_metrics,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
 STACKS, VALUES = "judge_profiles,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
 FIRST_JUDGES = {
-    "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity.c": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
+    "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
+    "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,
+    "collector/query/analysis/stack_missed.c": STACKS, "collector/query/analysis/stack_sums.c": STACKS, "collector/query/analysis/thread_time.c": STACKS,
     "collector/query/sql/sql_activity.c": ACTIVITY, "collector/query/scan/counter_names.c": ACTIVITY, "collector/query/analysis/event_annotations.c": STACKS,
     "collector/query/analysis/address_space.c": STACKS, "collector/query/analysis/stackwalk_reader.c": STACKS, "collector/query/analysis/profile.c": STACKS,
     "collector/query/analysis/stack_query.c": STACKS, "collector/query/analysis/aggregate.c": VALUES, "collector/query/scan/": VALUES, "collector/query/sql/sql_aggregate.c": VALUES,
@@ -261,7 +266,7 @@ def main():
             plain = caught(Mutant(name, " ", 0, 0, ""), folder, log, options.quick) if name == sample[0].name else None
             if plain:
                 raise SystemExit(f"the tests fail without a mutant: {plain}")
-    known, told, survivors = equivalents(), collections.Counter(), []
+    known, outcomes, survivors = equivalents(), collections.Counter(), []
 
     def attempt(mutant):
         folder = free.get()
@@ -275,13 +280,13 @@ def main():
             mutant, (how, by) = done.result()
             reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
             how = "equivalent" if how == "survived" and reason else how
-            told[how] += 1
+            outcomes[how] += 1
             print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
             if how == "survived":
                 survivors.append(mutant)
-    counted = told["caught"] + told["survived"]
-    share = 100 * told["caught"] / counted if counted else 100.0
-    print(f"{told['caught']} caught, {told['survived']} survived, {told['equivalent']} change no answer, {told['did not build']} did not build:"
+    counted = outcomes["caught"] + outcomes["survived"]
+    share = 100 * outcomes["caught"] / counted if counted else 100.0
+    print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"
           f" {share:.1f} % of {counted} are caught")
     return 0 if share >= options.least else 1
 

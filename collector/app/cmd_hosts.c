@@ -137,7 +137,7 @@ const ea_command ec_cmd_hosts = {
     .details =
         "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
         "common name of "
-        "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
+        "its\ncertificate; the machine's own name is beside it. The collector may be running meanwhile.\n"
         "--json: {\"streams\": [{host, machine, agent_version, labels, stream, batches, highest, missing, events,\n"
         "bytes, expired_batches, expired_events, begin, end, received_first, received_last}]}. Counts are of all that "
         "was ever stored;\nexpired: what retention has deleted of it since.",

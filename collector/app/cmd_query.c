@@ -338,7 +338,7 @@ static int read_sql(const char *operand, char **ret, ea_err *err) {
 }
 
 /* Says what is missing from the answer; the exit code. */
-static int tell(const options *o, const ec_outcome *outcome) {
+static int report_missing(const options *o, const ec_outcome *outcome) {
     switch (outcome->ending) {
     case EC_ENDED_ROWS:
         fprintf(stderr, "etwcollector: ended at the limit of %" PRIu64 " rows; there are more (--rows)\n",
@@ -401,7 +401,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     if (!rc)
         rc = finish(&p, &outcome);
-    int code = rc ? ea_exit_code(rc) : tell(o, &outcome);
+    int code = rc ? ea_exit_code(rc) : report_missing(o, &outcome);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     deinit(&p);

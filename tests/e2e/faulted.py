@@ -132,7 +132,7 @@ class Truth:
 
 def check_summary(checks, summary, events, what):
     """The replay's own account: all delivered, none lost on the way, and the ledger balances to the event."""
-    checks.equal(summary["ledger"]["events_synthesised"], 0, f"{what}: events that nobody delivered")
+    checks.equal(summary["ledger"]["events_synthesised"], 0, f"{what}: events without a delivery")
     check_summary_but_keyframes(checks, summary, events, what)
 
 
