@@ -6,6 +6,7 @@
 #include "collector/access/audit_chain.h"
 #include "proto/base/platform.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,11 +128,9 @@ static int take_file(checking *c, int file, ea_err *err) {
     uint64_t row = 0;
     ssize_t n;
     ec_audit_file(path, c->path, file);
-    if (!ea_path_exists(path))
-        return 0;
     FILE *f = fopen(path, "rbe");
     if (!f)
-        return ea_fail(err, EA_EIO, "open %s", path);
+        return errno == ENOENT ? 0 : ea_fail_os(err, EA_EIO, errno, "open %s", path);
     c->files++;
     while ((n = getline(&line, &room, f)) > 0) {
         row++;
@@ -151,10 +150,12 @@ static int take_file(checking *c, int file, ea_err *err) {
 }
 
 /* Compares FILE.head with the last line. After a crash, FILE.head may have the line before the last one. */
-static void check_head(checking *c) {
+static int check_head(checking *c, ea_err *err) {
     char what[160];
     ec_audit_last head = {0};
     int rc = ec_audit_head_read(c->path, &head);
+    if (rc == EA_EIO)
+        return ea_fail_os(err, rc, errno, "read %s.head", c->path);
     if (rc == EA_ENOTFOUND) {
         if (c->first)
             fault(c, &c->last, "the file that names the last line's hash (.head) is missing");
@@ -172,6 +173,7 @@ static void check_head(checking *c) {
     } else if (head.seq == c->last.seq && !c->is_unknown && memcmp(head.hash, c->last.hash, sizeof head.hash) != 0) {
         break_step(c);
     }
+    return 0;
 }
 
 static int check_chain(const char *dir, const char *name, ea_text *report, uint64_t *faults, uint64_t *files,
@@ -183,9 +185,10 @@ static int check_chain(const char *dir, const char *name, ea_text *report, uint6
     for (int i = EC_AUDIT_FILES - 1; !rc && i >= 0; i--)
         rc = take_file(&c, i, err);
     *files += c.files;
+    if (!rc)
+        rc = check_head(&c, err);
     if (rc)
         return rc;
-    check_head(&c);
     if (!c.files)
         return 0;
     end_run(&c);

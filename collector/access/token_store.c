@@ -111,10 +111,14 @@ int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, si
     size_t len_bytes = 0, count = 0, number = 0;
     int rc = 0;
     path_of(f, dir, "", path);
-    if (ea_path_exists(path)) {
+    int64_t modified_ns;
+    int found = ea_path_modified(path, &modified_ns, err); /* a folder that may not be read is not one without tokens */
+    if (found == 0) {
         rc = ea_path_check_private(path, err);
         if (!rc)
             rc = ea_path_read_all(path, FILE_MAX_BYTES, &text, &len_bytes, err);
+    } else if (found != EA_ENOTFOUND) {
+        return found;
     }
     char *rows = rc ? NULL : calloc(f->rows_max, f->row_bytes);
     if (!rc && !rows)

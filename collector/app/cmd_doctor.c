@@ -63,6 +63,14 @@ static void add_finding(report *r, enum verdict v, const char *check, const char
     r->worst = v > r->worst ? v : r->worst;
 }
 
+/* An operation that failed, with the operating system's reason. */
+static void add_failure(report *r, const char *check, const ea_err *err) {
+    char reason[128] = "";
+    if (err->os_error)
+        ea_os_error_text(err->os_error, reason, sizeof reason);
+    add_finding(r, WRONG, check, "%s%s%s", err->message, *reason ? ": " : "", reason);
+}
+
 /* ---- store and disk ---- */
 
 static void check_store(report *r, ec_store *s) {
@@ -70,14 +78,14 @@ static void check_store(report *r, ec_store *s) {
     ec_store_size size;
     ec_backup read;
     if (ec_store_measure(s, &size, &err)) {
-        add_finding(r, WRONG, "store", "%s", err.message);
+        add_failure(r, "store", &err);
         return;
     }
     add_finding(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB",
                 size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
                 (double)size.state_bytes / 1048576.0);
     if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
-        add_finding(r, WRONG, "verify", "%s", err.message);
+        add_failure(r, "verify", &err);
     else if (r->o->verify)
         add_finding(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
     uint64_t free_bytes = ea_path_free_bytes(r->o->store);
@@ -187,7 +195,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     }
     if (code != SQLITE_OK) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
-        add_finding(r, WRONG, "hosts", "%s", err.message);
+        add_failure(r, "hosts", &err);
     } else {
         add_finding(r, FINE, "hosts",
                     "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64
@@ -321,7 +329,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
         rc = check_blindness(r, t, now_ns, &err);
     ec_state_db_close(t);
     if (rc)
-        add_finding(r, WRONG, "ledger", "%s", err.message);
+        add_failure(r, "ledger", &err);
 }
 
 /* What the running collector saw: incidents that last, and how many were over within a day. */
@@ -356,7 +364,7 @@ static void check_incidents(report *r, int64_t now_ns) {
     sqlite3_finalize(st);
     ec_incidents_close(a);
     if (rc)
-        add_finding(r, WRONG, "incident", "%s", err.message);
+        add_failure(r, "incident", &err);
     else
         add_finding(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
 }
@@ -373,7 +381,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_str(&r.out, "{\"checks\": [");
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (rc) {
-        add_finding(&r, WRONG, "store", "%s", err.message);
+        add_failure(&r, "store", &err);
     } else {
         check_store(&r, store);
         check_daemon(&r);

@@ -4,6 +4,7 @@
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/forget.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -45,6 +46,16 @@ static void add_text(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_printf(t, "what remains: %s\n", REMAINS);
 }
 
+/* A store that is opened for writing is made when there is none. kept.db: of a removal that was interrupted. */
+static int check_store(const char *dir, ea_err *err) {
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/kept.db", dir);
+    int is_kept = !path.failed && ea_path_exists(path.data);
+    ea_text_deinit(&path);
+    return is_kept ? 0 : ec_store_check_readable(dir, err);
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_store *store = NULL;
@@ -53,7 +64,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
-    int rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
+    int rc = check_store(o->store, &err);
+    if (!rc)
+        rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
     if (!rc)
         rc = o->is_dry ? ec_forget_count(store, o->host, &f, &err) : ec_forget(store, o->host, &f, &err);
     if (!rc && !f.streams && !f.batches && !f.incidents)

@@ -309,13 +309,13 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
     char path[PATH_BYTES];
     ec_backup made = {0};
     copying c = {.store = store, .to = to, .report = &made, .err = err};
-    join(path, store, "index.db");
-    if (!ea_path_exists(path))
-        return ea_fail(err, EA_ENOTFOUND, "open %s: there is no store", store);
+    int rc = ec_store_check_readable(store, err);
+    if (rc)
+        return rc;
     if (ea_path_exists(to) && ea_path_list(to, any_entry, NULL, err))
         return ea_fail(err, EA_EUSAGE, "%s is not empty", to);
     join(path, to, "segments");
-    int rc = ea_path_make_dirs(path, err);
+    rc = ea_path_make_dirs(path, err);
     if (!rc)
         rc = ec_make_private(to, &made.mode_before, err);
     if (!rc)
@@ -404,12 +404,14 @@ int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backu
     static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "tokens"};
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     snprintf(made, sizeof made, "%s.restoring", to);
+    int64_t made_ns;
     join(path, from, MARK);
-    if (!ea_path_exists(path))
-        return ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK);
+    int rc = ea_path_modified(path, &made_ns, err);
+    if (rc)
+        return rc == EA_ENOTFOUND ? ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK) : rc;
     if (ea_path_exists(to) || ea_path_exists(made))
         return ea_fail(err, EA_EUSAGE, "%s, or %s, exists: a store is restored to a new folder", to, made);
-    int rc = ec_store_verify(from, ret, err);
+    rc = ec_store_verify(from, ret, err);
     copying c = {.store = from, .to = made, .err = err};
     join(path, made, "segments");
     if (!rc)

@@ -2,6 +2,7 @@
 #include "collector/store/sqlite.h"
 #include "collector/store/store_parts.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -232,14 +233,31 @@ static int connect_read_only(ec_store *s, const char *path, int *ret_version, ea
     return rc;
 }
 
+int ec_store_check_readable(const char *dir, ea_err *err) {
+    ea_text path;
+    ea_file *file = NULL;
+    ea_err why = {0};
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/index.db", dir);
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
+    if (!rc && (rc = ea_file_open(&file, path.data, EA_OPEN_READ, &why)) != 0)
+        rc = rc == EA_ENOTFOUND ? ea_fail(err, rc, "open %s: there is no store", dir)
+             : why.os_error == EACCES
+                 ? ea_fail_os(err, rc, EACCES, "open %s: run the command as the user that the collector runs as", dir)
+                 : ea_fail_os(err, rc, why.os_error, "%s", why.message);
+    ea_file_close(file);
+    ea_text_deinit(&path);
+    return rc;
+}
+
 int ec_db_open(ec_store *s, ea_err *err) {
     ea_text path;
     int version = 0;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/index.db", s->dir);
     int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", s->dir) : 0;
-    if (!rc && !s->writable && !ea_path_exists(path.data))
-        rc = ea_fail(err, EA_ENOTFOUND, "open %s: there is no store", s->dir);
+    if (!rc && !s->writable)
+        rc = ec_store_check_readable(s->dir, err);
     /* A reader opens it for writing too, when it may: WAL readers share an index in memory that a crashed writer may
      * have left to be rebuilt. It writes nothing. */
     if (!rc)

@@ -24,6 +24,9 @@ typedef struct ec_store_options {
     uint64_t agent_streams, agent_classes, agent_tombstones, agent_definition_bytes;
 } ec_store_options;
 
+/* EA_ENOTFOUND when the folder has no store, EA_EIO with the operating system's reason when this user may not read it.
+ */
+EA_MUST_CHECK int ec_store_check_readable(const char *dir, ea_err *err);
 /* Opens (writable: makes and recovers) the store in folder dir. Recovery: a torn tail of the last segment is cut off
  * and counted; batches that are in segments and not in the index are indexed. */
 EA_MUST_CHECK int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *options, ea_err *err);

@@ -1,5 +1,7 @@
 """Judge of the parameters of lists: a list of one machine, of a range, of one process or of a text has the rows of the whole list, which other judges
 compare, that a naive filter leaves."""
+import datetime
+
 from naive_state import FOREVER, parse_time
 
 OF_A_HOST = ["processes", "connections", "alerts", "incidents", "blindness", "queries/process-starts", "queries/autostart-keys", "queries/modules-from-unusual-places",
@@ -22,8 +24,35 @@ def units(text, otherwise):
     return parse_time(text) if text else otherwise
 
 
+OF_TIMES = {"processes": ("begin", "end"), "threads": ("begin",), "modules": ("begin",), "streams": ("begin", "received_last"), "batches": ("end",), "blindness": ("begin", "end"),
+            "ledger": ("time",), "events": ("time",)}
+COMPARED = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "=": lambda a, b: a == b, ">=": lambda a, b: a >= b, ">": lambda a, b: a > b}
+
+
+def text_of(ns):
+    seconds, rest = divmod(ns, 10**9)
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+def compare_times(world):
+    """A time column that SQL compares with a text has the rows whose times are so."""
+    for table, columns in OF_TIMES.items():
+        for column in columns:
+            times = sorted(row["t"] for row in world.sql(f'SELECT "{column}" + 0 AS t FROM {table} WHERE "{column}" IS NOT NULL'))
+            wanted = []
+            for ns in times[len(times) // 3::max(1, len(times) // 3)][:2]:
+                text = text_of(ns)
+                wanted += [(f"\"{column}\" {op} '{text}'", sum(holds(t, ns) for t in times)) for op, holds in COMPARED.items()]
+                wanted += [(f"'{text}' > \"{column}\"", sum(t < ns for t in times)), (f"\"{column}\" IN ('{text}', '1999-01-01T00:00:00Z')", times.count(ns)),
+                           (f"\"{column}\" BETWEEN '{text}' AND '{text_of(ns + 500)}'", sum(ns <= t <= ns + 500 for t in times))]
+            if wanted:
+                (row,) = world.sql("SELECT " + ", ".join(f"(SELECT count(*) FROM {table} WHERE {condition}) AS c{i}" for i, (condition, _) in enumerate(wanted)))
+                world.same(f"table {table}", f"{column} compared", list(zip((condition for condition, _ in wanted), row.values())), wanted)
+
+
 def judge_filters(world):
-    """Parameters host, from and to, pid and q."""
+    """Parameters host, from and to, pid and q; times that SQL compares with texts."""
+    compare_times(world)
     whole = {path: world.get(path, limit=10000) for path in {*OF_A_HOST, *WITH_A_TEXT}}
     for path in OF_A_HOST:
         for name in world.hosts:

@@ -312,6 +312,62 @@ static void test_refused(void **state) {
     }
 }
 
+/* Where SQLite itself would compare a number with the text of a time, the statement is refused; texts with texts, and
+ * what a table compares itself, are not. */
+static void test_texts_of_times(void **state) {
+#define TIME    "'2024-05-17T14:03:07Z'"
+#define REFUSED "! a number is compared with the text '2024-05-17T14:03:07Z'"
+    static const expectation LIST[] = {
+        {"count(*) FROM batches WHERE begin > " TIME, "0"},
+        {"count(*) FROM batches WHERE " TIME " >= begin", "0"},
+        {"count(*) FROM batches WHERE begin BETWEEN " TIME " AND " TIME, "0"},
+        {"count(*) FROM batches WHERE begin IN (" TIME ", 5)", "0"},
+        {"count(*) FROM events WHERE time < " TIME, "0"},
+        {"count(*) FROM batches WHERE begin > '5'", "0"},
+        {"count(*) FROM batches WHERE time_text(begin) > " TIME, "0"},
+        {"count(*) FROM batches WHERE host > " TIME, "0"},
+        {"count(*) FROM batches HAVING max(time_text(begin)) > " TIME, "! no row"},
+        {"count(*) FROM batches HAVING max(begin) > time_ns(" TIME ")", "! no row"},
+        {"time_text(5) < " TIME, "1"},
+        {"count(*) FROM batches WHERE begin <> " TIME, REFUSED},
+        {"count(*) FROM batches WHERE NOT begin > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE CASE WHEN begin > " TIME " THEN 1 END", REFUSED},
+        {"sum(begin > " TIME ") FROM batches", REFUSED},
+        {"count(*) FROM hosts WHERE begin > " TIME, REFUSED},
+        {"count(*) FROM batches HAVING max(begin) > " TIME, REFUSED},
+        {"host FROM batches GROUP BY host HAVING min(begin) > " TIME, REFUSED},
+        {"count(*) FROM (SELECT begin FROM batches LIMIT 5) WHERE begin > " TIME, REFUSED},
+    };
+    /* at run time, as only then the value is known */
+    static const char *const WRONG[] = {"begin > 'yesterday'", "begin > '2024-05-17'", "begin LIKE '2024%'",
+                                        "begin GLOB '2024*'"};
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof LIST[0]; i++) {
+        char *statement = sqlite3_mprintf("SELECT %s", LIST[i].sql);
+        sqlite3_stmt *s = NULL;
+        ea_err err = {0};
+        assert_non_null(statement);
+        if (*LIST[i].expected == '!' && LIST[i].expected[2] == 'a') {
+            assert_int_equal(ec_sql_prepare(sql, statement, &s, NULL, &err), SQLITE_IOERR);
+            assert_null(s);
+            assert_int_equal(err.code, EA_EUSAGE);
+            assert_int_equal(strncmp(err.message, LIST[i].expected + 2, strlen(LIST[i].expected + 2)), 0);
+        } else {
+            check(&LIST[i], 1);
+        }
+        sqlite3_free(statement);
+    }
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        char *statement = sqlite3_mprintf("SELECT count(*) FROM batches WHERE %s", WRONG[i]);
+        assert_non_null(statement);
+        char *got = first_cell(statement);
+        assert_int_equal(*got, '!');
+        assert_non_null(strstr(got, "ns since 1970"));
+        sqlite3_free(got);
+        sqlite3_free(statement);
+    }
+}
+
 static void test_empty(void **state) {
     static const expectation LIST[] = {
         {"count(*) FROM events", "0"},
@@ -329,9 +385,10 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping),   cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
-        cmocka_unit_test(test_printf),    cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_mapping),        cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
+        cmocka_unit_test(test_printf),         cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
+        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_texts_of_times),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -29,7 +29,8 @@ void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed 
 sqlite3 *ec_sql_database(ec_sql *s);
 ec_archive *ec_sql_archive(ec_sql *s);
 /* Prepares the first statement of sql, as sqlite3_prepare_v3 does: an SQLite code, SQLITE_IOERR with err when the
- * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
+ * store's classes cannot be read, or the statement compares a number with the text of a time. The connection has the
+ * tables of those classes alone that statements named. */
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
  * a table or a column that is marked so. */

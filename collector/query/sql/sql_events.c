@@ -57,7 +57,14 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     ea_text_init(&plan);
     for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
         enum ec_op op;
+        ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
+        if (column >= 0 && (size_t)column < t->shape.count &&
+            ec_sql_check_part(&info->aConstraint[i], t->shape.columns[column].kind, t->shape.columns[column].name,
+                              &err)) {
+            ea_text_deinit(&plan);
+            return ec_sql_fail(base, &err);
+        }
         if (!info->aConstraint[i].usable || !ec_sql_op(info->aConstraint[i].op, &op) || column < 0 ||
             (size_t)column >= t->shape.count)
             continue;
@@ -310,7 +317,8 @@ static int use_names(ec_sql *s, const char *sql, ea_err *err) {
     return rc;
 }
 
-int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+/* Prepares a statement and adds the tables of classes that it names. An SQLite code. */
+static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     s->describes_tables = 0;
     int code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail), rc;
     /* A class's table is added when a statement fails for lack of a table; a pragma asks about one when it runs. */
@@ -322,4 +330,22 @@ int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
     if ((rc = use_names(s, sql, err)))
         return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
     return sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail);
+}
+
+int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+    const char *tail = NULL;
+    int code = prepare(s, sql, ret, &tail, err);
+    if (ret_tail)
+        *ret_tail = tail;
+    if (code != SQLITE_OK || !*ret)
+        return code;
+    int uses_history = s->uses_history, describes_tables = s->describes_tables;
+    int rc = ec_sql_check_times(s, sql, tail, err);
+    s->uses_history = uses_history;
+    s->describes_tables = describes_tables;
+    if (!rc)
+        return SQLITE_OK;
+    sqlite3_finalize(*ret);
+    *ret = NULL;
+    return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
 }

@@ -42,8 +42,16 @@ EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_cla
 /* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 /* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
- * the column. EA_ENOMEM; EA_EUSAGE for a text where a time is meant. */
+ * the column. EA_ENOMEM; EA_EUSAGE for a text that is no time where a time is meant. */
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
+/* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
+EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
+/* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
+ * wrong without a word. tail: where the statement ends; NULL: at its end. EA_ENOMEM. */
+EA_MUST_CHECK int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err);
+/* EA_EUSAGE with a sentence when a condition looks for a part of a time column's text (LIKE, GLOB ...). */
+EA_MUST_CHECK int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_kind kind,
+                                    const char *column, ea_err *err);
 void ec_sql_result(sqlite3_context *context, const ec_value *v);
 /* An operator of sqlite3_index_info as ours: 1, 0 when there is none. */
 int ec_sql_op(int op, enum ec_op *ret);

@@ -548,7 +548,14 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     info->orderByConsumed = order != 0;
     for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
         enum ec_op op;
+        ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
+        if (column >= 0 && column < COLUMNS_MAX && t->spec->columns[column].name &&
+            ec_sql_check_part(&info->aConstraint[i], t->spec->columns[column].kind, t->spec->columns[column].name,
+                              &err)) {
+            ea_text_deinit(&plan);
+            return ec_sql_fail(base, &err);
+        }
         if (!info->aConstraint[i].usable || !ec_sql_op(info->aConstraint[i].op, &op) || column < 0 ||
             column >= COLUMNS_MAX || !t->spec->columns[column].name)
             continue;
@@ -557,6 +564,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         if (t->spec->group && column != 0)
             continue;
         ea_text_printf(&plan, "%d,%d ", column, (int)op);
+        /* a time may be compared with a text, which the table turns into a number: SQLite must not look again */
+        info->aConstraintUsage[i].omit = t->spec->columns[column].kind == EC_KIND_TIME && next <= CONDITIONS_MAX;
         info->aConstraintUsage[i].argvIndex = next++;
         /* a group, and an instance, are looked up by their keys */
         int is_key = t->spec->group || found_by(t->spec, (size_t)column) == KEYS[0].found;
@@ -657,8 +666,14 @@ static void write_found(ea_text *sql, const char *found, int n) {
     ea_text_str(sql, found);
 }
 
-/* The SELECT of a plan. given: of its parameters the arguments that they get. */
-static void write_select(ea_text *sql, const table *t, const char *plan, int argc, sqlite3_value **argv, int *given,
+/* A parameter of the SELECT. */
+typedef struct given {
+    int argument; /* of xFilter */
+    enum ec_kind kind;
+} given;
+
+/* The SELECT of a plan. to: its parameters. */
+static void write_select(ea_text *sql, const table *t, const char *plan, int argc, sqlite3_value **argv, given *to,
                          int *ret_count) {
     static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
     const spec *s = t->spec;
@@ -673,14 +688,15 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
     write_values(sql, s, used);
     for (int i = 0; i < argc; i++) {
         uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
-        if (count == CONDITIONS_MAX || !can_compare(s->columns[column].kind, argv[i]))
+        enum ec_kind kind = s->columns[column].kind;
+        if (count == CONDITIONS_MAX || (kind != EC_KIND_TIME && !can_compare(kind, argv[i])))
             continue;
         const char *found = op == EC_OP_EQ ? found_by(s, column) : NULL;
         if (found)
             write_found(sql, found, count + 1);
         else
             ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
-        given[count++] = i;
+        to[count++] = (given){i, kind};
     }
     if (t->sql->options.host && has_host(s))
         ea_text_printf(sql, " AND %s = ?%d", s->columns[0].value, count + 1);
@@ -691,17 +707,32 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
     *ret_count = count;
 }
 
+static int bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sqlite3_value *v, ea_err *err) {
+    int64_t utc_ns;
+    int code;
+    if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
+        int rc = ec_sql_time((const char *)sqlite3_value_text(v), &utc_ns, err);
+        if (rc)
+            return rc;
+        code = sqlite3_bind_int64(c->statement, number, utc_ns);
+    } else {
+        code = sqlite3_bind_value(c->statement, number, v);
+    }
+    return code == SQLITE_OK ? 0 : failed(err, db, "read the tables");
+}
+
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
     const char *host = t->sql->options.host;
-    int given[CONDITIONS_MAX] = {0}, count = 0, rc = 0;
+    given to[CONDITIONS_MAX] = {{0}};
+    int count = 0, rc = 0;
     ea_text sql;
     ea_err err = {0};
     (void)number;
     c->is_row = 0;
     ea_text_init(&sql);
-    write_select(&sql, t, plan, argc, argv, given, &count);
+    write_select(&sql, t, plan, argc, argv, to, &count);
     if (sql.failed) {
         rc = ea_fail(&err, EA_ENOMEM, "read the tables");
         ea_text_deinit(&sql);
@@ -717,8 +748,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
             rc = failed(&err, t->db, "read the tables");
     }
     for (int i = 0; !rc && i < count; i++)
-        if (sqlite3_bind_value(c->statement, i + 1, argv[given[i]]) != SQLITE_OK)
-            rc = failed(&err, t->db, "read the tables");
+        rc = bind(c, t->db, i + 1, to[i].kind, argv[to[i].argument], &err);
     if (!rc && host && sqlite3_bind_parameter_count(c->statement) > count &&
         sqlite3_bind_text(c->statement, count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
         rc = failed(&err, t->db, "read the tables");

@@ -142,13 +142,30 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     }
     const void *data = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(from) : sqlite3_value_blob(from);
     size_t n = (size_t)sqlite3_value_bytes(from);
-    if (type == SQLITE_TEXT && kind == EC_KIND_TIME)
-        return ea_fail(err, EA_EUSAGE, "a time is a number of ns since 1970: compare it with time_ns('%.40s')",
-                       data ? (const char *)data : "");
+    if (type == SQLITE_TEXT && kind == EC_KIND_TIME) {
+        ret->type = EC_INT;
+        return ec_sql_time(data, &ret->i, err);
+    }
     ret->type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
     ret->data = ea_arena_copy(arena, n ? data : "", n);
     ret->len_bytes = n;
     return ret->data ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
+}
+
+int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_kind kind, const char *column,
+                      ea_err *err) {
+    switch (condition->op) {
+    case SQLITE_INDEX_CONSTRAINT_LIKE:
+    case SQLITE_INDEX_CONSTRAINT_GLOB:
+    case SQLITE_INDEX_CONSTRAINT_REGEXP:
+    case SQLITE_INDEX_CONSTRAINT_MATCH:
+        return kind != EC_KIND_TIME
+                   ? 0
+                   : ea_fail(err, EA_EUSAGE, "%.60s is a number of ns since 1970: look for parts of time_text(%.60s)",
+                             column, column);
+    default:
+        return 0;
+    }
 }
 
 void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op) {

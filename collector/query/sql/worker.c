@@ -157,6 +157,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     begin_message(w, 'E');
     ec_message_u8(&w->out, (uint8_t)ending);
     ec_message_u32(&w->out, (uint32_t)err->code);
+    ec_message_u32(&w->out, (uint32_t)err->os_error);
     ec_message_u64(&w->out, damaged);
     ec_message_string(&w->out, err->message);
     ec_message_string(&w->out, damage);

@@ -1,0 +1,151 @@
+/* Times that a statement writes as texts. A time column holds a number of ns since 1970. Where a table compares its own
+ * column with an RFC 3339 text, the text is turned into that number (ec_sql_value). Elsewhere SQLite itself would
+ * compare a number with a text, and every number is less than every text: such a statement is refused here, since its
+ * answer would be wrong without a word.
+ *
+ * The check reads the program that SQLite has compiled (EXPLAIN): a comparison names its two registers and the affinity
+ * of its operands, and constants are in registers of their own, which the end of the program fills.
+ *
+ * Before it: ec_sql_prepare. After it: SQLite. Thread: the connection's. */
+#include "collector/query/sql/sql_parts.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of EXPLAIN's rows. */
+enum { EXPLAIN_OPCODE = 1, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4, EXPLAIN_P5 };
+
+enum { AFFINITY_MASK = 0x47, AFFINITY_NUMERIC = 0x43, REGISTERS_MAX = 1 << 20 };
+
+typedef struct comparison {
+    int left, right; /* registers */
+    int is_numeric;  /* at least one side is a number's column */
+} comparison;
+
+/* What is known of the program so far. */
+typedef struct program {
+    comparison *compared;
+    size_t count, capacity;
+    uint8_t *registers; /* REGISTER_... bits */
+    size_t register_capacity;
+} program;
+
+enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2 }; /* a column as it is; the min() or max() of one */
+
+/* 1 for "2024-05-17" and what goes on after it. */
+static int is_like_a_time(const char *text) {
+    for (int i = 0; i < 10; i++)
+        if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
+            return 0;
+    return 1;
+}
+
+int ec_sql_time(const char *text, int64_t *ret, ea_err *err) {
+    if (ea_utc_ns_parse(text ? text : "", ret) == 0)
+        return 0;
+    return ea_fail(
+        err, EA_EUSAGE,
+        "a time is a number of ns since 1970, or a text such as '2024-05-17T14:03:07Z': it cannot be compared"
+        " with '%.40s'",
+        text ? text : "");
+}
+
+static int is_comparison(const char *opcode) {
+    static const char *const OPCODES[] = {"Eq", "Ne", "Lt", "Le", "Gt", "Ge"};
+    for (size_t i = 0; i < sizeof OPCODES / sizeof *OPCODES; i++)
+        if (strcmp(opcode, OPCODES[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* The bits of a register; NULL: there is no memory, or the program has too many. */
+static uint8_t *at(program *p, int which) {
+    size_t had = p->register_capacity;
+    if (which < 0 || which >= REGISTERS_MAX ||
+        EA_GROW(p->registers, p->register_capacity, (size_t)which + 1, REGISTERS_MAX))
+        return NULL;
+    if (p->register_capacity > had)
+        memset(p->registers + had, 0, p->register_capacity - had);
+    return &p->registers[which];
+}
+
+/* Takes note of what an instruction leaves in its register. 0, or EA_ENOMEM. */
+static int note(program *p, const char *opcode, const int *operands, const char *text) {
+    uint8_t *to, *from;
+    if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
+        if (!(to = at(p, operands[2])))
+            return EA_ENOMEM;
+        *to |= REGISTER_COLUMN;
+    } else if (strstr(opcode, "Function") || strcmp(opcode, "PureFunc") == 0) {
+        if (!(to = at(p, operands[2])))
+            return EA_ENOMEM;
+        *to &= (uint8_t)~REGISTER_COLUMN;
+    } else if (strncmp(opcode, "AggStep", 7) == 0 && text &&
+               (strncmp(text, "min(", 4) == 0 || strncmp(text, "max(", 4) == 0)) {
+        if (!at(p, operands[1]) || !(to = at(p, operands[2]))) /* the first may move the array */
+            return EA_ENOMEM;
+        from = &p->registers[operands[1]];
+        *to |= *from & REGISTER_COLUMN ? REGISTER_EXTREME : 0;
+    }
+    return 0;
+}
+
+/* Whether a constant in a register is compared with a number, as far as the program shows it. */
+static int is_wrong(program *p, int constant) {
+    for (size_t i = 0; i < p->count; i++) {
+        const comparison *c = &p->compared[i];
+        if (c->left != constant && c->right != constant)
+            continue;
+        const uint8_t *other = at(p, c->left == constant ? c->right : c->left);
+        if (c->is_numeric || (other && *other & REGISTER_EXTREME))
+            return 1;
+    }
+    return 0;
+}
+
+/* Walks the program: notes comparisons, then looks for their constants, which come after them. */
+static int check_program(sqlite3_stmt *st, ea_err *err) {
+    program p = {.count = 0};
+    int rc = 0;
+    while (!rc && sqlite3_step(st) == SQLITE_ROW) {
+        const char *opcode = (const char *)sqlite3_column_text(st, EXPLAIN_OPCODE);
+        const char *text = (const char *)sqlite3_column_text(st, EXPLAIN_P4);
+        const int operands[] = {sqlite3_column_int(st, EXPLAIN_P1), sqlite3_column_int(st, EXPLAIN_P2),
+                                sqlite3_column_int(st, EXPLAIN_P3)};
+        if (opcode && is_comparison(opcode)) {
+            int affinity = sqlite3_column_int(st, EXPLAIN_P5) & AFFINITY_MASK;
+            if (EA_GROW(p.compared, p.capacity, p.count + 1, REGISTERS_MAX))
+                rc = EA_ENOMEM;
+            else
+                p.compared[p.count++] = (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC};
+        } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_a_time(text)) {
+            if (is_wrong(&p, operands[1]))
+                rc = ea_fail(err, EA_EUSAGE,
+                             "a number is compared with the text '%.40s' here: write time_ns('%.40s'), or compare"
+                             " the text of time_text(column)",
+                             text, text);
+        } else if (opcode) {
+            rc = note(&p, opcode, operands, text);
+        }
+    }
+    free(p.compared);
+    free(p.registers);
+    return rc == EA_ENOMEM ? ea_fail(err, rc, "prepare a statement") : rc;
+}
+
+int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err) {
+    size_t n = tail ? (size_t)(tail - sql) : strlen(sql);
+    if (!memchr(sql, '\'', n))
+        return 0;
+    sqlite3_stmt *st = NULL;
+    char *text = sqlite3_mprintf("EXPLAIN %.*s", (int)n, sql);
+    if (!text)
+        return ea_fail(err, EA_ENOMEM, "prepare a statement");
+    /* what cannot be explained (EXPLAIN itself) is not checked */
+    int rc = sqlite3_prepare_v2(s->db, text, -1, &st, NULL) == SQLITE_OK && st ? check_program(st, err) : 0;
+    sqlite3_finalize(st);
+    sqlite3_free(text);
+    return rc;
+}
