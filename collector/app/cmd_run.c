@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -53,11 +54,7 @@ enum { STOP_POLL_MS = 50, AGENT_SHARES = 8 /* of the memory for uploads */ };
 
 static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
-static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
-
-static void on_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
+static atomic_int reload_asked; /* any thread's signal handler sets it */
 
 static void on_reload(void) {
     atomic_store(&reload_asked, 1);
@@ -599,7 +596,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         look_at_crl(ingest, watch, &gauges, &crl_look_ns);
     if (!rc)
         rc = announce(o, broker, ec_ingest_port(ingest), err);
-    while (!rc && !stop_asked) {
+    while (!rc && !atomic_load(ea_stop_flag())) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
         ec_audit_tick(web.audit);
         ec_audit_tick(enroll.audit);
@@ -647,7 +644,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_log *log = NULL;
     ec_quota *quota = NULL;
     (void)operand_count, (void)operands;
-    ea_on_stop(on_stop);
+    (void)ea_stop_flag();
     ea_on_reload(on_reload);
     ec_quota_amounts quotas = read_quotas(o);
     int rc = check(o, &err);

@@ -395,7 +395,8 @@ static void commit_group(ec_writer *w, ec_upload *list) {
 
 /* The mutex is held. The lane of the next group; -1: nothing is to be stored now, until *ret_ns. When both lanes wait
  * they alternate. */
-static int choose_lane(const ec_writer *w, int64_t now_ns, int64_t *ret_ns) {
+static int choose_lane(const ec_writer *w, int64_t now_ns, int64_t *ret_ns) EA_REQUIRES(w->mutex) {
+    ea_mutex_assert_held(w->mutex);
     int quick = w->turns[0].first != NULL, slow = w->turns[1].first != NULL;
     *ret_ns = w->retain_at_ns;
     if (slow && !w->stopping && now_ns < w->slow_at_ns) {

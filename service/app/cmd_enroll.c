@@ -1,8 +1,8 @@
 /* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
  * service/ship/enroll_client.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/ship/enroll_client.h"
 

@@ -1,8 +1,8 @@
 /* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
  * service/etw/live.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/etw/live.h"
 

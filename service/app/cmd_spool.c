@@ -2,9 +2,9 @@
  * Before it: main.c. After it: service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "proto/base/text.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/shipping.h"
 
 #include <inttypes.h>

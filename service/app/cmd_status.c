@@ -10,7 +10,7 @@
 #include "service/scm/pipe.h"
 #endif
 #include "proto/base/platform.h"
-#include "service/app/stop_flag.h"
+#include "proto/base/stop_flag.h"
 #include "service/spool/spool.h"
 
 #include <inttypes.h>

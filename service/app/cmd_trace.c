@@ -6,11 +6,11 @@
  * child's events in one session may precede its start event in another. Called by: main.c. Calls: service/etw (live.h,
  * launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/state/process_tree_filter.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/etw/launch.h"
 #include "service/etw/live.h"

@@ -1,7 +1,7 @@
 /* Limits the process and records its crashes: limits by a job object, priority, a watchdog, minidumps. Called by: the
  * service. Calls: Windows. Thread: the main one; the watchdog has its own. */
-#ifndef EA_SCM_GUARD_H
-#define EA_SCM_GUARD_H
+#ifndef EA_SCM_WATCHDOG_H
+#define EA_SCM_WATCHDOG_H
 
 #include "proto/base/err.h"
 

@@ -2,8 +2,8 @@
  * meanwhile stays in the spool, within the spool's bounds.
  * Before it: the configuration, the operating system. After it: the sender asks before each request. Thread: the
  * sender's, after ea_power_policy_init. */
-#ifndef EA_SHIP_THRIFT_H
-#define EA_SHIP_THRIFT_H
+#ifndef EA_SHIP_POWER_POLICY_H
+#define EA_SHIP_POWER_POLICY_H
 
 #include "service/ship/sender.h"
 
