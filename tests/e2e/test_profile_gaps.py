@@ -245,7 +245,7 @@ def check_waits(env, checks, collector, asked):
         reported, said = asked.reported(*end, "--weight", weight, web=[*web, f"weight={weight}"])
         checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: waits that ended after the range")
         checks.equal((reported["unfinished"], reported["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: intervals without a recorded end")
-        checks.that(f"of {open_count} times" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
+        checks.that(f" {open_count} intervals have no recorded end" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
     # without --to, the range is everything that is stored: up to the last event
     reported, _ = asked.reported("--host", "waits", "--weight", "wait")
     last = 200.1
