@@ -450,7 +450,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, wait_ns),
      .fallback = "10s",
-     .help = "how long to wait until what is stored now is in the tables of machines"},
+     .help = "how long to wait until all stored batches are in the tables of machines"},
     {.name = NULL},
 };
 

@@ -446,7 +446,7 @@ static void retain(ec_writer *w) {
         return;
     int rc = ec_store_retain(w->options.store, &limits, &err);
     if (rc < 0)
-        ec_log_line(w->options.log, "what is too old could not be deleted: %s", err.message);
+        ec_log_line(w->options.log, "old batches could not be deleted: %s", err.message);
     ea_mutex_lock(w->mutex);
     w->retain_at_ns = now_ns + (rc == 1 ? 0 : rc == EC_RETAIN_BUSY ? RETAIN_BUSY_NS : w->options.retain_every_ns);
     ea_mutex_unlock(w->mutex);

@@ -59,14 +59,14 @@ enum ea_counter_part {
     X(spool_locked_events, 28, EA_NOTICE, EA_OF_LEDGER,                                                                \
       "events in the spool when it was opened that none of its keys opens")                                            \
     X(streams_renewed, 24, EA_NOTICE, EA_OF_LEDGER,                                                                    \
-      "streams that went on under a new name: another machine had used their numbers")                                 \
+      "streams that were renamed: another machine had used their numbers")                                             \
     X(keyframes_written, 25, EA_INFO, EA_OF_LEDGER, "keyframes written")                                               \
     X(keyframe_rows_given_up, 27, EA_NOTICE, EA_OF_LEDGER, "rows and texts that a full table for keyframes left out")  \
     X(source_held_seconds, 49, EA_NOTICE, EA_OF_LEDGER,                                                                \
       "seconds that a source waited for its encoders, or for room in the spool")                                       \
     X(shipping_held_seconds, 26, EA_NOTICE, EA_OF_LEDGER,                                                              \
       "seconds that nothing was sent since a collector had asked for a pause")                                         \
-    X(collector_moves, 29, EA_NOTICE, EA_OF_LEDGER, "times that the agent went on with another collector")             \
+    X(collector_moves, 29, EA_NOTICE, EA_OF_LEDGER, "times that the agent switched to another collector")              \
     G(stream_ended, 120, EA_INFO, EA_OF_STREAM, "1 in the last numbers of a stream that came to its end in order")     \
     G(stream_cut_off, 121, EA_NOTICE, EA_OF_STREAM,                                                                    \
       "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
@@ -88,7 +88,7 @@ enum ea_counter_part {
       "second sessions that recorded the objects that existed before a session")                                       \
     S(source_rundown_records, 42, EA_INFO, EA_OF_LEDGER, "records of objects that existed before a session")           \
     S(source_rundown_failures, 43, EA_NOTICE, EA_OF_LEDGER,                                                            \
-      "second sessions that could not be had, or did not end in time")                                                 \
+      "second sessions that could not be started, or did not end in time")                                             \
     S(source_counters_refused, 44, EA_NOTICE, EA_OF_LEDGER,                                                            \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     S(source_parts_refused, 45, EA_NOTICE, EA_OF_LEDGER,                                                               \

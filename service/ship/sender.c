@@ -438,7 +438,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
         if (conflict && s->o.fail_fast && !renews) {
             *ret_fatal = 1;
-            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
+            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is stored with another content %s", url,
                     (unsigned long long)refusal->number, refusal->text);
             continue; /* it stays in the spool */
         }

@@ -430,7 +430,7 @@ int ea_spool_own(ea_spool *s, const char *name, ea_err *err) {
     ea_text text;
     ea_text_init(&text);
     ea_text_printf(&text,
-                   "the spool %s did not say whose it is (an older version wrote it, or the agent had no certificate "
+                   "the spool %s had no owner's name (an older version wrote it, or the agent had no certificate "
                    "yet): its %zu batches are sent as those of '%s'",
                    s->dir, here, name);
     if (here && s->o.on_note && !text.failed)
