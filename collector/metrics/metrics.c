@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    FAMILIES_MAX = 64,                             /* of a stream; further ones are omitted */
+    FAMILIES_MAX = 64, /* of a stream; further ones are omitted */
     FAMILY_BYTES = 32,
 };
 

@@ -1,7 +1,7 @@
 /* Allocations that fail, and a reading of a batch that makes all of its allocations: for test_no_memory.c and
  * fuzz_batch.c, which CMake's ea_wrap_allocations links. Thread: one. */
-#ifndef EA_TESTS_BATCH_SHORTAGE_H
-#define EA_TESTS_BATCH_SHORTAGE_H
+#ifndef EA_TESTS_UNIT_BATCH_SHORTAGE_H
+#define EA_TESTS_UNIT_BATCH_SHORTAGE_H
 
 #include "proto/wire/wire.h"
 
