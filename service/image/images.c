@@ -228,12 +228,12 @@ void ea_images_calm(ea_images *im) {
 /* ---- looking: the worker, without the lock ---- */
 
 /* The source's thread may want the lock: the worker holds it with everybody's priority. */
-static void lock(ea_images *im) {
+static void lock(ea_images *im) EA_ACQUIRE(im->lock) {
     ea_thread_background(0);
     ea_mutex_lock(im->lock);
 }
 
-static void unlock(ea_images *im) {
+static void unlock(ea_images *im) EA_RELEASE(im->lock) {
     ea_mutex_unlock(im->lock);
     ea_thread_background(1);
 }
