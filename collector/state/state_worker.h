@@ -62,10 +62,10 @@ enum ec_state_wait {
 };
 
 /* For queries: makes sure that what is stored now of host (NULL: of all) is folded. Folds it itself when no other
- * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_behind: batches that
+ * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_backlog: batches that
  * are stored and not folded yet. A folder without write permission is no error: then nothing is folded. */
 EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
-                                           uint64_t *ret_behind, ea_err *err);
+                                           uint64_t *ret_backlog, ea_err *err);
 
 /* The daemon's: a thread that folds what arrives, in rounds. keep_going and on_gap of the options are not used. */
 typedef struct ec_state_worker_worker ec_state_worker_worker;
