@@ -100,15 +100,15 @@ typedef struct history_uses {
     ec_quota *quota;
 } history_uses;
 
-static void on_note(void *log, const char *text) {
+static void on_store_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
 }
 
-/* Agents cause the lines of the next two, so they take none of the collector's own. */
 static void on_watch_note(void *log, const char *text) {
     ec_log_about(log, EC_LOG_WATCH, "%s", text);
 }
 
+/* Agents cause these lines, so they take none of the collector's own. */
 static void on_history_note(void *arg, const char *text) {
     const history_uses *uses = arg;
     ec_log_about(uses->log, EC_LOG_STATE, "%s", text);
@@ -415,7 +415,7 @@ static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_par
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
     if (!rc)
-        rc = ec_store_make_private(o->store, on_note, log, err);
+        rc = ec_store_make_private(o->store, on_store_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
     if (!rc)
