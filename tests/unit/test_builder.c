@@ -597,22 +597,6 @@ static void test_beside_the_events(void **state) {
     assert_int_equal(ea_batch_each_description(data, n, count_descriptions, &described, &err), 0);
     assert_int_equal(described, 1);
 
-    /* Passed on: any reader can read it, and it contains the name of its agent. */
-    ea_registry *stranger;
-    ea_text out;
-    ea_text_init(&out);
-    v = NULL;
-    assert_int_equal(ea_batch_open(&v, data, n, g.agent, &err), 0);
-    assert_int_equal(ea_batch_make_self_contained(v, "agent-7", "MACHINE", &out, &err), 0);
-    ea_batch_close(v);
-    assert_int_equal(ea_registry_create(&stranger, 0, &err), 0);
-    assert_int_equal(ea_batch_open(&v, (const uint8_t *)out.data, out.len_bytes, stranger, &err), 0);
-    assert_int_equal(ea_batch_verify(v, &err), 0);
-    assert_int_equal(ea_batch_get_head(v)->description_count, 2);
-    ea_batch_close(v);
-    assert_true(out.len_bytes > n + 14);
-    ea_registry_destroy(stranger);
-    ea_text_deinit(&out);
     ea_open_batch_release(o);
     rig_close(&g);
 }

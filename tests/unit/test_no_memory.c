@@ -160,10 +160,6 @@ static int read_batch(const memory *m, ea_registry *registry, int columns_first,
         rc = ea_batch_open(&v, m->data, m->len_bytes, registry, err);
     if (!rc)
         rc = read_view(v, columns_first, err);
-    if (!rc) {
-        ea_text_clear(&out);
-        rc = ea_batch_make_self_contained(v, "agent", "host", &out, err);
-    }
     ea_batch_close(v);
     ea_text_deinit(&out);
     return rc;

@@ -401,7 +401,7 @@ static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
 }
 
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
-    static const char *const KINDS[] = {"event", "keyframe", "aggregate"};
+    static const char *const KINDS[] = {"event", "keyframe"};
     static const char *const SCHEMAS[] = {"known", "newer", "unknown"};
     sqlite3_stmt *st = NULL;
     size_t count;
