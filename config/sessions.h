@@ -102,6 +102,8 @@ EA_MUST_CHECK int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_ha
 void ea_session_file(const ea_session_config *session, uint64_t start, char *out, size_t capacity);
 
 /* Says in words what a session would do, for a person; ends with a newline. */
+/* 1 when it selects events by process: ids, programs, packages, apps or containers. */
+int ea_provider_has_process_filter(const ea_provider_config *provider);
 void ea_session_describe(const ea_session_config *session, ea_text *t);
 
 /* Writes a session as an item of the list "sessions" of a configuration file: only what differs from the defaults. */

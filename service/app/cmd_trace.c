@@ -48,7 +48,6 @@ typedef struct plan {
     size_t count;
     ea_config *memory; /* of the configuration file; NULL: none */
     ea_provider_config *providers;
-    char pid[16]; /* the command's, for filters */
 } plan;
 
 static void say(void *arg, const char *text) {
@@ -74,7 +73,7 @@ static int add_part(plan *p, const options *o, const ea_session_config *session,
     q->session.output = EA_OUTPUT_FILE;
     q->session.file = q->file;
     if (session->images)
-        fprintf(stderr, "etwagent: session %s: images: nobody looks at their files, which is for what is shipped\n",
+        fprintf(stderr, "etwagent: session %s: images: ignored; files of images are read for shipped sessions only\n",
                 session->name);
     q->session.circular = 0;
     q->session.file_bytes = 0;
@@ -143,16 +142,6 @@ static int make_plan(plan *p, const options *o, ea_err *err) {
         else
             rc = add_part(p, o, &given[i], given[i].name, err);
     return rc;
-}
-
-/* Windows filters by the command's own id where children are not wanted: theirs are not known before they start. */
-static void filter_by_pid(plan *p, uint32_t pid) {
-    snprintf(p->pid, sizeof p->pid, "%" PRIu32, pid);
-    for (size_t i = 0; i < p->count; i++) {
-        ea_provider_config *providers = p->parts[i].session.providers.items;
-        for (size_t k = 0; k < p->parts[i].session.providers.count; k++)
-            providers[k].pids = (ea_strings){.items = {p->pid}, .count = 1};
-    }
 }
 
 /* The existing files of the sessions. A session that another program ended was continued in another file. The caller
@@ -368,8 +357,6 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = make_plan(&p, o, &err);
     if (!rc)
         rc = ea_launch_suspended(&command, o->command, &pid, &err);
-    if (!rc && o->alone)
-        filter_by_pid(&p, pid);
     if (!rc)
         rc = open_all(&p, &err);
     if (!rc)
@@ -394,17 +381,18 @@ const ea_command ea_cmd_trace = {
     .operands = "",
     .summary = "Run a command and record it alone, with what it starts, to an .etl file",
     .details =
-        "The command is started suspended and let go when the sessions run, so that nothing of it is missed. A session "
+        "The command is started suspended and resumed when the sessions run, so that none of its events is missed. A "
+        "session "
         "of the\n"
-        "kernel tells of processes, threads and images, and of what --flag adds; --provider and --config add others, "
+        "kernel records processes, threads and images, and what --flag adds; --provider and --config add others, "
         "all of them\n"
         "private and stopped at the end. The file has the events that name the command, a process that it or its "
         "children started,\n"
         "or one of their threads, and what describes the machine and names files. Windows writes all events to "
         "FILE.etl.N.tmp while\n"
-        "the command runs; these go when it has ended. With --alone Windows itself filters the providers' events by "
-        "the command's\n"
-        "id; children's ids are not known before they start.\n"
+        "the command runs; these go when it has ended. With --alone the file has the events of the command's own "
+        "process, and\n"
+        "Windows is not asked for a filter by its id: drivers would log nothing then.\n"
         "It ends when the command and what it started have ended; after Ctrl-C, which the command gets, too, at the "
         "latest five\n"
         "seconds later.\n"

@@ -127,23 +127,37 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
     return os;
 }
 
+/* Removes the providers of a session that is written again. */
+static LSTATUS remove_providers(HKEY session) {
+    WCHAR name[256];
+    LSTATUS os = 0;
+    for (DWORD i = 0; i < KEYS_MAX && !os; i++) {
+        DWORD chars = sizeof name / sizeof *name;
+        os = RegEnumKeyExW(session, 0, name, &chars, NULL, NULL, NULL, NULL);
+        if (!os)
+            os = RegDeleteTreeW(session, name);
+    }
+    return os == ERROR_NO_MORE_ITEMS ? 0 : os;
+}
+
+/* The session's key stays: Windows' FileCounter in it is the number of the last boot's file. Without it the numbers
+ * begin at 1 again, and a file that could not be moved yet is replaced at the next boot. */
 static int write_session(const writer *w, HKEY root, const ea_session_config *s, ea_err *err) {
     const ea_provider_config *providers = s->providers.items;
     WCHAR name[NAME_CHARS];
     HKEY key;
     name_session(s, name);
-    (void)RegDeleteTreeW(root, name); /* removes providers that are no longer configured */
-    LSTATUS os = RegCreateKeyExW(root, name, 0, NULL, 0, KEY_SET_VALUE | KEY_CREATE_SUB_KEY, NULL, &key, NULL);
+    LSTATUS os = RegCreateKeyExW(root, name, 0, NULL, 0, KEY_ALL_ACCESS, NULL, &key, NULL);
     if (os)
         return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     int rc = 0;
+    if ((os = set_number(key, L"Start", 0)) || (os = remove_providers(key)))
+        rc = ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     for (size_t i = 0; i < s->providers.count && !rc; i++)
         rc = write_provider(w, key, &providers[i], err);
     if (!rc && (os = write_values(key, s))) /* with Start last: a half-written one does not start */
         rc = ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     RegCloseKey(key);
-    if (rc)
-        (void)RegDeleteTreeW(root, name);
     return rc;
 }
 
@@ -199,6 +213,18 @@ int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, voi
     return rc;
 }
 
+/* 1 when the registry has a boot session of this name. */
+static int has_key(const ea_session_config *s) {
+    WCHAR name[NAME_CHARS], path[NAME_CHARS + 128];
+    HKEY key;
+    name_session(s, name);
+    if (_snwprintf(path, sizeof path / sizeof *path, L"%ls\\%ls", ROOT, name) < 0 ||
+        RegOpenKeyExW(HKEY_LOCAL_MACHINE, path, 0, KEY_QUERY_VALUE, &key))
+        return 0;
+    RegCloseKey(key);
+    return 1;
+}
+
 int ea_autologger_take(const ea_session_config *session, ea_autologger_note note, void *note_arg, unsigned *ret_lost,
                        ea_err *err) {
     ea_session s;
@@ -208,7 +234,7 @@ int ea_autologger_take(const ea_session_config *session, ea_autologger_note note
     int rc = ea_session_init(&s, session, NULL, NULL, NULL, err);
     if (rc)
         return rc;
-    ea_session_stop_boot(&s); /* its file is complete then; one that was full has ended by itself */
+    ea_session_stop_boot(&s, has_key(session)); /* its file is complete then; one that was full has ended by itself */
     *ret_lost = ea_boot_files_take(session, note, note_arg);
     return 0;
 }

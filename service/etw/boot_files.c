@@ -40,14 +40,6 @@ void ea_boot_file_path(const ea_session_config *s, int age, char *path) {
         snprintf(path, EA_BOOT_PATH_BYTES, "%.*s-booted.%d.etl", stem, s->boot_file, age);
 }
 
-/* Windows' file name with this number; 0: without a number, which Windows uses when there was no earlier file. */
-static void windows_path(const ea_session_config *s, unsigned number, char *path) {
-    if (number)
-        snprintf(path, EA_BOOT_PATH_BYTES, "%s.%04u", s->boot_file, number);
-    else
-        snprintf(path, EA_BOOT_PATH_BYTES, "%s", s->boot_file);
-}
-
 /* Frees the newest name: each waiting file is renamed to the next age, up to the first free one. If no age is free, the
  * oldest file is overwritten. Returns 0 when a rename failed: then the files have their old names, or the older ones
  * have moved. */
@@ -67,17 +59,87 @@ static int make_room(const ea_session_config *s, const taker *t, unsigned *lost)
             return 0;
         }
         if (is_full)
-            say(t, "%s, the oldest that waited, gave way unread to a later boot's", to);
+            say(t, "%s, the oldest that waited, was replaced unread by a later boot's", to);
         *lost += (unsigned)is_full;
         is_full = 0;
     }
     return 1;
 }
 
+/* ---- the files that Windows wrote ---- */
+
+enum { WRITTEN_MAX = 64, SUFFIX_BYTES = 12 };
+
 typedef struct written {
     int64_t utc_ns;
-    unsigned number;
+    unsigned number; /* 0: without a number, which Windows uses when there was no earlier file */
+    char suffix[SUFFIX_BYTES];
 } written;
+
+typedef struct written_list {
+    const char *base; /* the boot-file's name in its folder */
+    unsigned count, numbered;
+    int is_full;
+    written all[WRITTEN_MAX];
+} written_list;
+
+static const char *base_name(const char *path) {
+    const char *base = path;
+    for (const char *p = path; *p; p++)
+        if (*p == '/' || *p == '\\')
+            base = p + 1;
+    return base;
+}
+
+static int same_letter(char a, char b) {
+    return a == b || ((a | 32) == (b | 32) && (a | 32) >= 'a' && (a | 32) <= 'z');
+}
+
+/* One entry of the folder: the base name, or the base name, a dot and digits, however many. Windows 11 and the tools
+ * of other vendors show three; Microsoft's page says four. */
+static int see_file(const char *name, int is_dir, void *arg) {
+    written_list *l = arg;
+    const char *p = name;
+    char *end = NULL;
+    for (const char *b = l->base; *b; b++, p++)
+        if (!same_letter(*p, *b))
+            return 0;
+    if (is_dir || (*p && (*p != '.' || !p[1] || strspn(p + 1, "0123456789") != strlen(p + 1))))
+        return 0;
+    if (l->count == WRITTEN_MAX || strlen(p) >= SUFFIX_BYTES) {
+        l->is_full = 1;
+        return 0;
+    }
+    written *w = &l->all[l->count++];
+    *w = (written){.number = *p ? (unsigned)strtoul(p + 1, &end, 10) : 0};
+    snprintf(w->suffix, sizeof w->suffix, "%s", p);
+    l->numbered += *p != 0;
+    return 0;
+}
+
+static void written_path(const ea_session_config *s, const written *w, char *path) {
+    snprintf(path, EA_BOOT_PATH_BYTES, "%s%s", s->boot_file, w->suffix);
+}
+
+static void find_written(const ea_session_config *s, const taker *t, written_list *ret) {
+    char folder[EA_BOOT_PATH_BYTES], path[EA_BOOT_PATH_BYTES];
+    ea_err err;
+    ret->base = base_name(s->boot_file);
+    size_t n = (size_t)(ret->base - s->boot_file);
+    snprintf(folder, sizeof folder, "%.*s", n > 1 ? (int)n - 1 : (int)n, s->boot_file);
+    if (n == 3 && folder[1] == ':')
+        snprintf(folder, sizeof folder, "%.3s", s->boot_file); /* the root of a drive */
+    int rc = ea_path_list(n ? folder : ".", see_file, ret, &err);
+    if (rc && rc != EA_ENOTFOUND)
+        say(t, "%s", err.message);
+    if (ret->is_full)
+        say(t, "%s has more than %d files of boots; the rest stays where it is", s->boot_file, WRITTEN_MAX);
+    for (unsigned i = 0; i < ret->count; i++) {
+        written_path(s, &ret->all[i], path);
+        if (ea_path_modified(path, &ret->all[i].utc_ns, &err))
+            say(t, "%s", err.message);
+    }
+}
 
 static int older(const void *a, const void *b) {
     const written *x = a, *y = b;
@@ -88,26 +150,17 @@ static int older(const void *a, const void *b) {
 unsigned ea_boot_files_take(const ea_session_config *s, void (*note)(void *arg, const char *text), void *arg) {
     const taker t = {note, arg};
     char from[EA_BOOT_PATH_BYTES], to[EA_BOOT_PATH_BYTES];
-    written all[EA_BOOT_FILES_MAX + 1];
-    unsigned count = 0, numbered = 0, lost = 0, most = ea_boot_files_count(s);
+    written_list l = {.count = 0};
+    unsigned lost = 0;
     ea_err err;
-    for (unsigned number = 0; number <= EA_BOOT_FILES_MAX; number++) { /* keep-files may have been more */
-        windows_path(s, number, from);
-        if (!ea_path_exists(from))
-            continue;
-        all[count] = (written){.number = number};
-        if (ea_path_modified(from, &all[count].utc_ns, &err))
-            say(&t, "%s", err.message);
-        numbered += number != 0;
-        count++;
-    }
-    if (numbered >= most) {
-        say(&t, "%u boots left their files in %s; Windows may have replaced earlier ones", numbered, s->boot_file);
+    find_written(s, &t, &l);
+    if (l.numbered >= ea_boot_files_count(s)) {
+        say(&t, "%u boots left their files in %s; Windows may have replaced earlier ones", l.numbered, s->boot_file);
         lost++;
     }
-    qsort(all, count, sizeof *all, older);
-    for (unsigned i = 0; i < count; i++) {
-        windows_path(s, all[i].number, from);
+    qsort(l.all, l.count, sizeof *l.all, older);
+    for (unsigned i = 0; i < l.count; i++) {
+        written_path(s, &l.all[i], from);
         if (!make_room(s, &t, &lost))
             break; /* it stays where Windows wrote it */
         ea_boot_file_path(s, 0, to);

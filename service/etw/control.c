@@ -143,8 +143,10 @@ int ea_control_start(const ea_session_config *c, ea_control_note note, void *arg
     s->max_buffers = (uint32_t)c->max_buffers; /* all from the start: no thread of ours gives it more later */
     if (!rc)
         rc = ea_session_start(s, err);
-    if (!rc)
+    if (!rc) {
+        ea_session_capture_first(s);
         read_status(s->api, &s->now, ret);
+    }
     free(s); /* the session itself is Windows' */
     return rc;
 }
@@ -165,6 +167,7 @@ int ea_control_enable(const char *name, const ea_provider_config *p, ea_control_
     if (!rc) {
         s->handle = s->now.p.Wnode.HistoricalContext;
         ea_session_enable(s);
+        ea_session_capture_first(s);
         if (!s->providers[0].is_enabled)
             rc = ea_fail(err, EA_EREFUSED, "session %.128s: provider %.128s is not enabled", name, p->provider);
     }

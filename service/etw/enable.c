@@ -38,7 +38,7 @@ int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_m
 
 /* Windows accepts flags that it does not know and ignores them. They are logged if Windows can return the applied
  * flags. */
-static void tell_flags(const ea_session *s, const uint32_t *asked) {
+static void report_flags(const ea_session *s, const uint32_t *asked) {
     uint32_t applied[EA_KERNEL_MASK_WORDS];
     ea_text t;
     if (ea_session_flags(s->api, s->handle, applied))
@@ -55,6 +55,40 @@ static void tell_flags(const ea_session *s, const uint32_t *asked) {
     ea_text_deinit(&t);
 }
 
+/* Windows refuses all masks when one of these flags is among them and SeSystemProfilePrivilege is not enabled. Source:
+ * EVENT_TRACE_GROUPMASK_INFORMATION, geoffchappell.com. */
+static const char *const PROFILE_FLAGS[] = {"PROFILE", "PMC_PROFILE"};
+
+/* Takes the flags that need the privilege out of the masks, and logs their names. Returns their number. */
+static size_t take_profile_flags_out(const ea_session *s, uint32_t *masks) {
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof PROFILE_FLAGS / sizeof *PROFILE_FLAGS; i++) {
+        const ea_kernel_flag *f = ea_kernel_flag_find(PROFILE_FLAGS[i], strlen(PROFILE_FLAGS[i]));
+        unsigned word = ea_kernel_flag_word(f->mask);
+        if (!(masks[word] & ea_kernel_flag_bits(f->mask)))
+            continue;
+        masks[word] &= ~ea_kernel_flag_bits(f->mask);
+        ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
+        ea_session_say(s, "flag %s: this account may not profile the system (SeSystemProfilePrivilege); it is left out",
+                       f->name);
+        count++;
+    }
+    return count;
+}
+
+static int set_masks(const ea_session *s, uint32_t *masks) {
+    ULONG error = s->api->TraceSetInformation
+                      ? s->api->TraceSetInformation(s->handle, TraceSystemTraceEnableFlagsInfo, masks,
+                                                    EA_KERNEL_MASK_WORDS * (ULONG)sizeof *masks)
+                      : ERROR_CALL_NOT_IMPLEMENTED;
+    if (error == ERROR_PRIVILEGE_NOT_HELD && take_profile_flags_out(s, masks))
+        error = s->api->TraceSetInformation(s->handle, TraceSystemTraceEnableFlagsInfo, masks,
+                                            EA_KERNEL_MASK_WORDS * (ULONG)sizeof *masks);
+    if (error)
+        ea_session_refused(s, "flags", error);
+    return !error;
+}
+
 static void enable_kernel(const ea_session *s) {
     const ea_session_config *c = s->c;
     uint32_t masks[EA_KERNEL_MASK_WORDS];
@@ -69,8 +103,8 @@ static void enable_kernel(const ea_session *s) {
     int any = 0;
     for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
         any |= masks[i] != 0;
-    if (any && set(s, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags"))
-        tell_flags(s, masks);
+    if (any && set_masks(s, masks))
+        report_flags(s, masks);
     ea_session_system_providers(s);
 }
 
@@ -100,9 +134,16 @@ ULONG ea_provider_properties(const ea_provider_config *p) {
     return bits;
 }
 
-static void capture(const ea_session *s, const GUID *guid, const ea_provider_config *p) {
-    ULONG error =
-        s->api->EnableTraceEx2(s->handle, guid, EVENT_CONTROL_CODE_CAPTURE_STATE, TRACE_LEVEL_VERBOSE, 0, 0, 0, NULL);
+/* Level and keywords reach the provider's callback, and providers choose by them what they log of their state: it gets
+ * those that it was enabled with. */
+static void capture(const ea_session *s, const ea_session_provider *known, const ea_provider_config *p) {
+    uint8_t level = TRACE_LEVEL_VERBOSE;
+    GUID id;
+    memcpy(&id, known->guid.bytes, sizeof id);
+    if (ea_level_parse(p->level, &level))
+        level = TRACE_LEVEL_VERBOSE;
+    ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_CAPTURE_STATE, level,
+                                         known->any ? known->any : UINT64_MAX, known->all, 0, NULL);
     if (error)
         ea_session_refused(s, p->provider, error);
 }
@@ -124,6 +165,7 @@ static ULONG call_guid(const void *arg, void *data, ULONG *bytes) {
 /* The registrations of a provider, and what this session has enabled of it. */
 typedef struct registrations {
     unsigned count; /* by programs that run; Windows keeps an entry for the others, too */
+    int in_kernel;  /* one of them is a driver's, or the kernel's own: Windows names process 0 */
     int is_ours;    /* enabled is this session's */
     TRACE_ENABLE_INFO enabled;
 } registrations;
@@ -139,6 +181,7 @@ static void read_registrations(const uint8_t *data, size_t bytes, USHORT logger,
         memcpy(&instance, data + at, sizeof instance);
         size_t room = (bytes - at - sizeof instance) / sizeof ret->enabled;
         ret->count += !(instance.Flags & TRACE_PROVIDER_FLAG_PRE_ENABLE);
+        ret->in_kernel |= !(instance.Flags & TRACE_PROVIDER_FLAG_PRE_ENABLE) && !instance.Pid;
         for (size_t k = 0; k < instance.EnableCount && k < room && !ret->is_ours; k++) {
             memcpy(&ret->enabled, data + at + sizeof instance + k * sizeof ret->enabled, sizeof ret->enabled);
             ret->is_ours = ret->enabled.IsEnabled && ret->enabled.LoggerId == logger;
@@ -171,8 +214,8 @@ int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logge
 
 /* Windows accepts a provider that no program has registered, and other programs may change the applied level and
  * keywords. Both are logged if this Windows can return them. */
-static void tell_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
-                         const TRACE_ENABLE_INFO *asked) {
+static void report_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
+                           const TRACE_ENABLE_INFO *asked) {
     registrations r;
     if (p->groups || ask_registrations(s->api, guid, (USHORT)s->handle, &r))
         return;
@@ -202,9 +245,28 @@ static int look_up(const ea_session *s, const ea_provider_config *p, ea_session_
     return rc;
 }
 
-static void enable_provider(const ea_session *s, const ea_provider_config *p, ea_session_provider *known) {
+/* Under a filter by process Windows enables a provider in programs alone: a driver that registered the same provider
+ * logs nothing. Such filters are taken out then: more events are better than none. Source: EVENT_FILTER_DESCRIPTOR,
+ * learn.microsoft.com. */
+static void take_process_filters_out(const ea_session *s, const ea_guid *guid, ea_provider_config *p) {
+    registrations r;
+    GUID id;
+    memcpy(&id, guid->bytes, sizeof id);
+    if (p->groups || !ea_provider_has_process_filter(p) || ask_registrations(s->api, &id, (USHORT)s->handle, &r) ||
+        !r.in_kernel)
+        return;
+    p->pids.count = p->executables.count = p->packages.count = p->app_ids.count = p->containers.count = 0;
+    ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
+    ea_session_say(s,
+                   "provider %.128s: a driver has it registered, and Windows gives none of a driver's events to a "
+                   "session that filters by process; this filter is left out",
+                   p->provider);
+}
+
+static void enable_provider(const ea_session *s, const ea_provider_config *given, ea_session_provider *known) {
     ea_err err = {0};
     uint8_t level = 0;
+    ea_provider_config own = *given, *p = &own;
     known->is_enabled = 0;
     int rc = look_up(s, p, known, &err);
     if (!rc)
@@ -214,6 +276,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
         ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
+    take_process_filters_out(s, &known->guid, p);
     ea_filters *f;
     if (ea_filters_create(&f, s->api, &known->guid, p, &err)) {
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
@@ -246,9 +309,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p, ea
         return;
     }
     known->is_enabled = 1;
-    if (p->capture_state || p->capture_every_ns)
-        capture(s, &id, p);
-    tell_applied(s, &id, p,
+    report_applied(s, &id, p,
                  &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
 
@@ -276,16 +337,21 @@ void ea_session_enable(ea_session *s) {
             enable_provider(s, &providers[i], &s->providers[i]);
 }
 
+void ea_session_capture_first(const ea_session *s) {
+    const ea_provider_config *providers = s->c->providers.items;
+    for (size_t i = 0; i < s->c->providers.count; i++)
+        if ((providers[i].capture_state || providers[i].capture_every_ns) && s->providers[i].is_enabled)
+            capture(s, &s->providers[i], &providers[i]);
+}
+
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {
     const ea_provider_config *providers = s->c->providers.items;
     for (size_t i = 0; i < s->c->providers.count; i++) {
         const ea_provider_config *p = &providers[i];
-        GUID id;
         if (!p->capture_every_ns || now_ns / p->capture_every_ns == *last_ns / p->capture_every_ns ||
             !s->providers[i].is_enabled)
             continue;
-        memcpy(&id, s->providers[i].guid.bytes, sizeof id);
-        capture(s, &id, p);
+        capture(s, &s->providers[i], p);
     }
     *last_ns = now_ns;
 }

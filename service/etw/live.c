@@ -16,7 +16,7 @@
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
                      LAST_RETRY_NS = (int64_t)30 * 1000000000, STEADY_NS = (int64_t)30 * 1000000000,
-                     PATIENCE_NS = (int64_t)10 * 1000000000;
+                     PATIENCE_NS = (int64_t)10 * 1000000000, CONSUMER_NS = (int64_t)2 * 1000000000;
 
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
@@ -51,6 +51,8 @@ typedef struct live {
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
+    int is_first_capture_due;
+    uint64_t delivered_before;  /* events at the last start */
     int64_t began_ns, pause_ns; /* time of the last start; pause before the next start */
     uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this start of the session */
 
@@ -162,10 +164,10 @@ static void take_pair(ea_clock *c) {
 /* The session's clock: that of an adopted session may differ from the configuration. It is in the consumer's header
  * (ReservedFlags; TRACE_LOGFILE_HEADER) and in the session's properties. */
 static uint32_t clock_of(const live *l) {
-    const ULONG told[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (told[i] >= EA_CLOCK_QPC && told[i] <= EA_CLOCK_CPU_CYCLES)
-            return told[i];
+    const ULONG types[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i] >= EA_CLOCK_QPC && types[i] <= EA_CLOCK_CPU_CYCLES)
+            return types[i];
     return (uint32_t)l->o.session->clock + 1;
 }
 
@@ -302,6 +304,21 @@ static void end_patience(live *l) {
         atomic_compare_exchange_strong(&l->wait_until_ns, &until_ns, 0);
 }
 
+static void first_capture(live *l) {
+    l->is_first_capture_due = 0;
+    l->captured_ns = ea_monotonic_ns();
+    ea_session_capture_first(&l->session);
+}
+
+/* The first request for providers' state follows the first event, which shows that ProcessTrace runs, or CONSUMER_NS.
+ */
+static void look_at_first_capture(live *l) {
+    uint64_t delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed);
+    if (l->is_first_capture_due && l->session.handle &&
+        (delivered != l->delivered_before || ea_monotonic_ns() - l->began_ns >= CONSUMER_NS))
+        first_capture(l);
+}
+
 /* Starts the session, and the thread that ProcessTrace needs. */
 static int begin(live *l, int is_first, ea_err *err) {
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
@@ -314,6 +331,7 @@ static int begin(live *l, int is_first, ea_err *err) {
     l->seen_log_buffers = l->session.had_log_buffers;
     l->seen_realtime_buffers = l->session.had_realtime_buffers;
     l->seen_written = l->session.had_written;
+    l->delivered_before = atomic_load_explicit(&l->delivered, memory_order_relaxed);
     if (realtime)
         rc = open_trace(l, err);
     if (!rc && is_first) {
@@ -331,6 +349,9 @@ static int begin(live *l, int is_first, ea_err *err) {
     l->status.starts = l->session.starts;
     ea_mutex_unlock(l->lock);
     l->began_ns = ea_monotonic_ns();
+    l->is_first_capture_due = 1;
+    if (!realtime)
+        first_capture(l);
     begin_rundown(l);
     return 0;
 }
@@ -413,7 +434,8 @@ static int look(live *l) {
     if (take_losses(l))
         grow(l);
     look_at_clock(l);
-    ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
+    if (!l->is_first_capture_due)
+        ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
     return 1;
 }
 
@@ -436,8 +458,8 @@ static void rest(live *l) {
 /* Another program ended the session: restarts it. The pause before it starts at 0 if the session had run for STEADY_NS,
  * else it grows (see rest). */
 static void begin_again(live *l) {
-    char told[sizeof((ea_err){0}).message] = "";
-    say(l, "the session was ended by somebody else; it is started again");
+    char last_error[sizeof((ea_err){0}).message] = "";
+    say(l, "the session was ended by another program; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
@@ -453,9 +475,9 @@ static void begin_again(live *l) {
             return;
         }
         ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
-        if (strcmp(told, err.message) != 0)
+        if (strcmp(last_error, err.message) != 0)
             say(l, "%s; it is tried again", err.message);
-        memcpy(told, err.message, sizeof told);
+        memcpy(last_error, err.message, sizeof last_error);
     }
 }
 
@@ -479,6 +501,7 @@ static void keep(void *arg) {
         int64_t now = ea_monotonic_ns();
         look_at_rundown(l);
         end_patience(l);
+        look_at_first_capture(l);
         if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
             l->flushed_ns = now;
             ea_session_flush(&l->session);

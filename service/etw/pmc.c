@@ -112,7 +112,7 @@ static void say_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
         ea_text_str(t, "one");
     ea_text_str(t, " by ");
     if (o->type == EA_PMC_OWNER_UNTAGGED)
-        ea_text_str(t, "somebody without a name");
+        ea_text_str(t, "an owner without a name");
     else
         say_tag(t, o->tag);
 }
@@ -229,16 +229,18 @@ static int set_interval(const ea_session *s, const source_list *l, ULONG source,
     return 0;
 }
 
-/* Samples and counters need a privilege that administrators have and that is off. */
-static void take_privilege(const ea_session *s) {
+/* Enables SeSystemProfilePrivilege, which samples and counters need: an administrator's token has it, disabled. 0: this
+ * account does not have it. */
+static int take_privilege(void) {
     HANDLE token;
     TOKEN_PRIVILEGES p = {.PrivilegeCount = 1, .Privileges = {{.Attributes = SE_PRIVILEGE_ENABLED}}};
     if (!OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &token))
-        return;
-    if (!LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid) ||
-        !AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) || GetLastError() == ERROR_NOT_ALL_ASSIGNED)
-        ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
+        return 0;
+    int took = LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid) &&
+               AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) &&
+               GetLastError() != ERROR_NOT_ALL_ASSIGNED;
     CloseHandle(token);
+    return took;
 }
 
 /* ---- the machine's list ---- */
@@ -402,9 +404,11 @@ void ea_session_pmc(const ea_session *s) {
     size_t asked = c->pmc_samples.count + c->pmc_counters.count;
     ULONG bytes = 0, error = 0;
     source_list list = {NULL, 0};
+    int may_profile = take_privilege(); /* also for the flags PROFILE and PMC_PROFILE (enable.c) */
     if (!c->profile_interval_ns && !asked)
         return;
-    take_privilege(s);
+    if (!may_profile)
+        ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
     if (asked) {
         list.data = ask_windows(s->api, TraceProfileSourceListInfo, &bytes, &error);
         list.bytes = list.data ? bytes : 0;

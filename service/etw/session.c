@@ -147,16 +147,32 @@ static ULONG have_stale(ea_session *s) {
     return error;
 }
 
-void ea_session_stop_boot(ea_session *s) {
-    WCHAR file[1024];
-    to_wide(s->c->boot_file, file, sizeof file / sizeof *file);
-    size_t n = wcslen(file); /* a number may follow (boot_files.h) */
+static const WCHAR *base_name(const WCHAR *path) {
+    const WCHAR *slash = wcsrchr(path, L'\\'), *base = slash ? slash + 1 : path;
+    const WCHAR *other = wcsrchr(base, L'/');
+    return other ? other + 1 : base;
+}
+
+/* A boot session's file: the configured one, with or without a number. The folder is not compared: Windows may return
+ * another form of it, such as \??\C:\ or a path without environment variables. */
+static int is_boot_file(const ea_session *s, const WCHAR *file) {
+    WCHAR wanted[1024];
+    to_wide(s->c->boot_file, wanted, sizeof wanted / sizeof *wanted);
+    const WCHAR *name = base_name(file), *base = base_name(wanted);
+    size_t n = wcslen(base);
+    return _wcsnicmp(name, base, n) == 0 && (!name[n] || name[n] == L'.');
+}
+
+void ea_session_stop_boot(ea_session *s, int has_key) {
     ea_properties_clear(&s->now);
-    if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) &&
-        _wcsnicmp(s->now.file, file, n) == 0 && (!s->now.file[n] || s->now.file[n] == L'.')) {
-        ea_properties_clear(&s->now);
-        s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
-    }
+    if (s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY))
+        return;
+    if (s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE)
+        return; /* this program's own */
+    if (!is_boot_file(s, s->now.file) && !(has_key && s->c->output == EA_OUTPUT_REALTIME))
+        return;
+    ea_properties_clear(&s->now);
+    s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
 }
 
 /* Logs the properties that Windows applied differently from the request; additional bits of the mode are ignored. */

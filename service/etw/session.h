@@ -61,9 +61,9 @@ EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
 /* Stops it; `now` then has its last numbers. A session that has already ended is no error. */
 void ea_session_stop(ea_session *s);
 
-/* Ends the session of this name that Windows started at boot, recognised by its file; does nothing when there is none.
- */
-void ea_session_stop_boot(ea_session *s);
+/* Ends the session of this name that Windows started at boot; does nothing when there is none. It is recognised by the
+ * name of its file; or, when the registry has a boot session of this name (has_key), by a mode without real time. */
+void ea_session_stop_boot(ea_session *s, int has_key);
 
 /* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
 ULONG ea_provider_properties(const ea_provider_config *p);
@@ -84,6 +84,9 @@ void ea_session_pmc(const ea_session *s);
 EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
+/* Asks providers with capture-state or capture-every for their state, once. Called when the consumer runs: what they
+ * log before would have to wait in Windows' buffers. */
+void ea_session_capture_first(const ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
 

@@ -69,6 +69,11 @@ def main():
         check("drops batches of sessions that have waited there for 5400 s; batches of file sources wait however old they are\n"
               in run(aged.name).stdout, "spool-age is not explained")
 
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as filtered:
+        filtered.write("sessions: [{name: a, providers: [{provider: Microsoft-Windows-Kernel-File, pids: ['4']}, {provider: Microsoft-Windows-DNS-Client, pids: ['4']}]}]\n")
+        filtered.flush()
+        check(run(filtered.name).stdout.count("warning: drivers log no events under a filter by process") == 1, "a filter by process at a provider of the kernel gets a warning")
+
     head, cases = read_cases()
     check(len(cases) >= 95, f"{len(cases)} wrong configurations")
     for name, (text, expected) in cases.items():

@@ -129,7 +129,7 @@ def rows():
     for line in text_of("tests/judges/answers.tsv").splitlines()[1:]:
         answer, judge, reason = (line.split("\t") + ["", ""])[:3]
         if answer in found:
-            raise SystemExit(f"answers.tsv: {answer} stands there twice")
+            raise SystemExit(f"answers.tsv: {answer} is there twice")
         found[answer] = (None if judge == "-" else judge, reason)
     return found
 

@@ -90,8 +90,10 @@ static void test_boots(void **state) {
     has("early-booted.etl", "unnumbered");
     assert_false(is_there("early.etl"));
     /* boots without a service: the numbers say nothing of the order, Windows begins anew with the first */
-    write_file("early.etl.0004", "older");
-    write_file("early.etl.0001", "newer");
+    write_file("early.etl.004", "older");
+    write_file("early.etl.0001", "newer"); /* of any number of digits */
+    write_file("early.etl.bak", "another program's");
+    write_file("early.etl.", "another program's");
     assert_int_equal(take(&w), 0);
     has("early-booted.etl", "newer");
     has("early-booted.1.etl", "older");
@@ -99,8 +101,9 @@ static void test_boots(void **state) {
     assert_string_equal(w.said, "");
     /* one in between was read: only what is younger grows older */
     assert_int_equal(ea_path_remove(scratch_path("early-booted.1.etl"), NULL), 0);
-    write_file("early.etl.0002", "newest");
+    write_file("early.etl.2", "newest");
     assert_int_equal(take(&w), 0);
+    assert_true(is_there("early.etl.bak") && is_there("early.etl."));
     has("early-booted.etl", "newest");
     has("early-booted.1.etl", "newer");
     has("early-booted.2.etl", "unnumbered");
@@ -120,7 +123,7 @@ static void test_oldest_gives_way(void **state) {
     assert_int_equal(take(&w), 1);
     has("early-booted.etl", "three");
     has("early-booted.1.etl", "two");
-    assert_non_null(strstr(w.said, "early-booted.1.etl, the oldest that waited, gave way"));
+    assert_non_null(strstr(w.said, "early-booted.1.etl, the oldest that waited, was replaced"));
     /* Windows has used both of its numbers, and both waiting files are dropped */
     write_file("early.etl.0002", "four");
     write_file("early.etl.0001", "five");

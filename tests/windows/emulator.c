@@ -146,6 +146,11 @@ static void read_line(char *line) {
         script.alias_pid = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.alias_program,
                             sizeof script.alias_program / sizeof *script.alias_program);
+    } else if (strcmp(line, "reported-file") == 0) {
+        MultiByteToWideChar(CP_UTF8, 0, value, -1, script.reported_file,
+                            sizeof script.reported_file / sizeof *script.reported_file);
+    } else if (strcmp(line, "driver") == 0 && script.driver_count < 8) {
+        script.driver_count += !ea_guid_parse(value, &script.drivers[script.driver_count]);
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {
@@ -209,6 +214,14 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
 const emul_script *emul_what(void) {
     InitOnceExecuteOnce(&once, begin, NULL, NULL);
     return &script;
+}
+
+int emul_is_driver(const uint8_t *guid) {
+    (void)emul_what();
+    for (uint32_t i = 0; i < script.driver_count; i++)
+        if (memcmp(script.drivers[i].bytes, guid, sizeof script.drivers[i]) == 0)
+            return 1;
+    return 0;
 }
 
 _Noreturn void emul_fail(const char *what) {
@@ -340,7 +353,14 @@ static ULONG report(const emul_session *s, EVENT_TRACE_PROPERTIES *p) {
     p->LoggerThreadId = NULL;
     ULONG name = p->LoggerNameOffset, file = p->LogFileNameOffset;
     ULONG error = copy_out(s->name, p, name, room_end(p, name, file));
-    return error ? error : copy_out(s->file, p, file, room_end(p, file, name));
+    WCHAR shown[EMUL_FILE + 32];
+    if (!script.reported_file[0] || (s->mode & EVENT_TRACE_REAL_TIME_MODE))
+        _snwprintf(shown, sizeof shown / sizeof *shown, L"%ls", (const WCHAR *)s->file);
+    else if (wcscmp(script.reported_file, L"-") == 0)
+        shown[0] = 0;
+    else
+        _snwprintf(shown, sizeof shown / sizeof *shown, L"%ls%ls", script.reported_file, (const WCHAR *)s->file);
+    return error ? error : copy_out((const uint16_t *)shown, p, file, room_end(p, file, name));
 }
 
 static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, const WCHAR *file) {
@@ -557,6 +577,23 @@ ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PUL
 
 /* ---- the kernel ---- */
 
+/* SeSystemProfilePrivilege is in the token of the calling process and enabled. */
+static int may_profile(void) {
+    HANDLE token;
+    PRIVILEGE_SET p = {.PrivilegeCount = 1, .Control = PRIVILEGE_SET_ALL_NECESSARY};
+    BOOL has = FALSE;
+    if (!script.may_profile || !OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
+        return 0;
+    if (LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privilege[0].Luid) &&
+        !PrivilegeCheck(token, &p, &has))
+        has = FALSE;
+    CloseHandle(token);
+    return has;
+}
+
+/* The samples of the profile interrupt and of counters, in word 1 of the group masks. */
+static const uint32_t PROFILE_BITS = 0x2 | 0x400;
+
 /* A list of structures of one size, of a session that the kernel logs to. */
 static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) {
     if (!s)
@@ -567,7 +604,7 @@ static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) 
 }
 
 static ULONG check_sources(const ULONG *sources, ULONG count) {
-    if (!script.may_profile)
+    if (!may_profile())
         return ERROR_PRIVILEGE_NOT_HELD;
     if (count + script.owner_count > script.counters_at_once)
         return ERROR_NO_SYSTEM_RESOURCES; /* Windows does not multiplex */
@@ -608,6 +645,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         error = check_kernel_list(s, bytes, sizeof s->masks);
         if (!error && bytes != sizeof s->masks)
             error = ERROR_BAD_LENGTH;
+        if (!error && (ea_load32((const uint8_t *)data + sizeof *s->masks) & PROFILE_BITS) && !may_profile())
+            error = ERROR_PRIVILEGE_NOT_HELD; /* none of the masks is set */
         if (!error)
             memcpy(s->masks, data, sizeof s->masks);
         for (size_t i = 0; !error && i < 8; i++)
@@ -622,7 +661,7 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         const TRACE_PROFILE_INTERVAL *interval = data;
         if (handle || bytes != sizeof *interval)
             error = handle ? ERROR_INVALID_PARAMETER : ERROR_BAD_LENGTH;
-        else if (!script.may_profile)
+        else if (!may_profile())
             error = ERROR_PRIVILEGE_NOT_HELD;
         else if (interval->Source == 0 && (interval->Interval < 1221 || interval->Interval > 10000000))
             error = ERROR_INVALID_PARAMETER;
@@ -729,7 +768,7 @@ static ULONG tell_sessions(uint8_t *data, ULONG bytes, ULONG *ret) {
     return error;
 }
 
-static ULONG tell_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
+static ULONG report_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
     const emul_session *s = emul_by_handle(emul_lock(), handle);
     ULONG error = check_kernel_list(s, bytes, sizeof s->masks);
     if (!error && (!data || bytes != sizeof s->masks))
@@ -755,7 +794,7 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         return 0;
     }
     if (!error && which == TraceSystemTraceEnableFlagsInfo)
-        return tell_flags(handle, data, bytes, ret);
+        return report_flags(handle, data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_COUNTER_OWNERS)
         return tell_owners(data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_SESSION_INFORMATION)

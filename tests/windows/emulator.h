@@ -17,6 +17,7 @@
  *     present=SESSION     other sessions begin at the current, or last, place of that session
  *     fail=FUNCTION N C A after A successful calls (default 0) the next C calls of FUNCTION return error N
  *     provider=GUID NAME  a provider that TdhEnumerateProviders lists
+ *     driver=GUID         a driver has that provider registered, and no program
  *     keyword=GUID N NAME a keyword of that provider
  *     counter=N MIN MAX NAME   a performance counter
  *     counters=N          the number of performance counters that the machine can use at a time
@@ -32,8 +33,9 @@
  *     group=GROUP GUID    that provider is in that group
  *     alias=PID PROGRAM   the running program of that name plays the trace's process of that id
  *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
- *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
- * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
+ *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: no name at
+ * all items=asked         stacks that are in the trace are removed from events unless the session asked for them Called
+ * by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
 #define EA_TESTS_EMULATOR_H
 
@@ -84,6 +86,8 @@ typedef struct emul_provider {
     ea_guid guid;
     uint8_t level, has_stack_level;
     uint32_t property, captures;
+    uint8_t state_level; /* of the last request for its state */
+    uint64_t state_any, state_all;
     uint64_t any, all;
     emul_ids ids, stack_ids;
     ea_filter_level_kw stack_level;
@@ -176,13 +180,18 @@ typedef struct emul_script {
     WCHAR lost_session[EMUL_NAME];
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
+    WCHAR reported_file[32];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
+    ea_guid drivers[8];
+    uint32_t driver_count;
     ea_guid groups[16][2]; /* a group and a provider in it */
     uint32_t provider_count, field_count, counter_count, state_count, process_count, group_count;
 } emul_script;
 
 const emul_script *emul_what(void);
+/* 1 when a driver has the provider registered (driver= of the script). */
+int emul_is_driver(const uint8_t *guid);
 
 /* emulator_file.c. begin: a session with a file was started; the table is locked. wait: until its file is complete,
  * when it is this program's; the table is not locked. index: its place in the table. */

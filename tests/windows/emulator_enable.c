@@ -165,17 +165,22 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
 }
 
 /* The table is locked. */
-static void capture_or_disable(emul_session *s, const ea_guid *provider, ULONG code) {
+static void capture_or_disable(emul_session *s, const emul_provider *asked, ULONG code) {
     size_t i = 0;
-    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, provider))
+    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, &asked->guid))
         i++;
     s->captures += code == EVENT_CONTROL_CODE_CAPTURE_STATE;
     if (i == s->provider_count)
         return;
-    if (code == EVENT_CONTROL_CODE_CAPTURE_STATE)
-        s->providers[i].captures++;
-    else
+    if (code != EVENT_CONTROL_CODE_CAPTURE_STATE) {
         s->providers[i] = s->providers[--s->provider_count];
+        return;
+    }
+    /* what is logged before the consumer of a session without a file is there, is lost */
+    s->providers[i].captures += s->readers || s->file[0];
+    s->providers[i].state_level = asked->level;
+    s->providers[i].state_any = asked->any;
+    s->providers[i].state_all = asked->all;
 }
 
 ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
@@ -183,7 +188,8 @@ ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code
 
 ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
                                 ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e) {
-    emul_provider p = {.level = level, .any = any, .all = all};
+    emul_provider p = {
+        .level = level, .any = any, .all = all, .state_level = level, .state_any = any, .state_all = all};
     emul_lists lists = {0};
     ULONG error = check(provider, code, e);
     (void)timeout;
@@ -214,7 +220,7 @@ ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code
     else if (code == EVENT_CONTROL_CODE_ENABLE_PROVIDER)
         error = enable(t, s, &p, &lists);
     else
-        capture_or_disable(s, &p.guid, code);
+        capture_or_disable(s, &p, code);
     emul_unlock();
     return error;
 }

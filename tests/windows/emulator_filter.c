@@ -159,9 +159,9 @@ static int in_list(const uint16_t *list, const WCHAR *name) {
 
 /* A process that the script does not describe is in no list. */
 static int process_passes(const emul_lists *l, uint32_t pid) {
-    static const emul_process NOBODY = {.names = {L"-", L"-", L"-", L"-"}};
+    static const emul_process NO_PROCESS = {.names = {L"-", L"-", L"-", L"-"}};
     const emul_script *w = emul_what();
-    const emul_process *p = &NOBODY;
+    const emul_process *p = &NO_PROCESS;
     for (uint32_t i = 0; i < w->process_count; i++)
         if (w->processes[i].pid == pid)
             p = &w->processes[i];
@@ -208,7 +208,15 @@ static int is_of(const emul_provider *p, const ea_guid *provider) {
     return 0;
 }
 
+/* By process: such a filter enables the provider in programs alone. */
+static int is_by_process(const emul_provider *p) {
+    const emul_lists *l = p->lists ? &emul_shared()->lists[p->lists - 1] : NULL;
+    return p->pid_count || (l && (l->executables[0] || l->packages[0] || l->app_ids[0] || l->containers[0]));
+}
+
 static int passes(const emul_provider *p, const ea_record *r) {
+    if (is_by_process(p) && emul_is_driver(r->provider.bytes))
+        return 0;
     if (p->level && r->level > p->level)
         return 0;
     if (!p->any && (r->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)))

@@ -1,13 +1,13 @@
 /* The emulator's EnumerateTraceGuidsEx: the registered providers, the sessions that enabled them, and the parameters.
- * The providers that the script names are registered by one process, number 4. A provider that a session enabled has an
- * entry, too, with the flag for a provider that is not registered yet (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h.
- * Thread: any. */
+ * The providers that the script names are registered by one process, or by a driver (process 0). A provider that a
+ * session enabled has an entry, too, with the flag for a provider that is not registered yet
+ * (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h. Thread: any. */
 #include "tests/windows/emulator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { OWNER_PID = 4, GUIDS_MAX = 64 + EMUL_SESSIONS * EMUL_PROVIDERS };
+enum { OWNER_PID = 1234, /* a driver's: 0 */ GUIDS_MAX = 64 + 8 + EMUL_SESSIONS * EMUL_PROVIDERS };
 
 static int is_enabled(const emul_table *t, const uint8_t *guid, size_t session, const emul_provider **ret) {
     const emul_session *s = &t->sessions[session];
@@ -32,6 +32,8 @@ static ULONG list_guids(const emul_table *t, uint8_t *guids) {
     ULONG n = 0;
     for (uint32_t i = 0; i < w->provider_count; i++)
         n = add(guids, n, &w->providers[i].guid);
+    for (uint32_t i = 0; i < w->driver_count; i++)
+        n = add(guids, n, &w->drivers[i]);
     for (size_t i = 0; i < EMUL_SESSIONS; i++)
         for (size_t k = 0; t->sessions[i].used && k < t->sessions[i].provider_count; k++)
             n = add(guids, n, &t->sessions[i].providers[k].guid);
@@ -40,6 +42,8 @@ static ULONG list_guids(const emul_table *t, uint8_t *guids) {
 
 static int is_registered(const uint8_t *guid) {
     const emul_script *w = emul_what();
+    if (emul_is_driver(guid))
+        return 1;
     for (uint32_t i = 0; i < w->provider_count; i++)
         if (memcmp(w->providers[i].guid.bytes, guid, sizeof w->providers[i].guid) == 0)
             return 1;
@@ -56,8 +60,9 @@ static ULONG describe(const emul_table *t, const uint8_t *guid, uint8_t *out, UL
     if (room < *ret)
         return ERROR_INSUFFICIENT_BUFFER;
     TRACE_GUID_INFO head = {.InstanceCount = 1};
-    TRACE_PROVIDER_INSTANCE_INFO instance = {
-        .EnableCount = n, .Pid = OWNER_PID, .Flags = is_registered(guid) ? 0 : TRACE_PROVIDER_FLAG_PRE_ENABLE};
+    TRACE_PROVIDER_INSTANCE_INFO instance = {.EnableCount = n,
+                                             .Pid = emul_is_driver(guid) ? 0 : OWNER_PID,
+                                             .Flags = is_registered(guid) ? 0 : TRACE_PROVIDER_FLAG_PRE_ENABLE};
     memcpy(out, &head, sizeof head);
     memcpy(out + sizeof head, &instance, sizeof instance);
     out += sizeof head + sizeof instance;

@@ -271,9 +271,16 @@ static void deliver(emul_stream *st, emul_sink sink, void *arg) {
 
 /* ---- what is logged beside the trace's events ---- */
 
+/* The provider chooses by the request's level and keywords, in which 0 is no keyword, what it logs of its state. */
+static int is_asked_for(const emul_provider *p, const ea_record *r) {
+    return r->level <= p->state_level &&
+           (!r->keyword || ((r->keyword & p->state_any) && (r->keyword & p->state_all) == p->state_all));
+}
+
 /* A provider was asked for its state: its events that the script names as such, as the trace has them, are logged now.
  */
-static void log_state(emul_stream *st, const ea_guid *provider) {
+static void log_state(emul_stream *st, const emul_provider *p) {
+    const ea_guid *provider = &p->guid;
     const emul_script *w = emul_what();
     ea_etl_set *set = open_traces();
     const ea_record *r;
@@ -282,7 +289,7 @@ static void log_state(emul_stream *st, const ea_guid *provider) {
         int is_state = 0;
         for (uint32_t i = 0; i < w->state_count && ea_guid_equal(provider, &r->provider); i++)
             is_state |= ea_guid_equal(provider, &w->states[i].guid) && w->states[i].value == r->id;
-        if (is_state && emul_wants(&st->session, NULL, r)) {
+        if (is_state && is_asked_for(p, r) && emul_wants(&st->session, NULL, r)) {
             ea_record now = *r;
             now.time_raw = st->time_raw;
             log_event(st, &now);
@@ -296,7 +303,7 @@ static void look_for_captures(emul_stream *st, const emul_session *now) {
     for (size_t i = 0; i < now->provider_count; i++)
         if (now->providers[i].captures != st->captured[i]) {
             st->captured[i] = now->providers[i].captures;
-            log_state(st, &now->providers[i].guid);
+            log_state(st, &now->providers[i]);
         }
 }
 

@@ -1,9 +1,9 @@
 /* Acts on the emulated sessions as another program does: starts, stops and lists them, and makes them lose events.
  * usage: emulctl start NAME [system] | steal NAME [system] (stops it and starts another) | clock NAME N (starts one
  * with that clock) | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the
- * script's next hold) | list | boot (starts the autologgers of the registry, and is there until they end) | linger FILE
- * CODE (runs until the file is there, and ends with the code) Called by: tests. Calls: emulator.c, by its exports.
- * Thread: the main one.
+ * script's next hold) | list | boot [DIGITS] (starts the autologgers of the registry, whose files' numbers have so many
+ * digits, and is there until they end) | linger FILE CODE (runs until the file is there, and ends with the code) Called
+ * by: tests. Calls: emulator.c, by its exports. Thread: the main one.
  */
 #include "proto/base/text.h"
 #include "tests/windows/emulator.h"
@@ -131,7 +131,9 @@ static ULONG boot_providers(TRACEHANDLE session, HKEY key) {
     return error;
 }
 
-/* With FileMax each boot has a file of its own: FILE.0001 and so on. After the last number the numbering begins again
+static ULONG boot_digits = 3;
+
+/* With FileMax each boot has a file of its own: FILE.001 and so on. After the last number the numbering begins again
  * with the first one, and an existing file of that name is replaced. FileCounter is the number. */
 static void number_file(HKEY key, WCHAR *file, size_t capacity) {
     DWORD most = number_of(key, L"FileMax"), number = number_of(key, L"FileCounter") + 1;
@@ -141,7 +143,7 @@ static void number_file(HKEY key, WCHAR *file, size_t capacity) {
     if (number > most)
         number = 1;
     RegSetValueExW(key, L"FileCounter", 0, REG_DWORD, (const BYTE *)&number, sizeof number);
-    _snwprintf(file + n, capacity - n, L".%04lu", number);
+    _snwprintf(file + n, capacity - n, L".%0*lu", (int)boot_digits, number);
 }
 
 /* Starts one autologger as its values say; its Status is the result. */
@@ -189,8 +191,9 @@ static ULONG boot(void) {
             error = boot_one(root, name);
     for (DWORD i = 0, chars = 256; !error && !RegEnumKeyExW(root, i, name, &chars, NULL, NULL, NULL, NULL);
          i++, chars = 256)
-        for (clear(&p); wcsncmp(name, L"etwagent-", 9) == 0 &&
-                        !f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_QUERY) && p.file[0];
+        for (clear(&p);
+             wcsncmp(name, L"etwagent-", 9) == 0 && !f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_QUERY) &&
+             !(p.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE);
              clear(&p))
             Sleep(20);
     Sleep(1000); /* the file's last bytes */
@@ -263,6 +266,7 @@ int wmain(int argc, WCHAR **argv) {
         return (int)wcstoul(argv[3], NULL, 0);
     }
     if (wcscmp(argv[1], L"boot") == 0) {
+        boot_digits = argc > 2 ? wcstoul(argv[2], NULL, 0) : boot_digits;
         error = boot();
     } else if (wcscmp(argv[1], L"list") == 0) {
         list();

@@ -122,10 +122,11 @@ def boots(env, checks, session, windows, arguments):
             done = session.run([machine.agent, *words])
             checks.equal(done.returncode, 0, f"etwagent {' '.join(words)}: {done.stdout}{done.stderr}")
 
-        def goes_through(with_service):
-            """A boot, at which the trace is logged, and its end."""
+        def goes_through(with_service, digits=3, form=""):
+            """A boot, at which the trace is logged, and its end. form: how a query names the session's file."""
+            machine.plays(paths, *names, *([f"reported-file={form}"] * bool(form)))
             (session.drive / "etwemul.table").unlink(missing_ok=True)
-            kernel = subprocess.Popen(session.command([machine.emulctl, "boot"]), env=session.environment, stdin=subprocess.DEVNULL)
+            kernel = subprocess.Popen(session.command([machine.emulctl, "boot", digits]), env=session.environment, stdin=subprocess.DEVNULL)
             harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", HANG_S)
             if with_service:
                 agent("start")
@@ -143,14 +144,15 @@ def boots(env, checks, session, windows, arguments):
             agent("stop")
             checks.equal(keys(session)["etwagent-early"]["FileMax"], ("REG_DWORD", f"0x{KEPT:x}"), "FileMax")
             goes_through(False)
-            checks.equal(there(), ["early.etl.0001"], "files after a boot without the service")
-            goes_through(True)
+            checks.equal(there(), ["early.etl.001"], "files after a boot without the service")
+            goes_through(True, digits=4, form="\\??\\")
             checks.equal(there(), ["early-booted.1.etl", "early-booted.etl"], "files that wait")
             checks.that("Windows may have replaced" in log.read_text(), "word of Windows' numbers, which are all used")
+            checks.equal(keys(session)["etwagent-early"].get("FileCounter"), ("REG_DWORD", "0x2"), "the number of the last boot's file, after the service wrote the key again")
             agent("stop")
-            goes_through(True)
-            checks.equal(there(), ["early-booted.1.etl", "early-booted.etl"], "files that wait, of which the oldest gave way")
-            checks.that("gave way unread" in log.read_text(), "word of it")
+            goes_through(True, form="-")
+            checks.equal(there(), ["early-booted.1.etl", "early-booted.etl"], "files that wait, of which the oldest was replaced")
+            checks.that("was replaced unread" in log.read_text(), "word of it")
             agent("stop")
             hidden.rename(certificate)
             goes_through(False)
@@ -194,7 +196,7 @@ def numbers(env, checks, session, windows, arguments):
                 machine.control("stop", "etwagent-numbers")
                 checks.equal(kernel.wait(timeout=HANG_S), 0, "the emulator's boot")
                 there.append((keys(session)["etwagent-numbers"]["FileCounter"][1], sorted(p.name for p in machine.folder.glob("n.etl*"))))
-            checks.equal(there, [("0x1", ["n.etl.0001"]), ("0x2", ["n.etl.0001", "n.etl.0002"]), ("0x1", ["n.etl.0001", "n.etl.0002"])], "FileCounter and files of three boots")
+            checks.equal(there, [("0x1", ["n.etl.001"]), ("0x2", ["n.etl.001", "n.etl.002"]), ("0x1", ["n.etl.001", "n.etl.002"])], "FileCounter and files of three boots")
         finally:
             session.run(["reg", "delete", key, "/f"])
 
