@@ -98,7 +98,7 @@ typedef struct frame {
     int failed;
 } frame;
 
-static uint64_t get(frame *f, unsigned bytes) {
+static uint64_t ask_get(frame *f, unsigned bytes) {
     if ((size_t)(f->end - f->at) < bytes) {
         f->failed = 1;
         return 0;
@@ -109,7 +109,7 @@ static uint64_t get(frame *f, unsigned bytes) {
 }
 
 static const char *get_string(frame *f, size_t *ret) {
-    size_t n = (size_t)get(f, 4);
+    size_t n = (size_t)ask_get(f, 4);
     if (n > (size_t)(f->end - f->at)) {
         f->failed = 1;
         n = 0;
@@ -130,7 +130,7 @@ static void free_columns(reader *r) {
 }
 
 static int on_columns(reader *r, frame *f) {
-    size_t n = (size_t)get(f, 4);
+    size_t n = (size_t)ask_get(f, 4);
     if (f->failed || r->names || n > CELLS_MAX)
         return EA_ECORRUPT;
     r->column_count = n;
@@ -158,15 +158,15 @@ static int get_cells(frame *f, ec_value *cells, size_t count) {
     for (size_t i = 0; i < count; i++) {
         ec_value *v = &cells[i];
         uint64_t bits;
-        *v = (ec_value){.type = (enum ec_value_type)get(f, 1)};
+        *v = (ec_value){.type = (enum ec_value_type)ask_get(f, 1)};
         switch (v->type) {
         case EC_NULL:
             break;
         case EC_INT:
-            v->i = (int64_t)get(f, 8);
+            v->i = (int64_t)ask_get(f, 8);
             break;
         case EC_REAL:
-            bits = get(f, 8);
+            bits = ask_get(f, 8);
             memcpy(&v->r, &bits, sizeof v->r);
             break;
         case EC_TEXT:
@@ -182,7 +182,7 @@ static int get_cells(frame *f, ec_value *cells, size_t count) {
 
 static int on_first(reader *r, frame *f) {
     ec_value cells[FIRST_MAX];
-    size_t n = (size_t)get(f, 4);
+    size_t n = (size_t)ask_get(f, 4);
     if (f->failed || n > FIRST_MAX || get_cells(f, cells, n))
         return EA_ECORRUPT;
     r->is_canceled |= r->listener->on_first(r->listener->arg, n, cells) != 0;
@@ -199,9 +199,9 @@ static int on_row(reader *r, frame *f) {
 
 static int on_end(reader *r, frame *f) {
     size_t bytes;
-    r->outcome->ending = (enum ec_ending)get(f, 1);
-    int code = (int32_t)(uint32_t)get(f, 4);
-    r->outcome->damaged = get(f, 8);
+    r->outcome->ending = (enum ec_ending)ask_get(f, 1);
+    int code = (int32_t)(uint32_t)ask_get(f, 4);
+    r->outcome->damaged = ask_get(f, 8);
     const char *s = get_string(f, &bytes);
     if (f->failed || code > 0)
         return EA_ECORRUPT;
@@ -335,7 +335,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     int rc = ask_child(&r, q, stop, err);
     if (!rc && r.needs_history) {
-        rc = ec_state_worker_catch_up(q->store, q->host, q->wait_ns, &outcome.behind, err);
+        rc = ec_state_worker_catch_up(q->store, q->host, q->wait_ns, &outcome.backlog, err);
         r.is_up_to_date = 1;
         r.has_ended = 0;
         if (!rc)

@@ -52,13 +52,13 @@ static int write_all(const uint8_t *data, size_t len_bytes) {
     return 0;
 }
 
-static void flush(worker *w) {
+static void worker_flush(worker *w) {
     if (!w->failed && write_all(w->out, w->out_bytes))
         w->failed = 1;
     w->out_bytes = 0;
 }
 
-static void put(worker *w, const void *data, size_t len_bytes) {
+static void worker_put(worker *w, const void *data, size_t len_bytes) {
     if (EA_GROW(w->out, w->out_capacity, w->out_bytes + len_bytes, SIZE_MAX)) {
         w->failed = 1;
         return;
@@ -71,32 +71,32 @@ static void put(worker *w, const void *data, size_t len_bytes) {
 static void put_u32(worker *w, uint32_t v) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
-    put(w, bytes, sizeof bytes);
+    worker_put(w, bytes, sizeof bytes);
 }
 
 static void put_u64(worker *w, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
-    put(w, bytes, sizeof bytes);
+    worker_put(w, bytes, sizeof bytes);
 }
 
 static void put_string(worker *w, const char *s, size_t len_bytes) {
     put_u32(w, (uint32_t)len_bytes);
-    put(w, s, len_bytes);
+    worker_put(w, s, len_bytes);
 }
 
 static void begin_frame(worker *w, char letter) {
     w->frame = w->out_bytes;
-    put(w, &letter, 1);
+    worker_put(w, &letter, 1);
     put_u32(w, 0);
 }
 
-static void end(worker *w) {
+static void worker_end(worker *w) {
     if (w->failed)
         return;
     ea_store32(w->out + w->frame + 1, (uint32_t)(w->out_bytes - w->frame - 5));
     if (w->out_bytes >= FLUSH_BYTES)
-        flush(w);
+        worker_flush(w);
 }
 
 /* ---- the question ---- */
@@ -164,7 +164,7 @@ static int keep_going(void *arg) {
     return !w->is_late && !w->failed;
 }
 
-static void limit(worker *w) {
+static void worker_limit(worker *w) {
     int64_t left_s = (w->deadline_ns - ea_monotonic_ns()) / NS;
     ec_child_limit(w->parent, left_s < 0 ? 2 : left_s > INT32_MAX ? 0 : (uint64_t)left_s + 5, w->limit_bytes);
     if (w->limit_bytes)
@@ -184,7 +184,7 @@ static void send_columns(worker *w, sqlite3_stmt *st) {
         put_string(w, name, strlen(name));
         put_string(w, type, strlen(type));
     }
-    end(w);
+    worker_end(w);
 }
 
 static void put_cells(worker *w, sqlite3_stmt *st) {
@@ -196,24 +196,24 @@ static void put_cells(worker *w, sqlite3_stmt *st) {
         switch (sqlite3_column_type(st, i)) {
         case SQLITE_INTEGER:
             type = EC_INT;
-            put(w, &type, 1);
+            worker_put(w, &type, 1);
             put_u64(w, (uint64_t)sqlite3_column_int64(st, i));
             break;
         case SQLITE_FLOAT:
             type = EC_REAL;
             r = sqlite3_column_double(st, i);
             memcpy(&bits, &r, sizeof bits);
-            put(w, &type, 1);
+            worker_put(w, &type, 1);
             put_u64(w, bits);
             break;
         case SQLITE_TEXT:
         case SQLITE_BLOB:
             type = sqlite3_column_type(st, i) == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
-            put(w, &type, 1);
+            worker_put(w, &type, 1);
             put_string(w, sqlite3_column_blob(st, i), (size_t)sqlite3_column_bytes(st, i));
             break;
         default:
-            put(w, &type, 1);
+            worker_put(w, &type, 1);
         }
     }
 }
@@ -221,7 +221,7 @@ static void put_cells(worker *w, sqlite3_stmt *st) {
 static void send_row(worker *w, sqlite3_stmt *st) {
     begin_frame(w, 'R');
     put_cells(w, st);
-    end(w);
+    worker_end(w);
     w->rows++;
 }
 
@@ -230,17 +230,17 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     const char *damage = "";
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
     begin_frame(w, 'E');
-    put(w, &byte, 1);
+    worker_put(w, &byte, 1);
     put_u32(w, (uint32_t)err->code);
     put_u64(w, damaged);
     put_string(w, err->message, strlen(err->message));
     put_string(w, damage, strlen(damage));
-    end(w);
-    flush(w);
+    worker_end(w);
+    worker_flush(w);
 }
 
 /* What a failure of SQLite means. */
-static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
+static enum ec_ending worker_judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     if (ec_temp_files_are_full()) /* whatever failed for it */
         return EC_ENDED_TEMP;
     switch (code & 0xff) {
@@ -309,7 +309,8 @@ static int is_space(const char *s) {
 }
 
 /* A statement with the question's parameters: SQLITE_OK; otherwise what that means is in *ret_ending and err. */
-static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending, ea_err *err) {
+static int worker_prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending,
+                          ea_err *err) {
     const char *tail = "";
     int code = ec_sql_prepare(s, sql, ret, &tail, err);
     if (code == SQLITE_OK &&
@@ -322,7 +323,7 @@ static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, en
         code = bind_params(w, s, *ret, sql == w->first_sql && known < w->param_count ? known : w->param_count);
     }
     if (code != SQLITE_OK && !(code == SQLITE_IOERR && err->code)) /* else err says it */
-        *ret_ending = judge(w, ec_sql_database(s), code, err);
+        *ret_ending = worker_judge(w, ec_sql_database(s), code, err);
     return code;
 }
 
@@ -330,18 +331,18 @@ static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, en
  * no row; otherwise what that means is in *ret_ending and err. */
 static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending *ret_ending, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    int code = prepare(w, s, w->first_sql, &st, ret_ending, err);
+    int code = worker_prepare(w, s, w->first_sql, &st, ret_ending, err);
     if (code == SQLITE_OK) {
         code = sqlite3_step(st);
         if (code != SQLITE_ROW && code != SQLITE_DONE)
-            *ret_ending = judge(w, ec_sql_database(s), code, err);
+            *ret_ending = worker_judge(w, ec_sql_database(s), code, err);
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
         begin_frame(w, 'F');
         put_u32(w, (uint32_t)n);
         put_cells(w, st);
-        end(w);
+        worker_end(w);
         for (int i = 0; i < n; i++)
             if (sqlite3_bind_value(second, i + 1, sqlite3_column_value(st, i)) != SQLITE_OK)
                 code = SQLITE_NOMEM;
@@ -353,10 +354,10 @@ static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending 
 }
 
 /* Runs the question's statements. */
-static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
+static enum ec_ending worker_run(worker *w, ec_sql *s, ea_err *err) {
     sqlite3_stmt *st = NULL;
     enum ec_ending ending = EC_ENDED_WHOLE;
-    int code = prepare(w, s, w->sql, &st, &ending, err);
+    int code = worker_prepare(w, s, w->sql, &st, &ending, err);
     if (code == SQLITE_OK && w->first_sql && (code = run_first(w, s, st, &ending, err)) == SQLITE_ROW)
         code = SQLITE_OK;
     if (code != SQLITE_OK) {
@@ -372,7 +373,7 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
         send_row(w, st);
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
-        ending = judge(w, ec_sql_database(s), code, err);
+        ending = worker_judge(w, ec_sql_database(s), code, err);
     if (w->failed) { /* no memory for a frame; or the reader is gone */
         w->failed = 0;
         w->out_bytes = 0;
@@ -428,17 +429,17 @@ int ec_worker_main(void) {
         free(w.out);
         return 2;
     }
-    limit(&w);
+    worker_limit(&w);
     int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
     if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
         begin_frame(&w, 'H');
-        end(&w);
-        flush(&w);
+        worker_end(&w);
+        worker_flush(&w);
     } else {
         if (!rc)
-            ending = run(&w, sql, &err);
+            ending = worker_run(&w, sql, &err);
         if (rc == EA_ENOMEM) {
             ending = EC_ENDED_MEMORY;
             err = (ea_err){0};
