@@ -6,6 +6,8 @@ which reads all records and compares their checksum, stores each. The writer her
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Records 3: Forms that the specification allows and the agent never writes are read, too. | 160 batches | 2026-11-23
 import random
 import types
 

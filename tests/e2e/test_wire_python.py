@@ -7,6 +7,11 @@
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Records 2: The reader of the wire format needs only the text of its specification. A Python reader was written from the text. | each
+#   record of twelve real traces and of the first batch of three large ones; the long form reads all of these three | 2026-11-23
+# - Records 4: Each rule of the format is checked. The collector refuses what the Python reader refuses. | each known rule is broken by at
+#   least one batch | 2026-11-23
 import ast
 import contextlib
 import copy
