@@ -124,9 +124,8 @@ def parse(data, message, depth=0, most=100, raw=()):
             value, at = data[at:at + size], at + size
         else:
             raise Broken("The batch", f"a {message} has a field of the wire type {wire}")
-        if field not in fields or message == "Batch" and field in (20, 21):
-            found.unknown_bytes += at - begin
         if field not in fields:
+            found.unknown_bytes += at - begin
             continue  # "Growth": unknown fields are ignored
         name, kind, repeated = fields[field]
         expected = wire_type(kind)
