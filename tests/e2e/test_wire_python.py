@@ -538,15 +538,15 @@ def named(env, checks, poster):
 def costs(env, checks, poster):
     """What reading a batch costs is bounded by its bytes; padding pays for it."""
     whole = captured(env, DAMAGED, [])[0]
-    for what, members, padding, expected in (("3 members", 3, 0, None), ("8 members", 8, 0, MALFORMED), ("8 members and padding", 8, 4096, None)):
+    for what, members, padding, expected in (("3 members", 3, 0, None), ("15 members", 15, 0, MALFORMED), ("15 members and padding", 15, 4096, None)):
         draft = Draft(whole)
         wire_lies.rows_of_shared(262144, members)(draft)
         draft.batch.stream, draft.batch.padding = hashlib.sha256(what.encode()).digest()[:16], bytes(padding)
         sealed(draft)
         data = draft.bytes()
         broken, (cause, said) = judged(data), poster.refusal(data)
-        checks.equal((broken.section if broken else None, cause), ("Bounds" if expected else None, expected), f"a dictionary of structs of {what}: '{broken}', '{said}'")
-        checks.that(not expected or "it asks for more work than its" in said, f"the collector about structs of {what}: '{said}'")
+        checks.equal((broken.section if broken else None, cause), ("Bounds" if expected else None, expected), f"a dictionary of lists of {what}: '{broken}', '{said}'")
+        checks.that(not expected or "it asks for more work than its" in said, f"the collector about lists of {what}: '{said}'")
 
 
 def columns_of(message, found):

@@ -171,7 +171,6 @@ REASONS = {
     "more items than the shape": "a group has more items than its shape",
     "an item with a type beside a shape": "an item has a type or linkage, and is in a group that has a shape",
     "a short directory with columns 9 deep": "columns nested too deep",
-    "a reserved encoding in a short directory": "encoding 5 is not known",
     "a short directory with a group of none": "a group without events",
     "a short directory with a flag too many": "a number of a short directory is too large, or after its end",
     "a short directory that ends inside a constant": "a short directory ends inside a constant",
@@ -197,7 +196,7 @@ WITHOUT_RECORDS = (
     "plain elements without a width", "VARINT of 16 bytes", "relative to the time inside a dictionary", "an event of no group",
     "an event of no thread", "a number in place of bytes", "bytes in place of a number", "16,385 groups", "a tombstone that names none",
     "a tombstone with a directory", "a tombstone with a source", "an item without data", "a short directory with columns 9 deep",
-    "a reserved encoding in a short directory", "a short directory with a flag too many", "a short directory that ends inside a constant",
+    "a short directory with a flag too many", "a short directory that ends inside a constant",
     "a short directory of no size", "a short directory too large",)
 
 
@@ -494,7 +493,6 @@ def small():
             ("more items than the shape", "Shapes", last_group(lambda g: g.items.append(message("Item", data=column())))),
             ("an item with a type beside a shape", "Shapes", own_item(type=1)),
             ("a short directory with columns 9 deep", "Short directories", lambda b: vars(b).update(directory=deep)),
-            ("a reserved encoding in a short directory", "Growth", lambda b: vars(b).update(directory=b"\0" + uploads._varint(0) * 3 + b"\5")),
             ("a short directory with a group of none", "Short directories", lambda b: vars(b).update(directory=b"\0" + plain + b"\0\0")),
             ("a short directory with a flag too many", "Short directories", lambda b: vars(b).update(directory=b"\0" + uploads._varint(128))),
             ("a short directory that ends inside a constant", "Short directories", lambda b: vars(b).update(directory=b"\0" + bytes(3) + b"\0\x09ab")),
