@@ -1,7 +1,7 @@
 /* What a collector keeps of one stream's batches: their definitions, in memory.
  * Before it: batches from an encoder. After it: ea_batch_complete, in tests and benches. Thread: its owner's. */
-#ifndef TEST_DEFINITION_CACHE_H
-#define TEST_DEFINITION_CACHE_H
+#ifndef EA_TESTS_UNIT_DEFINITION_CACHE_H
+#define EA_TESTS_UNIT_DEFINITION_CACHE_H
 
 #include "proto/wire/wire.h"
 

@@ -4,6 +4,7 @@
 #include "collector/query/sql/sql_parts.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 
@@ -335,7 +336,7 @@ static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
 }
 
 static int tables_failed(ea_err *err, sqlite3 *db, const char *what) {
-    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
+    return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
                    sqlite3_errmsg(db));
 }
 
@@ -401,7 +402,7 @@ static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
 }
 
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
-    static const char *const KINDS[] = {"event", "keyframe"};
+    static const char *const KINDS[] = {"event", "keyframe", "aggregate"};
     static const char *const SCHEMAS[] = {"known", "newer", "unknown"};
     sqlite3_stmt *st = NULL;
     size_t count;
@@ -522,7 +523,7 @@ static const char *found_by(const spec *s, size_t column) {
 }
 
 /* The plan: the columns that are used, in hex; the order; then "column,operator " for each argument. */
-static int tables_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const table *t = (const table *)base;
     double rows = t->spec->place == STATE ? 20000 : 1000;
     int next = 1, order = order_of(t->spec, info);
@@ -551,7 +552,7 @@ static int tables_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     return ec_sql_set_plan(info, &plan);
 }
 
-static int tables_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
     cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
@@ -561,7 +562,7 @@ static int tables_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     return SQLITE_OK;
 }
 
-static int tables_close_cursor(sqlite3_vtab_cursor *base) {
+static int close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     sqlite3_finalize(c->statement);
     ea_text_deinit(&c->sql);
@@ -713,7 +714,7 @@ static int tables_next(sqlite3_vtab_cursor *base) {
     return tables_step((cursor *)base);
 }
 
-static int tables_at_end(sqlite3_vtab_cursor *base) {
+static int at_end(sqlite3_vtab_cursor *base) {
     return !((cursor *)base)->is_row;
 }
 
@@ -732,13 +733,13 @@ static int tables_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
 static const sqlite3_module MODULE = {
     .iVersion = 2,
     .xConnect = tables_connect,
-    .xBestIndex = tables_best_index,
+    .xBestIndex = best_index,
     .xDisconnect = tables_disconnect,
-    .xOpen = tables_open_cursor,
-    .xClose = tables_close_cursor,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
     .xFilter = tables_filter,
     .xNext = tables_next,
-    .xEof = tables_at_end,
+    .xEof = at_end,
     .xColumn = tables_column,
     .xRowid = tables_rowid,
 };
