@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Plants what the structural lints must find, and checks that each finds it: a link cycle inside a library, an include that the
-library does not name, an include without its folder, two headers of one base name, wrong include guards, and mistakes with a
-mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h. Exits 1 when one is missed.
+library does not name, an include without its folder, two headers of one base name, wrong include guards, an exported function that
+nothing calls, static functions of one name, mistakes with a mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h, and
+faults in the comments that promises.py reads. Exits 1 when one is missed.
 """
 import os
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 import lint_rules
+import promises
 
 TESTS = pathlib.Path(__file__).resolve().parent
 GOOD = {
@@ -31,6 +33,10 @@ PLANTED = {
                                                   "which ea_two does not name in EXPORTS"),
     "include without its folder": ({"service/two/c.c": '#include "c.h"\n#include "proto/one/a.h"\nint c(void) { return a(); }\n'}, "includes",
                                    "no header has this path"),
+    "exported function that nothing calls": ({"proto/one/b.c": "int b(void);\nint b(void) { return 1; }\nint ea_left(void) { return 2; }\n"}, "exports",
+                                             "ea_left: exported, and only tests call it"),
+    "static functions of one name": ({"proto/state/d.c": "static int find(void) { return 1; }\n", "proto/state/e.c": "static int find(void) { return 2; }\n"}, "exports",
+                                     "find: a static function of proto/state/d.c, proto/state/e.c"),
     "two headers of one base name": ({"service/two/a.h": "int d(void);\n"}, "includes", "the base name is that of"),
 }
 
@@ -105,14 +111,44 @@ def lint(which, changed):
                 objects.append(root / f"{name}.o")
                 subprocess.run([os.environ.get("CC", "cc"), "-I", root, "-c", root / f"proto/one/{name}.c", "-o", objects[-1]], check=True)
             subprocess.run(["ar", "rcs", root / "libea_one.a", *objects], check=True)
-            command = [sys.executable, TESTS / "lint_links.py", root]
+            command = [sys.executable, TESTS / f"lint_{which}.py", root, *([root] if which == "exports" else [])]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         return done.returncode, done.stdout
 
 
+# tests whose comments name promises, and what promises.py has to say of them
+PROMISE = "# - Delivery 2: Each event arrives once. | 12 kills | 2026-11-21\n"
+DOCUMENT = "# Promises\n\n## Delivery\n\n| promise | test | figure | date |\n|---|---|---|---|\n| an old row | `test_b.py` | | |\n"
+NAMED = {
+    "a promise of two tests": ({"e2e/test_a.py": PROMISE, "unit/test_c.c": "/* HEAD\n * - Delivery 2 */\n"},
+                               "| Each event arrives once. | `test_a.py`, `unit.c` | 12 kills | 2026-11-21 |"),
+    "a promise that two tests state": ({"e2e/test_a.py": PROMISE, "e2e/test_b.py": PROMISE}, "Delivery 2 is a promise of another test too"),
+    "a promise without a text": ({"e2e/test_a.py": "# - Delivery 2\n"}, "no test has the text of Delivery 2"),
+    "a section that the document lacks": ({"e2e/test_a.py": PROMISE + PROMISE.replace("Delivery 2", "Answers 1")}, "no section Answers with a table"),
+}
+
+
+def promises_of(tests):
+    """The document and the sentences that promises.py makes of these tests."""
+    with tempfile.TemporaryDirectory(prefix="etwagent-lint-") as root:
+        promises.SOURCE = pathlib.Path(root)
+        for name, text in tests.items():
+            path = promises.SOURCE / "tests" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("HEAD", promises.HEAD) if name.endswith(".c") else f"# {promises.HEAD}\n{text}", encoding="utf-8")
+        wrong, made = promises.tables()
+        more, written = promises.with_tables(DOCUMENT, made)
+        return "\n".join(wrong + more + [written])
+
+
 def main():
     failed = 0
-    for which in ("links", "includes"):
+    for name, (tests, words) in NAMED.items():
+        said = promises_of(tests)
+        if words not in said or "an old row" in said and name == "a promise of two tests":
+            failed += 1
+            print(f"FAILED: {name}: promises.py made\n{said}")
+    for which in ("links", "includes", "exports"):
         code, output = lint(which, {})
         if code:
             failed += 1
@@ -131,7 +167,7 @@ def main():
         if bool(code) != bool(words) or words not in output:
             failed += 1
             print(f"FAILED: a mutex, '{words}': clang ended with {code} and printed\n{output}")
-    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + 2 - failed} passed, {failed} failed")
+    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + len(NAMED) + 3 - failed} passed, {failed} failed")
     return failed != 0
 
 

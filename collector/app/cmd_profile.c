@@ -60,11 +60,11 @@ static void print_summary(const ec_profile *p) {
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
     print_incomplete(p);
-    if (p->behind)
+    if (p->backlog)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "
                 "them are unknown\n",
-                p->behind);
+                p->backlog);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
     if (p->unfinished && p->weight[0] == EC_WEIGHT_DISK)

@@ -278,14 +278,14 @@ static int finish(printer *p, const ec_outcome *outcome) {
                        "%s%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64
                        ", \"behind_batches\": %" PRIu64 "}\n",
                        p->columns ? "" : "{\"rows\": [", p->rows ? "\n" : "", p->rows, ec_ending_name(outcome->ending),
-                       outcome->damaged, outcome->behind);
+                       outcome->damaged, outcome->backlog);
     else if (!ec_is_whole(outcome))
         ea_text_printf(
             &p->out,
             p->format == JSONL ? "{\"ended\":\"%s\",\"damaged_batches\":%" PRIu64 ",\"behind_batches\":%" PRIu64 "}\n"
                                : "# not whole: ended %s; damaged batches %" PRIu64
                                  "; batches that the history lacks %" PRIu64 "%s\n",
-            ec_ending_name(outcome->ending), outcome->damaged, outcome->behind, p->format == CSV ? "\r" : "");
+            ec_ending_name(outcome->ending), outcome->damaged, outcome->backlog, p->format == CSV ? "\r" : "");
     int rc = write_out(p);
     if (!rc && fflush(stdout))
         rc = ea_fail(p->err, EA_EIO, "write to standard output");
@@ -358,8 +358,8 @@ static int report_missing(const options *o, const ec_outcome *outcome) {
     default:
         break;
     }
-    if (outcome->behind)
-        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", outcome->behind);
+    if (outcome->backlog)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", outcome->backlog);
     if (outcome->damaged)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " batches are damaged and were left out from where the damage is; %s\n",

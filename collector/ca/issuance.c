@@ -367,7 +367,3 @@ const ec_ca_row *ec_issuance_next_of_name(const ec_issuance *l, const char *name
 const ec_ca_row *ec_issuance_next_successor(const ec_issuance *l, const char *serial, const ec_ca_row *after) {
     return next_with(l, BY_RENEWED, serial, after);
 }
-
-uint64_t ec_issuance_line_count(const ec_issuance *l) {
-    return l->lines;
-}

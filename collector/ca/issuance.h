@@ -39,8 +39,6 @@ const ec_ca_row *ec_issuance_find(const ec_issuance *l, const char *serial); /* 
  * one before, NULL for the first. NULL: no more. */
 const ec_ca_row *ec_issuance_next_of_name(const ec_issuance *l, const char *name, const ec_ca_row *after);
 const ec_ca_row *ec_issuance_next_successor(const ec_issuance *l, const char *serial, const ec_ca_row *after);
-/* Lines of the file that were read or written. */
-uint64_t ec_issuance_line_count(const ec_issuance *l);
 
 /* One line without its end, which is changed: 0 when it is none. For the log and its tests. */
 int ec_issuance_parse(char *line, ec_ca_row *ret);

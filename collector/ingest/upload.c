@@ -31,16 +31,6 @@ int ec_upload_check_next(ec_upload *u, ea_err *err) {
     return 1;
 }
 
-int ec_upload_check(ec_upload *u, ea_err *err) {
-    int rc;
-    u->offset = 0;
-    u->batch_count = 0;
-    u->event_count = 0;
-    while ((rc = ec_upload_check_next(u, err)) == 1) {
-    }
-    return rc;
-}
-
 void ec_upload_refuse(ec_upload *u, int status, unsigned retry_after_s, const char *text) {
     ea_text_clear(&u->answer);
     ea_text_printf(&u->answer, "%s\n", text);

@@ -38,8 +38,6 @@ typedef struct ec_upload {
  * 1 when the body goes on, 0 at its end (offset is 0 again then), or EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT; EA_ENOMEM and
  * EA_ECRYPTO say nothing of the body. */
 EA_MUST_CHECK int ec_upload_check_next(ec_upload *u, ea_err *err);
-/* All of it: 0 or an error. */
-EA_MUST_CHECK int ec_upload_check(ec_upload *u, ea_err *err);
 /* Gives the refusal of a whole upload as its answer. */
 void ec_upload_refuse(ec_upload *u, int status, unsigned retry_after_s, const char *text);
 /* Frees what the verifier added, and the answer; not the body. */

@@ -33,8 +33,8 @@ typedef struct ec_writer_options {
 } ec_writer_options;
 
 EA_MUST_CHECK int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *err);
-/* Queues an upload that ec_upload_check passed: done() follows. EA_EFULL when too much waits, EA_ECANCELED when the
- * writer is stopping: no done() then. */
+/* Queues an upload that ec_upload_check_next passed: done() follows. EA_EFULL when too much waits, EA_ECANCELED when
+ * the writer is stopping: no done() then. */
 EA_MUST_CHECK int ec_writer_push(ec_writer *w, ec_upload *upload);
 /* 1 while the last commit failed. Any thread. */
 int ec_writer_is_failing(ec_writer *w);

@@ -420,7 +420,7 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
     else
         ea_text_str(&c->out, "null");
     ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
-                   next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), outcome.damaged, outcome.behind);
+                   next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), outcome.damaged, outcome.backlog);
     forget_columns(&p);
     ea_text_deinit(&p.cell);
     return rc;

@@ -193,12 +193,12 @@ static int finish(printer *p, const ec_outcome *outcome) {
                 ea_text_str(out, "null");
         }
         ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
-                       ec_ending_name(outcome->ending), outcome->damaged, outcome->behind);
+                       ec_ending_name(outcome->ending), outcome->damaged, outcome->backlog);
     } else if (!ec_is_whole(&marked)) {
         ea_text_printf(out,
                        q->form == EC_FORM_JSONL ? "{\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n"
                                                 : "# not whole: ending %s; damaged %" PRIu64 "; behind %" PRIu64 "\r\n",
-                       ec_ending_name(marked.ending), marked.damaged, marked.behind);
+                       ec_ending_name(marked.ending), marked.damaged, marked.backlog);
     }
     return 0;
 }

@@ -98,10 +98,6 @@ EA_MUST_CHECK int ea_etl_next(ea_etl_set *set, const ea_record **ret_record, ea_
 /* Progress in [0, 1] by buffers begun. */
 double ea_etl_progress(const ea_etl_set *set);
 
-/* The class GUID that Windows gives the events of a kernel group (hook id >> 8; group 3 opcode 10 is an image load);
- * zero for a group that no public source names. */
-const ea_guid *ea_etl_group_guid(uint16_t hook_id);
-
 /* Decompresses into out (room for out_bytes). *ret_bytes is what came out; EA_ECORRUPT when the input is damaged (what
  * came out up to there is good). Sources: [MS-XCA]. */
 EA_MUST_CHECK int ea_xpress_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes,

@@ -209,7 +209,8 @@ enum { EA_ETL_GROUPS = 256 };
 
 extern const ea_guid ea_etl_groups[EA_ETL_GROUPS];
 
-/* What ea_etl_group_guid gives. */
+/* The class GUID that Windows gives the events of a kernel group (hook id >> 8; group 3 opcode 10 is an image load);
+ * zero for a group that no public source names. */
 static inline const ea_guid *ea_etl_group_of(uint16_t hook_id) {
     enum { LOAD_IMAGE = 0x030a, IMAGE_GROUP = 0x14 }; /* named under Process, an image load by class */
 

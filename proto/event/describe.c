@@ -400,7 +400,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     c->pointer_size = get_byte(&r);
     c->version = get_byte(&r);
     c->code = (uint16_t)get_bounded(&r, UINT16_MAX, "its code exceeds 16 bits");
-    if (c->kind > EA_KIND_AGGREGATE)
+    if (c->kind > EA_KIND_KEYFRAME)
         broken(&r, "its kind is not known");
     if (c->status > EA_CLASS_UNKNOWN)
         broken(&r, "its status is not known");

@@ -162,7 +162,7 @@ typedef struct ea_field {
 
 enum { EA_OFFSET_NONE = 0xFFFF, EA_FIELDS_MAX = 512 };
 
-enum ea_class_kind { EA_KIND_EVENT = 0, EA_KIND_KEYFRAME = 1, EA_KIND_AGGREGATE = 2 };
+enum ea_class_kind { EA_KIND_EVENT = 0, EA_KIND_KEYFRAME = 1 };
 
 enum ea_class_status {
     EA_CLASS_KNOWN = 0,   /* this version is known */

@@ -12,7 +12,7 @@ enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_
  * large window, but only their entries since the walk's time are looked at. */
 enum { CHAINS_MAX = 8192 };
 
-enum { ASKS_FIRST = 64 };
+enum { PENDING_FIRST = 64 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
@@ -37,12 +37,12 @@ typedef struct entry {
     uint8_t lacks; /* EA_STACK_LACKS_... */
 } entry;
 
-/* An event that named a match id. Asks have numbers in the order in which they came. */
-typedef struct ask {
+/* An event that named a match id. They have numbers in the order in which they came. */
+typedef struct pending_match {
     uint64_t match_id, tag;
     uint32_t sequence; /* of the event */
     uint8_t is_answered;
-} ask;
+} pending_match;
 
 struct ea_stack_join {
     ea_stacks *stacks;
@@ -60,12 +60,13 @@ struct ea_stack_join {
     ea_stack_late_fn on_late;
     ea_stack_missed_fn on_missed;
     ea_stack_origin from; /* with on_missed */
-    ask *asks;            /* a ring: ask_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
-    uint32_t ask_mask;
-    uint64_t first_ask, first_ask_inside, next_ask; /* numbers: the oldest one; the oldest whose event is in the window;
-                                                       the next one */
-    ea_u64_map by_match_id;                         /* -> number of the last ask with this id */
-    ea_u64_map by_clr_thread;                       /* -> sequence number */
+    pending_match
+        *pending; /* a ring: pending_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
+    uint32_t pending_mask;
+    uint64_t first_pending, first_pending_inside, next_pending; /* numbers: the oldest one; the oldest whose event is in
+                                                       the window; the next one */
+    ea_u64_map by_match_id;                                     /* -> number of the last pending match of this id */
+    ea_u64_map by_clr_thread;                                   /* -> sequence number */
     uint64_t counts[EA_STACK_OUTCOME_COUNT];
     uint64_t unanswered;
 };
@@ -126,7 +127,7 @@ void ea_stack_join_destroy(ea_stack_join *j) {
     ea_u64_map_deinit(&j->by_match_id);
     ea_u64_map_deinit(&j->by_clr_thread);
     ea_large_free(j->entries, j->memory_bytes);
-    free(j->asks);
+    free(j->pending);
     free(j);
 }
 
@@ -177,65 +178,66 @@ void ea_stack_join_from(ea_stack_join *j, const ea_stack_origin *from) {
 
 /* ---- match ids ---- */
 
-static ask *ask_at(const ea_stack_join *j, uint64_t number) {
-    return &j->asks[number & j->ask_mask];
+static pending_match *pending_at(const ea_stack_join *j, uint64_t number) {
+    return &j->pending[number & j->pending_mask];
 }
 
-/* Drops the oldest ask. If it is not answered yet, its answer can no longer be joined. */
-static void give_up_ask(ea_stack_join *j) {
-    const ask *a = ask_at(j, j->first_ask);
+/* Drops the oldest pending match. If it is not answered yet, its answer can no longer be joined. */
+static void drop_pending(ea_stack_join *j) {
+    const pending_match *a = pending_at(j, j->first_pending);
     const uint64_t *known = ea_u64_map_get(&j->by_match_id, a->match_id);
-    if (known && *known == j->first_ask)
+    if (known && *known == j->first_pending)
         (void)ea_u64_map_remove(&j->by_match_id, a->match_id);
-    if (j->first_ask == j->first_ask_inside) { /* an event that named many ids is in the window still */
+    if (j->first_pending == j->first_pending_inside) { /* an event that named many ids is in the window still */
         if (!a->is_answered)
             at(j, a->sequence)->lacks |= EA_STACK_LACKS_ANSWER;
-        j->first_ask_inside++;
+        j->first_pending_inside++;
     }
-    j->first_ask++;
+    j->first_pending++;
 }
 
-/* Room for one more ask: in a ring of twice the size, else where the oldest was. EA_ENOMEM: there is no ring. */
-static int ask_room(ea_stack_join *j) {
-    if (j->asks && j->next_ask - j->first_ask <= j->ask_mask)
+/* Room for one more pending match: in a ring of twice the size, else where the oldest was. EA_ENOMEM: there is no ring.
+ */
+static int pending_room(ea_stack_join *j) {
+    if (j->pending && j->next_pending - j->first_pending <= j->pending_mask)
         return 0;
-    uint32_t count = j->asks ? j->ask_mask + 1 : 0, bigger = count ? count * 2 : ASKS_FIRST;
-    ask *grown = bigger <= j->mask + 1 ? malloc(bigger * sizeof *grown) : NULL;
+    uint32_t count = j->pending ? j->pending_mask + 1 : 0, bigger = count ? count * 2 : PENDING_FIRST;
+    pending_match *grown = bigger <= j->mask + 1 ? malloc(bigger * sizeof *grown) : NULL;
     if (!grown) {
-        if (j->asks)
-            give_up_ask(j);
-        return j->asks ? 0 : EA_ENOMEM;
+        if (j->pending)
+            drop_pending(j);
+        return j->pending ? 0 : EA_ENOMEM;
     }
-    for (uint64_t i = j->first_ask; i < j->next_ask; i++)
-        grown[i & (bigger - 1)] = *ask_at(j, i);
-    free(j->asks);
-    j->asks = grown;
-    j->ask_mask = bigger - 1;
+    for (uint64_t i = j->first_pending; i < j->next_pending; i++)
+        grown[i & (bigger - 1)] = *pending_at(j, i);
+    free(j->pending);
+    j->pending = grown;
+    j->pending_mask = bigger - 1;
     return 0;
 }
 
 /* The event given last awaits its user half. */
 static void await(ea_stack_join *j, uint64_t match_id, uint64_t tag) {
     const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
-    if (known && ask_at(j, *known)->sequence == j->next - 1)
+    if (known && pending_at(j, *known)->sequence == j->next - 1)
         return; /* both halves came with it */
     j->unanswered++;
-    int rc = ask_room(j);
+    int rc = pending_room(j);
     if (!rc)
-        rc = ea_u64_map_put(&j->by_match_id, match_id, j->next_ask);
+        rc = ea_u64_map_put(&j->by_match_id, match_id, j->next_pending);
     if (!rc)
-        *ask_at(j, j->next_ask++) = (ask){.match_id = match_id, .tag = tag, .sequence = j->next - 1};
+        *pending_at(j, j->next_pending++) = (pending_match){.match_id = match_id, .tag = tag, .sequence = j->next - 1};
     /* without memory its other half counts as one without an event */
 }
 
 /* The entry of a sequence number has left: 1 when it is an event that an answer is still missing of. */
-static int close_asks(ea_stack_join *j, uint32_t sequence) {
+static int close_pending(ea_stack_join *j, uint32_t sequence) {
     int lacks = 0;
-    for (; j->first_ask_inside < j->next_ask && ask_at(j, j->first_ask_inside)->sequence == sequence;
-         j->first_ask_inside++)
-        lacks |= !ask_at(j, j->first_ask_inside)->is_answered;
-    while (j->first_ask < j->first_ask_inside && ask_at(j, j->first_ask)->is_answered)
-        give_up_ask(j);
+    for (; j->first_pending_inside < j->next_pending && pending_at(j, j->first_pending_inside)->sequence == sequence;
+         j->first_pending_inside++)
+        lacks |= !pending_at(j, j->first_pending_inside)->is_answered;
+    while (j->first_pending < j->first_pending_inside && pending_at(j, j->first_pending)->is_answered)
+        drop_pending(j);
     return lacks;
 }
 
@@ -243,7 +245,7 @@ static int close_asks(ea_stack_join *j, uint32_t sequence) {
 static int leave(ea_stack_join *j) {
     uint32_t sequence = j->first++;
     entry *e = at(j, sequence);
-    int is_unanswered = j->first_ask_inside != j->next_ask && close_asks(j, sequence);
+    int is_unanswered = j->first_pending_inside != j->next_pending && close_pending(j, sequence);
     if (e->is_walk) {
         if (!e->is_done) {
             count_missed(j, &(ea_stack_origin){e->tag, e->time, e->pid, e->tid}, e->walk_half, e->outcome[0]);
@@ -470,8 +472,8 @@ void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t nu
 
 void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
     const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
-    ask *a = known ? ask_at(j, *known) : NULL;
-    int is_inside = known && *known >= j->first_ask_inside;
+    pending_match *a = known ? pending_at(j, *known) : NULL;
+    int is_inside = known && *known >= j->first_pending_inside;
     entry *e = is_inside ? at(j, a->sequence) : NULL;
     if (a) {
         (void)ea_u64_map_remove(&j->by_match_id, match_id);

@@ -206,7 +206,7 @@ const class_plan *ea_plans_get(plans *p, const ea_class *c) {
 }
 
 /* The field and its bytes when there is exactly one and it is whole; NULL otherwise. */
-static const ea_field *whole(const fields *f, enum role role, const ea_slice **ret) {
+static const ea_field *fields_whole(const fields *f, enum role role, const ea_slice **ret) {
     int16_t i = f->plan->slice[role];
     if (i < 0 || (size_t)i >= f->whole_count || f->slices[i].element_count != 1)
         return NULL;
@@ -216,7 +216,7 @@ static const ea_field *whole(const fields *f, enum role role, const ea_slice **r
 
 int ea_fields_u64(const fields *f, enum role role, uint64_t *ret) {
     const ea_slice *s;
-    const ea_field *field = whole(f, role, &s);
+    const ea_field *field = fields_whole(f, role, &s);
     return field && ea_value_u64(field, s->data, ret);
 }
 
@@ -228,7 +228,7 @@ uint64_t ea_fields_u64_or_0(const fields *f, enum role role) {
 
 void ea_fields_text(const fields *f, enum role role, ea_text *out) {
     const ea_slice *s;
-    const ea_field *field = whole(f, role, &s);
+    const ea_field *field = fields_whole(f, role, &s);
     ea_text_clear(out);
     if (field && (field->type == EA_WBEM_SID || field->type == EA_SID))
         (void)ea_value_sid(field, f->c->pointer_size, s, out);
@@ -238,7 +238,7 @@ void ea_fields_text(const fields *f, enum role role, ea_text *out) {
 
 int ea_fields_guid(const fields *f, enum role role, ea_guid *ret) {
     const ea_slice *s;
-    const ea_field *field = whole(f, role, &s);
+    const ea_field *field = fields_whole(f, role, &s);
     if (!field || field->type != EA_GUID)
         return 0;
     memcpy(ret->bytes, s->data, sizeof ret->bytes);

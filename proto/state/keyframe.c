@@ -21,19 +21,19 @@ static void put8(writer *w, uint8_t v) {
     ea_text_add(&w->payload, &v, 1);
 }
 
-static void put32(writer *w, uint32_t v) {
+static void keyframe_put32(writer *w, uint32_t v) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
     ea_text_add(&w->payload, bytes, sizeof bytes);
 }
 
-static void put64(writer *w, uint64_t v) {
+static void keyframe_put64(writer *w, uint64_t v) {
     uint8_t bytes[8];
     ea_store64(bytes, v);
     ea_text_add(&w->payload, bytes, sizeof bytes);
 }
 
-static void put_text(writer *w, const char *s, size_t max_bytes) {
+static void keyframe_put_text(writer *w, const char *s, size_t max_bytes) {
     size_t n = strlen(s);
     if (n > max_bytes)
         for (n = max_bytes; n && ((unsigned char)s[n] & 0xC0) == 0x80;)
@@ -42,16 +42,16 @@ static void put_text(writer *w, const char *s, size_t max_bytes) {
     put8(w, 0);
 }
 
-static void begin(writer *w, const ea_interval *life) {
+static void keyframe_begin(writer *w, const ea_interval *life) {
     ea_text_clear(&w->payload);
     if (!life)
         return;
-    put64(w, (uint64_t)life->begin_utc_ns);
-    put64(w, (uint64_t)life->seen_utc_ns);
+    keyframe_put64(w, (uint64_t)life->begin_utc_ns);
+    keyframe_put64(w, (uint64_t)life->seen_utc_ns);
     put8(w, life->begin_cause);
 }
 
-static void finish(writer *w, enum ea_keyframe_code code) {
+static void keyframe_finish(writer *w, enum ea_keyframe_code code) {
     if (w->rc)
         return;
     if (w->payload.failed) {
@@ -64,79 +64,79 @@ static void finish(writer *w, enum ea_keyframe_code code) {
     w->rc = w->emit(w->arg, &w->record);
 }
 
-static void put_process(void *arg, const ea_process *p) {
+static void keyframe_put_process(void *arg, const ea_process *p) {
     writer *w = arg;
-    begin(w, &p->life);
-    put32(w, p->pid);
-    put32(w, p->parent_pid);
-    put32(w, p->session_id);
-    put32(w, p->flags);
-    put64(w, p->unique_key);
-    put64(w, p->directory_table_base);
-    put_text(w, p->sid, TEXT_MAX);
-    put_text(w, p->image_name, TEXT_MAX);
-    put_text(w, p->package, TEXT_MAX);
-    put_text(w, p->application, TEXT_MAX);
-    put_text(w, p->command_line, LONG_TEXT_MAX);
-    finish(w, EA_KEYFRAME_PROCESS);
+    keyframe_begin(w, &p->life);
+    keyframe_put32(w, p->pid);
+    keyframe_put32(w, p->parent_pid);
+    keyframe_put32(w, p->session_id);
+    keyframe_put32(w, p->flags);
+    keyframe_put64(w, p->unique_key);
+    keyframe_put64(w, p->directory_table_base);
+    keyframe_put_text(w, p->sid, TEXT_MAX);
+    keyframe_put_text(w, p->image_name, TEXT_MAX);
+    keyframe_put_text(w, p->package, TEXT_MAX);
+    keyframe_put_text(w, p->application, TEXT_MAX);
+    keyframe_put_text(w, p->command_line, LONG_TEXT_MAX);
+    keyframe_finish(w, EA_KEYFRAME_PROCESS);
 }
 
 static void put_thread(void *arg, const ea_thread_row *t) {
     writer *w = arg;
     uint16_t cpu = w->record.cpu;
-    begin(w, &t->life);
-    put32(w, t->pid);
-    put32(w, t->tid);
-    put64(w, t->stack_base);
-    put64(w, t->start_address);
-    put64(w, t->win32_start_address);
-    put64(w, t->teb);
-    put_text(w, t->name, LONG_TEXT_MAX);
+    keyframe_begin(w, &t->life);
+    keyframe_put32(w, t->pid);
+    keyframe_put32(w, t->tid);
+    keyframe_put64(w, t->stack_base);
+    keyframe_put64(w, t->start_address);
+    keyframe_put64(w, t->win32_start_address);
+    keyframe_put64(w, t->teb);
+    keyframe_put_text(w, t->name, LONG_TEXT_MAX);
     if (t->tid == 0)
         w->record.cpu = t->cpu; /* each CPU has a thread 0, and the header says which this is */
-    finish(w, EA_KEYFRAME_THREAD);
+    keyframe_finish(w, EA_KEYFRAME_THREAD);
     w->record.cpu = cpu;
 }
 
 static void put_module(void *arg, const ea_module *mod) {
     static const ea_guid NONE;
     writer *w = arg;
-    begin(w, &mod->life);
-    put32(w, mod->pid);
-    put64(w, mod->base);
-    put64(w, mod->size_bytes);
-    put64(w, mod->default_base);
-    put32(w, mod->checksum);
-    put32(w, mod->timestamp);
+    keyframe_begin(w, &mod->life);
+    keyframe_put32(w, mod->pid);
+    keyframe_put64(w, mod->base);
+    keyframe_put64(w, mod->size_bytes);
+    keyframe_put64(w, mod->default_base);
+    keyframe_put32(w, mod->checksum);
+    keyframe_put32(w, mod->timestamp);
     ea_text_add(&w->payload, mod->has_pdb ? &mod->pdb_guid : &NONE, sizeof NONE);
-    put32(w, mod->pdb_age);
-    put_text(w, mod->path, LONG_TEXT_MAX);
-    put_text(w, mod->pdb_path, TEXT_MAX);
-    put_text(w, mod->original_name, TEXT_MAX);
-    put64(w, mod->file_bytes);
-    put_text(w, mod->sha256, FILE_TEXT_MAX);
-    put_text(w, mod->file_version, FILE_TEXT_MAX);
-    put_text(w, mod->company, FILE_TEXT_MAX);
-    put_text(w, mod->product, FILE_TEXT_MAX);
-    finish(w, EA_KEYFRAME_MODULE);
+    keyframe_put32(w, mod->pdb_age);
+    keyframe_put_text(w, mod->path, LONG_TEXT_MAX);
+    keyframe_put_text(w, mod->pdb_path, TEXT_MAX);
+    keyframe_put_text(w, mod->original_name, TEXT_MAX);
+    keyframe_put64(w, mod->file_bytes);
+    keyframe_put_text(w, mod->sha256, FILE_TEXT_MAX);
+    keyframe_put_text(w, mod->file_version, FILE_TEXT_MAX);
+    keyframe_put_text(w, mod->company, FILE_TEXT_MAX);
+    keyframe_put_text(w, mod->product, FILE_TEXT_MAX);
+    keyframe_finish(w, EA_KEYFRAME_MODULE);
 }
 
-static void put_name(void *arg, const ea_name_row *name) {
+static void keyframe_put_name(void *arg, const ea_name_row *name) {
     writer *w = arg;
-    begin(w, NULL);
-    put64(w, (uint64_t)name->begin_utc_ns);
+    keyframe_begin(w, NULL);
+    keyframe_put64(w, (uint64_t)name->begin_utc_ns);
     put8(w, name->kind);
-    put64(w, name->address);
-    put_text(w, name->name, LONG_TEXT_MAX);
-    finish(w, EA_KEYFRAME_NAME);
+    keyframe_put64(w, name->address);
+    keyframe_put_text(w, name->name, LONG_TEXT_MAX);
+    keyframe_finish(w, EA_KEYFRAME_NAME);
 }
 
-static void put_volume(void *arg, const ea_volume *volume) {
+static void keyframe_put_volume(void *arg, const ea_volume *volume) {
     writer *w = arg;
-    begin(w, NULL);
-    put_text(w, volume->nt, LONG_TEXT_MAX);
-    put_text(w, volume->dos, LONG_TEXT_MAX);
-    finish(w, EA_KEYFRAME_VOLUME);
+    keyframe_begin(w, NULL);
+    keyframe_put_text(w, volume->nt, LONG_TEXT_MAX);
+    keyframe_put_text(w, volume->dos, LONG_TEXT_MAX);
+    keyframe_finish(w, EA_KEYFRAME_VOLUME);
 }
 
 static void count_process(void *arg, const ea_process *p) {
@@ -155,11 +155,11 @@ static void count_module(void *arg, const ea_module *mod) {
 }
 
 static void put_bound(writer *w, enum ea_keyframe_code code, uint64_t number) {
-    begin(w, NULL);
-    put64(w, number);
+    keyframe_begin(w, NULL);
+    keyframe_put64(w, number);
     for (int i = 0; i < 3; i++)
-        put32(w, w->counts[i]);
-    finish(w, code);
+        keyframe_put32(w, w->counts[i]);
+    keyframe_finish(w, code);
 }
 
 int ea_keyframe_write(const ea_machine *m, const ea_open_object_names *names, uint64_t number, const ea_record *at,
@@ -180,11 +180,11 @@ int ea_keyframe_write(const ea_machine *m, const ea_open_object_names *names, ui
     ea_machine_each_thread(m, count_thread, &w);
     ea_machine_each_module(m, count_module, &w);
     put_bound(&w, EA_KEYFRAME_BEGIN, number);
-    ea_machine_each_process(m, put_process, &w);
+    ea_machine_each_process(m, keyframe_put_process, &w);
     ea_machine_each_thread(m, put_thread, &w);
     ea_machine_each_module(m, put_module, &w);
     if (names)
-        ea_open_object_names_each(names, put_name, put_volume, &w);
+        ea_open_object_names_each(names, keyframe_put_name, keyframe_put_volume, &w);
     /* A full table may have evicted rows that are still open. Their number is added to a count, so that the counts
      * differ from the named rows, and the reader closes no unnamed row. */
     uint64_t evicted = ea_machine_evicted(m);

@@ -13,7 +13,7 @@ enum { LEAST_BYTES = 64 << 10 };
 
 /* Limits from a bound in bytes: a table's array is twice as long each time it grows, so a share holds the largest such
  * array that fits; a quarter of it is for ended rows. */
-static void share(ea_machine *m, size_t limit_bytes) {
+static void machine_share(ea_machine *m, size_t limit_bytes) {
     static const unsigned EIGHTHS[TABLE_COUNT] = {1, 2, 4};
     if (limit_bytes < LEAST_BYTES)
         limit_bytes = LEAST_BYTES;
@@ -44,7 +44,7 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
     m->limit_ended = options->limit_ended ? options->limit_ended : 65536;
     size_t text_bytes = options->limit_text_bytes ? options->limit_text_bytes : (size_t)256 << 20;
     if (options->limit_bytes) {
-        share(m, options->limit_bytes);
+        machine_share(m, options->limit_bytes);
         if (text_bytes > options->limit_bytes / 8)
             text_bytes = options->limit_bytes / 8;
     }
@@ -141,7 +141,7 @@ const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes)
 
 /* ---- threads and modules of a pid ---- */
 
-static uint32_t pid_of(const ea_machine *m, enum which w, uint32_t row) {
+static uint32_t machine_pid_of(const ea_machine *m, enum which w, uint32_t row) {
     return w == THREADS ? thread_at(m, row)->t.pid : module_at(m, row)->m.pid;
 }
 
@@ -161,8 +161,8 @@ static int set_first_sibling(ea_machine *m, enum which w, uint32_t pid, uint32_t
 }
 
 int ea_machine_link_sibling(ea_machine *m, enum which w, uint32_t row) {
-    uint32_t first = first_sibling(m, w, pid_of(m, w, row));
-    int rc = set_first_sibling(m, w, pid_of(m, w, row), row);
+    uint32_t first = first_sibling(m, w, machine_pid_of(m, w, row));
+    int rc = set_first_sibling(m, w, machine_pid_of(m, w, row), row);
     if (rc)
         return rc;
     row_at(m, w, row)->head.sibling_prev = ROW_NONE;
@@ -179,7 +179,7 @@ static int unlink_sibling(ea_machine *m, enum which w, uint32_t row) {
     if (h->sibling_prev != ROW_NONE)
         row_at(m, w, h->sibling_prev)->head.sibling_next = h->sibling_next;
     else
-        return set_first_sibling(m, w, pid_of(m, w, row), h->sibling_next);
+        return set_first_sibling(m, w, machine_pid_of(m, w, row), h->sibling_next);
     return 0;
 }
 

@@ -310,7 +310,7 @@ void ea_volumes_sort(ea_volume *volumes, size_t count) {
         qsort(volumes, count, sizeof *volumes, compare_volumes);
 }
 
-static int lower(int c) {
+static int names_lower(int c) {
     return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
 }
 
@@ -318,7 +318,7 @@ static int begins_with(const char *path, size_t len_bytes, const char *prefix, s
     if (len_bytes < prefix_bytes)
         return 0;
     for (size_t i = 0; i < prefix_bytes; i++)
-        if (lower((unsigned char)path[i]) != lower((unsigned char)prefix[i]))
+        if (names_lower((unsigned char)path[i]) != names_lower((unsigned char)prefix[i]))
             return 0;
     return 1;
 }

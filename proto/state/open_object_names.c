@@ -61,7 +61,7 @@ size_t ea_open_object_names_count(const ea_open_object_names *n) {
     return n->count;
 }
 
-static void unlink_row(ea_open_object_names *n, uint32_t number) {
+static void open_names_unlink_row(ea_open_object_names *n, uint32_t number) {
     row *r = &n->rows[number];
     *(r->earlier ? &n->rows[r->earlier].later : &n->first) = r->later;
     *(r->later ? &n->rows[r->later].earlier : &n->last) = r->earlier;
@@ -73,7 +73,7 @@ static void unlink_row(ea_open_object_names *n, uint32_t number) {
 }
 
 static void evict_first(ea_open_object_names *n) {
-    unlink_row(n, n->first);
+    open_names_unlink_row(n, n->first);
     ea_count(n->counters, EA_COUNT_state_evicted, 1);
 }
 
@@ -102,10 +102,10 @@ static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret
     return 1;
 }
 
-static int put_name(void *arg, const ea_name_row *name, ea_err *err) {
+static int open_names_put_name(void *arg, const ea_name_row *name, ea_err *err) {
     ea_open_object_names *n = arg;
     if (name->number) { /* it ends */
-        unlink_row(n, (uint32_t)name->number);
+        open_names_unlink_row(n, (uint32_t)name->number);
         return 0;
     }
     size_t len = strlen(name->name);
@@ -141,7 +141,7 @@ static int put_operation(void *arg, const ea_operation_row *operation, ea_err *e
     return 0;
 }
 
-static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
+static int open_names_put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     ea_open_object_names *n = arg;
     (void)err;
     if (!ea_volumes_add(n->volumes, &n->volume_count, &n->texts, nt, dos))
@@ -151,7 +151,8 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
 
 int ea_open_object_names_apply(ea_open_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
                                ea_err *err) {
-    static const ea_object_names_backing OPEN = {last_name, put_name, last_operation, put_operation, put_volume};
+    static const ea_object_names_backing OPEN = {last_name, open_names_put_name, last_operation, put_operation,
+                                                 open_names_put_volume};
     return ea_object_names_fold(&OPEN, n, &n->scratch, record, c, utc_ns, err);
 }
 

@@ -59,25 +59,25 @@ void ea_process_tree_filter_destroy(ea_process_tree_filter *l) {
     free(l);
 }
 
-static int has(const ea_u64_map *ids, uint64_t id) {
+static int tree_has(const ea_u64_map *ids, uint64_t id) {
     return ea_u64_map_get(ids, id) != NULL;
 }
 
 /* Children and threads that begin; an id that begins anew elsewhere is no longer theirs. */
-static int learn(ea_process_tree_filter *l, const ea_record *r, const ea_class *c) {
+static int tree_learn(ea_process_tree_filter *l, const ea_record *r, const ea_class *c) {
     uint64_t pid, parent, tid;
     if (!(r->flags & EA_FLAG_CLASSIC_HEADER) || (r->opcode != START && r->opcode != DC_START) ||
         !ea_event_u64(c, r, "ProcessId", &pid))
         return 0;
     if (ea_guid_equal(&r->provider, &PROCESS) && r->opcode == START && ea_event_u64(c, r, "ParentId", &parent)) {
-        if (l->with_children && has(&l->pids, parent)) {
+        if (l->with_children && tree_has(&l->pids, parent)) {
             int rc = ea_u64_map_put(&l->pids, pid, 1);
             l->processes += !rc;
             return rc;
         }
         ea_u64_map_remove(&l->pids, pid);
     } else if (ea_guid_equal(&r->provider, &THREAD) && ea_event_u64(c, r, "TThreadId", &tid)) {
-        if (has(&l->pids, pid))
+        if (tree_has(&l->pids, pid))
             return ea_u64_map_put(&l->tids, tid, 1);
         ea_u64_map_remove(&l->tids, tid);
     }
@@ -103,18 +103,18 @@ static int names_one(const ea_process_tree_filter *l, const ea_record *r, const 
         const ea_u64_map *ids = f->semantic == EA_SEM_PID ? &l->pids : f->semantic == EA_SEM_TID ? &l->tids : NULL;
         if (!ids)
             continue;
-        if ((slices[i].len_bytes == 4 && has(ids, ea_load32(slices[i].data))) ||
-            (slices[i].len_bytes == 8 && has(ids, ea_load64(slices[i].data))))
+        if ((slices[i].len_bytes == 4 && tree_has(ids, ea_load32(slices[i].data))) ||
+            (slices[i].len_bytes == 8 && tree_has(ids, ea_load64(slices[i].data))))
             return 1;
     }
     return 0;
 }
 
 int ea_process_tree_filter_take(ea_process_tree_filter *l, const ea_record *r, const ea_class *c, ea_err *err) {
-    int is_classic = (r->flags & EA_FLAG_CLASSIC_HEADER) != 0, rc = learn(l, r, c);
+    int is_classic = (r->flags & EA_FLAG_CLASSIC_HEADER) != 0, rc = tree_learn(l, r, c);
     if (rc)
         return ea_fail(err, rc, "follow a process: too many processes or threads");
-    if (r->pid != UINT32_MAX ? has(&l->pids, r->pid) : r->tid != UINT32_MAX && has(&l->tids, r->tid))
+    if (r->pid != UINT32_MAX ? tree_has(&l->pids, r->pid) : r->tid != UINT32_MAX && tree_has(&l->tids, r->tid))
         return 1;
     return is_classic && (describes(r, c) || names_one(l, r, c));
 }

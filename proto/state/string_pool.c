@@ -27,7 +27,7 @@ void ea_string_pool_deinit(texts *t) {
     *t = (texts){.limit_bytes = t->limit_bytes};
 }
 
-static int grow(texts *t) {
+static int pool_grow(texts *t) {
     size_t count = t->bucket_count ? t->bucket_count * 2 : 64;
     text_node **buckets = calloc(count, sizeof(text_node *));
     if (!buckets)
@@ -57,7 +57,7 @@ const char *ea_string_pool_take(texts *t, const char *s, size_t len_bytes) {
     size_t size = sizeof(text_node) + len_bytes + 1;
     if (len_bytes > UINT32_MAX / 2 || t->used_bytes + size > t->limit_bytes)
         return NULL;
-    if (t->count >= t->bucket_count && grow(t))
+    if (t->count >= t->bucket_count && pool_grow(t))
         return NULL;
     text_node *n = malloc(size);
     if (!n)

@@ -199,7 +199,7 @@ static void copy_text(char *out, size_t room, const char *s) {
 
 /* The wire type that each known field of Batch must have; 9: not known, passed over. */
 static unsigned expected_type(uint32_t number) {
-    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 2, 2, 2, 9, 2, 2};
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
     return number < sizeof types ? types[number] : 9;
 }
 
@@ -240,7 +240,7 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
                            f.type, type);
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field(&etwagent__v1__batch__descriptor, f.number);
-        if (type == 9 || f.number == EA_BATCH_AGENT || f.number == EA_BATCH_HOST) /* those that are passed over, too */
+        if (type == 9)
             unknown += offset - begin;
         else if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
             unknown += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
@@ -298,10 +298,6 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         case EA_BATCH_CONTEXTS:
             e.context_count++;
             break;
-        case 18:
-        case 19:
-        case 23:
-            return ea_fail(err, EA_EUNSUPPORTED, "read a batch: field %u is of the time before format 1.0", f.number);
         case EA_BATCH_SHAPES:
             e.shape_count++;
             break;

@@ -54,7 +54,7 @@ static void put_bytes(writer *w, const uint8_t *data, size_t len_bytes) {
 
 /* NOLINTNEXTLINE(misc-no-recursion): DEPTH bounds it */
 static void put_column(writer *w, const pb_column *m, unsigned depth) {
-    if (!m || m->frame || m->shared || m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT || depth == DEPTH) {
+    if (!m || m->frame || m->shared || depth == DEPTH) {
         w->failed = 1;
         return;
     }
@@ -97,7 +97,7 @@ static void put_group(writer *w, const pb_group *g) {
         put_column(w, g->fields[i], 0);
     if (g->payload)
         put_column(w, g->payload, 0);
-    if (g->class_hash.len || g->header || g->kernel_time || g->user_time || g->activity || g->sample_weight)
+    if (g->class_hash.len || g->header || g->kernel_time || g->user_time || g->activity)
         w->failed = 1;
     for (size_t i = 0; i < g->n_items; i++)
         if (g->items[i]->type || g->items[i]->linkage)
@@ -199,9 +199,6 @@ static pb_column *get_column(reader *r, unsigned depth) {
         m->planes = (uint32_t)get(r, UINT32_MAX);
         m->value_count = (uint32_t)get(r, UINT32_MAX);
         m->values = get_column(r, depth + 1);
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
-        broken(r, "a struct in a short directory");
         break;
     default: /* the reader of columns refuses an unknown value */
         break;

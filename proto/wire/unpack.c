@@ -127,25 +127,12 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
                            8 * c.width);
         c.bits = m->planes;
         break;
-    case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
-        if (width)
-            return corrupt(err, "a struct is where numbers are expected");
-        if (m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
-            return ea_fail(err, EA_ECORRUPT, "read a batch's column: a struct of %zu members, expected 1 to %d",
-                           m->n_children, EA_FIELDS_MAX);
-        c.child_count = m->n_children;
-        if (!(c.children = ea_arena_zalloc(r->arena, c.child_count, sizeof *c.children)))
-            return no_memory(r, err);
-        for (size_t i = 0; i < c.child_count; i++)
-            if ((rc = ea_rows_build(r, &c.children[i], m->children[i], rows, 0, in_dictionary, err)))
-                return rc;
-        break;
     default:
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
     }
     if ((unsigned)m->relative_to > ETWAGENT__V1__BASE__BASE_TID)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: base %d is not known", (int)m->relative_to);
-    if (m->relative_to && (c.width == 0 || c.width > 8 || m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT))
+    if (m->relative_to && (c.width == 0 || c.width > 8))
         return ea_fail(err, EA_ECORRUPT,
                        "read a batch's column: relative elements of %" PRIu32 " bytes, expected 1 to 8", c.width);
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
@@ -335,7 +322,7 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
 /* The width that all rows of a column have by its messages alone; 0: only its rows know. What decode_elements makes of
  * a column whose width is known this way has rows of just that width. */
 static uint32_t width_of_rows(const ea_rows *c) {
-    if (c->lengths || c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT)
+    if (c->lengths)
         return 0;
     if (c->width)
         return c->width;
@@ -447,50 +434,6 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
     return 0;
 }
 
-static int too_many_bytes(ea_err *err) {
-    return ea_fail(err, EA_ELIMIT, "read a batch's column: a struct's rows have more than %d bytes",
-                   EA_BATCH_MAX_RAW_BYTES);
-}
-
-/* A struct's row is the rows of its members, one after another. */
-static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
-    uint32_t *start = ea_rows_alloc(r, n, sizeof *start),
-             *len_bytes = ea_arena_zalloc(r->arena, n ? n : 1, sizeof *len_bytes);
-    uint32_t *fill = ea_rows_alloc(r, n, sizeof *fill);
-    if (!start || !len_bytes || !fill)
-        return no_memory(r, err);
-    for (size_t k = 0; k < c->child_count; k++) {
-        int rc = ea_rows_decode(r, &c->children[k], n, NULL, 0, err);
-        if (rc)
-            return rc;
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t len = ea_column_row(&c->children[k].column, i).len_bytes;
-            if (len > EA_BATCH_MAX_RAW_BYTES - len_bytes[i])
-                return too_many_bytes(err);
-            len_bytes[i] += len;
-        }
-    }
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        fill[i] = start[i] = (uint32_t)total;
-        total += len_bytes[i];
-        if (total > EA_BATCH_MAX_RAW_BYTES)
-            return too_many_bytes(err);
-    }
-    uint8_t *out = ea_arena_alloc(r->arena, (size_t)total);
-    if (!out)
-        return no_memory(r, err);
-    for (size_t k = 0; k < c->child_count; k++)
-        for (uint32_t i = 0; i < n; i++) {
-            ea_slice s = ea_column_row(&c->children[k].column, i);
-            if (s.len_bytes)
-                memcpy(out + fill[i], s.data, s.len_bytes);
-            fill[i] += s.len_bytes;
-        }
-    *ret = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
-    return 0;
-}
-
 static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
                            ea_column *ret, ea_err *err) {
     const uint8_t *data = NULL;
@@ -520,14 +463,10 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:
         return decode_numbers(r, c, n, context, initial, data, ret, err);
-    case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
+    default: /* a dictionary: ea_rows_build let nothing else through */
         if (!c->stored_width && !c->bits && c->bytes)
             return corrupt(err, "indexes of a single value");
         return decode_dictionary(r, c, n, data, ret, err);
-    default: /* a struct: ea_rows_build let nothing else through */
-        if (c->bytes)
-            return corrupt(err, "a struct with data of its own");
-        return decode_struct(r, c, n, ret, err);
     }
 }
 
@@ -593,7 +532,7 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
         context = NULL;
         initial = 0;
     }
-    if ((rc = ea_rows_spend(r, (uint64_t)n * (1 + c->child_count) + rows, err)) != 0)
+    if ((rc = ea_rows_spend(r, (uint64_t)n + rows, err)) != 0)
         return rc;
     ea_column elements = {0};
     rc = decode_elements(r, c, n, context, initial, &elements, err);

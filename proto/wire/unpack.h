@@ -51,8 +51,7 @@ typedef struct ea_rows {
     unsigned bits;                 /* bits that it takes; 0: bytes */
     size_t offset, bytes;          /* of the data in its frame */
     uint32_t value_count;
-    struct ea_rows *lengths, *values, *children;
-    size_t child_count;
+    struct ea_rows *lengths, *values;
     int is_decoded;
     ea_column column; /* when is_decoded */
 } ea_rows;

@@ -205,10 +205,7 @@ typedef struct describe {
 static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
     describe *d = arg;
     const ea_class *c;
-    int rc = ea_registry_add_description(d->v->registry, data, data_bytes, &c, d->err);
-    if (!rc)
-        d->v->described[d->v->described_count++] = c;
-    return rc;
+    return ea_registry_add_description(d->v->registry, data, data_bytes, &c, d->err);
 }
 
 static int fill_constants(ea_view_group *g, const ea_record *before, ea_err *err) {
@@ -332,7 +329,7 @@ static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwage
     for (size_t i = 0; i < s->n_items; i++) {
         const Etwagent__V1__Column *c = s->items[i]->data;
         if (c && (c->encoding || c->width || c->relative_to || c->planes || c->frame || c->bytes || c->lengths ||
-                  c->values || c->value_count || c->shared || c->n_children))
+                  c->values || c->value_count || c->shared))
             return ea_view_corrupt(err, "a shape's item is no constant");
     }
     *ret = s;
@@ -533,13 +530,8 @@ static int open_envelope(ea_batch_view *v, ea_err *err) {
         rc = read_directory(v, err);
     if (!rc)
         rc = read_sources(v, err);
-    if (!rc && v->registry) {
-        size_t count = v->envelope.head.description_count;
-        v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
-        rc = v->described
-                 ? ea_batch_each_description(v->batch, v->batch_bytes, add_description, &(describe){v, err}, err)
-                 : ea_view_no_memory(v, err);
-    }
+    if (!rc && v->registry)
+        rc = ea_batch_each_description(v->batch, v->batch_bytes, add_description, &(describe){v, err}, err);
     if (!rc)
         rc = read_groups(v, err);
     return rc;
@@ -630,78 +622,6 @@ uint32_t ea_batch_group_events(const ea_batch_view *v, size_t k) {
     return v->groups[k].count;
 }
 
-uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t k) {
-    uint32_t weight = v->groups[k].m->sample_weight;
-    return weight ? weight : 1;
-}
-
 const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
     return &v->groups[k].record;
-}
-
-/* ---- the self-contained form ---- */
-
-static int by_class(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t) * (const ea_class *const *)a, y = (uintptr_t) * (const ea_class *const *)b;
-    return (x > y) - (x < y);
-}
-
-/* The classes of the groups that the batch does not describe, each once, in ret, which has room for a class a group. */
-static int list_undescribed(const ea_batch_view *v, const ea_class **ret, size_t *ret_count, ea_err *err) {
-    size_t described = v->described_count, n = 0, count = 0;
-    const ea_class **sorted = calloc(described + 1, sizeof *sorted);
-    if (!sorted)
-        return ea_fail(err, EA_ENOMEM, "pass a batch on");
-    for (size_t i = 0; i < described; i++)
-        sorted[i] = v->described[i];
-    qsort(sorted, described, sizeof *sorted, by_class);
-    for (size_t k = 0; k < v->group_count; k++)
-        if (!described || !bsearch(&v->groups[k].c, sorted, described, sizeof *sorted, by_class))
-            ret[n++] = v->groups[k].c;
-    free(sorted);
-    qsort(ret, n, sizeof *ret, by_class);
-    for (size_t i = 0; i < n; i++)
-        if (!count || ret[count - 1] != ret[i])
-            ret[count++] = ret[i];
-    *ret_count = count;
-    return 0;
-}
-
-int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host, ea_text *out,
-                                 ea_err *err) {
-    if (!v->registry)
-        return ea_fail(err, EA_EINVAL, "pass a batch on: it was opened without a registry");
-    /* Fields may be appended to a protobuf message: repeated ones add up, and of others the last one counts. */
-    ea_text_add(out, v->batch, v->batch_bytes);
-    Etwagent__V1__Batch add;
-    etwagent__v1__batch__init(&add);
-    ProtobufCBinaryData *descriptions = calloc(v->group_count + 1, sizeof *descriptions);
-    const ea_class **classes = calloc(v->group_count + 1, sizeof *classes);
-    char *strings = calloc(strlen(agent) + strlen(host) + 2, 1);
-    uint8_t *bytes = NULL;
-    int rc = descriptions && classes && strings ? list_undescribed(v, classes, &add.n_descriptions, err)
-                                                : ea_fail(err, EA_ENOMEM, "pass a batch on");
-    for (size_t i = 0; !rc && i < add.n_descriptions; i++)
-        descriptions[i] = (ProtobufCBinaryData){.len = classes[i]->description_bytes,
-                                                .data = (uint8_t *)(uintptr_t)classes[i]->description};
-    if (!rc) {
-        add.descriptions = descriptions;
-        add.agent = strings;
-        add.host = strings + strlen(agent) + 1;
-        memcpy(add.agent, agent, strlen(agent));
-        memcpy(add.host, host, strlen(host));
-        size_t n = etwagent__v1__batch__get_packed_size(&add);
-        bytes = malloc(n ? n : 1);
-        if (bytes) {
-            etwagent__v1__batch__pack(&add, bytes);
-            ea_text_add(out, bytes, n);
-        }
-        if (!bytes || out->failed)
-            rc = ea_fail(err, EA_ENOMEM, "pass a batch on");
-    }
-    free(bytes);
-    free(strings);
-    free(classes);
-    free(descriptions);
-    return rc;
 }

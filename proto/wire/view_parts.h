@@ -50,8 +50,6 @@ struct ea_batch_view {
     uint32_t cursor;
     const uint8_t *batch;
     size_t batch_bytes;
-    const ea_class **described; /* classes whose descriptions the batch carries */
-    size_t described_count;
 };
 
 static inline int ea_view_corrupt(ea_err *err, const char *what) {

@@ -218,8 +218,6 @@ size_t ea_batch_group_count(const ea_batch_view *v);
 const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t group);   /* EA_CLASS_HASH_BYTES; the class's */
 const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t group); /* NULL without a registry */
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t group);
-/* How many events each of the group's stands for, those included that a sampling stage left out: 1 at the least. */
-uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t group);
 /* What the group's events have in common: provider, id, version, channel, level, opcode, task, keyword, logger, flags,
  * property, pointer_size, header_type, hook_id, header_word, ext_count. The other members mean nothing. Needs a
  * registry; borrowed until close. */
@@ -303,13 +301,6 @@ EA_MUST_CHECK int ea_batch_activities(ea_batch_view *v, size_t group, ea_column 
 /* The data of one extended item (below ext_count of the constants) of the group's events, and its type. */
 EA_MUST_CHECK int ea_batch_item(ea_batch_view *v, size_t group, size_t item, uint16_t *ret_type, ea_column *ret,
                                 ea_err *err);
-
-/* ---- other forms ---- */
-
-/* Appends the self-contained form to out: the batch with all its classes' descriptions and its sender, for passing on.
- * v must have been opened with a registry. */
-EA_MUST_CHECK int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host,
-                                               ea_text *out, ea_err *err);
 
 /* What record number `number` of a batch, from 0, adds to the batch's checksum. FORMAT.md, "Checksum". */
 uint64_t ea_record_checksum(uint64_t number, const ea_record *record);

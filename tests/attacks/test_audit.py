@@ -3,6 +3,8 @@ request. "audit verify" finds and names each manual change of the files.
 
 usage: test_audit.py --build DIR [--soak] [--keep]
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 11: The audit log shows changed, removed and reordered lines. | each case | 2026-11-24
 import json
 import os
 import pathlib

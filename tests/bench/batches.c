@@ -14,7 +14,7 @@
 #include "proto/state/machine.h"
 #include "service/batch/builder.h"
 #include "tests/bench/cpu_time.h"
-#include "tests/unit/keeper.h"
+#include "tests/unit/definition_cache.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -120,13 +120,13 @@ static int fold(ea_batch_view *v, ea_machine *machine, ea_err *err) {
 
 /* Opens a batch, reads every record, folds and verifies it, and compares the records with the source's if that is asked
  * for. */
-static int read_back(const options *o, const uint8_t *data, size_t n, keeper *kept, ea_registry *collector,
+static int read_back(const options *o, const uint8_t *data, size_t n, definition_cache *kept, ea_registry *collector,
                      ea_etl_set *again, ea_registry *judge, ea_machine *machine, totals *t, ea_err *err) {
     ea_batch_view *v = NULL;
     const ea_record *r;
     const ea_class *c;
     int64_t t0 = cpu_ns();
-    int rc = keeper_receive(kept, &data, &n, err);
+    int rc = definition_cache_receive(kept, &data, &n, err);
     if (!rc)
         rc = ea_batch_open(&v, data, n, collector, err);
     int64_t t1 = cpu_ns();
@@ -214,7 +214,7 @@ typedef struct reader {
     ea_registry *collector, *judge;
     ea_machine *machine;
     ea_etl_set *again; /* the source once more, to compare with */
-    keeper kept;
+    definition_cache kept;
 } reader;
 
 /* One pass over the traces. back: batches are read back, too; NULL: what an agent does, and nothing else. */
@@ -335,7 +335,7 @@ static int check_pass(const options *o, totals *t, ea_err *err) {
         rc = pass(o, &a, &back, t, err);
     if (!rc && o->check && ea_etl_next(back.again, &r, err) != 0)
         rc = ea_fail(err, EA_ECORRUPT, "the source has more records than the batches");
-    keeper_deinit(&back.kept);
+    definition_cache_deinit(&back.kept);
     ea_machine_destroy(back.machine);
     ea_registry_destroy(back.judge);
     ea_registry_destroy(back.collector);

@@ -128,8 +128,6 @@ static int put_all(ea_batch_view *v, ea_text *out, ea_err *err) {
         return rc ? rc : has_own;
     for (uint32_t i = 0; i < ea_batch_get_head(v)->event_count; i++)
         put_u64(out, has_own ? sequence[i] : first + i);
-    for (size_t k = 0; k < ea_batch_group_count(v); k++)
-        put_u32(out, ea_batch_group_weight(v, k));
     return out->failed ? ea_fail(err, EA_ENOMEM, "print records") : 0;
 }
 

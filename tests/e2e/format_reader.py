@@ -124,9 +124,8 @@ def parse(data, message, depth=0, most=100, raw=()):
             value, at = data[at:at + size], at + size
         else:
             raise Broken("The batch", f"a {message} has a field of the wire type {wire}")
-        if field not in fields or message == "Batch" and field in (20, 21):
-            found.unknown_bytes += at - begin
         if field not in fields:
+            found.unknown_bytes += at - begin
             continue  # "Growth": unknown fields are ignored
         name, kind, repeated = fields[field]
         expected = wire_type(kind)
@@ -235,7 +234,7 @@ class Description:
         self.format = self.u8()
         need(self.format in (1, 2), section, "the format is 1 or 2")
         self.kind, self.status, flags = self.u8(), self.u8(), self.u8()
-        need(self.kind <= 2 and self.status <= 2, section, "kind and status are 0, 1 or 2")
+        need(self.kind <= 1 and self.status <= 2, section, "the kind is 0 or 1, the status 0, 1 or 2")
         need(flags <= (3 if self.format == 2 else 1), section, "flags: other bits are 0")
         self.classic, self.unfolded = flags & 1, flags >> 1
         self.pointer_size, self.version = self.u8(), self.u8()
@@ -399,7 +398,7 @@ class Description:
 
 # ---- columns --------------------------------------------------------------------------------------------------------------
 
-CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS = range(7)
+CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, BITS = 0, 1, 2, 3, 4, 6
 PREVIOUS, TIME, PID, TID = range(1, 5)
 
 
@@ -437,7 +436,7 @@ class Elements:
 class Placed:
     """A column of batch.proto with its data; rows(n, …) decodes it."""
 
-    def __init__(self, column, n, width, frames, dictionaries, top=True, inside=False):
+    def __init__(self, column, n, width, frames, dictionaries, top=True):
         self.column, self.implied, self.dictionaries, self.top, self.frames = column, width, dictionaries, top, frames
         c = column
         is_list = c.lengths is not None
@@ -445,17 +444,17 @@ class Placed:
         need(c.relative_to in ENUMS["Base"], "Growth", f"the base {c.relative_to} is not known")
         self.width = c.width or (1 if is_list else width)
         if width:
-            need(not is_list and c.encoding != STRUCT, "Columns", "where a width is implied there is no list and no struct")
+            need(not is_list, "Columns", "where a width is implied there is no list")
             need(self.width == width, "Columns", f"a column whose place implies the width {width} has the width {self.width}")
         self.check_members()
         self.lengths = self.values = None
         if is_list:
-            self.lengths = Placed(c.lengths, n, 4, frames, dictionaries, False, inside)
+            self.lengths = Placed(c.lengths, n, 4, frames, dictionaries, False)
         if c.encoding == DICTIONARY and not c.shared:
             need(c.values is not None, "Columns", "a dictionary has values")
             need(c.value_count <= 262144, "Bounds", "values of a dictionary: at most 262,144")
             self.value_count = c.value_count
-            self.values = Placed(c.values, c.value_count, self.width, frames, None, False, False)
+            self.values = Placed(c.values, c.value_count, self.width, frames, None, False)
         elif c.encoding == DICTIONARY:
             need(dictionaries is not None, "Columns", "inside a dictionary's values `shared` is not used")
             need(c.shared <= len(dictionaries), "Columns", f"there is no shared dictionary {c.shared}")
@@ -465,12 +464,7 @@ class Placed:
             if c.planes:
                 need(self.value_count >= 2 and c.planes <= 32, "Columns", "bits of a dictionary's indexes: with two values or more, at most 32")
             self.index_bytes = ((self.value_count - 1).bit_length() + 7) // 8 if self.value_count > 1 else 0
-        nested = inside or is_list
-        if c.encoding == STRUCT:
-            need(1 <= len(c.children) <= 512, "Columns", "a struct has 1 to 512 children")
-        self.children = [Placed(child, None if nested else n, None, frames, dictionaries, False, nested)
-                         for child in c.children if c.encoding == STRUCT]
-        if c.encoding == VARINT or nested:
+        if c.encoding == VARINT or is_list:
             size = c.bytes
         else:
             need(not c.bytes, "Columns", "`bytes` is 0 where rows × stored width say it")
@@ -534,16 +528,11 @@ class Placed:
 
     def elements(self, n, bases, first):
         c, w = self.column, self.width
-        self.frames.spend(n * (1 + len(self.children)))
+        self.frames.spend(n)
         if self.column.encoding != VARINT:
             need(len(self.data) == self.size(n), "Bounds", "the sum of `lengths` is the number of elements that the data holds")
         if c.encoding == PLAIN:
             return Elements(n, w, self.data)
-        if c.encoding == STRUCT:
-            parts = [child.rows(n) for child in self.children]
-            rows = [b"".join(row) for row in zip(*parts)] if parts else [b""] * n
-            need(sum(map(len, rows)) <= 64 * MIB, "Bounds", "all rows of a struct column: at most 64 MiB")
-            return Elements(n, rows=rows)
         if c.encoding == DICTIONARY:
             return self.looked_up(n)
         if c.encoding == CONSTANT and not c.relative_to:
@@ -599,7 +588,7 @@ class Placed:
     def width_of_rows(self):
         """The width that all rows have by the column's messages alone; None where only the rows know."""
         c = self.column
-        if c.lengths is not None or c.encoding == STRUCT:
+        if c.lengths is not None:
             return None
         if c.encoding == CONSTANT:
             return self.width or len(c.constant)
@@ -652,7 +641,6 @@ class ShortDirectory:
         need(depth < 8, self.SECTION, "columns inside columns, at most 8 deep")
         c, head = parse(b"", "Column"), self.number(255)
         c.encoding, c.relative_to = head & 7, head >> 3 & 7
-        need(c.encoding != STRUCT, self.SECTION, "no structs")
         if head & 64:
             c.width = self.number(MASK32)
         if head & 128:
@@ -782,7 +770,6 @@ class Batch:
         need(m.number <= (1 << 63) - 2, "Bounds", "a batch's number is at most 2⁶³ − 2")
         need(m.event_count <= 262144, "Bounds", "at most 262,144 events")
         need(m.priority <= 255, "Bounds", "the priority is at most 255")
-        need(not {18, 19, 23} & set(field_numbers(data)), "Growth", "a field of the time before 1.0")
         self.own = Definitions()
         self.appended, self.appended_bytes = set(), 0
         self.add_definitions()
@@ -923,7 +910,7 @@ class Batch:
         before = None
         self.classes = {}
         for group, shape in zip(d.groups, shapes):
-            g = types.SimpleNamespace(message=group, count=group.count or 1, weight=group.sample_weight)
+            g = types.SimpleNamespace(message=group, count=group.count or 1)
             if shape:
                 need(not group.class_hash and group.header is None, "Shapes", "a group with a shape has neither class nor header")
             named = shape or group

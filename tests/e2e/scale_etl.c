@@ -11,6 +11,7 @@
 #include "proto/base/cli.h"
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static int write_trace(const options *o, ea_etl_writer *w, ea_err *err) {
                        .header_word = 3,
                        .version = 3,
                        .opcode = 1,
-                       .provider = *ea_etl_group_guid(0x0501),
+                       .provider = *ea_etl_group_of(0x0501),
                        .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
                        .pointer_size = 8,
                        .time_raw = START + (int64_t)i,

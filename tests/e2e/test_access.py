@@ -4,6 +4,8 @@ whatever text it contains.
 
 usage: test_access.py --build DIR [--soak] [--keep]
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 11
 # sanitizers: asan-ubsan
 import base64
 import hashlib

@@ -2,6 +2,9 @@
 
 usage: test_backup.py --build DIR [--soak] [--keep]
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 10: A backup of a growing store is whole, and a restored store goes on. | repeated copies, each read back; the last one
+#   is restored | 2026-11-22
 import http.client
 import json
 import os

@@ -9,6 +9,12 @@ a jump, and no event is lost or stored twice.
   goes ahead by two days: no machine is reported as silent.
 - ages: a collector keeps batches for as long as it is configured to, even when the clock goes years ahead or back, while it runs and between runs.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 14: A clock that jumps changes no pause, age or wait, and raises no false alarm. | jumps by hours and decades at the agent, by
+#   minutes and days at the collector | 2026-11-23
+# - Delivery 15: ... and empties neither spool nor store. | 200 days or 30 years ahead, in a run or between two: none lost, none duplicated |
+#   2026-11-23
+# - Delivery 16: ... and what cannot be sent because a certificate is not valid waits, and is sent later. | each event once | 2026-11-23
 import json
 import os
 import struct

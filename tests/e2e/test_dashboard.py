@@ -2,6 +2,8 @@
 blind period, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
 violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 5
 import fcntl
 import json
 import os

@@ -12,6 +12,13 @@
 
 # sanitizers: tsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 17: Old events do not delay new ones. | 166 new batches were sent among 469 old ones, the first of them as number 16 | 2026-11-21
+# - Delivery 18: A gap in a machine's state heals. | 17 of 1,923 batches discarded: a keyframe was requested, 126 differences were counted and
+#   corrected | 2026-11-21
+# - Connections and identities 1: Duplicate identities are detected: two agents with one certificate raise one incident that names both
+#   addresses. | five restarts of one agent raise none | 2026-11-21
+# - Connections and identities 2
 import http.client
 import json
 import random

@@ -7,6 +7,10 @@ and under the agent's spool. Whatever happens, when the disk works again every e
 
 The short form samples; --soak goes through every call's number and many seeds.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 4: A failing disk loses no event of a file and duplicates none. | 38 replays: failing syncs, short and failing writes, full
+#   disks, power cuts | 2026-11-23
+# - Delivery 5: A kill while a full disk defers tombstones loses no tombstone. | each evicted batch is named with its events | 2026-11-23
 import collections
 import concurrent.futures
 import json

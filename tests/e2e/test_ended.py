@@ -13,6 +13,11 @@
   command resumes, is silent.
 - An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream and continues to run.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 8: The last numbers of a stream that ended in order record that end. | of eight machines only the one with a killed replay is
+#   silent; a killed live stream is closed at the next start | 2026-11-24
+# - Delivery 9: ... also after a kill, a late acknowledgement, and for a file of an agent. | the last numbers say that nothing waits |
+#   2026-11-24
 import contextlib
 import json
 import re

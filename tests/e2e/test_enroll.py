@@ -4,6 +4,16 @@ signs; the revocation list; names in another case; and the agent that does all o
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Connections and identities 6: A machine gets its certificate with a token, and renews it automatically. | renewals while it ships, with
+#   the collector away for a while | 2026-11-23
+# - Connections and identities 7: A wrong, expired, used-up or revoked token, a name that the token does not allow, and a malformed request
+#   are refused. | each case | 2026-11-23
+# - Connections and identities 8: A lost answer, or a collector that is killed at any step, costs neither a use of the token nor the name. |
+#   each step | 2026-11-23
+# - Connections and identities 9: A second renewal of one certificate is refused. | one incident | 2026-11-23
+# - Connections and identities 10: The CA's key is never in the collector's memory. The signer process may be killed at any time. | memory
+#   searched; signer killed and restarted | 2026-11-23
 import glob
 import http.client
 import json

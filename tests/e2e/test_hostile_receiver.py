@@ -3,6 +3,9 @@ bound, nothing counts as delivered that is not, and when an honest collector ans
 
 Each behaviour has an agent, a false collector and a forwarder of its own; the forwarder is then pointed at the real one.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 11: A hostile collector loses no event. | 30 false collectors; all events arrive at the real one afterwards; at most 17.1 MiB in
+#   the agent | 2026-11-23
 import concurrent.futures
 import os
 

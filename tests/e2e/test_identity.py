@@ -3,6 +3,9 @@ after agent -> TLS -> collector -> store, line by line.
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Records 1: A stored record is the record that Windows logged, bit for bit: header, extended items and payload, known or unknown. | all
+#   records of each trace compared | 2026-11-21
 import hashlib
 import subprocess
 

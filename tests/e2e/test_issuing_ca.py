@@ -4,6 +4,9 @@ where OpenSSL's providers for them are installed.
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Connections and identities 11: A CA below an offline root works with a key in a file or in a TPM. | a software TPM; collector and agents
+#   know only the root | 2026-11-23
 import os
 import shutil
 import socket

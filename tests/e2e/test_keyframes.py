@@ -10,6 +10,8 @@
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 18
 import json
 import random
 import sqlite3

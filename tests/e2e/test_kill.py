@@ -4,6 +4,11 @@ store exactly once, and the ledger balances to the event: by the agent's own acc
 A live session's agent is killed again and again, too, while its spool is full and its connections are cut. What it had not written yet is
 gone then; but each number that it gave out is stored or named by a tombstone, and the ledger of each run balances.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 1: Each event arrives once, whichever process is killed. The ledger balances to the event at the agent and at the collector. | 12
+#   kills of the agent and 12 of the collector in mid-replay: none lost, none duplicated | 2026-11-21
+# - Delivery 2: What a live session cannot read again is stored, or named by a tombstone. | 15 kills with a full spool and cut connections:
+#   9,526 batches evicted; each batch number is stored or named | 2026-11-23
 import json
 import random
 import signal

@@ -6,6 +6,9 @@ larger trace.
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 10: A failing network loses no event and duplicates none. | delay, reordering, cuts, resets, half-open connections, changed bytes
+#   | 2026-11-21
 import concurrent.futures
 import time
 

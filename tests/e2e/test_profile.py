@@ -7,6 +7,10 @@ event of the real machine with the stack of an exhaustive join.
 
 # sanitizers: asan-ubsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Stacks, profiles and symbols 1
+# - Stacks, profiles and symbols 2: Each half of a stack is counted by its outcome, in the agent's counters and in /metrics. | 25,631 halves
+#   by cause | 2026-11-23
 import collections
 import datetime
 import json

@@ -1,6 +1,9 @@
 """Every weight of `etwcollector profile` in every form, over two generated machines at once, alone, in a range, with a difference and of one
 process: all forms hold the same stacks, the sums add up, and over HTTP each is the same, byte for byte.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Stacks, profiles and symbols 3: A profile is the same in each form, alone, merged, compared, and over HTTP. | eight weights, seven forms,
+#   two generated machines: sums equal to the nanosecond, HTTP equal byte for byte | 2026-11-23
 import collections
 import http.client
 import json

@@ -3,6 +3,14 @@ after its event had left the window; or the stack's key has no definition. Each 
 process. Waits and ready times: they end long after the range; or their end is unknown, at the end of the stored events, where events, buffers or
 batches were lost, or where a thread's number is reused. On the command line, as JSON and over HTTP; SQL's tables of threads give the same times.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Stacks, profiles and symbols 4: A profile states what it lacks: missing, late and undefined user halves, each by cause. | on standard
+#   error, as JSON, over HTTP | 2026-11-23
+# - Stacks, profiles and symbols 5: A wait that ends after the range counts. A wait without a seen end is reported with its time. | also in
+#   the SQL tables `thread_times` and `waits` | 2026-11-23
+# - Stacks, profiles and symbols 6: ... where events, buffers or a batch were lost, or where a thread id is used again. | each case |
+#   2026-11-23
+# - Stacks, profiles and symbols 7: Stored batches that the history lacks are counted in the answer. | each answer | 2026-11-23
 import http.client
 import json
 import struct

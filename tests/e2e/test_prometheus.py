@@ -3,6 +3,9 @@ dashboards returns data, and promtool finds nothing to say against metrics and r
 
 usage: test_prometheus.py --build DIR [--soak] [--keep]
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 8: Prometheus reads the metrics; alerts fire; each dashboard query returns data. | Debian's Prometheus; 58 dashboard
+#   queries; `promtool` accepts metrics and rules | 2026-11-22
 import http.client
 import json
 import pathlib

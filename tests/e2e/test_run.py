@@ -5,6 +5,9 @@ kill and a restart, it ships every event once.
 
 # sanitizers: tsan
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 3: Several sources of one agent deliver each event once. | no certificate, trace or collector at the start; reloads; three kills
+#   | 2026-11-21
 import json
 import os
 import pathlib

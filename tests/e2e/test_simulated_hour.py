@@ -6,6 +6,11 @@ counted, and tombstones name the evicted batches. When the collector has recover
 
 Short form: 180 times as fast as real time. --soak: 20 times.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 12: An hour without a working collector costs exactly what is counted. | 123,600 of 179,474 events evicted or refused for good,
+#   each counted and named by tombstones | 2026-11-23
+# - Delivery 13: ... within the limits of memory and disk. | 21 MiB of memory; 615 KiB of spool (limit 512 KiB, a segment, 64 KiB for deferred
+#   tombstones) | 2026-11-23
 import itertools
 import json
 import threading

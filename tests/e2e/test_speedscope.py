@@ -1,5 +1,7 @@
 """Speedscope, in a real Chromium, opens the files that `etwcollector profile` writes as speedscope, chrome, pprof and folded, and shows the
 functions: of the last three it is a reader that the project did not write."""
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 6: speedscope opens the profiles. | four forms, in a real Chromium | 2026-11-22
 import collections
 import functools
 import http.server

@@ -10,6 +10,9 @@
 - Names that no collector accepts are refused before anything is written; names that Windows reserves for devices work as folders.
 - When a certificate of another name replaces the certificate of a running agent, the agent sends nothing.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 7: A waiting batch is sent under the name of the certificate that it was recorded for. | two machines' replays into one spool;
+#   renamed and replaced certificates; older spools; kills: each event once | 2026-11-24
 import json
 import shutil
 import subprocess

@@ -1,6 +1,8 @@
 """SQL.md: each example on the page runs and finds something; tables, columns and functions are all there and all real; and
 names in queries are those that dump prints.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 9: Each example of the SQL page runs and finds something. | all examples | 2026-11-22
 import collections
 import json
 import re

@@ -2,6 +2,11 @@
 a symbolizer, and with symbolizers that fail; a symbol server on loopback, cold, warm, and with everything that goes wrong with one;
 PDBs that are missing, another's, cut or hostile: one clear line each. Then the same for an address of a recorded machine.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Stacks, profiles and symbols 10: An address has its function and line. | each byte of a 64-bit and a 32-bit image equals the answer of
+#   llvm-symbolizer with the image at hand | 2026-11-22
+# - Stacks, profiles and symbols 11: ... whatever symbol server, PDB or symbolizer there is. | 13 kinds of servers, 11 hostile PDBs, 6 broken
+#   symbolizers: one line of log each | 2026-11-22
 # sanitizers: asan-ubsan
 import http.client
 import http.server

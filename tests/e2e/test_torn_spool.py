@@ -4,6 +4,8 @@ leave it. The replay is taken up again on it, and every event is in the store on
 A spool without a collector is filled first and its agent killed; each case then works on a copy, as another machine. The short
 form samples the places, --soak takes every byte.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 6: A spool that is torn at its end costs no event. | 92 torn spools: each event once | 2026-11-21
 import concurrent.futures
 import os
 import random

@@ -2,6 +2,8 @@
 attacker's machine is plain text in every answer; requests of other sites, wrong requests and expensive queries are refused or
 limited; the live tail sends events as they are stored; and no query delays the ingestion.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 5: The API and the dashboard answer as documented. | the dashboard runs in a real Chromium | 2026-11-22
 # sanitizers: asan-ubsan
 import csv
 import http.client

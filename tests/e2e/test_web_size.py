@@ -4,6 +4,8 @@ has some hundred machines; --soak has 10,000 with 20 million stored events, then
 Every machine sends a batch of its own, at a time of its own: one batch of a replay, whose stream and clock are changed. They come
 by way of one certificate and get their names in the store's tables afterwards, so that ten thousand certificates are not made.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 7: The pages of a large fleet stay fast. | [sizing.md](../reference/sizing.md) has the times | 2026-11-22
 import json
 import re
 import sqlite3

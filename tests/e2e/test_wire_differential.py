@@ -69,7 +69,6 @@ def as_bytes(batch):
         out += [struct.pack("<HHI", kind, linkage, len(data)) + data for kind, linkage, data in r["items"]]
     if batch.message.event_count:
         out += [struct.pack("<Q", number & format_reader.MASK64) for number in batch.sequence]
-    out += [struct.pack("<I", g.weight or 1) for g in batch.groups]
     return b"".join(out)
 
 

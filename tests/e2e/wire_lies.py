@@ -6,7 +6,7 @@ import types
 
 import format_reader
 import uploads
-from format_reader import BITS, CONSTANT, DICTIONARY, PLAIN, STRUCT, VARINT
+from format_reader import BITS, CONSTANT, DICTIONARY, PLAIN, VARINT
 
 MIB = 1 << 20
 # rules for writers that no reader has to check, and what a collector keeps a batch without
@@ -15,7 +15,7 @@ KEPT = ("a field that is not the description's", "a ledger with a value less", "
 # what is wrong about them is the checksum or the times themselves
 OF_THE_CHECKSUM = ("a checksum of other records", "a checksum of 0", "a longer time", "a checksum of nothing")
 # their records cannot be made here: 2 GiB of elements, 64 MiB and more of rows
-TOO_LARGE = ("more elements than are allowed", "more rows than are allowed", "larger structs than are allowed", "lengths of 8 bytes in a shared dictionary",
+TOO_LARGE = ("more elements than are allowed", "more rows than are allowed", "lengths of 8 bytes in a shared dictionary",
              "more events than are allowed")
 
 # what the collector has to say of each: the rule that was broken, and no other that the same batch happens to break
@@ -77,7 +77,6 @@ REASONS = {
     'half a name of a shape': "a context's names of shapes have 8 bytes each, these have 12",
     'a priority of 256 in a context': "a priority is at most 255, a context's is 256",
     "a dictionary without a context": "a dictionary without a context",
-    "a field of before 1.0": "field 23 is of the time before format 1.0",
     "a payload too long": "a payload is longer than 65,535 bytes",
     "a tombstone that ends before it begins": "a tombstone for 2 to 1, which is no range of numbers",
     "a tombstone beyond all numbers": "a tombstone for 1 to 9223372036854775807, which is no range of numbers",
@@ -87,7 +86,7 @@ REASONS = {
     "a number of 65 bits": "it is no protobuf message",
     "a description too long": "bytes: at most 262144 are allowed",
     "a description of format 3": "of format 3: this version reads formats 1 and 2",
-    "a kind of 3": "its kind is not known",
+    "a kind of 2": "its kind is not known",
     "a status of 3": "its status is not known",
     "an unfolded class of format 1": "an unfolded class does not end with its payload",
     "a pointer size of 5": "a pointer has neither 4 nor 8 bytes",
@@ -121,13 +120,11 @@ REASONS = {
     "too many shared values": "a shared dictionary of 262145 values, at most 262144 are allowed",
     "a list where a width is implied": "a list is where numbers are expected",
     "`planes` of a constant": "an encoding without planes says how many there are",
-    "a struct without members": "a struct of 0 members, expected 1 to 512",
     "relative elements of 16 bytes": "relative elements of 16 bytes, expected 1 to 8",
     "plain elements without a width": "plain elements have no width",
     "VARINT of 16 bytes": "numbers of 16 bytes, expected 1 to 8",
-    "relative to the time inside a struct": "it is relative to events where there are none",
+    "relative to the time inside a dictionary": "it is relative to events where there are none",
     "more elements than are allowed": "a list of more than 67108864 elements",
-    'larger structs than are allowed': "a struct's rows have more than 67108864 bytes",
     "lengths of 8 bytes in a shared dictionary": "the rows of its dictionary have another width than the column",
     "VARINTs that leave a byte": "its numbers do not fill its bytes",
     "a list whose lengths are not its elements": "its elements do not fill its bytes",
@@ -175,14 +172,13 @@ REASONS = {
     "an item with a type beside a shape": "an item has a type or linkage, and is in a group that has a shape",
     "a shape's item that is no constant": "a shape's item is no constant",
     "a short directory with columns 9 deep": "columns nested too deep",
-    "a struct in a short directory": "a struct in a short directory",
     "a short directory with a group of none": "a group without events",
     "a short directory with a flag too many": "a number of a short directory is too large, or after its end",
     "a short directory that ends inside a constant": "a short directory ends inside a constant",
     "a short directory of no size": "it is short, and does not say its size",
     "a short directory too large": "a short one has at most 131072 bytes",
     "64 KiB of unknown fields": "fields that are not known here have 65538 bytes, at most 65536 are allowed",
-    "64 KiB of fields that are passed over": "fields that are not known here have 80010 bytes",
+    "64 KiB of reserved fields": "fields that are not known here have 80010 bytes",
     "64 KiB of unknown fields in a frame": "fields that are not known here have 65541 bytes",
     "64 KiB of unknown fields in the directory": "read a batch's directory: fields that are not known here have",
 }
@@ -198,10 +194,10 @@ WITHOUT_RECORDS = (
     "a payload too long", "too many shared dictionaries", "a message that ends inside a field", "a code of 17 bits",
     "a description that ends inside a field", "a struct without its members", "a VARINT that does not fit",
     "an index beyond its dictionary", "a shared dictionary inside a dictionary", "a shared dictionary without values",
-    "plain elements without a width", "VARINT of 16 bytes", "relative to the time inside a struct", "an event of no group",
+    "plain elements without a width", "VARINT of 16 bytes", "relative to the time inside a dictionary", "an event of no group",
     "an event of no thread", "a number in place of bytes", "bytes in place of a number", "16,385 groups", "a tombstone that names none",
     "a tombstone with a directory", "a tombstone with a source", "an item without data", "a short directory with columns 9 deep",
-    "a struct in a short directory", "a short directory with a flag too many", "a short directory that ends inside a constant",
+    "a short directory with a flag too many", "a short directory that ends inside a constant",
     "a short directory of no size", "a short directory too large",)
 
 
@@ -249,14 +245,15 @@ def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name
 
 
 def of_class(data):
-    """A group's events get the class that data describes. Their fields and the rest of their payloads become one struct column, whose data
+    """A group's events get the class that data describes. Their fields and the rest of their payloads become extended items, whose data
     keeps the same order, so that the class may have any number of fields."""
     def change(b):
         b.batch.descriptions.append(data)
         group = next(g for g in b.d.groups if all(c.relative_to <= 1 for c in (*g.fields, g.payload) if c))
         group.class_hash = hashlib.sha256(data).digest()[:16]
         parts = [*group.fields, *([group.payload] if group.payload else [])]
-        group.fields, group.payload = [], column(encoding=STRUCT, children=parts) if parts else None
+        group.items += [message("Item", type=8, data=part) for part in parts]
+        group.fields, group.payload = [], None
     return change
 
 
@@ -292,7 +289,7 @@ def descriptions():
     for what, section, data in (
             ("a description too long", "Bounds", described(maps=[map_of(entries=[(0, b"x" * 1000)] * 300)])),
             ("a description of format 3", "Layout", described(3)),
-            ("a kind of 3", "Layout", described(kind=3)),
+            ("a kind of 2", "Layout", described(kind=2)),
             ("a status of 3", "Layout", described(status=3)),
             ("an unfolded class of format 1", "Layout", described(flags=2)),
             ("a pointer size of 5", "Layout", described(pointer_size=5)),
@@ -342,11 +339,11 @@ def payload_is(made):
 
 
 def rows_of_shared(count, members):
-    """The payloads are the first row of a shared dictionary of so many structs with so many members each, which are constants."""
+    """The payloads are the first row of a shared dictionary of so many lists with so many elements each, which are constants."""
     def change(b):
         payload_is(column(encoding=DICTIONARY, shared=1, planes=1, frame=1))(b)
         b.batch.frames = [message("Frame", data=bytes((b.batch.event_count + 7) // 8))]
-        b.d.dictionaries = [message("Dictionary", count=count, values=column(encoding=STRUCT, children=[column(constant=b"z")] * members))]
+        b.d.dictionaries = [message("Dictionary", count=count, values=column(lengths=column(constant=bytes([members])), constant=b"z"))]
     return change
 
 
@@ -400,13 +397,11 @@ def columns():
             ("too many shared values", "Bounds", directory(dictionaries=[message("Dictionary", count=262145, values=three)])),
             ("a list where a width is implied", "Columns", source_is(column(lengths=column(constant=b"\1")))),
             ("`planes` of a constant", "Columns", source_is(column(planes=1))),
-            ("a struct without members", "Columns", payload_is(column(encoding=STRUCT))),
             ("relative elements of 16 bytes", "Columns", payload_is(column(encoding=CONSTANT, width=16, relative_to=1))),
             ("plain elements without a width", "Columns", payload_is(column(encoding=PLAIN))),
             ("VARINT of 16 bytes", "Columns", payload_is(column(encoding=VARINT, width=16))),
-            ("relative to the time inside a struct", "Columns", payload_is(column(encoding=STRUCT, children=[column(width=4, relative_to=2)]))),
+            ("relative to the time inside a dictionary", "Columns", payload_is(column(encoding=DICTIONARY, value_count=1, values=column(width=4, relative_to=2)))),
             ("more elements than are allowed", "Bounds", payload_is(column(lengths=column(constant=b"\xff\xff\xff\x7f")))),
-            ("larger structs than are allowed", "Bounds", payload_is(column(encoding=STRUCT, children=[column(constant=bytes(32700))] * 2))),
             ("lengths of 8 bytes in a shared dictionary", "Columns", lengths_of_shared(200000, 5)),
             ("VARINTs that leave a byte", "Columns", lambda b: source_is(column(encoding=VARINT, bytes=b.batch.event_count + 1), bytes(b.batch.event_count + 1))(b)),
             ("a list whose lengths are not its elements", "Bounds", payload_is(column(lengths=column(constant=b"\2"), encoding=PLAIN, width=1))),
@@ -452,7 +447,7 @@ def envelopes(zstd):
             ("a column that is there twice", "The batch", lambda b: vars(b).update(directory_tail=uploads._bytes(4, b""))),
             (KEPT[3], "The batch", lambda b: vars(b).update(tail=ledger + ledger)),
             ("64 KiB of unknown fields", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(999, bytes(65533)))),
-            ("64 KiB of fields that are passed over", "Bounds", batch(agent="a" * 40000, host="h" * 40000)),
+            ("64 KiB of reserved fields", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(20, bytes(40000)) + uploads._bytes(21, bytes(40000)))),
             ("64 KiB of unknown fields in a frame", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(11, uploads._bytes(999, bytes(65536))))),
             ("64 KiB of unknown fields in the directory", "Bounds", lambda b: vars(b).update(directory_tail=uploads._bytes(999, bytes(65536)))),
             ("a batch of 17 MiB", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(999, bytes(17 * MIB)))),
@@ -512,7 +507,6 @@ def small():
             ("a shape's item that is no constant", "Shapes",
              shape_behind(uploads._bytes(3, uploads._number(1, 1) + uploads._bytes(3, uploads._number(1, 1) + uploads._number(2, 1))))),
             ("a short directory with columns 9 deep", "Short directories", lambda b: vars(b).update(directory=deep)),
-            ("a struct in a short directory", "Short directories", lambda b: vars(b).update(directory=b"\0" + uploads._varint(0) * 3 + b"\5")),
             ("a short directory with a group of none", "Short directories", lambda b: vars(b).update(directory=b"\0" + plain + b"\0\0")),
             ("a short directory with a flag too many", "Short directories", lambda b: vars(b).update(directory=b"\0" + uploads._varint(128))),
             ("a short directory that ends inside a constant", "Short directories", lambda b: vars(b).update(directory=b"\0" + bytes(3) + b"\0\x09ab")),

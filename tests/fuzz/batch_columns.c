@@ -187,10 +187,6 @@ static void visit(draft *t, pb_column **at, slot s, int depth) {
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY && !m->shared)
         visit(t, &m->values, (slot){.rows = m->value_count, .width = width_of(m, s.width), .in_dictionary = 1},
               depth + 1);
-    if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT)
-        for (size_t i = 0; i < m->n_children; i++)
-            visit(t, &m->children[i], (slot){.rows = s.rows, .inside = nested, .in_dictionary = s.in_dictionary},
-                  depth + 1);
     if (t->pass == TAKE)
         take(t, m, &s, nested);
     if (t->pass == PLACE)
@@ -541,23 +537,6 @@ static void to_list(draft *t, const slot *s) {
     *s->at = made;
 }
 
-static void to_struct(draft *t, const slot *s) {
-    pb_column *m = *s->at;
-    if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT && m->n_children && percent(t, 50)) {
-        *s->at = m->children[below(t, (unsigned)m->n_children)];
-        return;
-    }
-    pb_column *made = new_column(t, ETWAGENT__V1__ENCODING__ENCODING_STRUCT, 0);
-    made->n_children = 1 + below(t, 3);
-    made->children = room(t, made->n_children, sizeof *made->children);
-    for (size_t i = 0; i < made->n_children; i++) {
-        made->children[i] = i ? new_column(t, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT, 0) : m;
-        if (i)
-            set_constant(t, made->children[i], below(t, 5), 'c');
-    }
-    *s->at = made;
-}
-
 static void move_frame(draft *t, const slot *s) {
     pb_column *m = *s->at;
     if (t->frame_count < FRAMES && percent(t, 40)) {
@@ -639,7 +618,6 @@ static void change_groups(draft *t) {
         break;
     default:
         d->activity = percent(t, 50) ? NULL : g->activity;
-        g->sample_weight = below(t, 3);
         break;
     }
 }
@@ -713,14 +691,14 @@ static void to_context(draft *t) {
 /* A column other than m that has none inside; NULL: it is another one this time. */
 static pb_column *leaf(draft *t, const pb_column *m) {
     pb_column *found = *t->slots[below(t, (unsigned)t->slot_count)].at;
-    return found && found != m && !found->lengths && !found->values && !found->n_children ? found : NULL;
+    return found && found != m && !found->lengths && !found->values ? found : NULL;
 }
 
 static void tweak(draft *t, const slot *s) {
     static const uint32_t NUMBERS[] = {0, 1, 2, 3, 4, 7, 8, 9, 16, 32, 33, 64, 255, 256, 262144, 262145, UINT32_MAX};
     pb_column *m = *s->at;
     uint32_t v = NUMBERS[below(t, sizeof NUMBERS / sizeof *NUMBERS)];
-    switch (below(t, 9)) {
+    switch (below(t, 8)) {
     case 0:
         m->width = v;
         break;
@@ -742,12 +720,8 @@ static void tweak(draft *t, const slot *s) {
     case 6:
         m->values = leaf(t, m);
         break;
-    case 7:
-        m->lengths = leaf(t, m);
-        break;
     default:
-        m->children = NULL;
-        m->n_children = 0;
+        m->lengths = leaf(t, m);
         break;
     }
 }
@@ -765,8 +739,6 @@ static void change(draft *t) {
         to_list(t, &s);
         break;
     case 2:
-        to_struct(t, &s);
-        break;
     case 3:
         move_frame(t, &s);
         break;

@@ -121,7 +121,6 @@ static void read_columns(ea_batch_view *v) {
         uint32_t n = ea_batch_group_events(v, k);
         size_t fields = ea_batch_group_class(v, k)->top_count, items = ea_batch_group_constants(v, k)->ext_count;
         uint16_t type;
-        check(ea_batch_group_weight(v, k) > 0);
         check(ea_batch_column(v, k, fields, &column, &err) == EA_EINVAL);
         check(ea_batch_item(v, k, items, &type, &column, &err) == EA_EINVAL);
         check(!ea_batch_group_rows(v, k, &rows, &err));
@@ -471,30 +470,6 @@ static void check_completed(const uint8_t *data, size_t size, const ea_batch_hea
     free(k);
 }
 
-/* One that passes on what the registry knows; to be read without it then. */
-static void check_descriptions(const uint8_t *data, size_t size, ea_registry *registry) {
-    ea_text rest, whole;
-    ea_batch_view *v = NULL;
-    ea_registry *fresh = NULL;
-    size_t offset = 0, begin = 0;
-    ea_err err;
-    ea_pb_field f;
-    ea_text_init(&rest);
-    ea_text_init(&whole);
-    for (; ea_pb_next(data, size, &offset, &f) > 0; begin = offset)
-        if (f.number != EA_BATCH_DESCRIPTIONS)
-            ea_text_add(&rest, data + begin, offset - begin);
-    if (!ea_batch_open(&v, (const uint8_t *)rest.data, rest.len_bytes, registry, &err)) {
-        check(!ea_batch_make_self_contained(v, "agent", "host", &whole, &err));
-        check(!ea_registry_create(&fresh, 1000, &err));
-        check(verified(&whole, fresh) == verified(&rest, registry));
-        ea_registry_destroy(fresh);
-    }
-    ea_batch_close(v);
-    ea_text_deinit(&rest);
-    ea_text_deinit(&whole);
-}
-
 /* ---- without memory ---- */
 
 static void read_in_a_shortage(const uint8_t *data, size_t size) {
@@ -560,14 +535,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!ea_batch_open(&v, data, size, NULL, &err)) {
         const ea_record *r;
         const ea_class *c;
-        ea_text out;
         check(rc == 0);
         for (size_t k = 0; k < ea_batch_group_count(v); k++)
             touch(ea_batch_group_hash(v, k), EA_CLASS_HASH_BYTES);
         check(!head.event_count || ea_batch_next(v, &r, &c, &err) == EA_EINVAL);
-        ea_text_init(&out);
-        check(ea_batch_make_self_contained(v, "agent", "host", &out, &err) == EA_EINVAL);
-        ea_text_deinit(&out);
         ea_batch_close(v);
     }
     v = NULL;
@@ -585,14 +556,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!order)
             read_columns(v);
         check(ea_batch_cost(v) > 0 || !head.event_count);
-        ea_text out;
-        ea_text_init(&out);
-        check(!ea_batch_make_self_contained(v, "agent", "host", &out, &err));
-        check(out.len_bytes >= size);
-        ea_text_deinit(&out);
         if (!order && size <= SMALL_BYTES) {
             check_completed(data, size, &head, registry);
-            check_descriptions(data, size, registry);
         }
     }
     if (v && !ea_batch_open_next(&v, data, size / 2, registry, &err))

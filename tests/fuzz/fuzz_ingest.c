@@ -115,7 +115,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         must(ea_mutex_create(&b.mutex, &err) == 0 && ea_cond_create(&b.cond, &err) == 0);
         open_store(&b);
     }
-    if (ec_upload_check(&u, &err))
+    int rc;
+    while ((rc = ec_upload_check_next(&u, &err)) == 1) {
+    }
+    if (rc)
         return 0;
     ea_arena arena;
     ea_arena_init(&arena, 16 << 20);

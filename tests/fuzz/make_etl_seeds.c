@@ -4,6 +4,7 @@
  *     make_etl_seeds CORPUS_FOLDER */
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 #include "tests/unit/etl_pack.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static ea_record make_record(uint8_t type, int64_t time, unsigned turn) {
         r.hook_id = turn & 1 ? 0x0f2e : 0x0301;
         r.opcode = (uint8_t)r.hook_id;
         r.header_word = r.version = 3;
-        r.provider = *ea_etl_group_guid(r.hook_id);
+        r.provider = *ea_etl_group_of(r.hook_id);
         if (type < EA_HEADER_PERFINFO32)
             break;
         r.pid = r.tid = UINT32_MAX;

@@ -4,6 +4,8 @@ built, and the judges must name the answers that are wrong then. Unchanged, the 
 
 usage: tests/judges/planted.py [--folder DIR]     DIR: where the copy is made and kept, for a compiler cache's sake; default build/planted
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 2: Each of five mistakes that are planted in joins is found by the judges. | 5 of 5 | 2026-11-27
 import argparse
 import os
 import pathlib

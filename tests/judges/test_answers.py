@@ -1,9 +1,12 @@
-"""Every number that the product tells of a store is compared with a naive computation: the tables of SQL, the routes of the API, named
+"""Every number that the product gives of a store is compared with a naive computation: the tables of SQL, the routes of the API, named
 queries, the pages of the dashboard, /metrics, and the sentences of `ledger` and `doctor`. answers.tsv names each answer's judge;
 complete.py (part of lint) sees that none lacks one. docs/verification/answers.md is written here.
 
 usage: test_answers.py --build DIR [--soak] [--keep] [--write] [--only JUDGE,...] [--machines NAME,...]
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 1: Each number that the collector shows equals a naive computation over the stored records. | [answers.md](answers.md)
+#   has each answer and its count | 2026-11-24
 import pathlib
 import sys
 import time

@@ -1,5 +1,6 @@
 /* The trace being generated. See trace_out.h. */
 #include "tests/tracegen/trace_out.h"
+#include "proto/etl/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static int make_ready(tg_trace *t, enum tg_form_id id, enum tg_windows_age age, 
         r->provider = *full_provider(f->group);
     } else {
         r->hook_id = f->hook_id;
-        r->provider = *ea_etl_group_guid(f->hook_id);
+        r->provider = *ea_etl_group_of(f->hook_id);
         if (f->header == TG_SYSTEM)
             r->header_type = is_32_bit ? EA_HEADER_SYSTEM32 : EA_HEADER_SYSTEM64;
         else

@@ -159,10 +159,6 @@ int shortage_read_batch(const uint8_t *data, size_t len_bytes, ea_registry *regi
         rc = ea_batch_open(&v, data, len_bytes, registry, err);
     if (!rc)
         rc = read_view(v, columns_first, err);
-    if (!rc) {
-        ea_text_clear(&out);
-        rc = ea_batch_make_self_contained(v, "agent", "host", &out, err);
-    }
     ea_batch_close(v);
     ea_text_deinit(&out);
     return rc;

@@ -83,7 +83,7 @@ static inline void add(ea_etl_writer *w, uint16_t cpu, int64_t time, uint32_t ta
                    .header_word = 3,
                    .version = 3,
                    .opcode = 1,
-                   .provider = *ea_etl_group_guid(0x0501),
+                   .provider = *ea_etl_group_of(0x0501),
                    .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
                    .pointer_size = 8,
                    .time_raw = time,

@@ -71,7 +71,7 @@ static void make_sample(sample *s, uint8_t type) {
         r->header_word = (uint16_t)rng();
         r->opcode = (uint8_t)r->hook_id;
         r->version = (uint8_t)r->header_word;
-        r->provider = *ea_etl_group_guid(r->hook_id);
+        r->provider = *ea_etl_group_of(r->hook_id);
         r->flags = EA_FLAG_CLASSIC_HEADER | width;
         if (type == EA_HEADER_SYSTEM32 || type == EA_HEADER_SYSTEM64)
             break;

@@ -7,6 +7,7 @@
 #include "proto/base/cli.h"
 #include "proto/base/text.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 #include "proto/event/encode.h"
 #include "tests/unit/random_payload.h"
 
@@ -34,7 +35,7 @@ typedef struct job {
 /* The kernel group of a class GUID, -1 when there is none. */
 static int group_of(const ea_guid *provider, uint8_t opcode) {
     for (unsigned group = 0; group < 0x20; group++)
-        if (ea_guid_equal(ea_etl_group_guid((uint16_t)(group << 8 | opcode)), provider))
+        if (ea_guid_equal(ea_etl_group_of((uint16_t)(group << 8 | opcode)), provider))
             return (int)group;
     return -1;
 }

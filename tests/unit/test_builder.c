@@ -6,7 +6,7 @@
 #include "service/batch/builder.h"
 #include "service/source/ring.h"
 #include "tests/unit/batch_samples.h"
-#include "tests/unit/keeper.h"
+#include "tests/unit/definition_cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,13 +41,13 @@ typedef struct rig {
     ea_registry *agent, *collector;
     ea_builder *builder;
     ea_encoder *encoder;
-    keeper kept;
+    definition_cache kept;
 } rig;
 
 static void rig_open(rig *g, const ea_builder_options *options, int level) {
     ea_err err;
     ea_encoder_options e = {.zstd_level = level, .stream = "stream 16 bytes"};
-    g->kept = (keeper){0};
+    g->kept = (definition_cache){0};
     assert_int_equal(ea_registry_create(&g->agent, 0, &err), 0);
     assert_int_equal(ea_registry_create(&g->collector, 0, &err), 0);
     assert_int_equal(ea_builder_create(&g->builder, options, &err), 0);
@@ -56,7 +56,7 @@ static void rig_open(rig *g, const ea_builder_options *options, int level) {
 
 static void rig_close(rig *g) {
     ea_encoder_destroy(g->encoder);
-    keeper_deinit(&g->kept);
+    definition_cache_deinit(&g->kept);
     ea_builder_destroy(g->builder);
     ea_registry_destroy(g->collector);
     ea_registry_destroy(g->agent);
@@ -75,7 +75,7 @@ static void encode(rig *g, ea_open_batch *o, uint64_t number, const uint8_t **da
 static ea_batch_view *view(rig *g, const uint8_t *data, size_t n) {
     ea_err err = {0};
     ea_batch_view *v = NULL;
-    int rc = keeper_receive(&g->kept, &data, &n, &err);
+    int rc = definition_cache_receive(&g->kept, &data, &n, &err);
     if (!rc)
         rc = ea_batch_open(&v, data, n, g->collector, &err);
     if (!rc)
@@ -597,22 +597,6 @@ static void test_beside_the_events(void **state) {
     assert_int_equal(ea_batch_each_description(data, n, count_descriptions, &described, &err), 0);
     assert_int_equal(described, 1);
 
-    /* Passed on: any reader can read it, and it contains the name of its agent. */
-    ea_registry *stranger;
-    ea_text out;
-    ea_text_init(&out);
-    v = NULL;
-    assert_int_equal(ea_batch_open(&v, data, n, g.agent, &err), 0);
-    assert_int_equal(ea_batch_make_self_contained(v, "agent-7", "MACHINE", &out, &err), 0);
-    ea_batch_close(v);
-    assert_int_equal(ea_registry_create(&stranger, 0, &err), 0);
-    assert_int_equal(ea_batch_open(&v, (const uint8_t *)out.data, out.len_bytes, stranger, &err), 0);
-    assert_int_equal(ea_batch_verify(v, &err), 0);
-    assert_int_equal(ea_batch_get_head(v)->description_count, 2);
-    ea_batch_close(v);
-    assert_true(out.len_bytes > n + 14);
-    ea_registry_destroy(stranger);
-    ea_text_deinit(&out);
     ea_open_batch_release(o);
     rig_close(&g);
 }
@@ -652,7 +636,7 @@ static void encode_thread(void *arg) {
         p->failed |= ea_encoder_encode(p->g.encoder, o, &stamp, &data, &n, &err) != 0;
         p->events += ea_open_batch_events(o);
         ea_open_batch_release(o);
-        p->failed |= p->failed || keeper_receive(&p->g.kept, &data, &n, &err) ||
+        p->failed |= p->failed || definition_cache_receive(&p->g.kept, &data, &n, &err) ||
                      ea_batch_open(&v, data, n, p->g.collector, &err) || ea_batch_verify(v, &err);
         for (size_t k = 0; v && k < p->g.kept.count; k++)
             ea_encoder_known(p->g.encoder, p->g.kept.list[k].hash);
@@ -893,7 +877,7 @@ static void test_definitions(void **state) {
         n = same_batch(&g, 5 + i, &data);
         ea_text whole;
         ea_text_init(&whole);
-        ea_definitions known = {.arg = &g.kept, .find = keeper_find, .on_missing = keeper_missing};
+        ea_definitions known = {.arg = &g.kept, .find = definition_cache_find, .on_missing = definition_cache_missing};
         one->hash[0] ^= 1;
         g.kept.missing = 0;
         assert_int_equal(ea_batch_complete(data, n, &known, &whole, &err), EA_ENOTFOUND);

@@ -294,13 +294,13 @@ static void messages(void **state) {
 
 static void group_guids(void **state) {
     (void)state;
-    assert_guid(ea_etl_group_guid(0x0301), "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c");
-    assert_guid(ea_etl_group_guid(0x030a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
-    assert_guid(ea_etl_group_guid(0x140a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
-    assert_guid(ea_etl_group_guid(0x0524), "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c");
-    assert_guid(ea_etl_group_guid(0x1820), "def2fe46-7bd6-4b80-bd94-f57fe20d0ce3");
-    assert_true(ea_guid_is_zero(ea_etl_group_guid(0x0c01)));
-    assert_true(ea_guid_is_zero(ea_etl_group_guid(0xff01)));
+    assert_guid(ea_etl_group_of(0x0301), "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_guid(ea_etl_group_of(0x030a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
+    assert_guid(ea_etl_group_of(0x140a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
+    assert_guid(ea_etl_group_of(0x0524), "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_guid(ea_etl_group_of(0x1820), "def2fe46-7bd6-4b80-bd94-f57fe20d0ce3");
+    assert_true(ea_guid_is_zero(ea_etl_group_of(0x0c01)));
+    assert_true(ea_guid_is_zero(ea_etl_group_of(0xff01)));
 }
 
 /* ---- files ---- */

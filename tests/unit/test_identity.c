@@ -1,5 +1,9 @@
 /* A record's identity: whatever single bit of it changes, the comparison, the checksum and the raw JSON line all see
  * it. tests/e2e/test_identity.py compares raw lines, so this is what makes that comparison mean something. */
+
+/* Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+ * - Records 1 */
+
 #include "proto/event/render.h"
 #include "proto/wire/wire.h"
 

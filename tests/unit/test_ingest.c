@@ -453,7 +453,7 @@ static void sessions_outlive_a_restart(void **state) {
 static void stores_and_acknowledges(void **state) {
     server *s = *state;
     test_maker m;
-    test_batch b[4], other, untold;
+    test_batch b[4], other, undescribed;
     ea_arena arena;
     ea_ack ack;
     client c;
@@ -486,9 +486,9 @@ static void stores_and_acknowledges(void **state) {
     test_maker fresh;
     test_maker_init(&fresh, 10);
     test_maker_forget_descriptions(&fresh);
-    test_make(&fresh, 1, 5, 0, &untold);
+    test_make(&fresh, 1, 5, 0, &undescribed);
     assert_true(client_open(&c, s, "alpha", NULL));
-    upload(&c, &untold, 1, &arena, &ack);
+    upload(&c, &undescribed, 1, &arena, &ack);
     assert_int_equal(ack.acknowledged_count, 0);
     assert_int_equal(ack.refused_count, 1);
     assert_int_equal(ack.refused[0].cause, EA_REFUSED_RETRY);
@@ -517,7 +517,7 @@ static void stores_and_acknowledges(void **state) {
     for (size_t i = 0; i < 4; i++)
         free(b[i].data);
     free(other.data);
-    free(untold.data);
+    free(undescribed.data);
     test_maker_deinit(&m);
     test_maker_deinit(&fresh);
     ea_arena_deinit(&arena);

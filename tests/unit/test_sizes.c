@@ -2,6 +2,15 @@
  * names, compared with zstd -3 over nothing but the pooled payloads of the same events: no batch is more than 250 bytes
  * beyond it. And with a dictionary that was made of the other half of the trace's batches. Sizes that grow fail. (The
  * ledger that an agent's batches carry besides is not in these figures.) */
+
+/* Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+ * - Records 5: A small batch is small: 20 security events whose descriptions are acknowledged. | worst batch of
+ *   seven traces: at most 246 bytes more than zstd of its pooled payloads | 2026-11-22
+ * - Records 6: A trained dictionary makes small batches smaller. | six of seven traces: 39 to 386 bytes less than
+ *   that zstd on average (each batch on three of them) | 2026-11-22
+ * - Records 7: ... except where the payloads repeat each other. | one trace: 49 bytes more; its payloads take 101
+ *   bytes | 2026-11-22 */
+
 #include "proto/base/platform.h"
 #include "proto/etl/etl.h"
 #include "service/batch/builder.h"

@@ -3,6 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/etl/layout.h"
 #include "tests/unit/scratch.h"
 
 #include <math.h>
@@ -51,7 +52,7 @@ static void make_file(const char *name, unsigned count, int64_t step_raw) {
                        .header_word = 3,
                        .version = 3,
                        .opcode = 1,
-                       .provider = *ea_etl_group_guid(0x0501),
+                       .provider = *ea_etl_group_of(0x0501),
                        .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
                        .pointer_size = 8,
                        .time_raw = START_RAW + (int64_t)(i + 1) * step_raw,

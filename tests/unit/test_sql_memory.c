@@ -1,6 +1,12 @@
 /* Out-of-memory tests of SQL over a small store: each allocation of each query fails once. The query returns the
  * correct answer or SQLITE_NOMEM. No valid batch is reported as damaged, and no memory leaks (checked by the
  * sanitizers' presets). */
+
+/* Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+ * - Answers and pages 3
+ * - Answers and pages 4: ... also when an allocation of the question fails. | each allocation of a small store's
+ *   questions fails once | 2026-11-27 */
+
 #include "collector/query/sql/sql.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"

@@ -288,7 +288,7 @@ static void full_table(void **state) {
 }
 
 /* An event with its kernel half, whose user half is to come by a match id. */
-static void asks(bench *b, uint64_t match_id, uint64_t tag) {
+static void add_pending(bench *b, uint64_t match_id, uint64_t tag) {
     event(b, (int64_t)tag, 1, 0, tag);
     ea_stack_join_inside(b->join, KERNEL, stack(b, KERNEL_ADDRESS), match_id);
 }
@@ -298,42 +298,42 @@ static void asks(bench *b, uint64_t match_id, uint64_t tag) {
 static void answers(void **state) {
     (void)state;
 
-    enum { WINDOW = 512, ASKS = 1300, FORGOTTEN = ASKS - WINDOW };
+    enum { WINDOW = 512, PENDING = 1300, FORGOTTEN = PENDING - WINDOW };
 
     bench *b = new_bench(1, 0);
     uint32_t u = stack(b, 1);
-    asks(b, 5000, 0);
+    add_pending(b, 5000, 0);
     ea_stack_join_match(b->join, 5000, u); /* in time: it takes no room from others */
-    for (uint64_t i = 1; i <= ASKS; i++)
-        asks(b, i, i);
-    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS);
-    assert_int_equal(b->count, ASKS + 1 - WINDOW);
+    for (uint64_t i = 1; i <= PENDING; i++)
+        add_pending(b, i, i);
+    assert_int_equal(ea_stack_join_unanswered(b->join), PENDING);
+    assert_int_equal(b->count, PENDING + 1 - WINDOW);
     for (size_t i = 0; i < b->count; i++)
         assert_int_equal(b->out[i].lacks, i ? EA_STACK_LACKS_ANSWER : 0);
     ea_stack_join_match(b->join, FORGOTTEN, u);
     assert_int_equal(outcome(b, EA_STACK_no_match_id), 1);
     ea_stack_join_match(b->join, FORGOTTEN + 1, u);
-    ea_stack_join_match(b->join, ASKS, u);
-    ea_stack_join_match(b->join, ASKS, u); /* has had its own */
+    ea_stack_join_match(b->join, PENDING, u);
+    ea_stack_join_match(b->join, PENDING, u); /* has had its own */
     assert_int_equal(outcome(b, EA_STACK_no_match_id), 2);
     assert_int_equal(outcome(b, EA_STACK_joined), 3);
-    for (uint64_t i = ASKS + 1; i <= ASKS + WINDOW; i++) /* all of them leave */
+    for (uint64_t i = PENDING + 1; i <= PENDING + WINDOW; i++) /* all of them leave */
         event(b, (int64_t)i, 1, 0, i);
     assert_int_equal(b->late_count, 0);
-    ea_stack_join_match(b->join, ASKS - 1, u);
+    ea_stack_join_match(b->join, PENDING - 1, u);
     assert_int_equal(outcome(b, EA_STACK_too_late), 1);
     assert_int_equal(b->late_count, 1);
-    assert_int_equal(b->late[0], ASKS - 1);
-    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS - 3);
+    assert_int_equal(b->late[0], PENDING - 1);
+    assert_int_equal(ea_stack_join_unanswered(b->join), PENDING - 3);
     /* an id that is used again is the last one's; both events name it */
-    asks(b, 77, 1);
-    asks(b, 77, 2);
+    add_pending(b, 77, 1);
+    add_pending(b, 77, 2);
     ea_stack_join_match(b->join, 77, u);
     end(b);
     assert_int_equal(b->out[b->count - 2].lacks, EA_STACK_LACKS_ANSWER);
     assert_int_equal(b->out[b->count - 1].lacks, 0);
     assert_int_equal(b->out[b->count - 1].half[USER], u);
-    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS - 2);
+    assert_int_equal(ea_stack_join_unanswered(b->join), PENDING - 2);
     free_bench(b);
 }
 
@@ -342,7 +342,7 @@ static void answers(void **state) {
 static void many_ids_of_one_event(void **state) {
     (void)state;
     bench *b = new_bench(1, 0);
-    asks(b, 1, 9);
+    add_pending(b, 1, 9);
     for (uint64_t id = 2; id <= 1000; id++)
         ea_stack_join_inside(b->join, KERNEL, 1, id);
     ea_stack_join_match(b->join, 1, stack(b, 1));

@@ -413,7 +413,7 @@ static void one_agents_classes_leave_room_for_others(void **state) {
     free(again.data);
 }
 
-static void asks_for_missing_classes(void **state) {
+static void missing_classes_are_requested(void **state) {
     fixture *f = *state;
     test_maker m;
     test_batch described, undescribed, other;
@@ -1112,7 +1112,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
-        cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
+        cmocka_unit_test_setup_teardown(missing_classes_are_requested, setup, teardown),
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),

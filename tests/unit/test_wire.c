@@ -17,7 +17,7 @@
 
 typedef Etwagent__V1__Column pb_column;
 
-enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS };
+enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, RESERVED, BITS };
 
 enum { ROWS = 3 };
 
@@ -343,35 +343,6 @@ static void test_dictionaries(void **state) {
     hand_free(h);
 }
 
-static void test_structs(void **state) {
-    (void)state;
-    hand *h = hand_new();
-    pb_column a = column(PLAIN, 1), b_lengths = column(PLANES, 0), b = column(PLAIN, 0), c = column(STRUCT, 0);
-    pb_column *children[] = {&a, &b};
-    b_lengths.planes = 1;
-    b.lengths = &b_lengths;
-    b.bytes = 4;
-    c.n_children = 2;
-    c.children = children;
-    expect(h, &c,
-           POOL("xyz\x02\x00\x02"
-                "abcd"),
-           WANT("xab", "y", "zcd"));
-    /* A list of structs of a byte and a string: sizes are given, because the number of elements is not known in
-     * advance. */
-    pb_column lengths = column(PLANES, 0);
-    lengths.planes = 1;
-    c.lengths = &lengths;
-    a.bytes = 3;
-    b_lengths.bytes = 3;
-    expect(h, &c,
-           POOL("\x02\x00\x01"
-                "xyz\x02\x00\x02"
-                "abcd"),
-           WANT("xaby", "", "zcd"));
-    hand_free(h);
-}
-
 /* Bit i of a number is bit i of the data, from the lowest of the first byte on. */
 static void test_bits(void **state) {
     (void)state;
@@ -428,56 +399,26 @@ static void test_bits(void **state) {
     hand_free(h);
 }
 
-/* Lists of structs that have lists of structs: what TraceLogging, CLR's bulk events and histograms need. */
-static void test_nesting(void **state) {
+/* A list of numbers of a width of their own, by differences across rows. */
+static void test_list_of_differences(void **state) {
     (void)state;
     hand *h = hand_new();
-    /* struct { list of struct { u8 key; string value; } pairs; struct { u8 a, b; } last; } */
-    pb_column key = column(PLAIN, 1), value_lengths = column(PLANES, 0), value = column(PLAIN, 0);
-    pb_column pair_lengths = column(PLANES, 0), pairs = column(STRUCT, 0), *pair_members[] = {&key, &value};
-    pb_column a = column(PLAIN, 1), b = column(PLANES, 1), last = column(STRUCT, 0), *last_members[] = {&a, &b};
-    pb_column all = column(STRUCT, 0), *members[] = {&pairs, &last};
-    pair_lengths.planes = value_lengths.planes = 1;
-    pairs.lengths = &pair_lengths;
-    pairs.n_children = last.n_children = all.n_children = 2;
-    pairs.children = pair_members;
-    last.children = last_members;
-    all.children = members;
-    value.lengths = &value_lengths;
-    key.bytes = 3; /* inside a list sizes are given */
-    value_lengths.bytes = 3;
-    value.bytes = 4;
-    /* rows: 2, 0, 1 pairs: (k,"ab") (l,"") / - / (m,"cd"); then a and b of each row */
-    expect(h, &all,
-           POOL("\x02\x00\x01"
-                "klm"
-                "\x02\x00\x02"
-                "abcd"
-                "123"
-                "789"),
-           WANT("kabl17", "28", "mcd39"));
-    /* a list of numbers of a width of their own, by differences across rows, in a struct */
-    pb_column lengths = column(PLANES, 0), numbers = column(VARINT, 2), one = column(STRUCT, 0), *only[] = {&numbers};
+    pb_column lengths = column(PLANES, 0), numbers = column(VARINT, 2);
     lengths.planes = 1;
     numbers.lengths = &lengths;
     numbers.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
     numbers.bytes = 4;
-    one.n_children = 1;
-    one.children = only;
-    expect(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), WANT("\x01\x00", "\x02\x00\x02\x02", ""));
-    /* missing sizes, and inner lengths that do not add up */
+    expect(h, &numbers, POOL("\x01\x02\x00\x02\x02\x80\x08"), WANT("\x01\x00", "\x02\x00\x02\x02", ""));
+    /* a missing size, and lengths that do not add up */
     numbers.bytes = 0;
-    expect_error(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), EA_ECORRUPT);
-    value.bytes = 3;
-    expect_error(h, &all,
-                 POOL("\x02\x00\x01klm\x02\x00\x02"
-                      "abcd123789"),
-                 EA_ECORRUPT);
+    expect_error(h, &numbers, POOL("\x01\x02\x00\x02\x02\x80\x08"), EA_ECORRUPT);
+    numbers.bytes = 3;
+    expect_error(h, &numbers, POOL("\x01\x02\x00\x02\x02\x80\x08"), EA_ECORRUPT);
     hand_free(h);
 }
 
-/* What a reader gets besides the records: numbers of arrival, and weights. */
-static void test_sequence_and_weight(void **state) {
+/* What a reader gets besides the records: numbers of arrival. */
+static void test_sequence(void **state) {
     (void)state;
     hand *h = hand_new();
     pb_column payload = column(CONSTANT, 0), sequence = column(PLANES, 0);
@@ -491,18 +432,15 @@ static void test_sequence_and_weight(void **state) {
     assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err), 0);
     assert_int_equal(ea_batch_sequence(v, &numbers, &first, &err), 0);
     assert_int_equal(first, 900);
-    assert_int_equal(ea_batch_group_weight(v, 0), 1);
     ea_batch_close(v);
     /* the second came late */
     sequence.planes = 2;
     h->directory.sequence = &sequence;
     h->directory.pool = BYTES("\x85\x83\x86\x03\x03\x03");
-    h->group.sample_weight = 64;
     hand_pack(h);
     assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err), 0);
     assert_int_equal(ea_batch_sequence(v, &numbers, &first, &err), 1);
     assert_true(numbers[0] == 901 && numbers[1] == 899 && numbers[2] == 902);
-    assert_int_equal(ea_batch_group_weight(v, 0), 64);
     ea_batch_close(v);
     sequence.width = 4; /* its place implies 8 */
     hand_pack(h);
@@ -571,19 +509,18 @@ static void test_refused_columns(void **state) {
     c.lengths = &lengths;
     c.relative_to = ETWAGENT__V1__BASE__BASE_PID;
     expect_error(h, &c, POOL(""), EA_ECORRUPT);
-    c = column(STRUCT, 0);
-    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    c = column(RESERVED, 0);
+    expect_error(h, &c, POOL(""), EA_EUNSUPPORTED);
 
     /* columns inside columns without end */
     enum { DEEP = 40 };
 
-    static pb_column nest[DEEP], *list[DEEP];
+    static pb_column nest[DEEP];
     for (unsigned i = 0; i < DEEP; i++) {
-        nest[i] = column(i + 1 < DEEP ? STRUCT : CONSTANT, 0);
-        list[i] = &nest[i];
+        nest[i] = column(i + 1 < DEEP ? DICTIONARY : CONSTANT, 0);
         if (i) {
-            nest[i - 1].n_children = 1;
-            nest[i - 1].children = &list[i];
+            nest[i - 1].value_count = 1;
+            nest[i - 1].values = &nest[i];
         }
     }
     expect_error(h, &nest[0], POOL(""), EA_ECORRUPT);
@@ -612,8 +549,7 @@ static void expect_refusal(hand *h, pb_column *payload, const char *pool, size_t
 static void test_bounds_of_columns(void **state) {
     (void)state;
     hand *h = hand_new();
-    pb_column c = column(DICTIONARY, 0), values = column(PLAIN, 1), lengths = column(CONSTANT, 0),
-              *children[] = {&values};
+    pb_column c = column(DICTIONARY, 0), values = column(PLAIN, 1), lengths = column(CONSTANT, 0);
     c.values = &values;
     c.value_count = 2;
     c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
@@ -635,13 +571,6 @@ static void test_bounds_of_columns(void **state) {
     c.lengths = &lengths;
     c.bytes = 1;
     expect_refusal(h, &c, POOL("a"), "a constant with data");
-    c = column(STRUCT, 0);
-    c.children = children;
-    c.n_children = 1;
-    c.lengths = &lengths;
-    c.bytes = 1;
-    values.bytes = 3;
-    expect_refusal(h, &c, POOL("abcd"), "a struct with data of its own");
     c = column(CONSTANT, 1 << 20);
     lengths.constant = BYTES("\x00\x01");
     c.lengths = &lengths;
@@ -671,9 +600,8 @@ static void test_bounds_of_envelopes(void **state) {
     assert_non_null(strstr(err.message, "are allowed"));
     assert_int_equal(ea_source_origin(h->out, (size_t)EA_MESSAGE_MAX_BYTES + 1, &t, &t, &err), EA_ELIMIT);
     assert_non_null(strstr(err.message, "a source of"));
-    /* without classes a batch cannot be passed on; a second one is read with the first one's memory */
+    /* a second batch is read with the first one's memory */
     assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, NULL, &err), 0);
-    assert_int_equal(ea_batch_make_self_contained(v, "a", "b", &t, &err), EA_EINVAL);
     assert_int_equal(ea_batch_open_next(&v, h->out, h->out_bytes, h->registry, &err), 0);
     assert_int_equal(ea_batch_item(v, 0, 0, &type, &column_of, &err), EA_EINVAL);
     assert_non_null(strstr(err.message, "has no item"));
@@ -1108,10 +1036,9 @@ int main(void) {
         cmocka_unit_test(test_encodings),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_dictionaries),
-        cmocka_unit_test(test_structs),
         cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_sequence_and_weight),
+        cmocka_unit_test(test_list_of_differences),
+        cmocka_unit_test(test_sequence),
         cmocka_unit_test(test_refused_columns),
         cmocka_unit_test(test_bounds_of_columns),
         cmocka_unit_test(test_bounds_of_envelopes),

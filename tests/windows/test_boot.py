@@ -5,6 +5,11 @@ continues with a live session. A configuration without the session, and an unins
 boot are not shipped immediately, the service keeps as many files as the configuration says. The ledger counts the files that were dropped
 and the files that Windows may have replaced.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 11: Events before the service starts are kept (boot sessions). | 562 of 562 events once; then the session
+#   goes on live | 2026-11-23
+# - Live sessions, on the emulator 12: Unread boot files wait up to the configured number; evicted ones are counted. | a configuration without
+#   it, and an uninstallation, leave no registry key | 2026-11-23
 import collections
 import json
 import subprocess

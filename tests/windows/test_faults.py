@@ -20,6 +20,19 @@
 - "etwagent record" reports what Windows lost, and continues when another program ends a session.
 - more events than the buffers can hold: each dropped event is counted, the ledger balances, the stored events are correct.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 19
+# - Delivery 20: ... and a file's source waits instead of losing events. | none of 179,474 events of a trace file lost | 2026-11-23
+# - Live sessions, on the emulator 18: Each failure of a session is logged and counted, and the other sessions go on. | stolen, stale and
+#   refused sessions, losses, rejected filters, failing and slow TDH, a changed clock, a reload in a flood | 2026-11-23
+# - Live sessions, on the emulator 19: ... a refused hardware counter names its holder where Windows does. | counters that another profiler
+#   holds, with its tag | 2026-11-23
+# - Live sessions, on the emulator 20: ... a flood. | 54,728 of 110,652 events dropped and counted | 2026-11-23
+# - Live sessions, on the emulator 21: ... a spool on a full disk. | 6,585 of 105,106 events dropped and counted; the session goes on |
+#   2026-11-23
+# - Live sessions, on the emulator 22: A keyframe that a collector requests comes from a live session. | one request, one keyframe |
+#   2026-11-23
+# - Live sessions, on the emulator 23: A machine that was reverted goes on under a new stream name. | each event once | 2026-11-23
 import collections
 import json
 import re

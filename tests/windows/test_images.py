@@ -4,6 +4,12 @@ at damaged, missing, forbidden and huge ones, by each way in which Windows names
 and SHA-256 as a naive reading of the files has them, and each file that gives nothing is counted. A session ends at once, however much
 is left to look at; nothing waits for a disk that hangs.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 24: Each module has the facts of its image file. | 15 modules by four kinds of paths; size, PDB, version
+#   and SHA-256 of ten equal a naive reading | 2026-11-23
+# - Live sessions, on the emulator 25: ... damaged, huge and absent files are counted by cause. | the other five modules | 2026-11-23
+# - Live sessions, on the emulator 26: A session, and its end, never wait for reading image files. | two minutes of reading left; a disk that
+#   hangs in a read or an open | 2026-11-23
 import hashlib
 import json
 import shutil

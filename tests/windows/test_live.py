@@ -4,6 +4,13 @@ arrives at a native collector record for record; the machine's state, and the ca
 the file; each session's stream has its end. Two of the sessions write files of their own, too, one of them a circular one. The same of a machine
 that the generator makes, with performance counters on context switches, their interrupts, and stacks.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 1: What a live session delivers arrives. | a real trace as three sessions: 179,474 of 179,474 records |
+#   2026-11-23
+# - Live sessions, on the emulator 2: ... and gives the same state as a replay of the file. | 33 of 33 processes, 679 threads, 1,798 modules,
+#   3,066 names | 2026-11-23
+# - Live sessions, on the emulator 3: ... also with hardware counters. | a generated machine with 8,836 events that carry counters |
+#   2026-11-23
 import collections
 import json
 import sqlite3

@@ -9,6 +9,9 @@ equals the truth that the generator wrote with the trace: it has no object twice
 - late: as own, but the buffers of the processor that logs the rundown arrive after those of the other processors, on which processes end
   meanwhile.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 10: A session that is restarted while processes start and end has the right state. | rundown by the
+#   session, by a second session, or half by each: nothing twice, nothing that is gone | 2026-11-23
 import json
 import sqlite3
 import time

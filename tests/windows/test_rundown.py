@@ -11,6 +11,13 @@ that the generator wrote with it has the existing objects of each moment, and th
 - On schedule: by default a session that logs processes writes a keyframe 15 s after its first event. Also tested: other intervals, no
   keyframes, and a session without state.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 7: A session reports the state that existed before its start. | processes, threads, modules and registry
+#   keys, each kind by a rundown session alone, equal the generator's | 2026-11-23
+# - Live sessions, on the emulator 8: Keyframes carry that state. | by schedule (`keyframe-every`, 4 h; the first after 15 s) and by count;
+#   with and without a rundown of its own | 2026-11-23
+# - Live sessions, on the emulator 9: A collector that joins between two keyframes has the right state. | equal to the generator's |
+#   2026-11-23
 import json
 import sqlite3
 import threading

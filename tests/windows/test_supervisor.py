@@ -12,6 +12,12 @@ clock: from a change of a session to the agent's call that responds to it.
 - grows: Windows loses events, again and again. The session gets more buffers within a second, up to the limit, and not more than that. A
   restart keeps the number. "etwagent sessions" and the last log line report the number and the losses.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 15: A session that is stopped, taken over or loses events is detected within a second. | restarted 4 to 21
+#   ms after its end, then after doubling pauses | 2026-11-23
+# - Live sessions, on the emulator 16: A session that loses events gets more buffers, up to its limit. | 7 to 233 ms after a loss | 2026-11-23
+# - Live sessions, on the emulator 17: A stop of the agent waits neither for the next attempt nor for a slow TDH. | TDH that takes seconds |
+#   2026-11-23
 import json
 import os
 import re

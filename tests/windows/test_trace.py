@@ -4,6 +4,11 @@ command's id. The file has exactly the events that a naive reading of the trace 
 passed on. No session and no temporary file remains: also after Ctrl-C, with a command that does not exist, when the command is killed,
 when a session is refused, and when another program ends a session, which continues in another file.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Live sessions, on the emulator 13: `etwagent trace` records a command and its children, and nothing else. | equal to a naive reading of
+#   the trace, also when the session is stopped in the middle | 2026-11-23
+# - Live sessions, on the emulator 14: ... and passes the exit code on, waits for the children, and leaves no session or file. | also after
+#   Ctrl-C | 2026-11-23
 import csv
 import io
 import os

@@ -13,7 +13,7 @@ typedef struct plan {
 } plan;
 
 /* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
-static void put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
+static void activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
     uint32_t at = ec_address_space_process(a->space, pid, utc_ns);
     const ea_process *p = ec_address_space_get_process(a->space, at);
     const char *name = p ? ec_base_name(p->image_name) : "";
@@ -32,7 +32,7 @@ static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns)
     return ec_activity_text(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
 }
 
-static uint32_t pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
+static uint32_t activity_pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
     return ec_address_space_pid_of_thread(a->space, tid, utc_ns);
 }
 
@@ -68,7 +68,7 @@ static void forget_cpus(ec_activity *a) {
 
 /* The part of a time that is inside the range: 1, *begin, which becomes its beginning, and *ret_ns; 0 when there is
  * none. */
-static int clip(const ec_activity *a, int64_t *begin, int64_t end, uint64_t *ret_ns) {
+static int activity_clip(const ec_activity *a, int64_t *begin, int64_t end, uint64_t *ret_ns) {
     if (end < a->from_utc_ns || *begin >= a->to_utc_ns)
         return 0;
     if (*begin < a->from_utc_ns)
@@ -82,13 +82,13 @@ static int clip(const ec_activity *a, int64_t *begin, int64_t end, uint64_t *ret
 static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *clock) {
     int64_t begin = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end);
     uint64_t ns;
-    if (!clip(a, &begin, at, &ns))
+    if (!activity_clip(a, &begin, at, &ns))
         return 0;
-    uint32_t pid = pid_of(a, s->tid, begin);
+    uint32_t pid = activity_pid_of(a, s->tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid}};
     ec_activity_row *r = NULL;
     int rc = 0;
-    put_process(a, &k, 0, pid, begin);
+    activity_put_process(a, &k, 0, pid, begin);
     if (a->kind == EC_ACTIVITY_THREADS) {
         rc = ec_activity_row_of(a, &k, &r);
         if (!rc)
@@ -98,13 +98,13 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
         rc = add_latency(a, &k, ns, 0);
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
                is_in_range(a, at)) {
-        uint32_t waker_pid = pid_of(a, s->waker, at);
+        uint32_t waker_pid = activity_pid_of(a, s->waker, at);
         k = (ec_activity_key){.key = {[KEY_WAKER_PID] = waker_pid,
                                       [KEY_WAKER_TID] = s->waker,
                                       [KEY_WOKEN_PID] = pid,
                                       [KEY_WOKEN_TID] = s->tid}};
-        put_process(a, &k, 0, waker_pid, at);
-        put_process(a, &k, 1, pid, begin);
+        activity_put_process(a, &k, 0, waker_pid, at);
+        activity_put_process(a, &k, 1, pid, begin);
         rc = add_latency(a, &k, ns, 0);
     }
     return rc;
@@ -123,11 +123,11 @@ static int add_unfinished(ec_activity *a, const ec_sched_slice *s, int64_t until
     int is_wait = a->kind == EC_ACTIVITY_WAITS && s->state == EC_SCHED_WAITING;
     uint64_t ns;
     ec_activity_row *r = NULL;
-    if ((a->kind != EC_ACTIVITY_THREADS && !is_wait) || !clip(a, &begin, until_utc_ns, &ns) || !ns)
+    if ((a->kind != EC_ACTIVITY_THREADS && !is_wait) || !activity_clip(a, &begin, until_utc_ns, &ns) || !ns)
         return 0;
-    uint32_t pid = pid_of(a, s->tid, begin);
+    uint32_t pid = activity_pid_of(a, s->tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid, [KEY_REASON] = is_wait ? s->reason : 0}};
-    put_process(a, &k, 0, pid, begin);
+    activity_put_process(a, &k, 0, pid, begin);
     int rc = ec_activity_row_of(a, &k, &r);
     if (!rc)
         r->sum[is_wait ? SUM_UNFINISHED_NS : SUM_UNFINISHED_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
@@ -150,9 +150,9 @@ static int count_switch(ec_activity *a, uint32_t tid, enum sum_of_threads sum, i
     ec_activity_row *r = NULL;
     if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
         return 0;
-    uint32_t pid = pid_of(a, tid, utc_ns);
+    uint32_t pid = activity_pid_of(a, tid, utc_ns);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid}};
-    put_process(a, &k, 0, pid, utc_ns);
+    activity_put_process(a, &k, 0, pid, utc_ns);
     int rc = ec_activity_row_of(a, &k, &r);
     if (!rc)
         r->sum[sum]++;
@@ -233,10 +233,10 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
     if (!rc && is_inside && n && config && config->count && config->count != n)
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
     int is_known = c->count && !gap, is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_inside;
-    uint32_t pid = is_counted ? pid_of(a, old_tid, utc_ns) : 0;
+    uint32_t pid = is_counted ? activity_pid_of(a, old_tid, utc_ns) : 0;
     ec_activity_key of = {.key = {[KEY_PID] = pid, [KEY_TID] = old_tid}};
     if (is_counted)
-        put_process(a, &of, 0, pid, utc_ns);
+        activity_put_process(a, &of, 0, pid, utc_ns);
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
         if (is_known && is_inside && now < c->last[k])
@@ -342,13 +342,14 @@ static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int
 }
 
 static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
-    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID), pid = pid_of(a, tid, utc_ns);
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID),
+             pid = activity_pid_of(a, tid, utc_ns);
     uint64_t source = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_SOURCE);
     uint64_t interval = ec_sample_interval(&a->sources, source);
     const char *name = ec_sample_source_name(&a->sources, source, e->c);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid, [KEY_SOURCE] = source, [KEY_INTERVAL] = interval},
                          .text = {[TEXT_COUNTER] = name ? ec_activity_text(a, name, strlen(name)) : NULL}};
-    put_process(a, &k, 0, pid, utc_ns);
+    activity_put_process(a, &k, 0, pid, utc_ns);
     if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
         uint64_t offset = 0, address = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_ADDRESS);
         k.text[TEXT_MODULE] = module_of(a, pid, address, e->c->pointer_size, utc_ns, &offset);
@@ -363,7 +364,7 @@ static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
 /* ---- what processes use ---- */
 
 /* The beginning of the bucket that a time is in. */
-static int64_t bucket_of(const ec_activity *a, int64_t utc_ns) {
+static int64_t activity_bucket_of(const ec_activity *a, int64_t utc_ns) {
     if (!a->every_ns)
         return INT64_MIN;
     int64_t rest = utc_ns % a->every_ns;
@@ -375,9 +376,9 @@ static int64_t bucket_of(const ec_activity *a, int64_t utc_ns) {
 static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     if (!is_in_range(a, utc_ns))
         return 0;
-    uint32_t pid = pid_of(a, (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID), utc_ns);
-    ec_activity_key k = {.key = {[KEY_PID] = pid}, .bucket = bucket_of(a, utc_ns)};
-    put_process(a, &k, 0, pid, utc_ns);
+    uint32_t pid = activity_pid_of(a, (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID), utc_ns);
+    ec_activity_key k = {.key = {[KEY_PID] = pid}, .bucket = activity_bucket_of(a, utc_ns)};
+    activity_put_process(a, &k, 0, pid, utc_ns);
     return add_counted(a, &k, 0);
 }
 
@@ -387,8 +388,8 @@ static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char
                         int is_manifest) {
     ec_activity_row *r = NULL;
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_IS_MANIFEST] = is_manifest != 0},
-                         .bucket = bucket_of(a, utc_ns)};
-    put_process(a, &k, 0, pid, utc_ns);
+                         .bucket = activity_bucket_of(a, utc_ns)};
+    activity_put_process(a, &k, 0, pid, utc_ns);
     int rc = ec_activity_row_of(a, &k, &r), at = strcmp(direction, EC_OPERATION_OUT) == 0 ? SUM_OUT : SUM_IN;
     if (rc)
         return rc;
@@ -434,7 +435,7 @@ static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const pla
         return 0;
     (void)ec_event_cursor_u64(a->cursor, e, EC_TRANSFER_TID, &tid);
     if (!ec_event_cursor_u64(a->cursor, e, EC_TRANSFER_PID, &pid) && pid == UINT32_MAX)
-        pid = pid_of(a, (uint32_t)tid, utc_ns);
+        pid = activity_pid_of(a, (uint32_t)tid, utc_ns);
     int is_manifest = a->kind == EC_ACTIVITY_NETWORK_USAGE && !e->c->classic;
     int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
     return rc ? rc
@@ -460,7 +461,7 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
     if (!is_in_range(a, utc_ns))
         return 0;
     /* whose thread it is decides: an IRP is used again, and a begin may be lost or belong to another request */
-    uint32_t pid = pid_of(a, q.tid, utc_ns);
+    uint32_t pid = activity_pid_of(a, q.tid, utc_ns);
     if (pid == UINT32_MAX && is_known)
         pid = q.pid;
     uint64_t bytes = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_SIZE);
@@ -471,7 +472,7 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
                                  [KEY_DISK] = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_NUMBER),
                                  [KEY_FILE_OBJECT] = file_object},
                          .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
-    put_process(a, &k, 0, pid, utc_ns);
+    activity_put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, ec_disk_request_ns(a->cursor, e), bytes);
 }
 
@@ -490,20 +491,21 @@ static int on_file_end(ec_activity *a, const ec_event_cursor_event *e, int64_t u
         !is_in_range(a, utc_ns))
         return 0;
     int64_t begin = ea_clock_to_utc_ns(e->clock, q.time);
-    uint32_t pid = q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, begin);
+    uint32_t pid = q.pid != UINT32_MAX ? q.pid : activity_pid_of(a, q.tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.subject},
                          .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = file_of(a, q.subject, begin)}};
-    put_process(a, &k, 0, pid, begin);
+    activity_put_process(a, &k, 0, pid, begin);
     return add_latency(a, &k, ec_event_span_ns(e, q.time, e->time), 0);
 }
 
 static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
-    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_TID), pid = pid_of(a, tid, utc_ns);
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_TID),
+             pid = activity_pid_of(a, tid, utc_ns);
     uint64_t file_object = ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_FILE_OBJECT);
     int64_t begin_raw = (int64_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_BEGIN);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
                          .text = {[TEXT_FILE] = file_of(a, file_object, utc_ns)}};
-    put_process(a, &k, 0, pid, utc_ns);
+    activity_put_process(a, &k, 0, pid, utc_ns);
     return is_in_range(a, utc_ns) ? add_latency(a, &k, ec_event_span_ns(e, begin_raw, e->time),
                                                 ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_SIZE))
                                   : 0;
@@ -591,7 +593,7 @@ int ec_activity_event(ec_activity *a, const ec_event_cursor_event *e) {
     const plan *p = (const plan *)e->plan;
     int64_t utc_ns = ec_event_cursor_utc_ns(e);
     int rc = 0;
-    if (e->is_behind_gap) {
+    if (e->is_after_gap) {
         rc = know_nothing(a, a->last_utc_ns);
         ec_request_tracker_clear(&a->requests);
     }

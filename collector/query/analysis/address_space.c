@@ -78,7 +78,7 @@ static int add_thread(ec_address_space *p, sqlite3_stmt *s) {
     return 0;
 }
 
-static int add_module(ec_address_space *p, sqlite3_stmt *s) {
+static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
     if (EA_GROW(p->modules, p->module_capacity, p->module_count + 1, SIZE_MAX))
         return EA_ENOMEM;
     ea_module *to = &p->modules[p->module_count++];
@@ -107,7 +107,7 @@ static int read_rows(ec_address_space *p, sqlite3 *db, int64_t fold_id, const ch
     return rc;
 }
 
-static int note(table *t, uint32_t id, size_t row) {
+static int space_note(table *t, uint32_t id, size_t row) {
     uint64_t *known = ea_u64_map_get(&t->by_id, id);
     if (known) {
         ++*known;
@@ -213,7 +213,7 @@ static int read_all(ec_address_space *p, ec_state_db *tables, int64_t fold_id, i
     if (!rc && has_modules)
         rc = read_rows(p, db, fold_id,
                        "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
-                       add_module, err);
+                       space_add_module, err);
     return rc;
 }
 
@@ -238,10 +238,10 @@ int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_
         rc = 0;
     ec_state_db_close(tables);
     for (size_t i = 0; !rc && i < p->process_count; i++)
-        if (note(&p->by_pid, p->processes[i].pid, i))
+        if (space_note(&p->by_pid, p->processes[i].pid, i))
             rc = ea_fail(err, EA_ENOMEM, "read the history");
     for (size_t i = 0; !rc && i < p->thread_count; i++)
-        if (note(&p->by_tid, p->threads[i].tid, i))
+        if (space_note(&p->by_tid, p->threads[i].tid, i))
             rc = ea_fail(err, EA_ENOMEM, "read the history");
     if (!rc && make_spaces(p))
         rc = ea_fail(err, EA_ENOMEM, "read the history");
@@ -337,7 +337,7 @@ int64_t ec_address_space_thread_begin(const ec_address_space *p, uint32_t index)
     return index < p->thread_count ? p->threads[index].begin : INT64_MAX;
 }
 
-static const image_space *space(const ec_address_space *p, uint32_t process, int is_kernel) {
+static const image_space *space_space(const ec_address_space *p, uint32_t process, int is_kernel) {
     if (is_kernel)
         return &p->spaces[p->process_count];
     return process < p->process_count ? &p->spaces[process] : NULL;
@@ -346,7 +346,7 @@ static const image_space *space(const ec_address_space *p, uint32_t process, int
 /* How many changes of the space's modules there were by a time. The result has `bits` bits: when there are more changes
  * (more than 2^16 of the drivers, or 2^16 of one process with so many changes of the drivers), the greatest value is
  * returned. */
-static uint32_t changed(const image_space *s, int64_t utc_ns, unsigned bits) {
+static uint32_t space_changed(const image_space *s, int64_t utc_ns, unsigned bits) {
     uint32_t low = 0, high = s->change_count, most = (uint32_t)((UINT64_C(1) << bits) - 1);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -360,9 +360,9 @@ static uint32_t changed(const image_space *s, int64_t utc_ns, unsigned bits) {
 
 /* The process's changes in the upper bits, the kernel's in the lower ones. */
 uint32_t ec_address_space_epoch(ec_address_space *p, uint32_t process, int64_t utc_ns) {
-    const image_space *user = space(p, process, 0);
-    uint32_t kernel = changed(space(p, 0, 1), utc_ns, p->kernel_bits);
-    uint64_t of_user = user ? changed(user, utc_ns, 32 - p->kernel_bits) : 0;
+    const image_space *user = space_space(p, process, 0);
+    uint32_t kernel = space_changed(space_space(p, 0, 1), utc_ns, p->kernel_bits);
+    uint64_t of_user = user ? space_changed(user, utc_ns, 32 - p->kernel_bits) : 0;
     return (uint32_t)(of_user << p->kernel_bits) | kernel;
 }
 
@@ -381,7 +381,8 @@ static uint32_t first_at(const ec_address_space *p, const image_space *s, uint64
 }
 
 /* Of modules first to end - 1, which have one base, how many had begun by a time. */
-static uint32_t begun(const ec_address_space *p, const image_space *s, uint32_t first, uint32_t end, int64_t utc_ns) {
+static uint32_t space_begun(const ec_address_space *p, const image_space *s, uint32_t first, uint32_t end,
+                            int64_t utc_ns) {
     uint32_t low = first, high = end;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -400,7 +401,7 @@ const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity) {
 
 const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, uint32_t epoch, uint64_t address,
                                          int is_kernel, int *ret_unloaded) {
-    const image_space *s = space(p, process, is_kernel);
+    const image_space *s = space_space(p, process, is_kernel);
     const ea_module *gone = NULL, *there = NULL; /* of several the last that came: the others' unloads were lost */
     *ret_unloaded = 0;
     if (!s)
@@ -411,7 +412,7 @@ const ea_module *ec_address_space_module(ec_address_space *p, uint32_t process, 
     uint32_t end = first_at(p, s, address, 1), steps = 0;
     while (end > 0 && s->reach[end - 1] > address && steps < STEPS_MAX) { /* base by base, downwards */
         uint32_t first = first_at(p, s, p->modules[s->modules[end - 1]].base, 0);
-        for (uint32_t i = first + begun(p, s, first, end, since); i-- > first && steps < STEPS_MAX; steps++) {
+        for (uint32_t i = first + space_begun(p, s, first, end, since); i-- > first && steps < STEPS_MAX; steps++) {
             const ea_module *m = &p->modules[s->modules[i]];
             if (address - m->base >= m->size_bytes)
                 continue;

@@ -62,7 +62,7 @@ static int no_memory(ea_err *err) {
 
 /* ---- keys ---- */
 
-static int intern(ec_aggregate *a, const char *data, size_t len_bytes, uint64_t *ret) {
+static int groups_intern(ec_aggregate *a, const char *data, size_t len_bytes, uint64_t *ret) {
     const void *known = ea_bytes_map_get(&a->interned, len_bytes ? data : "", len_bytes);
     if (known) {
         *ret = (uintptr_t)known - 1;
@@ -79,7 +79,7 @@ static int intern(ec_aggregate *a, const char *data, size_t len_bytes, uint64_t 
 }
 
 /* Values that SQL finds equal have one key: 0.0 and -0.0, too. */
-static int key_of(ec_aggregate *a, const ec_value *v, key *ret) {
+static int groups_key_of(ec_aggregate *a, const ec_value *v, key *ret) {
     double r = v->r;
     *ret = (key){.type = v->type};
     switch (v->type) {
@@ -96,7 +96,7 @@ static int key_of(ec_aggregate *a, const ec_value *v, key *ret) {
         return 0;
     case EC_TEXT:
     case EC_BLOB:
-        return intern(a, v->data, v->len_bytes, &ret->bits);
+        return groups_intern(a, v->data, v->len_bytes, &ret->bits);
     default:
         return 0;
     }
@@ -186,7 +186,7 @@ static int dictionary_keys(ec_aggregate *a, size_t column, const ec_block *b, co
     for (uint32_t i = 0; i < values->count; i++) {
         ec_value v;
         int rc = ec_scan_row_value(a->scan, column, values, i, &v, err);
-        if (!rc && key_of(a, &v, &a->memo[i]))
+        if (!rc && groups_key_of(a, &v, &a->memo[i]))
             rc = no_memory(err);
         if (rc)
             return rc;
@@ -201,7 +201,7 @@ static int slow_keys(ec_aggregate *a, size_t column, const ec_block *b, key *to,
     for (uint32_t i = 0; i < b->selected_count; i++) {
         ec_value v;
         int rc = ec_scan_value(a->scan, column, b->selected[i], &v, err);
-        if (!rc && key_of(a, &v, &to[i]))
+        if (!rc && groups_key_of(a, &v, &to[i]))
             rc = no_memory(err);
         if (rc)
             return rc;
@@ -270,7 +270,7 @@ static int take_keys(ec_aggregate *a, size_t which, const ec_block *b, ea_err *e
     case EC_TASK:
     case EC_KEYWORD:
         rc = ec_scan_value(a->scan, column, b->selected[0], &v, err);
-        if (!rc && key_of(a, &v, &same))
+        if (!rc && groups_key_of(a, &v, &same))
             rc = no_memory(err);
         for (uint32_t i = 0; !rc && i < b->selected_count; i++)
             to[i] = same;
@@ -301,11 +301,11 @@ static int is_same_key(const key *a, const key *b) {
     return 1;
 }
 
-static int is_same(const entry *e, int64_t begin, const key *keys) {
+static int groups_is_same(const entry *e, int64_t begin, const key *keys) {
     return e->bucket == begin && is_same_key(e->keys, keys);
 }
 
-static int grow_slots(ec_aggregate *a) {
+static int groups_grow_slots(ec_aggregate *a) {
     size_t n = a->slots ? 2 * (a->mask + 1) : FIRST_SLOTS;
     uint32_t *slots = calloc(n, sizeof *slots);
     if (!slots)
@@ -324,11 +324,11 @@ static int grow_slots(ec_aggregate *a) {
 
 static int find_entry(ec_aggregate *a, int64_t begin, const key *keys, size_t *ret, ea_err *err) {
     size_t limit = a->options->limit_groups ? a->options->limit_groups : DEFAULT_GROUPS;
-    if ((!a->slots || 2 * a->count > a->mask) && grow_slots(a))
+    if ((!a->slots || 2 * a->count > a->mask) && groups_grow_slots(a))
         return no_memory(err);
     size_t at = hash_of(begin, keys) & a->mask;
     for (; a->slots[at]; at = (at + 1) & a->mask)
-        if (is_same(&a->entries[a->slots[at] - 1], begin, keys)) {
+        if (groups_is_same(&a->entries[a->slots[at] - 1], begin, keys)) {
             *ret = a->slots[at] - 1;
             return 0;
         }
@@ -358,7 +358,7 @@ static int is_less(const ec_value *a, const ec_value *b) {
 }
 
 /* v: its text lives as long as the aggregate. */
-static void widen(ec_group *g, const ec_value *v) {
+static void groups_widen(ec_group *g, const ec_value *v) {
     if (g->value_count++ == 0) {
         g->least = g->greatest = *v;
         return;
@@ -374,7 +374,7 @@ static void add_int(ec_group *g, int64_t v) {
         g->is_overflow = !g->is_real;
     g->sum_real += (double)v;
     if (g->least.type != EC_INT || g->greatest.type != EC_INT) {
-        widen(g, &(ec_value){.type = EC_INT, .i = v});
+        groups_widen(g, &(ec_value){.type = EC_INT, .i = v});
         return;
     }
     g->value_count++;
@@ -402,8 +402,8 @@ static void add_ints(ec_group *g, const int64_t *numbers, uint32_t count) {
         return;
     }
     g->sum = sum;
-    widen(g, &(ec_value){.type = EC_INT, .i = least});
-    widen(g, &(ec_value){.type = EC_INT, .i = greatest});
+    groups_widen(g, &(ec_value){.type = EC_INT, .i = least});
+    groups_widen(g, &(ec_value){.type = EC_INT, .i = greatest});
     g->value_count = before + count;
 }
 
@@ -417,16 +417,16 @@ static int add_value(ec_aggregate *a, ec_group *g, const ec_value *v, ea_err *er
     } else if (v->type == EC_REAL && v->r == v->r) {
         g->is_real = 1;
         g->sum_real += v->r;
-        widen(g, v);
+        groups_widen(g, v);
     } else if (v->type == EC_TEXT && v->len_bytes < sizeof digits) { /* a count of 2^63 and more */
         memcpy(digits, v->data, v->len_bytes);
         digits[v->len_bytes] = 0;
         g->is_real = 1;
         g->sum_real += strtod(digits, NULL);
-        if (intern(a, v->data, v->len_bytes, &at))
+        if (groups_intern(a, v->data, v->len_bytes, &at))
             return no_memory(err);
         kept.data = a->texts[at].data;
-        widen(g, &kept);
+        groups_widen(g, &kept);
     }
     return 0;
 }
@@ -451,7 +451,7 @@ static int take_numbers(ec_aggregate *a, const ec_block *b, int *ret_all_null, e
     return 1;
 }
 
-static int64_t bucket_of(ec_aggregate *a, const ec_block *b, uint32_t row) {
+static int64_t groups_bucket_of(ec_aggregate *a, const ec_block *b, uint32_t row) {
     int64_t width = a->options->every_ns;
     if (!width)
         return 0;
@@ -507,10 +507,10 @@ static int add_events(ec_aggregate *a, const ec_block *b, enum values values, ea
     int rc = 0;
     for (uint32_t i = 0; !rc && i < b->selected_count; i++) {
         key keys[EC_BY_MAX] = {{0}};
-        int64_t begin = bucket_of(a, b, b->selected[i]);
+        int64_t begin = groups_bucket_of(a, b, b->selected[i]);
         for (size_t k = 0; k < by_count; k++)
             keys[k] = a->keys[k][i];
-        if (at == SIZE_MAX || !is_same(&a->entries[at], begin, keys))
+        if (at == SIZE_MAX || !groups_is_same(&a->entries[at], begin, keys))
             rc = find_entry(a, begin, keys, &at, err);
         if (rc)
             return rc;
@@ -651,7 +651,7 @@ static int compare_places(const void *x, const void *y) {
     return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-static int finish(ec_aggregate *a, ea_err *err) {
+static int groups_finish(ec_aggregate *a, ea_err *err) {
     static const key NONE[EC_BY_MAX];
     size_t ignored;
     int rc = 0;
@@ -719,7 +719,7 @@ int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_table_sch
     while (!rc && (rc = ec_scan_next(a->scan, &block, err)) == 1)
         rc = add_block(a, block, err);
     if (!rc)
-        rc = finish(a, err);
+        rc = groups_finish(a, err);
     ec_scan_close(a->scan);
     a->scan = NULL;
     if (rc) {

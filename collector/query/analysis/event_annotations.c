@@ -54,7 +54,7 @@ void ec_annotations_destroy(ec_annotations *l) {
     free(l);
 }
 
-static int find(ec_annotations *l, const ec_archive_stream *stream, known **ret, ea_err *err) {
+static int annotations_find(ec_annotations *l, const ec_archive_stream *stream, known **ret, ea_err *err) {
     const uint64_t *at = ea_u64_map_get(&l->by_stream, stream->row.stream_id);
     if (at) {
         *ret = &l->streams[*at];
@@ -70,8 +70,8 @@ static int find(ec_annotations *l, const ec_archive_stream *stream, known **ret,
     return 0;
 }
 
-static int join(ec_annotations *l, known *k, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
-                ea_err *err) {
+static int annotations_join(ec_annotations *l, known *k, const ec_archive_stream *stream, int64_t from_utc_ns,
+                            int64_t to_utc_ns, ea_err *err) {
     forget_stacks(l, k);
     k->stacks.limit_count = LINKS_MAX - l->link_count;
     int rc = ec_stack_query_links(l->archive, stream, from_utc_ns, to_utc_ns < INT64_MAX ? to_utc_ns + 1 : INT64_MAX,
@@ -90,13 +90,13 @@ static int join(ec_annotations *l, known *k, const ec_archive_stream *stream, in
     return 0;
 }
 
-static int stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, uint64_t place,
-                 uint64_t *ret, ea_err *err) {
+static int annotations_stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
+                             uint64_t place, uint64_t *ret, ea_err *err) {
     ec_annotations *l = arg;
     known *k = NULL;
-    int rc = find(l, stream, &k, err);
+    int rc = annotations_find(l, stream, &k, err);
     if (!rc && !(k->has_stacks && k->from_utc_ns <= from_utc_ns && to_utc_ns <= k->to_utc_ns))
-        rc = join(l, k, stream, from_utc_ns, to_utc_ns, err);
+        rc = annotations_join(l, k, stream, from_utc_ns, to_utc_ns, err);
     if (rc)
         return rc;
     size_t low = 0, high = k->stacks.count;
@@ -113,11 +113,11 @@ static int stack(void *arg, const ec_archive_stream *stream, int64_t from_utc_ns
     return 1;
 }
 
-static int counters(void *arg, const ec_archive_stream *stream, uint64_t place, const ec_counter_config **ret,
-                    ea_err *err) {
+static int annotations_counters(void *arg, const ec_archive_stream *stream, uint64_t place,
+                                const ec_counter_config **ret, ea_err *err) {
     ec_annotations *l = arg;
     known *k = NULL;
-    int rc = find(l, stream, &k, err);
+    int rc = annotations_find(l, stream, &k, err);
     if (!rc && !k->names)
         rc = ec_counter_names_open(&k->names, l->archive, stream, err);
     if (!rc)
@@ -126,5 +126,5 @@ static int counters(void *arg, const ec_archive_stream *stream, uint64_t place, 
 }
 
 ec_annotator ec_annotations_annotator(ec_annotations *l) {
-    return (ec_annotator){.stack = stack, .counters = counters, .arg = l};
+    return (ec_annotator){.stack = annotations_stack, .counters = annotations_counters, .arg = l};
 }

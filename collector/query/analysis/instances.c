@@ -26,8 +26,8 @@ struct ec_instances {
 enum { ID_CHARACTERS = 2 * EA_STREAM_ID_BYTES, RUN_CHARACTERS = 2 * EA_STREAM_RUN_BYTES };
 
 /* Keeps a stream under a name: what was under it before is in *ret_before, 0: nothing. */
-static int put_name(ec_instances *i, ea_bytes_map *map, const ec_archive_stream *s, size_t characters, size_t index,
-                    size_t *ret_before) {
+static int instances_put_name(ec_instances *i, ea_bytes_map *map, const ec_archive_stream *s, size_t characters,
+                              size_t index, size_t *ret_before) {
     size_t host_bytes = strlen(s->row.host) + 1;
     char *key = ea_arena_alloc(&i->arena, host_bytes + characters);
     if (!key)
@@ -38,12 +38,12 @@ static int put_name(ec_instances *i, ea_bytes_map *map, const ec_archive_stream 
     return ea_bytes_map_put(map, key, host_bytes + characters, (void *)(uintptr_t)(index + 1));
 }
 
-static int add_stream(ec_instances *i, const ec_archive_stream *s) {
+static int instances_add_stream(ec_instances *i, const ec_archive_stream *s) {
     size_t at = i->count++, before = 0;
     i->streams[at] = (known){.stream = s, .next = at};
-    int rc = put_name(i, &i->by_name, s, ID_CHARACTERS, at, &before);
+    int rc = instances_put_name(i, &i->by_name, s, ID_CHARACTERS, at, &before);
     if (!rc)
-        rc = put_name(i, &i->by_run, s, RUN_CHARACTERS, at, &before);
+        rc = instances_put_name(i, &i->by_run, s, RUN_CHARACTERS, at, &before);
     if (!rc && before) {
         i->streams[at].next = i->streams[before - 1].next;
         i->streams[before - 1].next = at;
@@ -67,7 +67,7 @@ int ec_instances_create(ec_instances **ret, ec_archive *archive, ea_err *err) {
     i->streams = calloc(count + 1, sizeof *i->streams);
     rc = i->streams ? 0 : EA_ENOMEM;
     for (size_t k = 0; !rc && k < count; k++)
-        rc = add_stream(i, &streams[k]);
+        rc = instances_add_stream(i, &streams[k]);
     if (rc) {
         ec_instances_destroy(i);
         return ea_fail(err, rc, "read the history");
@@ -89,7 +89,7 @@ void ec_instances_destroy(ec_instances *i) {
 }
 
 /* The index of a stream: 1; 0 when there is none. */
-static int find(ec_instances *i, const char *host, const char *stream, size_t *ret) {
+static int instances_find(ec_instances *i, const char *host, const char *stream, size_t *ret) {
     char key[256 + 1 + ID_CHARACTERS];
     size_t n = strlen(host) + 1;
     if (i->last < i->count && strcmp(i->streams[i->last].stream->id, stream) == 0 &&
@@ -122,8 +122,8 @@ static size_t count_of(ec_address_space *p, enum ec_instance_kind kind) {
 
 /* Finds the stream that has a stream's processes, or threads, at a time: of the sessions of its run that have any, the
  * session that began last by then, else the first one. It is the stream itself when no session has any. */
-static int teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns, ec_address_space **ret,
-                  ea_err *err) {
+static int instances_teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns,
+                            ec_address_space **ret, ea_err *err) {
     ec_address_space *own = NULL, *p = NULL;
     int64_t best = 0;
     int rc = read_places(i, of, &own, err);
@@ -148,9 +148,9 @@ int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *hos
     ec_address_space *p = NULL;
     size_t of = 0;
     *ret = 0;
-    if (!find(i, host, stream, &of))
+    if (!instances_find(i, host, stream, &of))
         return 0;
-    int rc = teller(i, of, kind, utc_ns, &p, err);
+    int rc = instances_teller(i, of, kind, utc_ns, &p, err);
     if (rc)
         return rc;
     if (kind == EC_INSTANCE_PROCESS) {

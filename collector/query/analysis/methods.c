@@ -35,7 +35,7 @@ struct ec_methods {
 };
 
 /* 1 when a class names a method and its code. */
-static int concerns(const ea_class *c) {
+static int methods_concerns(const ea_class *c) {
     int runtime = ea_guid_equal(&c->provider, &RUNTIME);
     if (c->classic || c->status == EA_CLASS_UNKNOWN || (!runtime && !ea_guid_equal(&c->provider, &RUNDOWN)))
         return 0;
@@ -46,7 +46,7 @@ static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
     static const char *const NAMES[FIELDS] = {"MethodStartAddress", "MethodSize", "MethodNamespace", "MethodName",
                                               "MethodSignature"};
     ec_methods *m = arg;
-    if (!concerns(c) || m->plan_count == ENTRIES_MAX)
+    if (!methods_concerns(c) || m->plan_count == ENTRIES_MAX)
         return NULL;
     ec_event_cursor_plan *p = &m->plans[m->plan_count++];
     *p = (ec_event_cursor_plan){.addresses = -1};
@@ -60,27 +60,27 @@ static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
 }
 
 /* Appends UTF-16 without its NUL to the text. */
-static void add_text(ec_methods *m, ea_slice s) {
+static void methods_add_text(ec_methods *m, ea_slice s) {
     while (s.len_bytes >= 2 && !ea_load16(s.data + s.len_bytes - 2))
         s.len_bytes -= 2;
     ea_text_utf16(&m->text, s.data, s.len_bytes);
 }
 
-static const char *keep(ec_methods *m) {
+static const char *methods_keep(ec_methods *m) {
     return m->text.failed ? NULL : ea_arena_strdup(&m->arena, m->text.data ? m->text.data : "");
 }
 
 /* Room for one more; NULL: no memory. */
-static ec_method *next(ec_methods *m) {
+static ec_method *methods_next(ec_methods *m) {
     return EA_GROW(m->items, m->capacity, m->count + 1, SIZE_MAX) ? NULL : &m->items[m->count];
 }
 
-static uint64_t key_of(uint32_t pid, uint64_t start) {
+static uint64_t methods_key_of(uint32_t pid, uint64_t start) {
     uint64_t both[2] = {pid, start};
     return ea_hash64(both, sizeof both, 0);
 }
 
-static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
+static int methods_add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
     int runtime = ea_guid_equal(&e->c->provider, &RUNTIME);
     int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
     int64_t utc_ns = ec_event_cursor_utc_ns(e);
@@ -88,7 +88,7 @@ static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_ev
     if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, START, &start) ||
         !ec_event_cursor_u64(t, e, SIZE, &size_bytes) || !size_bytes || start + size_bytes < start)
         return 0;
-    uint64_t key = key_of(e->pid, start), *last = ea_u64_map_get(&m->last, key);
+    uint64_t key = methods_key_of(e->pid, start), *last = ea_u64_map_get(&m->last, key);
     ec_method *before = last ? &m->items[*last - 1] : NULL;
     if (before && before->end_utc_ns == INT64_MAX) {
         if (!unload && !load)
@@ -102,7 +102,7 @@ static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_ev
         return 0;
     }
     int64_t since = load ? utc_ns : before ? before->end_utc_ns : INT64_MIN;
-    ec_method *own = next(m);
+    ec_method *own = methods_next(m);
     if (!own)
         return EA_ENOMEM;
     *own = (ec_method){.pid = e->pid,
@@ -111,14 +111,14 @@ static int add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_ev
                        .begin_utc_ns = since,
                        .end_utc_ns = unload ? utc_ns : INT64_MAX};
     ea_text_clear(&m->text);
-    add_text(m, ec_event_cursor_bytes(t, e, NAMESPACE));
+    methods_add_text(m, ec_event_cursor_bytes(t, e, NAMESPACE));
     if (m->text.len_bytes)
         ea_text_char(&m->text, '.');
-    add_text(m, ec_event_cursor_bytes(t, e, NAME));
-    own->name = keep(m);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, NAME));
+    own->name = methods_keep(m);
     ea_text_clear(&m->text);
-    add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
-    own->signature = keep(m);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
+    own->signature = methods_keep(m);
     if (!own->name || !own->signature) {
         m->left_out++; /* no room for their names */
         return 0;
@@ -149,11 +149,11 @@ static int find_changes(ec_methods *m) {
     if (!m->changes)
         return EA_ENOMEM;
     for (size_t i = 0; i < m->count; i++) {
-        const ec_method *at = &m->items[i], *behind = i + 1 < m->count ? at + 1 : NULL;
+        const ec_method *at = &m->items[i], *following = i + 1 < m->count ? at + 1 : NULL;
         if (i == 0 || at[-1].pid != at->pid)
             reach = 0;
-        int is_shared =
-            at->start < reach || (behind && behind->pid == at->pid && behind->start < at->start + at->size_bytes);
+        int is_shared = at->start < reach ||
+                        (following && following->pid == at->pid && following->start < at->start + at->size_bytes);
         if (at->start + at->size_bytes > reach)
             reach = at->start + at->size_bytes;
         if (is_shared && at->begin_utc_ns != INT64_MIN)
@@ -181,7 +181,7 @@ int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stre
         .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
     int rc = ec_event_cursor_open(&tape, archive, &options, err);
     while (!rc && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
-        rc = add(m, tape, &e);
+        rc = methods_add(m, tape, &e);
         if (rc)
             ea_fail(err, rc, "read methods");
     }

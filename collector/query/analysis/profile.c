@@ -142,7 +142,7 @@ static int has_label(run *r, const char *label, ea_err *err) {
 }
 
 /* Whether the stream at hand is of a side's machines: 1, 0, or an error. */
-static int wants_stream(run *r, const ec_profile_side *side, ea_err *err) {
+static int profile_wants_stream(run *r, const ec_profile_side *side, ea_err *err) {
     int rc = side->host_count == 0;
     for (size_t i = 0; !rc && i < side->host_count; i++)
         rc = strcmp(side->hosts[i], r->stream->row.host) == 0;
@@ -179,7 +179,7 @@ static int profile_side(run *r, int number, ea_err *err) {
         r->stream = &streams[i];
         if (row->end_utc_ns < side->from_utc_ns || row->begin_utc_ns >= side->to_utc_ns)
             continue;
-        if ((rc = wants_stream(r, side, err)) == 1)
+        if ((rc = profile_wants_stream(r, side, err)) == 1)
             rc = note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile") : profile_stream(r, err);
     }
     return rc;
@@ -217,7 +217,7 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
             rc = ea_fail(err, rc, "make a profile");
     }
     if (!rc) /* folds batches that the history lacks */
-        rc = ec_query_open(&history, request->store, host, FOLD_WAIT_NS, &p->behind, err);
+        rc = ec_query_open(&history, request->store, host, FOLD_WAIT_NS, &p->backlog, err);
     ec_query_close(history);
     if (!rc)
         rc = ec_archive_open(&r->archive, request->store, host, request->shown, err);

@@ -106,7 +106,7 @@ typedef struct ec_profile {
     uint64_t total[2], events[2];           /* all weight; events that had some */
     uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
-    uint64_t behind; /* stored batches that the history has not folded yet: whose processes and modules are unknown */
+    uint64_t backlog; /* stored batches that the history has not folded yet: whose processes and modules are unknown */
     /* disk: requests whose end did not come; ready, wait: times inside the range whose end was not recorded: the thread
      * did not continue in the stored events, it ended meanwhile, or events were lost. They are in no sum. */
     uint64_t unfinished;

@@ -38,7 +38,7 @@ struct ec_merge {
     int has_names;
 };
 
-static void *append(list *l, size_t element_bytes) {
+static void *merge_append(list *l, size_t element_bytes) {
     if (ea_array_grow(&l->items, &l->capacity, l->count + 1, SIZE_MAX, element_bytes))
         return NULL;
     void *at = (char *)l->items + l->count++ * element_bytes;
@@ -72,7 +72,7 @@ int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names) {
     m->limit_stacks = limit_stacks ? limit_stacks : DEFAULT_LIMIT;
     m->has_names = has_names;
     ea_bytes_map_init(&m->methods, 0);
-    ec_profile_module *none = append(&m->module_list, sizeof *none);
+    ec_profile_module *none = merge_append(&m->module_list, sizeof *none);
     if (!none) {
         ec_merge_destroy(m);
         return EA_ENOMEM;
@@ -101,7 +101,7 @@ int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret) {
     int rc = known_or_next(m, &m->processes, name, strlen(name) + 1, m->process_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    const char **to = append(&m->process_list, sizeof *to);
+    const char **to = merge_append(&m->process_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
     *to = ea_arena_strdup(&m->arena, name);
@@ -132,7 +132,7 @@ static int module_number(ec_merge *m, const ea_module *module, int is_unloaded, 
     int rc = known_or_next(m, &m->modules, &key, sizeof key, m->module_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    ec_profile_module *to = append(&m->module_list, sizeof *to);
+    ec_profile_module *to = merge_append(&m->module_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
     char marked[1024];
@@ -169,7 +169,7 @@ int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64
     int rc = known_or_next(m, &m->places, &key, sizeof key, m->place_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    place *to = append(&m->place_list, sizeof *to);
+    place *to = merge_append(&m->place_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
     *to = (place){.module = key.module, .is_return = (uint8_t)key.is_return, .offset = key.offset};
@@ -189,7 +189,7 @@ int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *fram
     if (!rc) {
         if (m->stack_list.count == m->limit_stacks)
             return EA_ELIMIT;
-        ec_profile_stack *to = append(&m->stack_list, sizeof *to);
+        ec_profile_stack *to = merge_append(&m->stack_list, sizeof *to);
         uint32_t *copy = ea_arena_copy(&m->arena, frames, count * sizeof *frames);
         if (!to || !copy)
             return EA_ENOMEM;
@@ -217,7 +217,7 @@ static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_
     int rc = known_or_next(m, &m->frames, key, (size_t)n, m->frame_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    ec_profile_frame *to = append(&m->frame_list, sizeof *to);
+    ec_profile_frame *to = merge_append(&m->frame_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
     *to = (ec_profile_frame){.module = module, .offset = offset, .label = ea_arena_strdup(&m->arena, label)};
@@ -235,7 +235,7 @@ static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_
 static int method_module(ec_merge *m) {
     if (m->method_module)
         return 0;
-    ec_profile_module *to = append(&m->module_list, sizeof *to);
+    ec_profile_module *to = merge_append(&m->module_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
     to->name = EC_PROFILE_METHODS;
@@ -256,7 +256,7 @@ int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint
     rc = known_or_next(m, &m->methods, key, bytes, m->place_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    place *to = append(&m->place_list, sizeof *to);
+    place *to = merge_append(&m->place_list, sizeof *to);
     uint32_t *frame = to ? ea_arena_alloc(&m->arena, sizeof *frame) : NULL;
     if (!frame)
         return EA_ENOMEM;

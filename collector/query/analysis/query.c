@@ -20,10 +20,10 @@ struct ec_query {
 /* The kinds of rows that a stream may have. */
 enum { OF_PROCESSES = 0, OF_MODULES = 1 };
 
-int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
+int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_backlog,
                   ea_err *err) {
-    uint64_t behind = 0;
-    int rc = ec_state_worker_catch_up(dir, host, EC_WAIT_FOLDED, wait_ns, &behind, err);
+    uint64_t backlog = 0;
+    int rc = ec_state_worker_catch_up(dir, host, EC_WAIT_FOLDED, wait_ns, &backlog, err);
     if (rc)
         return rc;
     ec_query *q = calloc(1, sizeof *q);
@@ -33,7 +33,7 @@ int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wai
         return rc;
     }
     *ret = q;
-    *ret_behind = behind;
+    *ret_backlog = backlog;
     return 0;
 }
 
@@ -72,7 +72,7 @@ static int id_begins_with(const uint8_t *id, const char *hex) {
     return n <= sizeof text - 1 && memcmp(text, hex, n) == 0;
 }
 
-static int consider(const ec_state_fold *fold, void *arg) {
+static int query_consider(const ec_state_fold *fold, void *arg) {
     choice *c = arg;
     if (fold->begin_utc_ns == INT64_MIN || (c->stream && !id_begins_with(fold->stream, c->stream)))
         return 0;
@@ -100,7 +100,7 @@ static int is_of_run(const ec_state_fold *a, const ec_state_fold *b) {
 }
 
 /* The other sessions of the run that was found make its time longer. */
-static int stretch(const ec_state_fold *fold, void *arg) {
+static int query_stretch(const ec_state_fold *fold, void *arg) {
     choice *c = arg;
     if (fold->begin_utc_ns == INT64_MIN || !is_of_run(fold, &c->best))
         return 0;
@@ -124,7 +124,7 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
                            at);
         c.has_time = 1;
     }
-    int rc = ec_state_db_each_fold(q->tables, host, consider, &c, err);
+    int rc = ec_state_db_each_fold(q->tables, host, query_consider, &c, err);
     if (rc)
         return rc;
     if (c.candidate_count == 0 && host && !stream)
@@ -145,7 +145,7 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         ea_text_deinit(&begin);
         return rc;
     }
-    rc = ec_state_db_each_fold(q->tables, c.best.host, stretch, &c, err);
+    rc = ec_state_db_each_fold(q->tables, c.best.host, query_stretch, &c, err);
     if (rc)
         return rc;
     *ret = (ec_moment){.fold = c.best, .utc_ns = c.utc_ns};
@@ -163,20 +163,20 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
 
 static const char DOING[] = "ask the history";
 
-static int prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) {
+static int query_prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err *err) {
     return ec_sqlite_prepare(ec_state_db_database(q->tables), s, sql, DOING, err);
 }
 
 /* Finds the stream that has the processes, or modules, at a time: of all sessions of a stream's run that have any, the
  * session that began last by then. It is the stream itself when no session has any. */
-static int teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_t *ret, ea_err *err) {
+static int query_teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_t *ret, ea_err *err) {
 #define TELLER(table)                                                                                                  \
     "SELECT s.stream FROM streams r JOIN streams s ON s.host = r.host AND substr(s.id, 1, ?3) = substr(r.id, 1, ?3)"   \
     " WHERE r.stream = ?1 AND s.begin_utc_ns <= ?2 AND EXISTS (SELECT 1 FROM " table " t WHERE t.stream = s.stream)"   \
     " ORDER BY s.begin_utc_ns DESC, s.stream DESC LIMIT 1"
     static const char *const SQL[] = {TELLER("processes"), TELLER("modules")};
 #undef TELLER
-    int rc = prepare(q, &q->tellers[what], SQL[what], err);
+    int rc = query_prepare(q, &q->tellers[what], SQL[what], err);
     if (rc)
         return rc;
     sqlite3_stmt *s = q->tellers[what];
@@ -211,17 +211,17 @@ static int keep_process(ec_processes *list, size_t *capacity, const ea_process *
 int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_processes *ret, ea_err *err) {
     sqlite3_stmt **s = utc_ns ? &q->alive : &q->all;
     int64_t of = 0;
-    int rc = teller(q, OF_PROCESSES, fold_id, utc_ns ? *utc_ns : INT64_MAX, &of, err);
+    int rc = query_teller(q, OF_PROCESSES, fold_id, utc_ns ? *utc_ns : INT64_MAX, &of, err);
     if (rc)
         return rc;
-    rc = utc_ns ? prepare(q, s,
-                          "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 AND begin_utc_ns <= ?2"
-                          " AND end_utc_ns > ?2 ORDER BY begin_utc_ns, pid, instance",
-                          err)
-                : prepare(q, s,
-                          "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"
-                          " ORDER BY begin_utc_ns, pid, instance",
-                          err);
+    rc = utc_ns ? query_prepare(q, s,
+                                "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 AND begin_utc_ns <= ?2"
+                                " AND end_utc_ns > ?2 ORDER BY begin_utc_ns, pid, instance",
+                                err)
+                : query_prepare(q, s,
+                                "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"
+                                " ORDER BY begin_utc_ns, pid, instance",
+                                err);
     if (rc)
         return rc;
     ec_processes list = {0};
@@ -335,13 +335,13 @@ int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, 
 int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
                      int (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     int64_t of = 0;
-    int code, rc = teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
+    int code, rc = query_teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
     if (rc)
         return rc;
-    rc = prepare(q, &q->modules,
-                 "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
-                 " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 ORDER BY base, instance",
-                 err);
+    rc = query_prepare(q, &q->modules,
+                       "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
+                       " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 ORDER BY base, instance",
+                       err);
     if (rc)
         return rc;
     sqlite3_bind_int64(q->modules, 1, of);
@@ -359,10 +359,10 @@ int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
 static int covering_module(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, uint64_t address,
                            void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     int code, found = 0,
-              rc = prepare(q, &q->covering,
-                           "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
-                           " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 AND base <= ?4 ORDER BY base DESC",
-                           err);
+              rc = query_prepare(q, &q->covering,
+                                 "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
+                                 " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 AND base <= ?4 ORDER BY base DESC",
+                                 err);
     if (rc)
         return rc;
     sqlite3_bind_int64(q->covering, 1, fold_id);
@@ -385,7 +385,7 @@ int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, u
     /* The kernel's half: above 2 GiB on 32-bit machines too, where a process may own some of it; so the process first.
      */
     int64_t of = 0;
-    int rc = teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
+    int rc = query_teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
     if (!rc)
         rc = covering_module(q, of, pid, utc_ns, address, fn, arg, err);
     if (rc || pid == 0 || address < 0x80000000u || (address > UINT32_MAX && !(address >> 63)))
@@ -406,7 +406,7 @@ void ec_json_time(ea_text *t, const char *key, int64_t utc_ns, int known) {
     ea_text_char(t, '"');
 }
 
-static void add_text(ea_text *t, const char *key, const char *value) {
+static void query_add_text(ea_text *t, const char *key, const char *value) {
     ea_text_printf(t, ", \"%s\": ", key);
     ea_text_json_str(t, value);
 }
@@ -422,12 +422,12 @@ static void add_life(ea_text *t, const ea_interval *life) {
     ec_json_time(t, "begin", life->begin_utc_ns, life->begin_cause == EA_BEGIN_EVENT);
     ec_json_time(t, "not_before", life->begin_utc_ns, 1);
     ec_json_time(t, "not_after", life->seen_utc_ns, 1);
-    add_text(t, "known_by", life->begin_cause < 4 ? BEGINS[life->begin_cause] : "");
+    query_add_text(t, "known_by", life->begin_cause < 4 ? BEGINS[life->begin_cause] : "");
     ec_json_time(t, "end", life->end_utc_ns, life->end_utc_ns != INT64_MAX);
-    add_text(t, "ended_by",
-             life->end_cause == EA_FINISH_OPEN              ? NULL
-             : life->end_cause < sizeof ENDS / sizeof *ENDS ? ENDS[life->end_cause]
-                                                            : "");
+    query_add_text(t, "ended_by",
+                   life->end_cause == EA_FINISH_OPEN              ? NULL
+                   : life->end_cause < sizeof ENDS / sizeof *ENDS ? ENDS[life->end_cause]
+                                                                  : "");
 }
 
 void ec_json_process(ea_text *t, const ea_process *p) {
@@ -440,12 +440,12 @@ void ec_json_process(ea_text *t, const ea_process *p) {
     else
         ea_text_str(t, "null");
     ea_text_printf(t, ", \"session\": %" PRIu32, p->session_id);
-    add_text(t, "name", p->image_name);
-    add_text(t, "command_line", p->command_line);
-    add_text(t, "sid", *p->sid ? p->sid : NULL);
-    add_text(t, "account", ea_account_name(p->sid, account));
-    add_text(t, "package", *p->package ? p->package : NULL);
-    add_text(t, "application", *p->application ? p->application : NULL);
+    query_add_text(t, "name", p->image_name);
+    query_add_text(t, "command_line", p->command_line);
+    query_add_text(t, "sid", *p->sid ? p->sid : NULL);
+    query_add_text(t, "account", ea_account_name(p->sid, account));
+    query_add_text(t, "package", *p->package ? p->package : NULL);
+    query_add_text(t, "application", *p->application ? p->application : NULL);
     add_address(t, "unique_key", p->unique_key);
     add_address(t, "directory_table_base", p->directory_table_base);
     ea_text_printf(t, ", \"flags\": %" PRIu32 ", \"exit_status\": ", p->flags);
@@ -457,14 +457,14 @@ void ec_json_process(ea_text *t, const ea_process *p) {
 
 void ec_json_module(ea_text *t, const ea_module *m) {
     ea_text_printf(t, "{\"base\": \"0x%" PRIx64 "\", \"size\": %" PRIu64, m->base, m->size_bytes);
-    add_text(t, "path", m->path);
-    add_text(t, "original_name", *m->original_name ? m->original_name : NULL);
+    query_add_text(t, "path", m->path);
+    query_add_text(t, "original_name", *m->original_name ? m->original_name : NULL);
     ea_text_str(t, ", \"pdb\": ");
     if (m->has_pdb) {
         ea_text_str(t, "{\"guid\": \"");
         ea_text_guid(t, &m->pdb_guid);
         ea_text_printf(t, "\", \"age\": %" PRIu32, m->pdb_age);
-        add_text(t, "path", m->pdb_path);
+        query_add_text(t, "path", m->pdb_path);
         ea_text_char(t, '}');
     } else {
         ea_text_str(t, "null");
@@ -483,14 +483,14 @@ void ec_json_module(ea_text *t, const ea_module *m) {
         return;
     }
     ea_text_printf(t, "{\"size\": %" PRIu64, m->file_bytes);
-    add_text(t, "sha256", *m->sha256 ? m->sha256 : NULL);
-    add_text(t, "version", *m->file_version ? m->file_version : NULL);
-    add_text(t, "company", *m->company ? m->company : NULL);
-    add_text(t, "product", *m->product ? m->product : NULL);
+    query_add_text(t, "sha256", *m->sha256 ? m->sha256 : NULL);
+    query_add_text(t, "version", *m->file_version ? m->file_version : NULL);
+    query_add_text(t, "company", *m->company ? m->company : NULL);
+    query_add_text(t, "product", *m->product ? m->product : NULL);
     ea_text_str(t, "}}");
 }
 
-void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind) {
+void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t backlog) {
     ea_text_str(t, "\"host\": ");
     ea_text_json_str(t, moment->fold.host);
     ea_text_str(t, ", \"stream\": \"");
@@ -499,7 +499,7 @@ void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind) {
     ec_json_time(t, "time", moment->utc_ns, 1);
     ec_json_time(t, "data_begin", moment->fold.begin_utc_ns, 1);
     ec_json_time(t, "data_end", moment->fold.end_utc_ns, 1);
-    ea_text_printf(t, ", \"behind\": %" PRIu64, behind);
+    ea_text_printf(t, ", \"behind\": %" PRIu64, backlog);
 }
 
 const char *ec_base_name(const char *path) {

@@ -13,7 +13,7 @@ typedef struct ec_query ec_query;
  * wait_ns (see ec_state_worker_catch_up); *ret_behind batches are still not in the answers. EA_ENOTFOUND when there is
  * no history. */
 EA_MUST_CHECK int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns,
-                                uint64_t *ret_behind, ea_err *err);
+                                uint64_t *ret_backlog, ea_err *err);
 void ec_query_close(ec_query *q); /* NULL is allowed */
 
 /* A stream and a time in it. The sessions of one run of an agent (EA_STREAM_RUN_BYTES) describe a machine together: a
@@ -66,7 +66,7 @@ void ec_json_process(ea_text *t, const ea_process *p);
 void ec_json_module(ea_text *t, const ea_module *m);
 /* The members that describe the moment of an answer: "host", "stream", "time", "data_end", "behind" (the number of
  * stored batches that the history lacks). No braces. */
-void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind);
+void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t backlog);
 
 /* The part of a path after its last separator. */
 const char *ec_base_name(const char *path);

@@ -85,7 +85,7 @@ static processor *processor_of(ec_sched *s, uint16_t cpu) {
 }
 
 /* The thread's state changes; what it was in until now goes out. */
-static size_t change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state to, ec_sched_slice *ret) {
+static size_t sched_change(thread *t, uint32_t tid, int64_t time, enum ec_sched_state to, ec_sched_slice *ret) {
     size_t n = 0;
     if (t->state != EC_SCHED_UNKNOWN && time >= t->since) {
         *ret = (ec_sched_slice){.tid = tid,
@@ -123,14 +123,14 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
         enum ec_sched_state to = old_state == STATE_WAITING      ? EC_SCHED_WAITING
                                  : old_state == STATE_TERMINATED ? EC_SCHED_UNKNOWN
                                                                  : EC_SCHED_READY;
-        n += change(old, old_tid, time, to, &ret[n]);
+        n += sched_change(old, old_tid, time, to, &ret[n]);
         old->reason = old_reason;
     }
     thread *new = new_tid ? thread_of(s, new_tid) : NULL;
     if (new) {
         if (new->state == EC_SCHED_RUNNING)
             new->state = EC_SCHED_UNKNOWN;
-        n += change(new, new_tid, time, EC_SCHED_RUNNING, &ret[n]);
+        n += sched_change(new, new_tid, time, EC_SCHED_RUNNING, &ret[n]);
         new->cpu = cpu;
     }
     return n;
@@ -142,7 +142,7 @@ size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, e
         return 0;
     if (t->state == EC_SCHED_WAITING)
         t->waker = waker;
-    return change(t, tid, time, EC_SCHED_READY, ret);
+    return sched_change(t, tid, time, EC_SCHED_READY, ret);
 }
 
 uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu) {

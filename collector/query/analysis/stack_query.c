@@ -125,7 +125,7 @@ static int number_name(ec_stack_query *q, const char *name, uint32_t *ret) {
     return 0;
 }
 
-static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *join_plan_class(void *arg, const ea_class *c) {
     ec_stack_query *q = arg;
     plan *p = ea_arena_zalloc(&q->arena, 1, sizeof *p);
     if (!p)
@@ -278,7 +278,7 @@ static int subject_room(ec_stack_query *q) {
 
 /* ---- events ---- */
 
-static int64_t later(int64_t utc_ns, int64_t by_ns) {
+static int64_t join_later(int64_t utc_ns, int64_t by_ns) {
     return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
 }
 
@@ -447,18 +447,18 @@ static int on_other(ec_stack_query *q, const ec_event_cursor_event *e, const pla
 /* Each time that threads waited or were ready in the range has ended, and its stack is there. */
 static int all_has_ended(const ec_stack_query *q, const ec_event_cursor_event *e) {
     int64_t last = q->subject_utc_ns > q->to_utc_ns ? q->subject_utc_ns : q->to_utc_ns;
-    return is_thread_time(q) && ec_event_cursor_utc_ns(e) > later(last, LATE_NS) &&
+    return is_thread_time(q) && ec_event_cursor_utc_ns(e) > join_later(last, LATE_NS) &&
            !ec_thread_time_is_open(&q->times, e->time);
 }
 
 /* Everything of a pass over the stream. Definitions count that came after after_utc_ns, until to_utc_ns. */
-static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
+static int join_play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
     ec_event_cursor_event e;
     int rc = ec_event_cursor_open(&q->cursor, q->archive,
                                   &(ec_event_cursor_options){.stream = q->stream,
                                                              .from_utc_ns = from_utc_ns,
                                                              .to_utc_ns = to_utc_ns,
-                                                             .plan = plan_class,
+                                                             .plan = join_plan_class,
                                                              .arg = q,
                                                              .wants_gaps = q->wants == wants_all && is_thread_time(q)},
                                   err);
@@ -468,7 +468,7 @@ static int play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, int64
     q->clock = NULL;
     while ((rc = ec_event_cursor_next(q->cursor, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
-        if (e.is_behind_gap)
+        if (e.is_after_gap)
             ec_thread_time_lost(&q->times, q->raw_last);
         use_clock(q, e.clock);
         q->raw_last = e.time > q->raw_last ? e.time : q->raw_last;
@@ -623,8 +623,8 @@ void ec_stack_query_close(ec_stack_query *q) {
     free(q);
 }
 
-static int create(ec_stack_query **ret, ec_archive *archive, const ec_archive_stream *stream,
-                  const ec_stack_query_options *options, ec_stack_counts *counts, ea_err *err) {
+static int join_create(ec_stack_query **ret, ec_archive *archive, const ec_archive_stream *stream,
+                       const ec_stack_query_options *options, ec_stack_counts *counts, ea_err *err) {
     ec_stack_query *q = calloc(1, sizeof *q);
     if (!q)
         return ea_fail(err, EA_ENOMEM, "join stacks");
@@ -681,22 +681,22 @@ static int begin_stream(ec_stack_query *q, ea_err *err) {
 /* Reads the stream: its sums are in pairs. */
 static int join_stream(ec_stack_query *q, ea_err *err) {
     int needs_history = is_thread_time(q);
-    int64_t late = needs_history ? INT64_MAX : later(q->to_utc_ns, LATE_NS);
+    int64_t late = needs_history ? INT64_MAX : join_later(q->to_utc_ns, LATE_NS);
     int rc = begin_stream(q, err);
     if (!rc && !needs_history && !q->is_each_event) {
         q->wants = wants_intervals;
-        rc = play(q, INT64_MIN, q->from_utc_ns, INT64_MAX, err);
+        rc = join_play(q, INT64_MIN, q->from_utc_ns, INT64_MAX, err);
     }
     q->wants = wants_all;
     if (!rc)
-        rc = play(q, needs_history ? INT64_MIN : q->from_utc_ns, late, INT64_MIN, err);
+        rc = join_play(q, needs_history ? INT64_MIN : q->from_utc_ns, late, INT64_MIN, err);
     if (!rc && needs_history)
         ec_thread_time_lost(&q->times, q->raw_last);
     if (!rc && ((rc = ea_stack_join_end(q->join)) || (rc = ec_stack_sums_flush(&q->sums))))
         rc = ea_fail(err, rc, "make a profile");
     q->wants = wants_definitions;
     if (!rc && late < INT64_MAX && ea_stacks_count(q->stacks).undefined)
-        rc = play(q, late, INT64_MAX, late, err);
+        rc = join_play(q, late, INT64_MAX, late, err);
     q->counts->unfinished += q->times.unfinished;
     q->counts->unfinished_ns += q->times.unfinished_ns;
     if (!rc && ec_thread_time_is_short(&q->times))
@@ -713,7 +713,7 @@ static int is_undefined(const ec_stack_query *q, const ec_stack_pair *p) {
 int ec_stack_query_run(ec_stack_query **ret, ec_archive *archive, const ec_archive_stream *stream,
                        const ec_stack_query_options *options, ec_stack_counts *counts, ea_err *err) {
     ec_stack_query *q = NULL;
-    int rc = create(&q, archive, stream, options, counts, err);
+    int rc = join_create(&q, archive, stream, options, counts, err);
     if (!rc)
         rc = join_stream(q, err);
     if (rc) {
@@ -753,7 +753,7 @@ static int join_each_event(ec_stack_query **ret, ec_archive *archive, const ec_a
                            ec_stack_counts *counts, ea_err *err) {
     const ec_stack_query_options options = {
         .weight = EC_WEIGHT_SAMPLES, .from_utc_ns = from_utc_ns, .to_utc_ns = to_utc_ns};
-    int rc = create(ret, archive, stream, &options, counts, err);
+    int rc = join_create(ret, archive, stream, &options, counts, err);
     if (rc)
         return rc;
     (*ret)->is_each_event = 1;

@@ -11,7 +11,7 @@ void ec_stack_sums_deinit(ec_stack_sums *s) {
     free(s->slots);
 }
 
-static int grow_slots(ec_stack_sums *s) {
+static int sums_grow_slots(ec_stack_sums *s) {
     size_t mask = s->slot_mask ? s->slot_mask * 2 + 1 : 4095;
     uint32_t *slots = calloc(mask + 1, sizeof *slots);
     if (!slots)
@@ -42,7 +42,7 @@ static int grow_pairs(ec_stack_sums *s) {
 }
 
 static int add_pair(ec_stack_sums *s, const ec_stack_pair *add, size_t hash) {
-    int rc = !s->slots || s->count >= s->slot_mask / 2 ? grow_slots(s) : 0;
+    int rc = !s->slots || s->count >= s->slot_mask / 2 ? sums_grow_slots(s) : 0;
     if (rc)
         return rc;
     size_t at = hash & s->slot_mask;

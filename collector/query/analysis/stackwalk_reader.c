@@ -69,7 +69,7 @@ static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *
     return 1;
 }
 
-static void define(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
+static void stackwalk_define(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t *memory, key;
     unsigned width = e->c->pointer_size;
     ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
@@ -90,7 +90,7 @@ static void clr_walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *
                                ea_stacks_add(w->stacks, list.data, list.len_bytes / width, width));
 }
 
-static int walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
+static int stackwalk_walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t time, pid, tid, key;
     uint32_t half[EA_STACK_HALVES];
     int is_kernel = 0, has_user = 0;
@@ -123,12 +123,12 @@ static int walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, co
 int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *plan) {
     switch (plan->role) {
     case EA_STACK_IS_DEFINITION:
-        define(w, e, plan);
+        stackwalk_define(w, e, plan);
         return 0;
     case EA_STACK_IS_CLR_WALK:
         clr_walk(w, e, plan);
         return 0;
     default:
-        return walk(w, e, plan);
+        return stackwalk_walk(w, e, plan);
     }
 }

@@ -35,7 +35,7 @@ static size_t slot_of(int64_t parent, int64_t frame) {
     return (size_t)(h ^ h >> 29);
 }
 
-static int grow(tree *t) {
+static int writer_grow(tree *t) {
     size_t mask = t->mask ? t->mask * 2 + 1 : 1023;
     uint32_t *slots = calloc(mask + 1, sizeof *slots);
     if (!slots)
@@ -53,8 +53,8 @@ static int grow(tree *t) {
 }
 
 /* The child of parent with that frame: its index, or a negative code. */
-static int64_t child(tree *t, int64_t parent, int64_t frame) {
-    if (t->count >= t->mask / 2 && grow(t))
+static int64_t writer_child(tree *t, int64_t parent, int64_t frame) {
+    if (t->count >= t->mask / 2 && writer_grow(t))
         return EA_ENOMEM;
     size_t at = slot_of(parent, frame) & t->mask;
     for (; t->slots[at]; at = (at + 1) & t->mask) {
@@ -80,9 +80,9 @@ static int make_tree(const ec_profile *p, tree *t) {
     int64_t at = t->leaf ? 0 : EA_ENOMEM;
     for (size_t i = 0; at >= 0 && i < p->stack_count; i++) {
         const ec_profile_stack *s = &p->stacks[i];
-        at = child(t, -1, -1 - (int64_t)s->process);
+        at = writer_child(t, -1, -1 - (int64_t)s->process);
         for (uint32_t k = s->count; at >= 0 && k-- > 0;)
-            at = child(t, at, s->frames[k]);
+            at = writer_child(t, at, s->frames[k]);
         if (at < 0 || !t->nodes)
             break;
         t->leaf[i] = (uint32_t)at;
@@ -98,7 +98,7 @@ static int make_tree(const ec_profile *p, tree *t) {
     return at < 0 ? EA_ENOMEM : 0;
 }
 
-static const char *label(const ec_profile *p, int64_t frame) {
+static const char *writer_label(const ec_profile *p, int64_t frame) {
     return frame < 0 ? p->processes[-1 - frame] : p->frames[frame].label;
 }
 
@@ -236,7 +236,7 @@ static void json_head(const ec_profile *p, ea_text *t) {
     ea_text_printf(t,
                    "},\"keys_undefined\":%" PRIu64 ",\"interval_assumed\":%s,\"behind\":%" PRIu64
                    ",\"unfinished\":%" PRIu64 ",\"unfinished_ns\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
-                   p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->behind, p->unfinished,
+                   p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->backlog, p->unfinished,
                    p->unfinished_ns, p->damaged);
     json_text(t, "notes", p->notes);
 }
@@ -397,33 +397,33 @@ typedef struct strings {
     uint64_t count;
 } strings;
 
-static void number(ea_text *t, unsigned field, uint64_t v) {
+static void writer_number(ea_text *t, unsigned field, uint64_t v) {
     ea_text_varint(t, (uint64_t)field << 3);
     ea_text_varint(t, v);
 }
 
-static void bytes(ea_text *t, unsigned field, const void *data, size_t len_bytes) {
+static void writer_bytes(ea_text *t, unsigned field, const void *data, size_t len_bytes) {
     ea_text_varint(t, (uint64_t)field << 3 | 2);
     ea_text_varint(t, len_bytes);
     ea_text_add(t, data, len_bytes);
 }
 
-static void message(ea_text *t, unsigned field, const ea_text *m) {
-    bytes(t, field, m->data ? m->data : "", m->len_bytes);
+static void writer_message(ea_text *t, unsigned field, const ea_text *m) {
+    writer_bytes(t, field, m->data ? m->data : "", m->len_bytes);
 }
 
 /* Adds a string. Strings are not deduplicated: a text that occurs twice is stored twice, but labels occur once. */
-static uint64_t string(strings *s, const char *text) {
-    bytes(&s->table, 6, text, strlen(text));
+static uint64_t writer_string(strings *s, const char *text) {
+    writer_bytes(&s->table, 6, text, strlen(text));
     return s->count++;
 }
 
 static void value_type(ea_text *t, unsigned field, strings *s, const char *type, const char *unit) {
     ea_text m;
     ea_text_init(&m);
-    number(&m, 1, string(s, type));
-    number(&m, 2, string(s, unit));
-    message(t, field, &m);
+    writer_number(&m, 1, writer_string(s, type));
+    writer_number(&m, 2, writer_string(s, unit));
+    writer_message(t, field, &m);
     ea_text_deinit(&m);
 }
 
@@ -468,7 +468,7 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
     ea_text_init(&body);
     ea_text_init(&m);
     ea_text_init(&line);
-    (void)string(&s, "");
+    (void)writer_string(&s, "");
     const char *unit = ec_weight_unit(p->weight[0]);
     value_type(&body, 1, &s, "events", "count");
     value_type(&body, 1, &s, ec_weight_name(p->weight[0]), unit);
@@ -476,39 +476,40 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
     for (size_t i = 1; i < p->module_count; i++) {
         const ec_profile_module *module = &p->modules[i];
         ea_text_clear(&m);
-        number(&m, 1, i);
-        number(&m, 2, (uint64_t)i << 32); /* no machine's addresses are another's: each module has a place of its own */
-        number(&m, 3, ((uint64_t)i << 32) + module->size_bytes);
-        number(&m, 5, string(&s, *module->path && !module->is_unloaded ? module->path : module->name));
+        writer_number(&m, 1, i);
+        writer_number(&m, 2,
+                      (uint64_t)i << 32); /* no machine's addresses are another's: each module has a place of its own */
+        writer_number(&m, 3, ((uint64_t)i << 32) + module->size_bytes);
+        writer_number(&m, 5, writer_string(&s, *module->path && !module->is_unloaded ? module->path : module->name));
         if (module->has_pdb) {
             ea_text_clear(&line);
             ea_text_guid(&line, &module->pdb_guid);
             ea_text_printf(&line, "-%" PRIx32, module->pdb_age);
-            number(&m, 6, string(&s, line.data ? line.data : ""));
+            writer_number(&m, 6, writer_string(&s, line.data ? line.data : ""));
         }
-        message(&body, 3, &m);
+        writer_message(&body, 3, &m);
     }
     for (size_t i = 0; i < p->frame_count + p->process_count; i++) {
         const ec_profile_frame *f = i < p->frame_count ? &p->frames[i] : NULL;
         ea_text_clear(&line);
-        number(&line, 1, i + 1);
-        number(&line, 2, f ? f->line : 0);
+        writer_number(&line, 1, i + 1);
+        writer_number(&line, 2, f ? f->line : 0);
         ea_text_clear(&m);
-        number(&m, 1, i + 1);
+        writer_number(&m, 1, i + 1);
         if (f && f->module)
-            number(&m, 2, f->module);
+            writer_number(&m, 2, f->module);
         if (f)
-            number(&m, 3, f->offset + ((uint64_t)f->module << 32));
-        message(&m, 4, &line);
-        message(&body, 4, &m);
+            writer_number(&m, 3, f->offset + ((uint64_t)f->module << 32));
+        writer_message(&m, 4, &line);
+        writer_message(&body, 4, &m);
         ea_text_clear(&m);
-        number(&m, 1, i + 1);
-        uint64_t name = string(&s, f ? f->label : p->processes[i - p->frame_count]);
-        number(&m, 2, name);
-        number(&m, 3, name);
+        writer_number(&m, 1, i + 1);
+        uint64_t name = writer_string(&s, f ? f->label : p->processes[i - p->frame_count]);
+        writer_number(&m, 2, name);
+        writer_number(&m, 3, name);
         if (f && f->file)
-            number(&m, 4, string(&s, f->file));
-        message(&body, 5, &m);
+            writer_number(&m, 4, writer_string(&s, f->file));
+        writer_message(&body, 5, &m);
     }
     for (size_t i = 0; i < p->stack_count; i++) {
         const ec_profile_stack *stack = &p->stacks[i];
@@ -517,21 +518,21 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
         for (uint32_t k = 0; k < stack->count; k++)
             ea_text_varint(&line, (uint64_t)stack->frames[k] + 1);
         ea_text_varint(&line, p->frame_count + stack->process + 1);
-        message(&m, 1, &line);
+        writer_message(&m, 1, &line);
         ea_text_clear(&line);
         ea_text_varint(&line, stack->events[0] - stack->events[1]); /* int64: less than before is negative */
         ea_text_varint(&line, stack->weight[0] - stack->weight[1]);
-        message(&m, 2, &line);
-        message(&body, 2, &m);
+        writer_message(&m, 2, &line);
+        writer_message(&body, 2, &m);
     }
     value_type(&body, 11, &s, ec_weight_name(p->weight[0]), unit);
     if (p->from_utc_ns[0] > 0) /* where a beginning was given */
-        number(&body, 9, (uint64_t)p->from_utc_ns[0]);
+        writer_number(&body, 9, (uint64_t)p->from_utc_ns[0]);
     if (p->from_utc_ns[0] > 0 && p->to_utc_ns[0] < INT64_MAX)
-        number(&body, 10, (uint64_t)(p->to_utc_ns[0] - p->from_utc_ns[0]));
-    number(&body, 12, 1);
-    uint64_t kind = string(&s, ec_weight_name(p->weight[0]));
-    number(&body, 14, kind);
+        writer_number(&body, 10, (uint64_t)(p->to_utc_ns[0] - p->from_utc_ns[0]));
+    writer_number(&body, 12, 1);
+    uint64_t kind = writer_string(&s, ec_weight_name(p->weight[0]));
+    writer_number(&body, 14, kind);
     ea_text_add(&body, s.table.data, s.table.len_bytes);
     int rc = body.failed || s.table.failed || m.failed || line.failed ? EA_ENOMEM : 0;
     if (!rc)
@@ -558,7 +559,7 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
     for (size_t i = 0; !rc && i < nodes.count; i++) {
         const node *n = &nodes.nodes[i];
         ea_text_printf(t, "%s\"%zu\":{", i ? ",\n" : "", i + 1);
-        json_text(t, "name", label(p, n->frame));
+        json_text(t, "name", writer_label(p, n->frame));
         ea_text_char(t, ',');
         json_text(t, "category", n->frame < 0 ? "process" : p->modules[p->frames[n->frame].module].name);
         if (n->parent >= 0)

@@ -41,7 +41,7 @@ struct ec_archive {
     char first_damage[640];
 };
 
-static char *lower_case(ea_arena *arena, const char *s) {
+static char *archive_lower_case(ea_arena *arena, const char *s) {
     char *out = ea_arena_strdup(arena, s);
     for (char *p = out; p && *p; p++)
         if (*p >= 'A' && *p <= 'Z')
@@ -55,7 +55,7 @@ typedef struct adding {
     int rc;
 } adding;
 
-static int add_stream(const ec_find_row *row, void *arg) {
+static int archive_add_stream(const ec_find_row *row, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
     if (a->shown && !ea_name_in(a->shown, row->host))
@@ -81,7 +81,7 @@ static int add_stream(const ec_find_row *row, void *arg) {
 
 /* The index of the set of a name, which is made when it is new: 0 or EA_ENOMEM. */
 static int set_of(ec_archive *a, const char *name, size_t *ret) {
-    char *key = lower_case(&a->arena, name);
+    char *key = archive_lower_case(&a->arena, name);
     if (!key)
         return EA_ENOMEM;
     const void *known = ea_bytes_map_get(&a->by_name, key, strlen(key));
@@ -101,7 +101,7 @@ static int set_of(ec_archive *a, const char *name, size_t *ret) {
     return 0;
 }
 
-static int add_class(const ea_class *c, void *arg) {
+static int archive_add_class(const ea_class *c, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
     size_t k = 0;
@@ -215,7 +215,7 @@ int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret
     if (!a->has_streams) {
         adding d = {.a = a, .err = err};
         a->stream_count = 0;
-        int rc = ec_find_streams(a->store, a->host, add_stream, &d, err);
+        int rc = ec_find_streams(a->store, a->host, archive_add_stream, &d, err);
         if (rc || d.rc)
             return rc ? rc : d.rc;
         a->has_streams = 1;
@@ -251,7 +251,7 @@ static int load_classes(ec_archive *a, ea_err *err) {
         return 0;
     int rc = a->shown ? mark_shown(a, err) : 0;
     if (!rc)
-        rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
+        rc = ec_find_classes(a->store, a->registry, archive_add_class, &d, err);
     a->has_classes = !rc;
     return rc;
 }
@@ -271,7 +271,7 @@ int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea
         return rc;
     ea_arena scratch;
     ea_arena_init(&scratch, 0);
-    const char *key = lower_case(&scratch, name);
+    const char *key = archive_lower_case(&scratch, name);
     if (!key)
         rc = ea_fail(err, EA_ENOMEM, "find a class");
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;

@@ -19,7 +19,7 @@ struct ec_counter_names {
     size_t count, capacity;
 };
 
-static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
+static const ec_event_cursor_plan *counters_plan_class(void *arg, const ea_class *c) {
     static const char *const FIELDS[] = {[COUNT] = "CounterCount", [NAMES] = "CounterName"};
     ec_counter_names *n = arg;
     if (strcmp(c->name, "PerfInfo/PmcCtrConfig") != 0)
@@ -37,7 +37,7 @@ static const ec_event_cursor_plan *plan_class(void *arg, const ea_class *c) {
     return plan;
 }
 
-static int is_same(const ec_counter_config *a, const ec_counter_config *b) {
+static int counters_is_same(const ec_counter_config *a, const ec_counter_config *b) {
     return a->count == b->count && a->name_count == b->name_count && memcmp(a->names, b->names, sizeof a->names) == 0;
 }
 
@@ -62,8 +62,8 @@ static int take_names(const ea_slice *list, ec_counter_config *to) {
 }
 
 /* Keeps a configuration that is not the one before it. */
-static int add(ec_counter_names *n, const ec_counter_config *c) {
-    if (n->count && is_same(&n->configs[n->count - 1], c))
+static int counters_add(ec_counter_names *n, const ec_counter_config *c) {
+    if (n->count && counters_is_same(&n->configs[n->count - 1], c))
         return 0;
     int rc = EA_GROW(n->configs, n->capacity, n->count + 1, CHANGES_MAX + 1);
     if (!rc)
@@ -81,7 +81,7 @@ int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_
     int rc = ec_event_cursor_open(
         &tape, archive,
         &(ec_event_cursor_options){
-            .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_class, .arg = n},
+            .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = counters_plan_class, .arg = n},
         err);
     while (!rc && n->count <= CHANGES_MAX && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
         ec_counter_config c = {.place = ec_event_position(tape)};
@@ -91,7 +91,7 @@ int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_
             c.count = ec_event_cursor_u64_or_0(tape, &e, COUNT);
             rc = take_names(&names, &c);
         }
-        if (rc || (rc = add(n, &c)))
+        if (rc || (rc = counters_add(n, &c)))
             rc = ea_fail(err, rc, "read the counters' names");
     }
     ec_event_cursor_close(tape);

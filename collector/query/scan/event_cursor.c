@@ -40,7 +40,7 @@ struct ec_event_cursor {
     size_t group_count, group_capacity;
     uint32_t at;
     uint64_t number;       /* of the last batch; 0: there was none */
-    int is_behind_gap;     /* the next event is */
+    int is_after_gap;      /* the next event is */
     uint16_t source;       /* of the last event */
     const ea_clock *clock; /* the source's; NULL: the batch is new */
 };
@@ -186,12 +186,12 @@ static int look_for_gap(ec_event_cursor *t, ea_err *err) {
     if (t->number && first <= last)
         rc = ec_find_has_all(t->find, first, last, err);
     t->number = last + 1;
-    t->is_behind_gap |= rc == 0;
+    t->is_after_gap |= rc == 0;
     return rc < 0 ? rc : 0;
 }
 
 /* 1, 0 at the end. */
-static int next_batch(ec_event_cursor *t, ea_err *err) {
+static int cursor_next_batch(ec_event_cursor *t, ea_err *err) {
     for (;;) {
         ea_err damage = {0};
         end_batch(t);
@@ -215,14 +215,14 @@ static int next_batch(ec_event_cursor *t, ea_err *err) {
             return rc;
         }
         ec_archive_damaged(t->archive, t->options.stream, t->found.row.number, &damage);
-        t->is_behind_gap = t->options.wants_gaps;
+        t->is_after_gap = t->options.wants_gaps;
     }
 }
 
 int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err *err) {
     for (;;) {
         if (!t->events || t->at == t->events->count) {
-            int rc = next_batch(t, err);
+            int rc = cursor_next_batch(t, err);
             if (rc != 1)
                 return rc;
             continue;
@@ -246,9 +246,9 @@ int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err 
                                        .cpu = e->cpu[i],
                                        .group = k,
                                        .row = row,
-                                       .is_behind_gap = t->is_behind_gap,
+                                       .is_after_gap = t->is_after_gap,
                                        .fields = g->fields};
-        t->is_behind_gap = 0;
+        t->is_after_gap = 0;
         return 1;
     }
 }

@@ -26,7 +26,7 @@ typedef struct ec_event_cursor_event {
     uint32_t pid, tid;
     uint16_t cpu;
     uint32_t group, row;
-    int is_behind_gap;       /* with wants_gaps: batches between the event before and this one are not there */
+    int is_after_gap;        /* with wants_gaps: batches between the event before and this one are not there */
     const ea_column *fields; /* of the plan; those that the class lacks have no rows */
 } ec_event_cursor_event;
 

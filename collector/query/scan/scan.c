@@ -129,7 +129,7 @@ static int range_of(enum ec_op op, const ec_value *value, range *ret) {
     }
 }
 
-static int compile(ec_scan *s, condition *to, const ec_condition *from, ea_err *err) {
+static int scan_compile(ec_scan *s, condition *to, const ec_condition *from, ea_err *err) {
     enum ec_kind kind = s->shape->columns[from->column].kind;
     size_t n = from->value_count;
     to->column = from->column;
@@ -174,7 +174,7 @@ static int is_text(const condition *c, const char *data, size_t len_bytes) {
 }
 
 /* What the condition says about a value of the column. */
-static int passes(const condition *c, const ec_value *v) {
+static int scan_passes(const condition *c, const ec_value *v) {
     if (c->is_unusable)
         return 1;
     switch (v->type) {
@@ -198,7 +198,7 @@ static int passes_number(const condition *c, int64_t v) {
 }
 
 /* What of the conditions the index can be asked for: time, pids. */
-static int narrow(ec_scan *s, ea_err *err) {
+static int scan_narrow(ec_scan *s, ea_err *err) {
     for (size_t k = 0; k < s->condition_count; k++) {
         const condition *c = &s->conditions[k];
         int common = s->shape->columns[c->column].common;
@@ -289,10 +289,10 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     int rc = s->conditions && s->cells ? 0 : ea_fail(err, EA_ENOMEM, "begin a scan");
     for (size_t i = 0; !rc && i < condition_count; i++) {
         s->condition_count = i + 1;
-        rc = compile(s, &s->conditions[i], &conditions[i], err);
+        rc = scan_compile(s, &s->conditions[i], &conditions[i], err);
     }
     if (!rc)
-        rc = narrow(s, err);
+        rc = scan_narrow(s, err);
     if (!rc)
         rc = choose_classes(s, err);
     if (rc) {
@@ -332,7 +332,7 @@ void ec_scan_close(ec_scan *s) {
 
 /* ---- batches ---- */
 
-static int wants_stream(const ec_scan *s, const ec_archive_stream *stream) {
+static int scan_wants_stream(const ec_scan *s, const ec_archive_stream *stream) {
     for (size_t k = 0; k < s->condition_count; k++) {
         int common = s->shape->columns[s->conditions[k].column].common;
         if (common == EC_HOST && !passes_text(&s->conditions[k], stream->row.host))
@@ -376,7 +376,7 @@ static int find_raw_times(ec_scan *s) {
 }
 
 /* Opens the next batch that may hold something: 1, 0 at the end. */
-static int next_batch(ec_scan *s, ea_err *err) {
+static int scan_next_batch(ec_scan *s, ea_err *err) {
     size_t streams = 0;
     const ec_archive_stream *all = NULL;
     ea_batch_close(s->view);
@@ -389,7 +389,7 @@ static int next_batch(ec_scan *s, ea_err *err) {
             if (s->is_nothing || s->next_stream == streams)
                 return 0;
             s->stream = &all[s->next_stream++];
-            if (!wants_stream(s, s->stream))
+            if (!scan_wants_stream(s, s->stream))
                 continue;
             int rc = s->find ? 0 : ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
             if (rc)
@@ -612,7 +612,7 @@ static int keep_dictionary(ec_scan *s, const condition *c, const ea_column *valu
         int rc = ec_scan_row_value(s, c->column, values, i, &v, err);
         if (rc)
             return rc;
-        s->marks[i] = (uint8_t)passes(c, &v);
+        s->marks[i] = (uint8_t)scan_passes(c, &v);
     }
     for (uint32_t i = 0; i < s->block.selected_count; i++) {
         uint32_t row = to[i];
@@ -650,7 +650,7 @@ static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
         if (rc)
             return rc;
         to[n] = to[i];
-        n += (uint32_t)passes(c, &v);
+        n += (uint32_t)scan_passes(c, &v);
     }
     s->block.selected_count = n;
     return 0;
@@ -760,7 +760,7 @@ int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
             if (rc < 0)
                 ec_archive_damaged(s->archive, s->stream, s->found.row.number, &why);
         }
-        int rc = next_batch(s, err);
+        int rc = scan_next_batch(s, err);
         if (rc != 1)
             return rc;
     }

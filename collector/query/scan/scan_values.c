@@ -175,7 +175,7 @@ static int record_of(ec_scan *s, uint32_t row, ea_record *ret, ea_ext *items, ea
 }
 
 /* A column as `export` prints it, out of {"name":...}. */
-static int rendered(ec_scan *s, const char *name, uint32_t row, ec_value *ret, ea_err *err) {
+static int values_rendered(ec_scan *s, const char *name, uint32_t row, ec_value *ret, ea_err *err) {
     ea_record record;
     ea_ext items[EA_EXT_MAX];
     int rc = record_of(s, row, &record, items, err);
@@ -240,7 +240,7 @@ static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, e
     return ec_scan_row_value(s, column, &data, row, ret, err);
 }
 
-static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
+static int values_activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
     ea_column ids = {0};
     ea_guid guid;
     *ret = (ec_value){.type = EC_NULL};
@@ -273,7 +273,7 @@ static int stack_hash(ec_scan *s, uint32_t event, ec_value *ret, ea_err *err) {
 }
 
 /* The hardware counters' values that were logged with the event, by name where the names are known. */
-static int counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
+static int values_counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
     const ec_block *b = &s->block;
     const ec_counter_config *config = NULL;
     ea_column data = {0};
@@ -317,7 +317,7 @@ static void set_string(const char *text, ec_value *ret) {
 }
 
 /* How much of the event its class explains, as the agent counts it: decode_whole, decode_partial, decode_unknown. */
-static int decoded(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
+static int values_decoded(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
     const ea_class *c = s->block.c;
     ea_column column;
     size_t used;
@@ -370,19 +370,19 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
         *ret = (ec_value){.type = EC_INT, .i = ec_scan_constant(b, common)};
         return 0;
     case EC_ACTIVITY_ID:
-        return activity(s, row, ret, err);
+        return values_activity(s, row, ret, err);
     case EC_RELATED_ACTIVITY_ID:
-        return rendered(s, "related_activity_id", row, ret, err);
+        return values_rendered(s, "related_activity_id", row, ret, err);
     case EC_FIELDS:
-        return rendered(s, "fields", row, ret, err);
+        return values_rendered(s, "fields", row, ret, err);
     case EC_STACK:
-        return rendered(s, "stack", row, ret, err);
+        return values_rendered(s, "stack", row, ret, err);
     case EC_STACK_HASH:
         return stack_hash(s, event, ret, err);
     case EC_COUNTERS:
-        return counters(s, row, ret, err);
+        return values_counters(s, row, ret, err);
     case EC_DECODED:
-        return decoded(s, row, ret, err);
+        return values_decoded(s, row, ret, err);
     case EC_PAYLOAD: {
         rc = ea_batch_payloads(s->view, b->group, &column, err);
         if (rc)

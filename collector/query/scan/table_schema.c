@@ -76,7 +76,7 @@ enum ec_kind ec_kind_of_field(const ea_field *f) {
 }
 
 /* One kind for the values of both. */
-static enum ec_kind merge(enum ec_kind a, enum ec_kind b) {
+static enum ec_kind schema_merge(enum ec_kind a, enum ec_kind b) {
     int ints = a == EC_KIND_INT || a == EC_KIND_HEX || a == EC_KIND_COUNT || a == EC_KIND_ADDRESS;
     if (a == b)
         return a;
@@ -87,7 +87,7 @@ static enum ec_kind merge(enum ec_kind a, enum ec_kind b) {
     return a == EC_KIND_COUNT || b == EC_KIND_COUNT ? EC_KIND_COUNT : EC_KIND_INT;
 }
 
-static const char *lower_case(ea_arena *arena, const char *s) {
+static const char *schema_lower_case(ea_arena *arena, const char *s) {
     char *out = ea_arena_strdup(arena, s);
     for (char *p = out; p && *p; p++)
         if (*p >= 'A' && *p <= 'Z')
@@ -103,7 +103,7 @@ static int take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, 
         return EA_ENOMEM;
     memcpy(out, name, n + 1);
     for (unsigned k = 2; k < 10000; k++) {
-        const char *key = lower_case(&s->arena, out);
+        const char *key = schema_lower_case(&s->arena, out);
         if (!key)
             return EA_ENOMEM;
         if (*key && !ea_bytes_map_get(taken, key, strlen(key))) {
@@ -138,7 +138,7 @@ static int add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *know
     const void *at = ea_bytes_map_get(known, key, strlen(key));
     if (at) {
         ec_column *column = &s->columns[(uintptr_t)at];
-        column->kind = merge(column->kind, kind);
+        column->kind = schema_merge(column->kind, kind);
         column->has_history |= is_name && ec_is_named_elsewhere(f);
         *ret = (uintptr_t)at;
         return 0;
@@ -170,7 +170,8 @@ static int add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *know
 }
 
 /* The columns of a class's fields, or of their names. */
-static int add_class(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride, int names) {
+static int schema_add_class(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride,
+                            int names) {
     const ea_class *c = s->set->classes[k];
     int rc = 0;
     for (size_t f = 0, top = 0; !rc && f < c->field_count; f += c->fields[f].span, top++) {
@@ -214,7 +215,7 @@ int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *er
             rc = take_name(s, &taken, COMMON[i].name, &column->name);
     }
     for (size_t k = 0; set && !rc && k < 2 * set->count; k++) /* class names come after all fields */
-        rc = add_class(s, &taken, &known, k % set->count, most, k >= set->count);
+        rc = schema_add_class(s, &taken, &known, k % set->count, most, k >= set->count);
     for (int i = 0; !rc && i < EC_COMMON_COUNT; i++)
         if (s->columns[i].hidden)
             rc = take_hidden_name(s, &taken, COMMON[i].name, &s->columns[i].name);

@@ -209,7 +209,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     int rc = ask_child(&r, q, stop, err);
     if (!rc && r.needs_history) {
-        rc = ec_state_worker_catch_up(q->store, q->host, q->wait, q->wait_ns, &outcome.behind, err);
+        rc = ec_state_worker_catch_up(q->store, q->host, q->wait, q->wait_ns, &outcome.backlog, err);
         r.is_up_to_date = 1;
         r.has_ended = 0;
         if (!rc)

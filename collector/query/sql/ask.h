@@ -47,7 +47,7 @@ enum ec_ending {
 typedef struct ec_outcome {
     enum ec_ending ending;
     uint64_t rows;
-    uint64_t behind;      /* stored batches that are not in the history that was read */
+    uint64_t backlog;     /* stored batches that are not in the history that was read */
     uint64_t damaged;     /* batches that could not be read and were left out */
     char damage[640];     /* the first one's reason */
     int64_t processor_ns; /* that the question's process had; also when ec_ask fails */
@@ -55,7 +55,7 @@ typedef struct ec_outcome {
 
 /* 1 when the answer is of all that is stored, and all of it. */
 static inline int ec_is_whole(const ec_outcome *o) {
-    return o->ending == EC_ENDED_WHOLE && !o->damaged && !o->behind;
+    return o->ending == EC_ENDED_WHOLE && !o->damaged && !o->backlog;
 }
 
 /* "whole", "rows", "time", "memory", "temp", "canceled". */

@@ -33,7 +33,8 @@ typedef struct cursor {
     ea_arena arena;
 } cursor;
 
-static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+static int activity_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
+                            char **ret_message) {
     const source *from = aux;
     const ec_activity_table *spec = ec_activity_table_of(from->kind);
     ea_text columns;
@@ -58,13 +59,13 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     return SQLITE_OK;
 }
 
-static int disconnect(sqlite3_vtab *base) {
+static int activity_disconnect(sqlite3_vtab *base) {
     sqlite3_free(base);
     return SQLITE_OK;
 }
 
 /* The plan: a letter for each argument of xFilter. */
-static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+static int activity_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const table *t = (const table *)base;
     char plan[ARGUMENT_COUNT + 1] = "";
     int next = 0;
@@ -93,7 +94,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+static int activity_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
     cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
@@ -103,7 +104,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     return SQLITE_OK;
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base) {
+static int activity_close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     ec_activity_destroy(c->activity);
     sqlite3_free(c->host);
@@ -149,7 +150,7 @@ static int take_host(cursor *c, sqlite3_value *from, const char **ret, ea_err *e
 }
 
 /* Works the table out, unless it was just asked for the same. */
-static int run(cursor *c, const table *t, const int64_t times[3], const char *host, ea_err *err) {
+static int activity_run(cursor *c, const table *t, const int64_t times[3], const char *host, ea_err *err) {
     int is_same_host = host ? c->host && strcmp(host, c->host) == 0 : !c->host;
     if (c->activity && is_same_host && memcmp(times, c->times, sizeof c->times) == 0)
         return 0;
@@ -163,7 +164,7 @@ static int run(cursor *c, const table *t, const int64_t times[3], const char *ho
     return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY], err);
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
     int64_t times[3] = {INT64_MIN, INT64_MAX, 0};
@@ -192,7 +193,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
             rc = take_time(argv[i], &times[which], &err);
         }
     }
-    if (!rc && !is_nothing && !(rc = run(c, t, times, host, &err))) {
+    if (!rc && !is_nothing && !(rc = activity_run(c, t, times, host, &err))) {
         count = ec_activity_count(c->activity);
         if (hash && (rc = ec_activity_find(c->activity, (uint64_t)sqlite3_value_int64(hash), &c->rows, &count)))
             rc = ea_fail(&err, rc, "sum events up");
@@ -207,7 +208,7 @@ static size_t row_of(const cursor *c) {
     return c->rows ? c->rows[c->list.at] : c->list.at;
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+static int activity_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     const cursor *c = (const cursor *)base;
     const table *t = (const table *)base->pVtab;
     ec_value v = {.type = EC_NULL};
@@ -218,7 +219,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
 }
 
 /* The same row has the same number in every list: SQLite joins what several of them find (OR) by it. */
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+static int activity_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     const cursor *c = (const cursor *)base;
     *ret = (sqlite3_int64)ec_activity_number(c->activity, row_of(c));
     return SQLITE_OK;
@@ -226,16 +227,16 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
 
 static const sqlite3_module MODULE = {
     .iVersion = 2,
-    .xConnect = connect,
-    .xBestIndex = best_index,
-    .xDisconnect = disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
+    .xConnect = activity_connect,
+    .xBestIndex = activity_best_index,
+    .xDisconnect = activity_disconnect,
+    .xOpen = activity_open_cursor,
+    .xClose = activity_close_cursor,
+    .xFilter = activity_filter,
     .xNext = ec_sql_list_next,
     .xEof = ec_sql_list_at_end,
-    .xColumn = column,
-    .xRowid = rowid,
+    .xColumn = activity_column,
+    .xRowid = activity_rowid,
 };
 
 int ec_sql_add_activity(ec_sql *s, ea_err *err) {

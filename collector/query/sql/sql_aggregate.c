@@ -32,7 +32,7 @@ typedef struct cursor {
     sqlite3_value *arguments[ARGUMENTS];
 } cursor;
 
-static const char *text_of(sqlite3_value *v) {
+static const char *aggregate_text_of(sqlite3_value *v) {
     const unsigned char *s = sqlite3_value_text(v);
     return s ? (const char *)s : "";
 }
@@ -45,7 +45,7 @@ static int is_own(const char *name) {
 }
 
 /* A column of events whose name is taken here is event_NAME. */
-static int add_columns(ea_text *to, const ec_table_schema *shape) {
+static int aggregate_add_columns(ea_text *to, const ec_table_schema *shape) {
     for (size_t i = 0; i < OWN_COUNT; i++)
         ea_text_printf(to, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
     for (size_t i = 0; i < shape->count; i++) {
@@ -66,14 +66,15 @@ static int add_columns(ea_text *to, const ec_table_schema *shape) {
     return 0;
 }
 
-static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+static int aggregate_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
+                             char **ret_message) {
     (void)argc, (void)argv;
-    return ec_sql_shaped_connect(db, aux, add_columns, ret, ret_message);
+    return ec_sql_shaped_connect(db, aux, aggregate_add_columns, ret, ret_message);
 }
 
 /* Whether a group may be by a name out of the history. Which columns the arguments name is known here when they are
  * constants. */
-static int uses_history(const ec_table_schema *shape, sqlite3_index_info *info) {
+static int aggregate_uses_history(const ec_table_schema *shape, sqlite3_index_info *info) {
     int has_any = 0;
     for (size_t i = 0; i < shape->count; i++)
         has_any |= shape->columns[i].has_history;
@@ -86,7 +87,7 @@ static int uses_history(const ec_table_schema *shape, sqlite3_index_info *info) 
         if (sqlite3_vtab_rhs_value(info, i, &v) != SQLITE_OK)
             v = NULL;
 #endif
-        size_t named = v ? ec_table_schema_find(shape, text_of(v)) : shape->count;
+        size_t named = v ? ec_table_schema_find(shape, aggregate_text_of(v)) : shape->count;
         if (!v || (named < shape->count && shape->columns[named].has_history))
             return 1;
     }
@@ -95,13 +96,13 @@ static int uses_history(const ec_table_schema *shape, sqlite3_index_info *info) 
 
 /* The plan: a condition for each argument of xFilter, columns as they are numbered here. Without by1, which may be
  * NULL, there is none: an OR of conditions is then not taken apart, which would count in two scans. */
-static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+static int aggregate_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const ec_sql_shaped *t = (const ec_sql_shaped *)base;
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
     int next = 1, has_by = 0;
     ea_text plan;
     ea_text_init(&plan);
-    t->sql->uses_history |= uses_history(&t->shape, info);
+    t->sql->uses_history |= aggregate_uses_history(&t->shape, info);
     for (int i = 0; i < info->nConstraint; i++) {
         enum ec_op op;
         int column = info->aConstraint[i].iColumn;
@@ -133,7 +134,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     return code == SQLITE_OK && !has_by ? SQLITE_CONSTRAINT : code;
 }
 
-static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+static int aggregate_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
     cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
@@ -143,7 +144,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     return SQLITE_OK;
 }
 
-static void clear(cursor *c) {
+static void aggregate_clear(cursor *c) {
     ec_aggregate_destroy(c->aggregate);
     c->aggregate = NULL;
     for (size_t i = 0; i < ARGUMENTS; i++) {
@@ -155,19 +156,19 @@ static void clear(cursor *c) {
     ea_arena_reset(&c->arena);
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base) {
+static int aggregate_close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
-    clear(c);
+    aggregate_clear(c);
     ea_arena_deinit(&c->arena);
     sqlite3_free(c);
     return SQLITE_OK;
 }
 
 static int find_column(const ec_sql_shaped *t, sqlite3_value *v, size_t *ret, ea_err *err) {
-    *ret = ec_table_schema_find(&t->shape, text_of(v));
+    *ret = ec_table_schema_find(&t->shape, aggregate_text_of(v));
     return *ret < t->shape.count
                ? 0
-               : ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s", text_of(v));
+               : ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s", aggregate_text_of(v));
 }
 
 /* One of the arguments; a NULL is as if it were not given. */
@@ -192,7 +193,7 @@ static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *er
     case EVERY:
         if (sqlite3_value_type(v) == SQLITE_INTEGER)
             o->every_ns = sqlite3_value_int64(v);
-        else if (ea_duration_parse(text_of(v), &o->every_ns))
+        else if (ea_duration_parse(aggregate_text_of(v), &o->every_ns))
             o->every_ns = 0;
         return o->every_ns > 0 ? 0 : ea_fail(err, EA_EUSAGE, "every: expected a duration such as '1s'");
     default:
@@ -201,12 +202,12 @@ static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *er
     }
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+static int aggregate_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     ec_sql_shaped *t = (ec_sql_shaped *)base->pVtab;
     ea_err err = {0};
     (void)number;
-    clear(c);
+    aggregate_clear(c);
     ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
     int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "group events");
     for (int i = 0; !rc && i < argc; i++) {
@@ -257,7 +258,7 @@ static int sum_column(const cursor *c, const ec_group *g, sqlite3_context *conte
     return SQLITE_OK;
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+static int aggregate_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     const cursor *c = (const cursor *)base;
     const ec_group *g = &c->groups[c->list.at];
     switch (which) {
@@ -292,15 +293,15 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
 
 static const sqlite3_module MODULE = {
     .iVersion = 2,
-    .xConnect = connect,
-    .xBestIndex = best_index,
+    .xConnect = aggregate_connect,
+    .xBestIndex = aggregate_best_index,
     .xDisconnect = ec_sql_shaped_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
+    .xOpen = aggregate_open_cursor,
+    .xClose = aggregate_close_cursor,
+    .xFilter = aggregate_filter,
     .xNext = ec_sql_list_next,
     .xEof = ec_sql_list_at_end,
-    .xColumn = column,
+    .xColumn = aggregate_column,
     .xRowid = ec_sql_list_rowid,
 };
 

@@ -18,7 +18,7 @@ typedef struct cursor {
     ea_arena arena;        /* the values of the conditions */
 } cursor;
 
-static int add_columns(ea_text *to, const ec_table_schema *shape) {
+static int events_add_columns(ea_text *to, const ec_table_schema *shape) {
     for (size_t i = 0; i < shape->count; i++) {
         const ec_column *c = &shape->columns[i];
         if (i)
@@ -29,17 +29,18 @@ static int add_columns(ea_text *to, const ec_table_schema *shape) {
     return 0;
 }
 
-static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+static int events_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
+                          char **ret_message) {
     const ec_sql_source *from = aux;
     (void)argc, (void)argv;
-    int code = ec_sql_shaped_connect(db, from, add_columns, ret, ret_message);
+    int code = ec_sql_shaped_connect(db, from, events_add_columns, ret, ret_message);
     if (code == SQLITE_OK && from->set)
         ((ec_sql_shaped *)*ret)->rows /= 16;
     return code;
 }
 
 /* Whether a column that is used holds names out of the history; SQLite has one bit for all columns from the 64th on. */
-static int uses_history(const ec_table_schema *shape, sqlite3_uint64 used) {
+static int events_uses_history(const ec_table_schema *shape, sqlite3_uint64 used) {
     enum { LAST_BIT = 63 };
 
     for (size_t i = 0; i < shape->count; i++)
@@ -48,9 +49,9 @@ static int uses_history(const ec_table_schema *shape, sqlite3_uint64 used) {
     return 0;
 }
 
-static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+static int events_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const ec_sql_shaped *t = (const ec_sql_shaped *)base;
-    t->sql->uses_history |= uses_history(&t->shape, info->colUsed);
+    t->sql->uses_history |= events_uses_history(&t->shape, info->colUsed);
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
     int next = 1;
     ea_text plan;
@@ -82,7 +83,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     return ec_sql_set_plan(info, &plan);
 }
 
-static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+static int events_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
     cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
@@ -92,7 +93,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     return SQLITE_OK;
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base) {
+static int events_close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     ec_scan_close(c->scan);
     ea_arena_deinit(&c->arena);
@@ -112,7 +113,7 @@ static int next_block(cursor *c) {
     return SQLITE_OK;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+static int events_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     ec_sql_shaped *t = (ec_sql_shaped *)base->pVtab;
     ea_err err = {0};
@@ -132,16 +133,16 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     return rc ? ec_sql_fail(base->pVtab, &err) : next_block(c);
 }
 
-static int next(sqlite3_vtab_cursor *base) {
+static int events_next(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     return ++c->at < c->block->selected_count ? SQLITE_OK : next_block(c);
 }
 
-static int at_end(sqlite3_vtab_cursor *base) {
+static int events_at_end(sqlite3_vtab_cursor *base) {
     return !((cursor *)base)->block;
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+static int events_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     cursor *c = (cursor *)base;
     ea_err err = {0};
     ec_value v;
@@ -153,7 +154,7 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
 }
 
 /* The same event has the same number in every scan: SQLite joins what several of them find (OR) by it. */
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+static int events_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     enum { POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
 
     const cursor *c = (const cursor *)base;
@@ -165,19 +166,19 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
 /* Without xCreate: a table that is there by its module's name alone. */
 static const sqlite3_module MODULE = {
     .iVersion = 2,
-    .xConnect = connect,
-    .xBestIndex = best_index,
+    .xConnect = events_connect,
+    .xBestIndex = events_best_index,
     .xDisconnect = ec_sql_shaped_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = at_end,
-    .xColumn = column,
-    .xRowid = rowid,
+    .xOpen = events_open_cursor,
+    .xClose = events_close_cursor,
+    .xFilter = events_filter,
+    .xNext = events_next,
+    .xEof = events_at_end,
+    .xColumn = events_column,
+    .xRowid = events_rowid,
 };
 
-static int add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
+static int events_add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
     return ec_sql_add_module(s, name, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
 }
 
@@ -218,7 +219,7 @@ static int is_taken(const ec_sql *s, const char *name) {
 }
 
 int ec_sql_add_events(ec_sql *s, ea_err *err) {
-    int rc = add_module(s, "events", NULL, err);
+    int rc = events_add_module(s, "events", NULL, err);
     if (!rc)
         rc = ec_sql_add_aggregate(s, "events", NULL, err);
     return rc ? rc : list_names(s, err);
@@ -226,12 +227,12 @@ int ec_sql_add_events(ec_sql *s, ea_err *err) {
 
 /* Adds the tables of one class, if it is one's name. Searching the connection's modules takes longer the more there
  * are: a store may have a million classes, and a statement names a few. */
-static int add_class(ec_sql *s, const char *name, ea_err *err) {
+static int events_add_class(ec_sql *s, const char *name, ea_err *err) {
     const ec_class_set *set = NULL;
     int rc = ec_archive_set(s->archive, name, &set, err);
     if (rc || !set || (set->number < s->added_count && s->added[set->number]) || is_taken(s, set->name))
         return rc;
-    rc = add_module(s, set->name, set, err);
+    rc = events_add_module(s, set->name, set, err);
     if (!rc)
         rc = ec_sql_add_aggregate(s, set->name, set, err);
     size_t wanted = set->number + 1;
@@ -254,10 +255,10 @@ int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, "add a class's tables");
     memcpy(copy, name, len_bytes);
     copy[len_bytes] = 0;
-    int rc = add_class(s, copy, err);
+    int rc = events_add_class(s, copy, err);
     if (!rc && len_bytes > BY_BYTES && sqlite3_stricmp(copy + len_bytes - BY_BYTES, BY) == 0) {
         copy[len_bytes - BY_BYTES] = 0;
-        rc = add_class(s, copy, err);
+        rc = events_add_class(s, copy, err);
     }
     free(copy);
     return rc;

@@ -11,13 +11,13 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static void fail(sqlite3_context *c, const char *function, const char *expected) {
+static void function_fail(sqlite3_context *c, const char *function, const char *expected) {
     char *message = sqlite3_mprintf("%s: expected %s", function, expected);
     sqlite3_result_error(c, message ? message : "out of memory", -1);
     sqlite3_free(message);
 }
 
-static void result(sqlite3_context *c, ea_text *t) {
+static void function_result(sqlite3_context *c, ea_text *t) {
     if (t->failed)
         sqlite3_result_error_nomem(c);
     else
@@ -25,7 +25,7 @@ static void result(sqlite3_context *c, ea_text *t) {
     ea_text_deinit(t);
 }
 
-static const char *text_of(sqlite3_value *v) {
+static const char *function_text_of(sqlite3_value *v) {
     const unsigned char *s = sqlite3_value_text(v);
     return s ? (const char *)s : "";
 }
@@ -42,7 +42,7 @@ static void u64(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_int64(c, ec_u64_to_sql((uint64_t)sqlite3_value_int64(v[0])));
         return;
     case SQLITE_TEXT:
-        if (ea_u64_parse(text_of(v[0]), &n) == 0) {
+        if (ea_u64_parse(function_text_of(v[0]), &n) == 0) {
             sqlite3_result_int64(c, ec_u64_to_sql(n));
             return;
         }
@@ -50,7 +50,7 @@ static void u64(sqlite3_context *c, int count, sqlite3_value **v) {
     default:
         break;
     }
-    fail(c, "u64", "a whole number, or one as text: '0x7ff712340000'");
+    function_fail(c, "u64", "a whole number, or one as text: '0x7ff712340000'");
 }
 
 static void u64_text(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -58,13 +58,13 @@ static void u64_text(sqlite3_context *c, int count, sqlite3_value **v) {
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
     if (sqlite3_value_type(v[0]) != SQLITE_INTEGER) {
-        fail(c, "u64_text", "an address");
+        function_fail(c, "u64_text", "an address");
         return;
     }
     ea_text t;
     ea_text_init(&t);
     ea_text_hex64(&t, ec_u64_from_sql(sqlite3_value_int64(v[0])));
-    result(c, &t);
+    function_result(c, &t);
 }
 
 static void u64_number(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -72,7 +72,7 @@ static void u64_number(sqlite3_context *c, int count, sqlite3_value **v) {
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
     if (sqlite3_value_type(v[0]) != SQLITE_INTEGER) {
-        fail(c, "u64_number", "an address");
+        function_fail(c, "u64_number", "an address");
         return;
     }
     uint64_t n = ec_u64_from_sql(sqlite3_value_int64(v[0]));
@@ -83,7 +83,7 @@ static void u64_number(sqlite3_context *c, int count, sqlite3_value **v) {
     ea_text t;
     ea_text_init(&t);
     ea_text_printf(&t, "%020llu", (unsigned long long)n);
-    result(c, &t);
+    function_result(c, &t);
 }
 
 static void hex_number(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -93,7 +93,7 @@ static void hex_number(sqlite3_context *c, int count, sqlite3_value **v) {
     ea_text t;
     ea_text_init(&t);
     ea_text_hex64(&t, (uint64_t)sqlite3_value_int64(v[0]));
-    result(c, &t);
+    function_result(c, &t);
 }
 
 /* ---- time ---- */
@@ -103,8 +103,8 @@ static void time_ns(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (ea_utc_ns_parse(text_of(v[0]), &ns))
-        fail(c, "time_ns", "a time such as '2024-05-17T14:03:07.25Z'");
+    if (ea_utc_ns_parse(function_text_of(v[0]), &ns))
+        function_fail(c, "time_ns", "a time such as '2024-05-17T14:03:07.25Z'");
     else
         sqlite3_result_int64(c, ns);
 }
@@ -116,7 +116,7 @@ static void time_text(sqlite3_context *c, int count, sqlite3_value **v) {
     ea_text t;
     ea_text_init(&t);
     ea_text_utc_ns(&t, sqlite3_value_int64(v[0]));
-    result(c, &t);
+    function_result(c, &t);
 }
 
 static void duration_ns(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -124,8 +124,8 @@ static void duration_ns(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (ea_duration_parse(text_of(v[0]), &ns))
-        fail(c, "duration_ns", "a duration such as '250ms'");
+    if (ea_duration_parse(function_text_of(v[0]), &ns))
+        function_fail(c, "duration_ns", "a duration such as '250ms'");
     else
         sqlite3_result_int64(c, ns);
 }
@@ -135,11 +135,11 @@ static void time_bucket(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL || sqlite3_value_type(v[1]) == SQLITE_NULL)
         return;
-    if (sqlite3_value_type(v[1]) == SQLITE_TEXT ? ea_duration_parse(text_of(v[1]), &width) != 0
+    if (sqlite3_value_type(v[1]) == SQLITE_TEXT ? ea_duration_parse(function_text_of(v[1]), &width) != 0
                                                 : (width = sqlite3_value_int64(v[1]), 0))
         width = 0;
     if (width <= 0) {
-        fail(c, "time_bucket", "a time and a duration such as '1s'");
+        function_fail(c, "time_bucket", "a time and a duration such as '1s'");
         return;
     }
     int64_t t = sqlite3_value_int64(v[0]), rest = t % width;
@@ -155,7 +155,7 @@ static int guid_of(sqlite3_value *v, ea_guid *ret) {
         memcpy(ret, sqlite3_value_blob(v), sizeof *ret);
         return 1;
     }
-    return sqlite3_value_type(v) == SQLITE_TEXT && ea_guid_parse(text_of(v), ret) == 0;
+    return sqlite3_value_type(v) == SQLITE_TEXT && ea_guid_parse(function_text_of(v), ret) == 0;
 }
 
 static void guid(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -165,7 +165,7 @@ static void guid(sqlite3_context *c, int count, sqlite3_value **v) {
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
     if (!guid_of(v[0], &g)) {
-        fail(c, "guid", "a GUID as text, or its 16 bytes");
+        function_fail(c, "guid", "a GUID as text, or its 16 bytes");
         return;
     }
     ea_guid_format(&g, text);
@@ -180,7 +180,7 @@ static void guid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
     if (guid_of(v[0], &g))
         sqlite3_result_blob(c, g.bytes, sizeof g.bytes, SQLITE_TRANSIENT);
     else
-        fail(c, "guid_bytes", "a GUID as text, or its 16 bytes");
+        function_fail(c, "guid_bytes", "a GUID as text, or its 16 bytes");
 }
 
 /* ---- SIDs: revision, count, 6 bytes of authority, 4 a sub-authority ---- */
@@ -230,7 +230,7 @@ static int sid_of(sqlite3_value *v, uint8_t *out, size_t *ret) {
             return 0;
         memcpy(out, p, n);
     } else {
-        n = sid_parse(text_of(v), out);
+        n = sid_parse(function_text_of(v), out);
     }
     *ret = n;
     return n != 0;
@@ -246,12 +246,12 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
     if (!sid_of(v[0], bytes, &n)) {
-        fail(c, "sid", "a SID such as 'S-1-5-18', or its bytes");
+        function_fail(c, "sid", "a SID such as 'S-1-5-18', or its bytes");
         return;
     }
     ea_text_init(&t);
     (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
-    result(c, &t);
+    function_result(c, &t);
 }
 
 /* Takes any value: a value that is not a SID has no name. It is no error, because a column that agents fill must not
@@ -283,7 +283,7 @@ static void sid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
     if (sid_of(v[0], bytes, &n))
         sqlite3_result_blob(c, bytes, (int)n, SQLITE_TRANSIENT);
     else
-        fail(c, "sid_bytes", "a SID such as 'S-1-5-18', or its bytes");
+        function_fail(c, "sid_bytes", "a SID such as 'S-1-5-18', or its bytes");
 }
 
 /* ---- IP addresses ---- */
@@ -297,7 +297,7 @@ static size_t ip_of(sqlite3_value *v, uint8_t *out) {
         memcpy(out, sqlite3_value_blob(v), n);
         return n;
     }
-    const char *s = text_of(v);
+    const char *s = function_text_of(v);
     return inet_pton(AF_INET, s, out) == 1 ? 4 : inet_pton(AF_INET6, s, out) == 1 ? 16 : 0;
 }
 
@@ -311,7 +311,7 @@ static void ip(sqlite3_context *c, int count, sqlite3_value **v) {
         return;
     size_t n = ip_of(v[0], bytes);
     if (!n) {
-        fail(c, "ip", "an IP address, or its 4 or 16 bytes");
+        function_fail(c, "ip", "an IP address, or its 4 or 16 bytes");
         return;
     }
     ea_class class = {.field_count = 1, .top_count = 1, .fields = n == 4 ? &V4 : &V6};
@@ -333,7 +333,7 @@ static void ip_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
     if (n)
         sqlite3_result_blob(c, bytes, (int)n, SQLITE_TRANSIENT);
     else
-        fail(c, "ip_bytes", "an IP address, or its 4 or 16 bytes");
+        function_fail(c, "ip_bytes", "an IP address, or its 4 or 16 bytes");
 }
 
 static void ip_in(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -343,7 +343,7 @@ static void ip_in(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL || sqlite3_value_type(v[1]) == SQLITE_NULL)
         return;
-    const char *s = text_of(v[1]), *slash = strchr(s, '/');
+    const char *s = function_text_of(v[1]), *slash = strchr(s, '/');
     size_t n = ip_of(v[0], bytes), length = slash ? (size_t)(slash - s) : sizeof text, width = 0;
     if (length < sizeof text) {
         memcpy(text, s, length);
@@ -351,7 +351,7 @@ static void ip_in(sqlite3_context *c, int count, sqlite3_value **v) {
         width = inet_pton(AF_INET, text, net) == 1 ? 4 : inet_pton(AF_INET6, text, net) == 1 ? 16 : 0;
     }
     if (!n || !width || ea_u64_parse(slash + 1, &bits) || bits > 8 * width) {
-        fail(c, "ip_in", "an IP address and a network such as '10.0.0.0/8'");
+        function_fail(c, "ip_in", "an IP address and a network such as '10.0.0.0/8'");
         return;
     }
     int inside = n == width && memcmp(bytes, net, (size_t)bits / 8) == 0;
@@ -426,13 +426,13 @@ static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_
         if (sqlite3_value_type(v[i]) == SQLITE_NULL)
             return;
     if (sqlite3_value_type(v[2]) != SQLITE_INTEGER || sqlite3_value_type(v[3]) != SQLITE_INTEGER) {
-        fail(c, name, "host, stream, a number, and a time in ns since 1970 (time_ns)");
+        function_fail(c, name, "host, stream, a number, and a time in ns since 1970 (time_ns)");
         return;
     }
     int64_t number = sqlite3_value_int64(v[2]);
     int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
     if (!rc && number >= 0 && number <= UINT32_MAX)
-        rc = ec_instances_at(s->instances, kind, text_of(v[0]), text_of(v[1]), (uint32_t)number,
+        rc = ec_instances_at(s->instances, kind, function_text_of(v[0]), function_text_of(v[1]), (uint32_t)number,
                              sqlite3_value_int64(v[3]), &key, &err);
     if (rc == EA_ENOMEM)
         sqlite3_result_error_nomem(c);

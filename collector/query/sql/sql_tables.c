@@ -351,7 +351,7 @@ static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
     sqlite3_result_text(c, ec_alert_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
 }
 
-static int failed(ea_err *err, sqlite3 *db, const char *what) {
+static int tables_failed(ea_err *err, sqlite3 *db, const char *what) {
     return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
                    sqlite3_errmsg(db));
 }
@@ -379,7 +379,7 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
             code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, NULL,
                                               FUNCTIONS[i].function, NULL, NULL, NULL);
         if (code != SQLITE_OK || sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
-            rc = failed(err, db, "read the history");
+            rc = tables_failed(err, db, "read the history");
             ec_state_db_close(s->state);
             s->state = NULL;
             return rc;
@@ -432,7 +432,7 @@ static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
                      NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(db, "INSERT INTO classes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, lower(hex(?10)))", -1,
                            &st, NULL) != SQLITE_OK)
-        return failed(err, db, "list the classes");
+        return tables_failed(err, db, "list the classes");
     int code = SQLITE_DONE;
     for (size_t i = 0; code == SQLITE_DONE && i < count; i++) {
         const ea_class *c = classes[i];
@@ -453,7 +453,7 @@ static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
     }
     sqlite3_finalize(st);
     if (code != SQLITE_DONE || sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        return failed(err, db, "list the classes");
+        return tables_failed(err, db, "list the classes");
     return 0;
 }
 
@@ -477,7 +477,8 @@ static int open_memory(ec_sql *s, sqlite3 **ret, ea_err *err) {
 
 /* ---- the virtual table ---- */
 
-static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+static int tables_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
+                          char **ret_message) {
     const source *from = aux;
     ea_err err = {0};
     ea_text columns;
@@ -495,7 +496,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         inner = ec_store_database(ec_archive_store(from->sql->archive));
         if (sqlite3_create_function_v2(inner, "agent_ended", 1, SQLITE_UTF8, from->sql, agent_ended, NULL, NULL,
                                        NULL) != SQLITE_OK)
-            rc = failed(&err, inner, "read the streams");
+            rc = tables_failed(&err, inner, "read the streams");
     }
     ea_text_init(&columns);
     for (size_t i = 0; !rc && i < COLUMNS_MAX && from->spec->columns[i].name; i++) {
@@ -514,7 +515,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     return SQLITE_OK;
 }
 
-static int disconnect(sqlite3_vtab *base) {
+static int tables_disconnect(sqlite3_vtab *base) {
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -607,7 +608,7 @@ static int is_shown(const cursor *c, const table *t) {
     return host && ea_name_in(shown, host);
 }
 
-static int step(cursor *c) {
+static int tables_step(cursor *c) {
     const table *t = (const table *)c->base.pVtab;
     ea_err err = {0};
     int code;
@@ -617,7 +618,7 @@ static int step(cursor *c) {
     c->is_row = code == SQLITE_ROW;
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         return SQLITE_OK;
-    (void)failed(&err, t->db, "read the tables");
+    (void)tables_failed(&err, t->db, "read the tables");
     return ec_sql_fail(c->base.pVtab, &err);
 }
 
@@ -707,7 +708,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
     *ret_count = count;
 }
 
-static int bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sqlite3_value *v, ea_err *err) {
+static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sqlite3_value *v, ea_err *err) {
     int64_t utc_ns;
     int code;
     if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
@@ -718,10 +719,10 @@ static int bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sql
     } else {
         code = sqlite3_bind_value(c->statement, number, v);
     }
-    return code == SQLITE_OK ? 0 : failed(err, db, "read the tables");
+    return code == SQLITE_OK ? 0 : tables_failed(err, db, "read the tables");
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
     const char *host = t->sql->options.host;
@@ -745,31 +746,31 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         ea_text_deinit(&c->sql);
         c->sql = sql;
         if (sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)
-            rc = failed(&err, t->db, "read the tables");
+            rc = tables_failed(&err, t->db, "read the tables");
     }
     for (int i = 0; !rc && i < count; i++)
-        rc = bind(c, t->db, i + 1, to[i].kind, argv[to[i].argument], &err);
+        rc = tables_bind(c, t->db, i + 1, to[i].kind, argv[to[i].argument], &err);
     if (!rc && host && sqlite3_bind_parameter_count(c->statement) > count &&
         sqlite3_bind_text(c->statement, count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
-        rc = failed(&err, t->db, "read the tables");
-    return rc ? ec_sql_fail(base->pVtab, &err) : step(c);
+        rc = tables_failed(&err, t->db, "read the tables");
+    return rc ? ec_sql_fail(base->pVtab, &err) : tables_step(c);
 }
 
-static int next(sqlite3_vtab_cursor *base) {
-    return step((cursor *)base);
+static int tables_next(sqlite3_vtab_cursor *base) {
+    return tables_step((cursor *)base);
 }
 
 static int at_end(sqlite3_vtab_cursor *base) {
     return !((cursor *)base)->is_row;
 }
 
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+static int tables_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->statement, which));
     return SQLITE_OK;
 }
 
 /* The same in every scan: SQLite joins what several of them find (OR) by it. */
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+static int tables_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     sqlite3_stmt *st = ((cursor *)base)->statement;
     *ret = sqlite3_column_int64(st, sqlite3_column_count(st) - 1);
     return SQLITE_OK;
@@ -777,16 +778,16 @@ static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
 
 static const sqlite3_module MODULE = {
     .iVersion = 2,
-    .xConnect = connect,
+    .xConnect = tables_connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = tables_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
+    .xFilter = tables_filter,
+    .xNext = tables_next,
     .xEof = at_end,
-    .xColumn = column,
-    .xRowid = rowid,
+    .xColumn = tables_column,
+    .xRowid = tables_rowid,
 };
 
 int ec_sql_add_tables(ec_sql *s, ea_err *err) {

@@ -217,7 +217,7 @@ int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_sche
 }
 
 /* What part of the rows a condition may leave. */
-static double share(const ec_column *c, enum ec_op op) {
+static double vtab_share(const ec_column *c, enum ec_op op) {
     switch (c->common) {
     case EC_NAME:
     case EC_PROVIDER_NAME:
@@ -236,7 +236,7 @@ static double share(const ec_column *c, enum ec_op op) {
 }
 
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded) {
-    *rows *= share(c, op);
+    *rows *= vtab_share(c, op);
     switch (c->common) {
     case EC_NAME: /* what is skipped before it is decoded */
     case EC_PROVIDER_NAME:
@@ -245,7 +245,7 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
     case EC_HOST:
     case EC_STREAM:
     case EC_BATCH:
-        *decoded *= share(c, op);
+        *decoded *= vtab_share(c, op);
         break;
     default:
         break;

@@ -26,7 +26,7 @@ static sqlite3_file *real_of(sqlite3_file *f) {
 }
 
 /* Changes what the file takes: 0 when there is no room. */
-static int resize(temp_file *f, sqlite3_int64 size_bytes) {
+static int temp_resize(temp_file *f, sqlite3_int64 size_bytes) {
     uint64_t others = temp.used_bytes - (uint64_t)f->size_bytes;
     if ((uint64_t)size_bytes > (uint64_t)f->size_bytes &&
         (others > temp.limit_bytes || (uint64_t)size_bytes > temp.limit_bytes - others)) {
@@ -39,7 +39,7 @@ static int resize(temp_file *f, sqlite3_int64 size_bytes) {
 }
 
 static int close_file(sqlite3_file *f) {
-    (void)resize((temp_file *)f, 0);
+    (void)temp_resize((temp_file *)f, 0);
     return real_of(f)->pMethods->xClose(real_of(f));
 }
 
@@ -49,7 +49,7 @@ static int read_file(sqlite3_file *f, void *to, int n, sqlite3_int64 offset) {
 
 static int write_file(sqlite3_file *f, const void *from, int n, sqlite3_int64 offset) {
     temp_file *t = (temp_file *)f;
-    if (offset + n > t->size_bytes && !resize(t, offset + n))
+    if (offset + n > t->size_bytes && !temp_resize(t, offset + n))
         return SQLITE_FULL;
     int code = t->real->pMethods->xWrite(t->real, from, n, offset);
     temp.is_full |= code != SQLITE_OK; /* the disk is full, or fails */
@@ -60,7 +60,7 @@ static int truncate_file(sqlite3_file *f, sqlite3_int64 size_bytes) {
     temp_file *t = (temp_file *)f;
     int code = t->real->pMethods->xTruncate(t->real, size_bytes);
     if (code == SQLITE_OK && size_bytes < t->size_bytes)
-        (void)resize(t, size_bytes);
+        (void)temp_resize(t, size_bytes);
     return code;
 }
 
@@ -73,7 +73,7 @@ static int file_size(sqlite3_file *f, sqlite3_int64 *ret) {
     return real_of(f)->pMethods->xFileSize(real_of(f), ret);
 }
 
-static int lock(sqlite3_file *f, int level) {
+static int temp_lock(sqlite3_file *f, int level) {
     (void)f, (void)level;
     return SQLITE_OK;
 }
@@ -85,7 +85,7 @@ static int check_lock(sqlite3_file *f, int *ret) {
 }
 
 /* Without hints of sizes: they would make the file longer before anything is written. */
-static int control(sqlite3_file *f, int op, void *arg) {
+static int temp_control(sqlite3_file *f, int op, void *arg) {
     (void)f, (void)op, (void)arg;
     return SQLITE_NOTFOUND;
 }
@@ -106,10 +106,10 @@ static const sqlite3_io_methods METHODS = {
     .xTruncate = truncate_file,
     .xSync = sync_file,
     .xFileSize = file_size,
-    .xLock = lock,
-    .xUnlock = lock,
+    .xLock = temp_lock,
+    .xUnlock = temp_lock,
     .xCheckReservedLock = check_lock,
-    .xFileControl = control,
+    .xFileControl = temp_control,
     .xSectorSize = sector_size,
     .xDeviceCharacteristics = characteristics,
 };

@@ -38,7 +38,7 @@ typedef struct worker {
 
 /* ---- messages ---- */
 
-static void flush(worker *w) {
+static void worker_flush(worker *w) {
     if (!w->failed && ec_message_flush(STDOUT_FILENO, &w->out))
         w->failed = 1;
     ea_text_clear(&w->out);
@@ -54,7 +54,7 @@ static void end_message(worker *w) {
     if (ec_message_end(&w->out, w->begin, EC_QUERY_ROW_MAX))
         w->failed = 1;
     else if (w->out.len_bytes >= FLUSH_BYTES)
-        flush(w);
+        worker_flush(w);
 }
 
 /* ---- the question ---- */
@@ -98,7 +98,7 @@ static int keep_going(void *arg) {
     return !w->is_late && !w->failed;
 }
 
-static void limit(worker *w) {
+static void worker_limit(worker *w) {
     int64_t left_s = (w->deadline_ns - ea_monotonic_ns()) / NS;
     ec_child_limit(w->parent, left_s < 0 ? 2 : left_s > INT32_MAX ? 0 : (uint64_t)left_s + 5, w->limit_bytes);
     if (w->limit_bytes)
@@ -162,11 +162,11 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     ec_message_string(&w->out, err->message);
     ec_message_string(&w->out, damage);
     end_message(w);
-    flush(w);
+    worker_flush(w);
 }
 
 /* What a failure of SQLite means. */
-static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
+static enum ec_ending worker_judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     if (ec_temp_files_are_full()) /* whatever failed for it */
         return EC_ENDED_TEMP;
     if (ec_sqlite_lacks_memory(code))
@@ -227,7 +227,8 @@ static int is_space(const char *s) {
 }
 
 /* A statement with the question's parameters: SQLITE_OK; otherwise what that means is in *ret_ending and err. */
-static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending, ea_err *err) {
+static int worker_prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending,
+                          ea_err *err) {
     const char *tail = "";
     int code = ec_sql_prepare(s, sql, ret, &tail, err);
     if (code == SQLITE_OK &&
@@ -240,7 +241,7 @@ static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, en
         code = bind_params(w, s, *ret, sql == w->first_sql && known < w->param_count ? known : w->param_count);
     }
     if (code != SQLITE_OK && !(code == SQLITE_IOERR && err->code)) /* else err says it */
-        *ret_ending = judge(w, ec_sql_database(s), code, err);
+        *ret_ending = worker_judge(w, ec_sql_database(s), code, err);
     return code;
 }
 
@@ -248,11 +249,11 @@ static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, en
  * no row; otherwise what that means is in *ret_ending and err. */
 static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending *ret_ending, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    int code = prepare(w, s, w->first_sql, &st, ret_ending, err);
+    int code = worker_prepare(w, s, w->first_sql, &st, ret_ending, err);
     if (code == SQLITE_OK) {
         code = sqlite3_step(st);
         if (code != SQLITE_ROW && code != SQLITE_DONE)
-            *ret_ending = judge(w, ec_sql_database(s), code, err);
+            *ret_ending = worker_judge(w, ec_sql_database(s), code, err);
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
@@ -271,10 +272,10 @@ static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending 
 }
 
 /* Runs the question's statements. */
-static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
+static enum ec_ending worker_run(worker *w, ec_sql *s, ea_err *err) {
     sqlite3_stmt *st = NULL;
     enum ec_ending ending = EC_ENDED_WHOLE;
-    int code = prepare(w, s, w->sql, &st, &ending, err);
+    int code = worker_prepare(w, s, w->sql, &st, &ending, err);
     if (code == SQLITE_OK && w->first_sql && (code = run_first(w, s, st, &ending, err)) == SQLITE_ROW)
         code = SQLITE_OK;
     if (code != SQLITE_OK) {
@@ -290,7 +291,7 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
         send_row(w, st);
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
-        ending = judge(w, ec_sql_database(s), code, err);
+        ending = worker_judge(w, ec_sql_database(s), code, err);
     if (w->failed) { /* see there; when the reader is gone, this is not read */
         w->failed = 0;
         ea_text_clear(&w->out);
@@ -348,17 +349,17 @@ int ec_worker_main(void) {
         ea_text_deinit(&w.out);
         return 2;
     }
-    limit(&w);
+    worker_limit(&w);
     int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
     if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
         begin_message(&w, 'H');
         end_message(&w);
-        flush(&w);
+        worker_flush(&w);
     } else {
         if (!rc)
-            ending = run(&w, sql, &err);
+            ending = worker_run(&w, sql, &err);
         if (rc == EA_ENOMEM) {
             ending = EC_ENDED_MEMORY;
             err = (ea_err){0};

@@ -263,7 +263,7 @@ static const ea_enum *read_list(reader *r, const argument *a) {
 
 /* Whether the text requests hex for an argument: %10!x!, %10!08X!, %10!#I64x!. format: the characters between the two
  * '!'. */
-static int asks_for_hex(span format) {
+static int wants_hex(span format) {
     return format.len && (format.at[format.len - 1] == 'x' || format.at[format.len - 1] == 'X');
 }
 
@@ -368,7 +368,7 @@ static void add_message(reader *r, const char *name, unsigned number, span text,
         }
         if (kind->is_long)
             fields[n++] = (ea_field){.name = "", .type = EA_U16, .count = 1, .count_field = -1, .hidden = 1};
-        uint8_t type = kind->hex && asks_for_hex(format_of(text, arguments[k].number)) ? kind->hex : kind->type;
+        uint8_t type = kind->hex && wants_hex(format_of(text, arguments[k].number)) ? kind->hex : kind->type;
         fields[n] = (ea_field){.name = field,
                                .type = type,
                                .semantic = kind->semantic,

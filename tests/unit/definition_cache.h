@@ -1,7 +1,7 @@
 /* What a collector keeps of one stream's batches: their definitions, in memory.
  * Before it: batches from an encoder. After it: ea_batch_complete, in tests and benches. Thread: its owner's. */
-#ifndef EA_TESTS_UNIT_KEEPER_H
-#define EA_TESTS_UNIT_KEEPER_H
+#ifndef EA_TESTS_UNIT_DEFINITION_CACHE_H
+#define EA_TESTS_UNIT_DEFINITION_CACHE_H
 
 #include "proto/wire/wire.h"
 
@@ -14,7 +14,7 @@ typedef struct kept_definition {
     size_t len_bytes;
 } kept_definition;
 
-typedef struct keeper {
+typedef struct definition_cache {
     kept_definition *list;
     size_t count, missing;
     ea_text whole; /* the latest completed batch */
@@ -22,10 +22,10 @@ typedef struct keeper {
     void (*acknowledge)(void *arg, const uint8_t *hash);
     void *arg;
     ea_err *err;
-} keeper;
+} definition_cache;
 
-static inline int keeper_take(enum ea_definition_kind kind, const uint8_t *data, size_t n, void *arg) {
-    keeper *k = arg;
+static inline int definition_cache_take(enum ea_definition_kind kind, const uint8_t *data, size_t n, void *arg) {
+    definition_cache *k = arg;
     kept_definition one = {.kind = kind, .data = malloc(n + !n), .len_bytes = n};
     if (!one.data || ea_definition_hash(data, n, one.hash, k->err))
         abort();
@@ -47,9 +47,9 @@ static inline int keeper_take(enum ea_definition_kind kind, const uint8_t *data,
     return 0;
 }
 
-static inline int keeper_find(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
-                              size_t *ret_len_bytes, ea_err *err) {
-    const keeper *k = arg;
+static inline int definition_cache_find(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref,
+                                        const uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
+    const definition_cache *k = arg;
     (void)err;
     for (size_t i = 0; i < k->count; i++)
         if (k->list[i].kind == kind && memcmp(k->list[i].hash, ref->bytes, ref->len_bytes) == 0) {
@@ -60,14 +60,14 @@ static inline int keeper_find(void *arg, enum ea_definition_kind kind, const ea_
     return 0;
 }
 
-static inline void keeper_missing(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref) {
+static inline void definition_cache_missing(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref) {
     (void)kind, (void)ref;
-    ((keeper *)arg)->missing++;
+    ((definition_cache *)arg)->missing++;
 }
 
 /* The batch, complete; borrowed until the next call. */
-static inline int keeper_complete(keeper *k, const uint8_t **data, size_t *n, ea_err *err) {
-    ea_definitions known = {.arg = k, .find = keeper_find, .on_missing = keeper_missing};
+static inline int definition_cache_complete(definition_cache *k, const uint8_t **data, size_t *n, ea_err *err) {
+    ea_definitions known = {.arg = k, .find = definition_cache_find, .on_missing = definition_cache_missing};
     int rc = ea_batch_complete(*data, *n, &known, &k->whole, err);
     if (rc == 1) {
         *data = (const uint8_t *)k->whole.data;
@@ -77,14 +77,14 @@ static inline int keeper_complete(keeper *k, const uint8_t **data, size_t *n, ea
 }
 
 /* Keeps what the batch defines, and completes it. */
-static inline int keeper_receive(keeper *k, const uint8_t **data, size_t *n, ea_err *err) {
+static inline int definition_cache_receive(definition_cache *k, const uint8_t **data, size_t *n, ea_err *err) {
     k->err = err;
-    int rc = keeper_complete(k, data, n, err);
+    int rc = definition_cache_complete(k, data, n, err);
     const uint8_t *whole = *data;
-    return rc ? rc : ea_batch_each_definition(whole, *n, keeper_take, k, err);
+    return rc ? rc : ea_batch_each_definition(whole, *n, definition_cache_take, k, err);
 }
 
-static inline void keeper_deinit(keeper *k) {
+static inline void definition_cache_deinit(definition_cache *k) {
     for (size_t i = 0; i < k->count; i++)
         free(k->list[i].data);
     free(k->list);

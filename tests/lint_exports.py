@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Finds functions that a library exports and that only tests call: the product has no use for them.
+
+usage: tests/lint_exports.py BUILD_FOLDER [SOURCE_FOLDER]
+
+An exported symbol of a library below BUILD_FOLDER is used when another object of the product needs it (nm), or when a C file of the
+product names it besides its definition: in its own file, or in one that this build leaves out (Windows). FOR_TESTS lists the functions that
+exist for tests, with the reason; a line there that no longer holds is a fault too. Prints each, exits 1 when there is any, 2 when no library
+is found. Besides, a static function's name is the name of one function only in the folders of UNIQUE, so that a debugger and a search
+find the one.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
+PARTS = ("proto", "config", "service", "collector")
+UNIQUE = ("collector/query", "proto/state")
+STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+STATE, ONE, WRITER, FORM = "a test looks at state that no output shows", "the smallest form for a test: the product calls the parts", \
+    "tests write .etl files and records with it", "tests compare the form that the product makes in pieces"
+FOR_TESTS = {
+    "ea_batch_cost": STATE, "ea_batch_sequence": "numbers of arrival: tests compare them with the reader in Python", "ea_code_name": "failures name the code",
+    "ea_etl_writer_buffers": WRITER, "ea_etl_writer_lose": WRITER, "ea_etl_writer_records": WRITER, "ea_event_read_values": WRITER,
+    "ea_event_write_values": WRITER, "ea_machine_begin_utc_ns": STATE, "ea_machine_bytes": STATE, "ea_object_names_counts": STATE,
+    "ea_record_checksum": FORM, "ea_record_equal": "what docs/internals/records.md calls the same record", "ea_registry_overflow_count": STATE,
+    "ea_render_json": FORM, "ea_render_message": FORM, "ea_render_text": FORM, "ea_trace_schemas_get": STATE, "ec_pdb_open_bytes": ONE,
+    "ec_pdb_symbol_count": STATE, "ec_state_worker_fold": ONE, "ec_store_append": ONE,
+}
+
+
+def symbols(path):
+    """What nm says of an archive or object: (defined, needed by its objects)."""
+    defined, needed = set(), set()
+    printed = subprocess.run(["nm", "-g", str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout
+    for line in printed.splitlines():
+        if line.strip() and not line.endswith(":"):
+            kind, name = line.split()[-2:]
+            (needed if kind in "Uw" else defined).add(name)
+    return defined, needed
+
+
+def unused(build, source):
+    """Exported symbols that no product object needs and that C files name once at most; None: no library is there."""
+    defined, needed = set(), set()
+    for path in build.rglob("*.a"):
+        if LIBRARY.fullmatch(path.name):
+            more = symbols(path)
+            defined |= more[0]
+            needed |= more[1]
+    for path in build.rglob("*.o"):
+        if "tests" not in path.relative_to(build).parts:
+            needed |= symbols(path)[1]
+    words = collections.Counter()
+    for part in PARTS:
+        for path in sorted((source / part).rglob("*.c")):
+            words.update(re.findall(r"\w+", COMMENT.sub("", path.read_text(encoding="utf-8"))))
+    return {name for name in defined - needed if re.match(r"e[ac]_", name) and words[name] <= 1} if defined else None
+
+
+def twice(source):
+    """Static functions' names that several files of UNIQUE have: {name: paths}."""
+    where = collections.defaultdict(list)
+    for folder in UNIQUE:
+        for path in sorted((source / folder).rglob("*.c")):
+            for name in set(STATIC.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))):
+                where[name].append(str(path.relative_to(source)))
+    return {name: paths for name, paths in where.items() if len(paths) > 1}
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    source = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else pathlib.Path(__file__).resolve().parent.parent
+    found, failed = unused(build, source), 0
+    if found is None:
+        print(f"no library below {build}")
+        return 2
+    known = FOR_TESTS if len(sys.argv) <= 2 else {}
+    for name in sorted(found - set(known)):
+        failed = 1
+        print(f"{name}: exported, and only tests call it: delete it, or make it static")
+    for name in sorted(set(known) - found):
+        failed = 1
+        print(f"{name}: FOR_TESTS of lint_exports.py lists it, but the product calls it, or it is gone")
+    for name, paths in sorted(twice(source).items()):
+        failed = 1
+        print(f"{name}: a static function of {', '.join(paths)}: its name begins with its file's noun")
+    if not failed:
+        print(f"every exported function has a caller in the product, but for {len(known)} that tests need")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
