@@ -72,13 +72,13 @@ typedef struct fixed {
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
 /* What Windows and the agent admit to have lost, at the least: of no batch. */
 #define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
-/* Counts the rows of blindness that have a time of their own. The times of a `counted` row with records of Windows are
+/* Counts the gaps that have a time of their own. The times of a `counted` row with records of Windows are
  * the times of these records, which have rows of their own. */
 #define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \
     " b AS MATERIALIZED (SELECT host, " PERIODS " AS n, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL " AS lost"        \
-    " FROM blindness GROUP BY host),"                                                                                  \
+    " FROM gaps GROUP BY host),"                                                                                       \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE                                                                                          \
     "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
@@ -115,13 +115,22 @@ static const char PROCESS_SQL[] =
     "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
 
+#define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
+#define GAPS_OF_HOST                                                                                                   \
+    "Gaps: periods of which batches or events are missing",                                                            \
+        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " BLIND_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
+#define GAPS_OF_ALL                                                                                                    \
+    "Gaps of all machines: periods of which batches or events are missing",                                            \
+        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " BLIND_OVERLAPS, "begin DESC",       \
+        {ANY_HOST, RANGE}, FIXED_LIST
+
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
      "All machines in one line; silent: nothing came of them for a minute, and their last run did not end in order",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
      " coalesce(sum(" IS_SILENT "), 0) AS silent,"
-     " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
-     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events,"
+     " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM gaps) AS missing_batches,"
+     " (SELECT " LOST_IN_ALL " FROM gaps) AS lost_events,"
      " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts h",
      NULL,
      {{0}},
@@ -161,9 +170,9 @@ static const fixed LISTS[] = {
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
      " h.received_last, h.ended, (SELECT count(*) FROM alerts) AS alerts, (SELECT " PERIODS
-     " FROM blindness) AS blind_periods,"
-     " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
-     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events, (SELECT count(*) FROM incidents WHERE"
+     " FROM gaps) AS blind_periods,"
+     " (SELECT " BATCHES_IN_ALL " FROM gaps) AS missing_batches,"
+     " (SELECT " LOST_IN_ALL " FROM gaps) AS lost_events, (SELECT count(*) FROM incidents WHERE"
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
@@ -230,13 +239,8 @@ static const fixed LISTS[] = {
      "time",
      {PROCESS},
      FIXED_OF_PROCESS},
-    {"/api/v1/hosts/{host}/blindness",
-     "Periods of which batches or events are missing",
-     "SELECT stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
-     "blindness WHERE host = ?1 AND " BLIND_OVERLAPS,
-     "begin",
-     {HOST, RANGE},
-     FIXED_LIST},
+    {"/api/v1/hosts/{host}/gaps", GAPS_OF_HOST},
+    {"/api/v1/hosts/{host}/blindness", GAPS_OF_HOST}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/cpu",
      "Samples of the processor by process and time, without Idle",
      USED("cpu_usage", "u.samples AS value") " AND u.pid IS NOT 0",
@@ -335,15 +339,8 @@ static const fixed LISTS[] = {
      "\"end\" IS NOT NULL, begin DESC",
      {ANY_HOST, RANGE, {"open", PARAM_FLAG, "0"}},
      FIXED_LIST},
-    {"/api/v1/blindness",
-     "Periods of which batches or events are missing, of all machines",
-     "SELECT host, stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
-     "blindness WHERE (?1 = '' OR host = "
-     "?1) AND"
-     " " BLIND_OVERLAPS,
-     "begin DESC",
-     {ANY_HOST, RANGE},
-     FIXED_LIST},
+    {"/api/v1/gaps", GAPS_OF_ALL},
+    {"/api/v1/blindness", GAPS_OF_ALL}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/ledger",
      "Where each event of a machine went: every counter's last value, by run",
      "SELECT stream, counter, family, type, value, stored FROM ledger_last WHERE host = ?1 AND family = ''",
@@ -443,7 +440,7 @@ static const fixed QUERIES[] = {
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
      "SELECT host, " PERIODS " AS periods, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL
-     " AS lost_events, time_text(max(\"end\")) AS last FROM blindness GROUP BY host",
+     " AS lost_events, time_text(max(\"end\")) AS last FROM gaps GROUP BY host",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},
