@@ -40,9 +40,9 @@ typedef struct report {
     enum verdict worst;
 } report;
 
-static void say(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
+static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
 
-static void say(report *r, enum verdict v, const char *check, const char *format, ...) {
+static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) {
     char text[800];
     va_list args;
     va_start(args, format);
@@ -63,11 +63,11 @@ static void say(report *r, enum verdict v, const char *check, const char *format
 }
 
 /* An operation that failed, with the operating system's reason. */
-static void say_failure(report *r, const char *check, const ea_err *err) {
+static void add_failure(report *r, const char *check, const ea_err *err) {
     char reason[128] = "";
     if (err->os_error)
         ea_os_error_text(err->os_error, reason, sizeof reason);
-    say(r, WRONG, check, "%s%s%s", err->message, *reason ? ": " : "", reason);
+    add_finding(r, WRONG, check, "%s%s%s", err->message, *reason ? ": " : "", reason);
 }
 
 /* ---- store and disk ---- */
@@ -77,22 +77,22 @@ static void check_store(report *r, ec_store *s) {
     ec_store_size size;
     ec_backup read;
     if (ec_store_measure(s, &size, &err)) {
-        say_failure(r, "store", &err);
+        add_failure(r, "store", &err);
         return;
     }
-    say(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB", size.segment_count,
-        (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
-        (double)size.state_bytes / 1048576.0);
+    add_finding(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB",
+                size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
+                (double)size.state_bytes / 1048576.0);
     if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
-        say_failure(r, "verify", &err);
+        add_failure(r, "verify", &err);
     else if (r->o->verify)
-        say(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
+        add_finding(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
     uint64_t free_bytes = ea_path_free_bytes(r->o->store);
-    say(r,
-        free_bytes < r->o->least_free / 4 ? WRONG
-        : free_bytes < r->o->least_free   ? WARNING
-                                          : FINE,
-        "disk", "%.1f MiB are free", (double)free_bytes / 1048576.0);
+    add_finding(r,
+                free_bytes < r->o->least_free / 4 ? WRONG
+                : free_bytes < r->o->least_free   ? WARNING
+                                                  : FINE,
+                "disk", "%.1f MiB are free", (double)free_bytes / 1048576.0);
 }
 
 static void check_daemon(report *r) {
@@ -105,9 +105,9 @@ static void check_daemon(report *r) {
         rc = ea_file_try_lock(file, &ignored);
     ea_file_close(file);
     if (rc == EA_EBUSY)
-        say(r, FINE, "collector", "one runs with this store");
+        add_finding(r, FINE, "collector", "one runs with this store");
     else
-        say(r, WARNING, "collector", "none runs with this store");
+        add_finding(r, WARNING, "collector", "none runs with this store");
 }
 
 /* What keeps questions, symbols and the CA's signer apart from the rest of this machine. */
@@ -118,7 +118,7 @@ static void check_sandbox(report *r) {
     ea_text_init(&t);
     ec_sandbox_describe(&s, &t);
     int is_whole = s.has[EC_SANDBOX_HAS_SECCOMP] && s.has[EC_SANDBOX_HAS_FILES];
-    say(r, is_whole ? FINE : WARNING, "sandbox", "%s", t.failed ? "?" : t.data);
+    add_finding(r, is_whole ? FINE : WARNING, "sandbox", "%s", t.failed ? "?" : t.data);
     ea_text_deinit(&t);
 }
 
@@ -135,16 +135,16 @@ static void check_certificate(report *r, const char *path) {
     const ASN1_TIME *end = x ? X509_get0_notAfter(x) : crl ? X509_CRL_get0_nextUpdate(crl) : NULL;
     int days = 0, seconds = 0;
     if (!x && !crl)
-        say(r, WRONG, "certificate", "%s: no certificate or revocation list can be read", path);
+        add_finding(r, WRONG, "certificate", "%s: no certificate or revocation list can be read", path);
     else if (!end)
-        say(r, FINE, "certificate", "%s: does not expire", path);
+        add_finding(r, FINE, "certificate", "%s: does not expire", path);
     else if (!ASN1_TIME_diff(&days, &seconds, NULL, end))
-        say(r, WRONG, "certificate", "%s: its date cannot be read", path);
+        add_finding(r, WRONG, "certificate", "%s: its date cannot be read", path);
     else if (days < 0 || seconds < 0)
-        say(r, WRONG, "certificate", "%s: expired %d days ago", path, -days);
+        add_finding(r, WRONG, "certificate", "%s: expired %d days ago", path, -days);
     else
-        say(r, (int64_t)days * 86400 * S_NS < r->o->expire_within ? WARNING : FINE, "certificate",
-            "%s: expires in %d days", path, days);
+        add_finding(r, (int64_t)days * 86400 * S_NS < r->o->expire_within ? WARNING : FINE, "certificate",
+                    "%s: expires in %d days", path, days);
     X509_free(x);
     X509_CRL_free(crl);
     if (f)
@@ -186,28 +186,29 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         else if (age > GONE_NS)
             gone++;
         else if (age > r->o->silent_after && ++silent <= TOLD_HOSTS)
-            say(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
-                age / (60 * S_NS));
+            add_finding(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
+                        age / (60 * S_NS));
         if (sqlite3_column_int64(st, 2) > SKEW_NS && ++ahead <= TOLD_HOSTS)
-            say(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival", host ? host : "?",
-                (int64_t)sqlite3_column_int64(st, 2) / S_NS);
+            add_finding(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival",
+                        host ? host : "?", (int64_t)sqlite3_column_int64(st, 2) / S_NS);
     }
     if (code != SQLITE_OK) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
-        say_failure(r, "hosts", &err);
+        add_failure(r, "hosts", &err);
     } else {
-        say(r, FINE, "hosts",
-            "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64 " gone for more than a week",
-            hosts, ended, silent, gone);
+        add_finding(r, FINE, "hosts",
+                    "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64
+                    " gone for more than a week",
+                    hosts, ended, silent, gone);
     }
     sqlite3_finalize(st);
     ec_ends_close(ends);
     ec_state_db_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
-        say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
-            (newest - now_ns) / S_NS);
+        add_finding(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
+                    (newest - now_ns) / S_NS);
     else
-        say(r, FINE, "clock", "this machine's clock agrees with what was stored");
+        add_finding(r, FINE, "clock", "this machine's clock agrees with what was stored");
 }
 
 /* Streams whose last numbers are there, and those of them that cannot be judged. */
@@ -253,7 +254,8 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     sqlite3_bind_int64(st, 1, now_ns);
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
-            say(r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : FINE, "blindness",
+            add_finding(
+                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : FINE, "blindness",
                 "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
                 " events were lost, and %lld times an unknown number: see etwcollector ledger",
                 (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
@@ -263,7 +265,7 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     if (code != SQLITE_DONE)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     if (!hosts)
-        say(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
+        add_finding(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
     return 0;
 }
 
@@ -277,32 +279,32 @@ static void check_ledgers(report *r, int64_t now_ns) {
     int rc = ec_state_db_open(&t, r->o->store, 0, &err);
     judged j = {.tables = t, .err = &err};
     if (rc == EA_ENOTFOUND) {
-        say(r, FINE, "ledger", "no history yet");
+        add_finding(r, FINE, "ledger", "no history yet");
         return;
     }
     if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
     while (!rc && sqlite3_step(st) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
-            say(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
-                (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
-                (const char *)sqlite3_column_text(st, 2));
+            add_finding(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
+                        (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
+                        (const char *)sqlite3_column_text(st, 2));
     sqlite3_finalize(st);
     if (!rc)
         rc = ec_state_db_each_fold(t, NULL, judge, &j, &err);
     if (!rc && !hosts)
-        say(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
+        add_finding(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
     if (!rc && j.unknown)
-        say(r, WARNING, "ledger",
-            "of %" PRIu64
-            " streams it cannot be judged whether all that was acknowledged is stored here: how many events"
-            " are in batches that have not come is unknown",
-            j.unknown);
+        add_finding(r, WARNING, "ledger",
+                    "of %" PRIu64
+                    " streams it cannot be judged whether all that was acknowledged is stored here: how many events"
+                    " are in batches that have not come is unknown",
+                    j.unknown);
     if (!rc)
         rc = check_blindness(r, t, now_ns, &err);
     ec_state_db_close(t);
     if (rc)
-        say_failure(r, "ledger", &err);
+        add_failure(r, "ledger", &err);
 }
 
 /* What the running collector saw: incidents that last, and how many were over within a day. */
@@ -326,9 +328,9 @@ static void check_incidents(report *r, int64_t now_ns) {
             ea_text begin;
             ea_text_init(&begin);
             ea_text_utc_ns(&begin, sqlite3_column_int64(st, 2));
-            say(r, is_silence ? WARNING : WRONG, "incident", "%s: since %s: %.300s",
-                (const char *)sqlite3_column_text(st, 0), begin.failed ? "?" : begin.data,
-                (const char *)sqlite3_column_text(st, 3));
+            add_finding(r, is_silence ? WARNING : WRONG, "incident", "%s: since %s: %.300s",
+                        (const char *)sqlite3_column_text(st, 0), begin.failed ? "?" : begin.data,
+                        (const char *)sqlite3_column_text(st, 3));
             ea_text_deinit(&begin);
         }
     }
@@ -337,9 +339,9 @@ static void check_incidents(report *r, int64_t now_ns) {
     sqlite3_finalize(st);
     ec_incidents_close(a);
     if (rc)
-        say_failure(r, "incident", &err);
+        add_failure(r, "incident", &err);
     else
-        say(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
+        add_finding(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
@@ -354,7 +356,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_str(&r.out, "{\"checks\": [");
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (rc) {
-        say_failure(&r, "store", &err);
+        add_failure(&r, "store", &err);
     } else {
         check_store(&r, store);
         check_daemon(&r);

@@ -7,6 +7,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,12 +49,6 @@ typedef struct printer {
     ea_err *err;
     int rc;
 } printer;
-
-static atomic_int stopped; /* any thread's signal handler sets it */
-
-static void on_stop(void) {
-    atomic_store(&stopped, 1);
-}
 
 /* ---- cells ---- */
 
@@ -385,7 +380,6 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&p.held);
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
     if (!rc) {
-        ea_on_stop(on_stop);
         ec_question question = {.store = o->store,
                                 .host = o->host,
                                 .sql = sql,
@@ -394,7 +388,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                                 .limit_temp_bytes = o->limit_temp_bytes,
                                 .limit_bytes = o->limit_bytes,
                                 .limit_rows = o->limit_rows};
-        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &stopped,
+        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, ea_stop_flag(),
                     &outcome, &err);
         if (!rc)
             rc = p.rc;
@@ -456,7 +450,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, wait_ns),
      .fallback = "10s",
-     .help = "how long to wait until what is stored now is in the tables of machines"},
+     .help = "how long to wait until all stored batches are in the tables of machines"},
     {.name = NULL},
 };
 

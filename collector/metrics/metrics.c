@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    FIRST_OF_COLLECTOR = EA_COUNT_ingest_requests, /* counters from here on are the collector's (counters.h) */
     FAMILIES_MAX = 64,                             /* of a stream; further ones are omitted */
     FAMILY_BYTES = 32,
 };
@@ -253,7 +252,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         return;
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (c >= FIRST_OF_COLLECTOR)
+        if (row->part == EA_OF_COLLECTOR)
             continue;
         snprintf(name, sizeof name, "etwagent_%s%s", row->name, row->type == EA_GAUGE ? "" : "_total");
         add_head(x, name, row->type, row->text);
@@ -475,7 +474,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         return ea_fail(err, EA_ENOMEM, "write the metrics");
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (c < FIRST_OF_COLLECTOR)
+        if (row->part != EA_OF_COLLECTOR)
             continue;
         snprintf(name, sizeof name, "etwcollector_%s_total", row->name);
         add_head(x, name, EA_COUNTER, row->text);

@@ -351,7 +351,7 @@ static int check(ec_ledger *l) {
     static const char *const LEFT[EQUATION_COUNT] = {"events were delivered", "events went into batches or were made",
                                                      "events are stored"};
     static const char *const RIGHT[EQUATION_COUNT] = {"are accounted for", "are accounted for",
-                                                      "are acknowledged, says the agent"};
+                                                      "are acknowledged by the agent's count"};
     uint64_t values[EA_COUNTER_COUNT], left[EQUATION_COUNT], right[EQUATION_COUNT], elsewhere = 0;
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_DELIVERED, values, &left[0], &right[0]);

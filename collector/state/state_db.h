@@ -3,8 +3,8 @@
  * SCHEMA.md beside this file describes it for people who write SQL.
  * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one
  * thread; one process at a time may write (DIR/state.lock), any number may read meanwhile. */
-#ifndef EC_STATE_TABLES_H
-#define EC_STATE_TABLES_H
+#ifndef EC_STATE_STATE_DB_H
+#define EC_STATE_STATE_DB_H
 
 #include "proto/state/machine.h"
 #include "proto/wire/wire.h"

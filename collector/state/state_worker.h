@@ -7,8 +7,8 @@
  * continues from there, with the same result. When a number is missing and later batches exist, the fold waits for it;
  * a tombstone, or a limit of time or count, ends the waiting. When such a batch arrives after all, its stream is folded
  * again from the start. */
-#ifndef EC_STATE_HISTORY_H
-#define EC_STATE_HISTORY_H
+#ifndef EC_STATE_STATE_WORKER_H
+#define EC_STATE_STATE_WORKER_H
 
 #include "proto/base/counters.h"
 #include "proto/base/err.h"

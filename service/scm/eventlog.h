@@ -1,5 +1,5 @@
 /* Messages of the service in Windows' event log (Application, source etwagent). Their texts are in messages.mc.
- * Before it: what the agent says (say.h). After it: the event log. Thread: any, after open. */
+ * Before it: what the agent says (agent_log.h). After it: the event log. Thread: any, after open. */
 #ifndef EA_SCM_EVENTLOG_H
 #define EA_SCM_EVENTLOG_H
 

@@ -377,6 +377,7 @@ static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
             return rc;
         if (s->o.on_unknown)
             s->o.on_unknown(s->o.arg, ack->stream, &ack->unknown[i]);
+        EA_ASSERT(s->missing_count < MISSING_MAX);
         s->missing[s->missing_count++] = ack->unknown[i];
         news = 1;
     }
@@ -437,7 +438,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
         if (conflict && s->o.fail_fast && !renews) {
             *ret_fatal = 1;
-            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
+            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is stored with another content %s", url,
                     (unsigned long long)refusal->number, refusal->text);
             continue; /* it stays in the spool */
         }
@@ -664,6 +665,7 @@ static int run(ea_sender *s, ea_err *err) {
             pause_for(s, SECOND_NS / 4, 0);
             continue;
         }
+        EA_ASSERT(s->limit_bytes);
         s->item_count = ea_spool_take(s->spool, limit, s->items, ITEMS_MAX);
         if (s->item_count)
             rc = send_items(s, err);

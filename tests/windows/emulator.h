@@ -36,8 +36,8 @@
  *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: no name at
  * all items=asked         stacks that are in the trace are removed from events unless the session asked for them Called
  * by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
-#ifndef EA_TESTS_EMULATOR_H
-#define EA_TESTS_EMULATOR_H
+#ifndef EA_TESTS_WINDOWS_EMULATOR_H
+#define EA_TESTS_WINDOWS_EMULATOR_H
 
 #include "proto/base/bytes.h"
 #include "proto/base/record.h"

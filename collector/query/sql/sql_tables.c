@@ -4,6 +4,7 @@
 #include "collector/query/sql/sql_parts.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 
@@ -339,7 +340,7 @@ static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
 }
 
 static int failed(ea_err *err, sqlite3 *db, const char *what) {
-    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
+    return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
                    sqlite3_errmsg(db));
 }
 
