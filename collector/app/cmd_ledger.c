@@ -206,7 +206,11 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
     return 0;
 }
 
-/* ---- losses, blindness, alerts, series ---- */
+/* ---- losses, gaps, alerts, series ---- */
+
+static const char GAPS[] = "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
+                           " begin_utc_ns, end_utc_ns FROM blind WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
+                           " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position";
 
 static const char LOSSES[] =
     /* What was lost is what a counter is above all its values before: a run of an agent that takes up a replay again
@@ -473,14 +477,15 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     open_list(l, "losses");
     rc = each_row(l, LOSSES, fold->fold_id, add_loss);
     close_list(l);
-    open_list(l, "blindness");
+    open_list(l, "gaps");
     if (!rc)
-        rc = each_row(l,
-                      "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
-                      " begin_utc_ns, end_utc_ns FROM blind WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
-                      " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position",
-                      fold->fold_id, add_blind);
+        rc = each_row(l, GAPS, fold->fold_id, add_blind);
     close_list(l);
+    if (!rc && l->options->json) { /* the old name, until version 0.2 */
+        open_list(l, "blindness");
+        rc = each_row(l, GAPS, fold->fold_id, add_blind);
+        close_list(l);
+    }
     open_list(l, "alerts");
     if (!rc)
         rc = each_row(l,
@@ -543,7 +548,7 @@ static int add_gaps(listing *l) {
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(l->err, l->db, "read the streams");
 }
 
-static int add_incident(const ec_notice *i, void *arg) {
+static int add_notice(const ec_notice *i, void *arg) {
     listing *l = arg;
     if (i->utc_ns < l->from_utc_ns || i->utc_ns >= l->to_utc_ns)
         return 0;
@@ -566,16 +571,21 @@ static int add_incident(const ec_notice *i, void *arg) {
     return 0;
 }
 
-/* Lists the incidents that were detected while batches arrived. --from and --to are times of the collector's clock
- * here. */
-static int add_incidents(listing *l) {
+/* Lists the notices: what was detected while batches arrived. --from and --to are times of the collector's clock here.
+ */
+static int add_notices(listing *l) {
     ec_store *store = NULL;
     int rc = ec_store_open(&store, l->options->store, &(ec_store_options){0}, l->err);
     if (l->options->json)
-        ea_text_str(&l->out, "\n ], \"incidents\": [");
+        ea_text_str(&l->out, "\n ], \"notices\": [");
     l->first = 1;
     if (!rc)
-        rc = ec_store_each_notice(store, l->options->host, add_incident, l, l->err);
+        rc = ec_store_each_notice(store, l->options->host, add_notice, l, l->err);
+    if (!rc && l->options->json) { /* the old name, until version 0.2 */
+        ea_text_str(&l->out, "\n ], \"incidents\": [");
+        l->first = 1;
+        rc = ec_store_each_notice(store, l->options->host, add_notice, l, l->err);
+    }
     ec_store_close(store);
     return rc;
 }
@@ -616,7 +626,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = add_gaps(&l);
     if (!rc)
-        rc = add_incidents(&l);
+        rc = add_notices(&l);
     if (!rc && o->json)
         ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", backlog);
     if (!rc)
@@ -654,7 +664,7 @@ static const ea_option OPTIONS[] = {
      .argument = "TIME",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, from),
-     .help = "losses, blindness, alerts and the series from this time of events on"},
+     .help = "losses, gaps, alerts and the series from this time of events on"},
     {.name = "to",
      .argument = "TIME",
      .type = EA_OPT_STRING,
@@ -677,7 +687,7 @@ static const ea_option OPTIONS[] = {
 const ea_command ec_cmd_ledger = {
     .name = "ledger",
     .operands = "",
-    .summary = "What became of every event: the agents' numbers, whether they add up, losses, blindness",
+    .summary = "What became of every event: the agents' numbers, whether they add up, losses, gaps",
     .details =
         "Every batch carries its agent's numbers as of its closing. Shown are the last ones, the equations that must "
         "hold\nbetween them, each loss with the time in which it happened (events: unknown where Windows does not say "
@@ -688,13 +698,14 @@ const ea_command ec_cmd_ledger = {
         "left, "
         "right, holds (null: cannot be judged), text}], unbalanced_families [{family, name, left, right}], "
         "losses\n[{name, family, batch, "
-        "count, events, records, from, to}], blindness [{kind, cause, first, "
+        "count, events, records, from, to}], gaps [{kind, cause, first, "
         "last, "
         "batches, events, at_least, counted, records, from, to}], alerts\n[{kind, batch, left, right, time, family, "
         "text}], series [{batch, "
-        "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], incidents [{host, kind, "
+        "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], notices [{host, kind, "
         "time, text}], behind}.\n"
-        "Incidents were detected while batches came: one identity used by two agents at a time (identity-twice), "
+        "blindness and incidents are the old names of gaps and notices, until version 0.2.\n"
+        "Notices were detected while batches came: one identity used by two agents at a time (identity-twice), "
         "numbers "
         "that\nare taken by another content (conflict), segments that were deleted (retention).\n"
         "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",

@@ -462,7 +462,7 @@ const ea_command ec_cmd_query = {
         "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"
         "process of its own, can only read, and ends at its limits or with Ctrl-C; the collector may run meanwhile.\n\n"
         "Tables: events, and one a class of events, named as the class is: \"Process/Start\". processes, threads,\n"
-        "modules; hosts, streams, batches, classes; ledger, blindness, alerts, host_totals. Each event has host,\n"
+        "modules; hosts, streams, batches, classes; ledger, gaps, alerts, host_totals. Each event has host,\n"
         "time, cpu, pid, tid and, not in SELECT *, provider_name, name, stream, batch, position, version, opcode, "
         "keyword, activity_id,\n"
         "fields (JSON), stack (JSON) and more; a class's table has the fields as columns, too.\n"

@@ -319,23 +319,23 @@ static void add_number(const exposition *x, const char *name, const char *help, 
     ea_text_printf(x->t, "%s %" PRIu64 "\n", name, value);
 }
 
-/* Adds the incidents that were detected while batches arrived, by agent and kind; nothing when none was ever kept. */
-static int add_incidents(const exposition *x, sqlite3 *db, ea_err *err) {
+/* Adds the notices of what was detected while batches arrived, by agent and kind; nothing when none was ever kept. */
+static int add_notices(const exposition *x, const char *name, const char *help, sqlite3 *db, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE;
     if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
         SQLITE_OK) {
-        add_head(x, "etwcollector_incidents", EA_GAUGE, "incidents that are kept, see etwcollector ledger");
+        add_head(x, name, EA_GAUGE, help);
         while ((code = sqlite3_step(s)) == SQLITE_ROW) {
             const unsigned char *host = sqlite3_column_text(s, 0);
-            ea_text_str(x->t, "etwcollector_incidents{host=\"");
+            ea_text_printf(x->t, "%s{host=\"", name);
             ea_exposition_label(x->t, host ? (const char *)host : "");
             ea_text_printf(x->t, "\",kind=\"%s\"} %lld\n", ec_notice_name((uint32_t)sqlite3_column_int64(s, 1)),
                            (long long)sqlite3_column_int64(s, 2));
         }
     }
     sqlite3_finalize(s);
-    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the incidents");
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the notices");
 }
 
 /* When each agent was heard last: those that were heard last of all, and how many others there are. */
@@ -406,7 +406,11 @@ static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_er
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
     if (rc)
         return rc;
-    rc = add_incidents(x, ec_store_database(store), err);
+    rc = add_notices(x, "etwcollector_notices", "notices that are kept, see etwcollector ledger",
+                     ec_store_database(store), err);
+    if (!rc) /* until version 0.2 */
+        rc = add_notices(x, "etwcollector_incidents", "the old name of etwcollector_notices", ec_store_database(store),
+                         err);
     if (!rc)
         rc = add_hosts(x, ec_store_database(store), err);
     if (!rc && t)

@@ -70,13 +70,13 @@ typedef struct fixed {
 
 /* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
-/* What the history counts for each machine. Such a question does not read the rows of alerts and blindness: their
+/* What the history counts for each machine. Such a question does not read the rows of alerts and gaps: their
  * number is up to each agent. */
 #define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
 #define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
 /* What Windows and the agent admit to have lost, at the least: of no batch. */
 #define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
-/* Counts the rows of blindness that have a time of their own. The times of a `counted` row with records of Windows are
+/* Counts the gaps that have a time of their own. The times of a `counted` row with records of Windows are
  * the times of these records, which have rows of their own. */
 #define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
@@ -116,6 +116,15 @@ typedef struct fixed {
 static const char PROCESS_SQL[] =
     "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
+
+#define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
+#define GAPS_OF_HOST                                                                                                   \
+    "Gaps: periods of which batches or events are missing",                                                            \
+        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " BLIND_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
+#define GAPS_OF_ALL                                                                                                    \
+    "Gaps of all machines: periods of which batches or events are missing",                                            \
+        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " BLIND_OVERLAPS, "begin DESC",       \
+        {ANY_HOST, RANGE}, FIXED_LIST
 
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
@@ -230,13 +239,8 @@ static const fixed LISTS[] = {
      "time",
      {PROCESS},
      FIXED_OF_PROCESS},
-    {"/api/v1/hosts/{host}/blindness",
-     "Periods of which batches or events are missing",
-     "SELECT stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
-     "blindness WHERE host = ?1 AND " BLIND_OVERLAPS,
-     "begin",
-     {HOST, RANGE},
-     FIXED_LIST},
+    {"/api/v1/hosts/{host}/gaps", GAPS_OF_HOST},
+    {"/api/v1/hosts/{host}/blindness", GAPS_OF_HOST}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/cpu",
      "Samples of the processor by process and time, without Idle",
      USED("cpu_usage", "u.samples AS value") " AND u.pid IS NOT 0",
@@ -335,15 +339,8 @@ static const fixed LISTS[] = {
      "\"end\" IS NOT NULL, begin DESC",
      {ANY_HOST, RANGE, {"open", PARAM_FLAG, "0"}},
      FIXED_LIST},
-    {"/api/v1/blindness",
-     "Periods of which batches or events are missing, of all machines",
-     "SELECT host, stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
-     "blindness WHERE (?1 = '' OR host = "
-     "?1) AND"
-     " " BLIND_OVERLAPS,
-     "begin DESC",
-     {ANY_HOST, RANGE},
-     FIXED_LIST},
+    {"/api/v1/gaps", GAPS_OF_ALL},
+    {"/api/v1/blindness", GAPS_OF_ALL}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/ledger",
      "Where each event of a machine went: every counter's last value, by run",
      "SELECT stream, counter, family, type, value, stored FROM ledger_last WHERE host = ?1 AND family = ''",
@@ -443,7 +440,7 @@ static const fixed QUERIES[] = {
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
      "SELECT host, " PERIODS " AS periods, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL
-     " AS lost_events, time_text(max(\"end\")) AS last FROM blindness GROUP BY host",
+     " AS lost_events, time_text(max(\"end\")) AS last FROM gaps GROUP BY host",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},

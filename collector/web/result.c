@@ -203,6 +203,20 @@ static int finish(printer *p, const ec_outcome *outcome) {
     return 0;
 }
 
+static int on_no_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+    (void)arg, (void)count, (void)names, (void)types;
+    return 0;
+}
+
+/* Asks for the subject alone, when its list has no table. */
+static int find_subject(printer *p, const ec_question *of, ec_outcome *outcome) {
+    ec_question question = *of;
+    question.sql = p->q->subject;
+    question.first_sql = NULL;
+    return ec_call_ask(p->call, &question, &(ec_listener){.on_columns = on_no_columns, .on_row = on_subject, .arg = p},
+                       outcome, p->err);
+}
+
 int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     printer p = {.call = c, .q = q, .err = err};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
@@ -226,7 +240,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)
-        rc = 0;
+        rc = q->subject ? find_subject(&p, &question, &outcome) : 0;
     if (!rc)
         rc = p.rc;
     if (!rc && outcome.ending == EC_ENDED_CANCELED)

@@ -37,7 +37,7 @@ DASHBOARDS = {
           ("sum(rate(etwcollector_ingest_resumed_total[5m]))", "resumed")]),
     ]),
     "security": ("etwagent: security", [
-        ("stat", "Identities used twice", "none", 6, [('count(etwcollector_incidents{kind="identity-twice"} > 0) or vector(0)', "")]),
+        ("stat", "Identities used twice", "none", 6, [('count(etwcollector_notices{kind="identity-twice"} > 0) or vector(0)', "")]),
         ("stat", "Batches refused", "none", 6,
          [("sum(etwcollector_ingest_bad_batches_total) + sum(etwcollector_ingest_bad_checksums_total)", "")]),
         ("stat", "Numbers taken by another content", "none", 6, [("sum(etwcollector_ingest_conflicts_total)", "")]),

@@ -115,7 +115,7 @@ def from_pages():
 def from_commands():
     """Parts of what `etwcollector ledger` prints, by their names in JSON, and the checks of `doctor`."""
     ledger, doctor = text_of("collector/app/cmd_ledger.c"), text_of("collector/app/cmd_doctor.c")
-    parts = set(re.findall(r'open_list\(l, "(\w+)"\)', ledger)) | set(re.findall(r'\\"(unbalanced_families|unobserved|incidents)\\": \[', ledger))
+    parts = set(re.findall(r'open_list\(l, "(\w+)"\)', ledger)) | set(re.findall(r'\\"(unbalanced_families|unobserved|notices|incidents)\\": \[', ledger))
     equations = re.findall(r'add_equation\(l, "(\w+)"', ledger)
     return {f"ledger {part}" for part in parts} | {f"ledger equation {name}" for name in equations} | \
         {f"doctor {name}" for name in re.findall(r'add_(?:finding|failure)\(&?r, [^;]*?"(\w+)", (?:"|&err)', doctor)}

@@ -4,10 +4,10 @@ import datetime
 
 from naive_state import FOREVER, parse_time
 
-OF_A_HOST = ["processes", "connections", "alerts", "incidents", "blindness", "queries/process-starts", "queries/autostart-keys", "queries/modules-from-unusual-places",
+OF_A_HOST = ["processes", "connections", "alerts", "incidents", "gaps", "blindness", "queries/process-starts", "queries/autostart-keys", "queries/modules-from-unusual-places",
              "queries/top-processes-by-cpu"]
 AT_A_TIME = {"connections": "time", "alerts": "time", "queries/process-starts": "begin", "queries/autostart-keys": "time", "queries/modules-from-unusual-places": "begin"}
-WITH_A_LIFE = ["processes", "incidents", "blindness"]
+WITH_A_LIFE = ["processes", "incidents", "gaps", "blindness"]
 WITH_A_TEXT = {"processes": ("image_name", "command_line"), "queries/process-starts": ("image_name", "command_line"), "modules": ("path",), "classes": ("name",)}
 
 
@@ -24,7 +24,7 @@ def units(text, otherwise):
     return parse_time(text) if text else otherwise
 
 
-OF_TIMES = {"processes": ("begin", "end"), "threads": ("begin",), "modules": ("begin",), "streams": ("begin", "received_last"), "batches": ("end",), "blindness": ("begin", "end"),
+OF_TIMES = {"processes": ("begin", "end"), "threads": ("begin",), "modules": ("begin",), "streams": ("begin", "received_last"), "batches": ("end",), "gaps": ("begin", "end"),
             "ledger": ("time",), "events": ("time",)}
 COMPARED = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "=": lambda a, b: a == b, ">=": lambda a, b: a >= b, ">": lambda a, b: a > b}
 

@@ -45,7 +45,7 @@ def judge_counts(world):
     world.same("table ledger", "all", [tuple(row.values()) for row in got], changed)
     got = world.sql("SELECT host, stream, family, counter, type, value, stored FROM ledger_last")
     world.same("table ledger_last", "all", [tuple(row.values()) for row in got], last)
-    for table in ("ledger", "ledger_last", "blindness", "alerts"):  # SQLite joins what the sides of an OR find by the rows' numbers
+    for table in ("ledger", "ledger_last", "gaps", "blindness", "alerts"):  # SQLite joins what the sides of an OR find by the rows' numbers
         (row,) = world.sql(f"SELECT count(*) AS count, count(DISTINCT rowid) AS numbers FROM {table}")
         world.same(f"table {table}", "numbers of rows", [row["numbers"]], [row["count"]])
     for host in world.hosts:
@@ -81,24 +81,24 @@ def judge_troubles(world):
     for host, stream, first, last, events in holes(world):
         records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
         blind.append((host, stream, first, last, "missing", last - first + 1, events, records[begin - 1]["time"], records[begin]["time"]))
-    got = world.sql('SELECT host, stream, first, last, cause, batches, events, begin, "end" FROM blindness WHERE cause = \'missing\'')
-    world.same("table blindness", "all", [tuple(row.values()) for row in got], blind)
-    items = [row for row in world.get("blindness") if row["cause"] == "missing"]
-    world.same("route /api/v1/blindness", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items],
-               [(*row[:4], row[6]) for row in blind])
     keys = ("first", "kind", "cause", "at_least", "counted", "records")
     lost = [(host, stream, *row) for host in world.hosts for stream, rows in judge_store.losses(world, host).items() for row in rows]
-    got = world.sql(f'SELECT host, stream, {", ".join(keys)}, begin, "end" FROM blindness WHERE cause <> \'missing\'')
-    world.same("table blindness", "losses", [tuple(row.values()) for row in got], lost)
-    items = [row for row in world.get("blindness", limit=10000) if row["cause"] != "missing"]
-    world.same("route /api/v1/blindness", "losses", [tuple(row[key] for key in ("host", "stream", *keys, "begin", "end")) for row in items], lost)
-    for host in world.hosts:
-        items = [row for row in world.get(f"hosts/{host}/blindness", limit=10000) if row["cause"] != "missing"]
-        world.same("route /api/v1/hosts/{host}/blindness", f"losses of {host}", [tuple(row[key] for key in ("stream", *keys, "begin", "end")) for row in items],
-                   [row[1:] for row in lost if row[0] == host])
-        items = [row for row in world.get(f"hosts/{host}/blindness") if row["cause"] == "missing"]
-        world.same("route /api/v1/hosts/{host}/blindness", host, [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items],
-                   [(*row[1:4], row[5], row[6]) for row in blind if row[0] == host])
+    for name in ("gaps", "blindness"):
+        got = world.sql(f'SELECT host, stream, first, last, cause, batches, events, begin, "end" FROM {name} WHERE cause = \'missing\'')
+        world.same(f"table {name}", "all", [tuple(row.values()) for row in got], blind)
+        got = world.sql(f'SELECT host, stream, {", ".join(keys)}, begin, "end" FROM {name} WHERE cause <> \'missing\'')
+        world.same(f"table {name}", "losses", [tuple(row.values()) for row in got], lost)
+        items = world.get(name, limit=10000)
+        world.same(f"route /api/v1/{name}", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items if row["cause"] == "missing"],
+                   [(*row[:4], row[6]) for row in blind])
+        world.same(f"route /api/v1/{name}", "losses", [tuple(row[key] for key in ("host", "stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], lost)
+        for host in world.hosts:
+            items = world.get(f"hosts/{host}/{name}", limit=10000)
+            world.same(f"route /api/v1/hosts/{{host}}/{name}", f"losses of {host}",
+                       [tuple(row[key] for key in ("stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], [row[1:] for row in lost if row[0] == host])
+            world.same(f"route /api/v1/hosts/{{host}}/{name}", host,
+                       [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items if row["cause"] == "missing"],
+                       [(*row[1:4], row[5], row[6]) for row in blind if row[0] == host])
 
 
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
@@ -216,7 +216,8 @@ def judge_printed(world):
         world.same("ledger unbalanced_families", host, [row["unbalanced_families"]], [[]])
         rows = judge_store.losses(world, host)[key[1]]
         names = ("first", "kind", "cause", "at_least", "counted", "records", "from", "to")
-        world.same("ledger blindness", host, [tuple(b[name] for name in names) for b in row["blindness"] if b["cause"] != "missing"], rows)
+        for part in ("gaps", "blindness"):
+            world.same(f"ledger {part}", host, [tuple(b[name] for name in names) for b in row[part] if b["cause"] != "missing"], rows)
         world.same("ledger losses", host, [tuple(b[name] for name in ("batch", "name", "count", "records", "from", "to")) for b in row["losses"]],
                    [(first, cause, counted, *times) for first, kind, cause, _, counted, *times in rows if kind == "counted"])
     world.same("ledger equations", "all", sorted(streams), sorted(books))

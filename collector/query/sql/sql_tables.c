@@ -85,6 +85,23 @@ static const late HOSTS_LATE[] = {
     {"labels", "(SELECT nullif(o.labels, '') FROM origins o WHERE o.stream_id = t.labels)"},
     {"ended", "agent_ended(t.ended)"},
     {0}};
+/* Periods of which something is missing. */
+#define GAPS STATE, \
+     "streams s JOIN blind t ON t.stream = s.stream", \
+     "row_key(t.stream, t.first, t.cause, t.position)", \
+     {STREAM_COLUMNS, \
+      {"first", EC_KIND_INT, "t.first"}, \
+      {"last", EC_KIND_INT, "t.last"}, \
+      {"kind", EC_KIND_TEXT, "blind_kind(t.cause)"}, \
+      {"cause", EC_KIND_TEXT, "blind_name(t.cause)"}, \
+      {"batches", EC_KIND_INT, "t.batch_count"}, \
+      {"events", EC_KIND_INT, "t.event_count"}, \
+      {"at_least", EC_KIND_INT, "t.least_count"}, \
+      {"counted", EC_KIND_INT, "t.counted"}, \
+      {"records", EC_KIND_INT, "t.record_count"}, \
+      {"begin", EC_KIND_TIME, "t.begin_utc_ns"}, \
+      {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL, {NULL}
+
 static const spec SPECS[] = {
     {"hosts", STORE,
      "streams s",
@@ -229,21 +246,8 @@ static const spec SPECS[] = {
       {"type", EC_KIND_TEXT, "counter_type(t.counter)"},
       {"value", EC_KIND_INT, "t.value"},
       {"stored", EC_KIND_INT, "s.event_count"}}, NULL, NULL, {NULL}},
-    {"blindness", STATE,
-     "streams s JOIN blind t ON t.stream = s.stream",
-     "row_key(t.stream, t.first, t.cause, t.position)",
-     {STREAM_COLUMNS,
-      {"first", EC_KIND_INT, "t.first"},
-      {"last", EC_KIND_INT, "t.last"},
-      {"kind", EC_KIND_TEXT, "blind_kind(t.cause)"},
-      {"cause", EC_KIND_TEXT, "blind_name(t.cause)"},
-      {"batches", EC_KIND_INT, "t.batch_count"},
-      {"events", EC_KIND_INT, "t.event_count"},
-      {"at_least", EC_KIND_INT, "t.least_count"},
-      {"counted", EC_KIND_INT, "t.counted"},
-      {"records", EC_KIND_INT, "t.record_count"},
-      {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
-      {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL, {NULL}},
+    {"gaps", GAPS},
+    {"blindness", GAPS}, /* the old name, until version 0.2 */
     {"alerts", STATE,
      "streams s JOIN alerts t ON t.stream = s.stream",
      "row_key(t.stream, t.number, t.kind, t.family)",

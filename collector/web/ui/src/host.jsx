@@ -67,7 +67,7 @@ export function Host({ view, dark }) {
   const info = useApi(url(`hosts/${enc(host)}`));
   const range = rangeOf(view), d = info.data;
   const list = useApi(url(`hosts/${enc(host)}/processes`, { ...range, limit: 10000 }));
-  const blind = useApi(url(`hosts/${enc(host)}/blindness`, { ...range, limit: 1000 }));
+  const blind = useApi(url(`hosts/${enc(host)}/gaps`, { ...range, limit: 1000 }));
   const runs = useApi(url(`hosts/${enc(host)}/streams`));
   const first = toMs(d?.begin), last = toMs(d?.end);
   const from = range.from ? toMs(range.from) : first, to = range.to ? toMs(range.to) : last;

@@ -399,7 +399,7 @@ export function Queries({ view }) {
 
 export function Ledger({ view }) {
   const alerts = useApi(url('alerts', { host: view.host, ...rangeOf(view) }), 10000);
-  const blind = useApi(url('blindness', { host: view.host, ...rangeOf(view) }), 10000);
+  const blind = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
   const book = useApi(view.host ? url(`hosts/${enc(view.host)}/ledger`, { limit: 5000 }) : null, 10000);
   const runs = useMemo(() => {
     const map = new Map();

@@ -25,7 +25,7 @@ export function duration(ns) {
   return ns >= 1e9 ? (ns / 1e9).toFixed(2) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(1) + ' ms' : (ns / 1e3).toFixed(1) + ' µs';
 }
 
-// Rows of blindness. A count whose times are in Windows' own records is no period of its own.
+// Gaps. A count whose times are in Windows' own records is no period of its own.
 export const isPeriod = (b) => b.kind !== 'counted' || b.records === 0;
 export const lostEvents = (b) => b.events ?? (b.at_least ? `at least ${b.at_least}, unknown which` : 'unknown');
 const CAUSES = {
