@@ -57,7 +57,6 @@ enum {
     EMUL_LISTS = 256,
     EMUL_HOOKS = 256, /* classes of the kernel's events in a list, at the most */
     EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
-    EMUL_MHZ = 2500,  /* of the clock of processor cycles */
 };
 
 /* A filter by ids as it was given. */
