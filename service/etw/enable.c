@@ -89,7 +89,18 @@ static int set_masks(const ea_session *s, uint32_t *masks) {
     return !error;
 }
 
-static void enable_kernel(const ea_session *s) {
+void ea_session_restore_masks(const ea_session *s) {
+    uint32_t masks[EA_KERNEL_MASK_WORDS];
+    int any = 0;
+    memcpy(masks, s->masks, sizeof masks);
+    for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
+        any |= masks[i] != 0;
+    if (any)
+        (void)set_masks(s, masks);
+    ea_session_system_providers(s);
+}
+
+static void enable_kernel(ea_session *s) {
     const ea_session_config *c = s->c;
     uint32_t masks[EA_KERNEL_MASK_WORDS];
     ea_session_pmc(s);
@@ -103,7 +114,11 @@ static void enable_kernel(const ea_session *s) {
     int any = 0;
     for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
         any |= masks[i] != 0;
-    if (any && set_masks(s, masks))
+    memset(s->masks, 0, sizeof s->masks);
+    int is_set = any && set_masks(s, masks);
+    if (is_set)
+        memcpy(s->masks, masks, sizeof masks);
+    if (is_set)
         tell_flags(s, masks);
     ea_session_system_providers(s);
 }

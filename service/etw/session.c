@@ -249,8 +249,16 @@ int ea_session_grow(ea_session *s, ea_err *err) {
     p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
     p.p.FlushTimer = s->now.p.FlushTimer;
     p.p.EnableFlags = s->now.p.EnableFlags;
+    uint32_t before[EA_KERNEL_MASK_WORDS], after[EA_KERNEL_MASK_WORDS];
+    int is_known = s->c->kind != EA_SESSION_USER && !ea_session_flags(s->api, s->handle, before);
     ULONG error = s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_UPDATE);
-    return error ? fail_etw(err, error, "give more buffers to", s) : 0;
+    if (error)
+        return fail_etw(err, error, "give more buffers to", s);
+    if (is_known && !ea_session_flags(s->api, s->handle, after) && memcmp(before, after, sizeof before) != 0) {
+        ea_session_say(s, "Windows changed the kernel flags when it gave more buffers; they are set again");
+        ea_session_restore_masks(s);
+    }
+    return 0;
 }
 
 void ea_session_stop(ea_session *s) {

@@ -151,6 +151,8 @@ static void read_line(char *line) {
                             sizeof script.reported_file / sizeof *script.reported_file);
     } else if (strcmp(line, "driver") == 0 && script.driver_count < 8) {
         script.driver_count += !ea_guid_parse(value, &script.drivers[script.driver_count]);
+    } else if (strcmp(line, "update") == 0) {
+        script.update_resets = strcmp(value, "resets") == 0;
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {
@@ -511,6 +513,8 @@ static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
     s->flush_timer = p->FlushTimer;
     if (p->EnableFlags)
         s->masks[0] = p->EnableFlags;
+    if (script.update_resets)
+        memset(s->masks + 1, 0, sizeof s->masks - sizeof *s->masks);
     return 0;
 }
 

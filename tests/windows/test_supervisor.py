@@ -175,8 +175,27 @@ def grows(checks, machine, session, collector):
     return {"source_session_ends": 1, "source_events_lost": LOST * TIMES}
 
 
+def masks(checks, machine, session, collector):
+    """More buffers cost no kernel flag, whether Windows' update of a session keeps its group masks or not."""
+    paths = traces.paths(TRACE, machine.env.build)
+    for rule in ("keeps", "resets"):
+        machine.plays(paths, "rate=1000", f"update={rule}")
+        machine.configure(collector, [{**KERNEL, "flags": ["PROC_THREAD", "LOADER", "CSWITCH", "PROFILE", "SYSCALL"]}])
+        machine.status_file.unlink(missing_ok=True)
+        machine.start()
+        machine.wait(lambda: kernel(machine).get("events", 0) > 100, "events")
+        before = machine.sessions()[NAME]["masks"]
+        machine.control("lose", NAME, str(LOST), "0", "0")
+        machine.wait(lambda: kernel(machine).get("grown") == 1, "more buffers")
+        checks.that(before[1], f"{rule}: flags of other masks than the first: {before}")
+        checks.equal(machine.sessions()[NAME]["masks"], before, f"{rule}: kernel flags after a growth")
+        checks.equal("changed the kernel flags" in machine.log(), rule == "resets", f"{rule}: word of it")
+        checks.equal(machine.stop(), 0, "exit code")
+    return {"source_events_lost": 2 * LOST}
+
+
 def test(env, checks, session, windows, arguments):
-    every = (ended, stolen, restless, waits, beside, slow, grows)
+    every = (ended, stolen, restless, waits, beside, slow, grows, masks)
     env.make_certificates([part.__name__ for part in every])
     collector = env.new_collector().start()
     for part in emulated.parts(checks, arguments, every):
