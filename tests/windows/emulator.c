@@ -151,6 +151,8 @@ static void read_line(char *line) {
                             sizeof script.reported_file / sizeof *script.reported_file);
     } else if (strcmp(line, "driver") == 0 && script.driver_count < 8) {
         script.driver_count += !ea_guid_parse(value, &script.drivers[script.driver_count]);
+    } else if (strcmp(line, "file-names") == 0) {
+        script.names_need_disk = strcmp(value, "disk") == 0;
     } else if (strcmp(line, "update") == 0) {
         script.update_resets = strcmp(value, "resets") == 0;
     } else if (strcmp(line, "items") == 0) {

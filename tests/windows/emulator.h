@@ -35,6 +35,7 @@
  *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
  *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: none
  *     update=resets       an update of a session's properties leaves EnableFlags alone of its group masks
+ *     file-names=disk     DISK_FILE_IO without DISK_IO logs no FileRundown
  *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
  * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
@@ -178,7 +179,7 @@ typedef struct emul_script {
     uint32_t applied_count;
     uint32_t lost_events;
     WCHAR lost_session[EMUL_NAME];
-    uint32_t update_resets;
+    uint32_t update_resets, names_need_disk;
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
     WCHAR reported_file[32];

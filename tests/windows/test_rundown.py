@@ -11,6 +11,7 @@ that the generator wrote with it has the existing objects of each moment, and th
 - On schedule: by default a session that logs processes writes a keyframe 15 s after its first event. Also tested: other intervals, no
   keyframes, and a session without state.
 """
+import collections
 import json
 import sqlite3
 import threading
@@ -141,6 +142,23 @@ class World:
 
     def plays(self, machine, *lines, rate=3000):
         machine.plays([self.trace], f"rate={rate}", f"from={self.begin}", *lines)
+
+
+def files(env, checks, session, windows, world, collector):
+    """Names of open files alone, whether Windows logs them without the flag of disk input and output or not."""
+    for rule in ("alone", "disk"):
+        with emulated.Machine(env, session, windows, f"files-{rule}") as machine:
+            world.plays(machine, f"file-names={rule}")
+            machine.configure(collector, [{"name": "files", "flags": ["PROFILE"], "rundown": ["file-name"], **SMALL}])
+            machine.start()
+            machine.wait(lambda: machine.sources().get("files", {}).get("session", {}).get("rundowns") == 1, "the rundown of files")
+            told = machine.sources()["files"]["session"]["rundown_events"]
+            machine.wait(machine.settled, "everything acknowledged")
+            checks.equal(machine.stop(), 0, f"{rule}: exit code")
+        events = exported(env, collector, f"files-{rule}")
+        own = {e["logger"] for e in events if e["name"] == "PerfInfo/SampleProf"}
+        names = collections.Counter(e["name"] for e in events if e["logger"] not in own and e["name"] != "EventTrace/Header")
+        checks.that(names[COMPLETE] == 1 and set(names) == {COMPLETE, "FileIo/FileRundown"} and sum(names.values()) == told, f"{rule}: events of the second session: {names}")
 
 
 def alone(env, checks, session, windows, world, collector):
@@ -342,10 +360,10 @@ def framed(env, checks, session, windows, world, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates([*WORDS, "crowd", "refused", "late", "framed", "own", "bare", "scheduled", "usual", "often", "never", "nothing"])
+    env.make_certificates([*WORDS, "files-alone", "files-disk", "crowd", "refused", "late", "framed", "own", "bare", "scheduled", "usual", "often", "never", "nothing"])
     collector = env.new_collector().start()
     world = World(env, arguments.native)
-    for part in (alone, crowd, refused, late, framed, scheduled):
+    for part in (alone, files, crowd, refused, late, framed, scheduled):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, world, collector)
