@@ -24,6 +24,7 @@ import wine  # noqa: E402
 
 ONE, TWO, LONG, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider", "shutdown-win10"
 DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent"
+MESSAGE_FILE = "%SystemRoot%\\System32\\EventCreate.exe"
 WAIT_S = 240
 
 
@@ -127,6 +128,9 @@ def check_tables(env, checks, package):
                            "Privileges": ("etwagent", "6", "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege")}, "MsiServiceConfig")
     checks.equal([(row[1], row[3], row[6], row[7]) for row in rows("MsiServiceConfigFailureActions")],
                  [("etwagent", "86400", "1[~]1[~]1", "5000[~]30000[~]300000")], "MsiServiceConfigFailureActions")
+    checks.equal(dict(row[:2] for row in rows("Property"))["MSIRESTARTMANAGERCONTROL"], "Disable", "the Restart Manager, which would stop other services")
+    message_files = [row[4] for row in rows("Registry") if row[3] == "EventMessageFile"]
+    checks.equal(message_files, ["#%" + MESSAGE_FILE], "the message file, which no upgrade replaces")
     # No property of a user reaches the system's part of a repair, no property is on a command line, and a repair writes no configuration.
     secure = dict(row[:2] for row in rows("Property"))["SecureCustomProperties"].split(";")
     checks.equal(sorted(secure), ["WIX_DOWNGRADE_DETECTED", "WIX_UPGRADE_DETECTED"], "SecureCustomProperties")
