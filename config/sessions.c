@@ -647,12 +647,15 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         return ea_fail(err, EA_EINVAL, "pmc-counters says which counters these events carry; it is missing");
     if ((rc = are_kernel_classes(&s->pmc_events, err)))
         return rc;
+    if (s->pmc_events.count > EA_PMC_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu events: Windows puts counters on at most %d", s->pmc_events.count,
+                       EA_PMC_MAX);
     *ret_key = "pmc-counters";
     if (s->pmc_counters.count && !s->pmc_events.count)
         return ea_fail(err, EA_EINVAL, "pmc-events says which events carry the counters; it is missing");
-    if (s->pmc_counters.count > 8)
-        return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most 8, and never more than the hardware has",
-                       s->pmc_counters.count);
+    if (s->pmc_counters.count > EA_PMC_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most %d, and never more than the hardware has",
+                       s->pmc_counters.count, EA_PMC_MAX);
     *ret_key = "rundown";
     if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
         return rc;
@@ -768,7 +771,7 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(pmc_samples),
      .table = &PMC_SAMPLE,
      .min = 1,
-     .max = 4,
+     .max = EA_PMC_MAX,
      .help =
          "performance counters that are sampled at their overflow, with the flag PMC_PROFILE; for the whole machine: "
          "one session says which"},

@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES_MAX = 8, LIST_BYTES = 4096, LIST_MAX_BYTES = 1 << 20, OWNERS_SAID = 4, OWNERS_TEXT_BYTES = 320 };
+enum {
+    SOURCES_MAX = EA_PMC_MAX,
+    LIST_BYTES = 4096,
+    LIST_MAX_BYTES = 1 << 20,
+    OWNERS_SAID = 4,
+    OWNERS_TEXT_BYTES = 320
+};
 
 /* The counters that the machine has: a sequence of PROFILE_SOURCE_INFO. */
 typedef struct source_list {
@@ -160,6 +166,8 @@ static const char *why_no_counters(ULONG error) {
     case ERROR_INVALID_FUNCTION:
     case ERROR_NOT_FOUND:
         return "this machine shows no performance counters, as under many hypervisors";
+    case ERROR_INCORRECT_SIZE:
+        return "Windows takes at most 4 counters, sampled sources, or events with counters";
     case ERROR_CALL_NOT_IMPLEMENTED: /* ours: it lacks the function */
         return "this Windows has no performance counters for sessions";
     case ERROR_ACCESS_DENIED:
@@ -391,6 +399,11 @@ static void set_counters(const ea_session *s, const source_list *l) {
         return;
     CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
     size_t events = ea_session_class_ids(&s->c->pmc_events, ids);
+    if (events > EA_PMC_MAX) { /* a name may stand for several */
+        ea_session_say(s, "pmc-events: %zu are asked for, and Windows puts counters on %d; the first are taken", events,
+                       EA_PMC_MAX);
+        events = EA_PMC_MAX;
+    }
     ULONG error =
         events ? s->api->TraceSetInformation(s->handle, TracePmcEventListInfo, ids, (ULONG)(events * sizeof *ids)) : 0;
     if (error)

@@ -680,6 +680,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
     }
     case TraceProfileSourceConfigInfo: /* the whole machine's */
         error = handle ? ERROR_INVALID_PARAMETER : bytes % sizeof(ULONG) ? ERROR_BAD_LENGTH : 0;
+        if (!error && bytes > EMUL_PMC * sizeof(ULONG))
+            error = ERROR_INCORRECT_SIZE;
         if (!error)
             error = emul_fault("counters");
         if (!error)
@@ -689,6 +691,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         break;
     case TracePmcCounterListInfo:
         error = check_kernel_list(s, bytes, sizeof(ULONG));
+        if (!error && bytes > EMUL_PMC * sizeof(ULONG))
+            error = ERROR_INCORRECT_SIZE;
         if (!error && s->counter_count)
             error = ERROR_INVALID_PARAMETER; /* once in a session's life */
         if (!error)
@@ -700,6 +704,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         break;
     case TracePmcEventListInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
+        if (!error && bytes > EMUL_PMC * sizeof(CLASSIC_EVENT_ID))
+            error = ERROR_INCORRECT_SIZE;
         if (!error && (!s->counter_count || s->pmc_events)) /* only once, and only after the counters were set */
             error = ERROR_INVALID_PARAMETER;
         if (!error)

@@ -58,6 +58,7 @@ enum {
     EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
     EMUL_HOOKS = 256, /* classes of the kernel's events in a list, at the most */
+    EMUL_PMC = 4,     /* ETW_MAX_PMC_EVENTS, ETW_MAX_PMC_COUNTERS, ETW_MAX_PROFILING_SOURCES (ntwmi.h) */
     EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
 };
 

@@ -514,6 +514,24 @@ def state(env, checks, session, windows, arguments):
         checks.equal(found, {"all": 2 * own, "one": 2 * own, "other": 0}, "the provider's state beside the trace's own events")
 
 
+def five(env, checks, session, windows, arguments):
+    """Windows takes four counters and four events with counters; the configuration's check says so, of more the recording would have none."""
+    events = ["Thread/CSwitch", "Process/Start", "Process/End", "Thread/Start", "Thread/End"]
+    names = [f"Counter{i}" for i in range(5)]
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH"]}
+    script = [f"counter={10 + i} 1000 2147483647 {name}" for i, name in enumerate(names)] + ["counters=8"]
+    with emulated.Machine(env, session, windows, "five") as machine:
+        machine.plays([], *script)
+        there = {}
+        _, words = record(env, session, machine, [{**asked, "pmc-counters": names[:4], "pmc-events": events[:4]}], "out", there)
+        kernel = there["etwagent-kernel"]
+        checks.equal((len(kernel["counters"]), kernel["pmc_events"]), (4, 4), f"four of each: {words}")
+        for key, more in (("pmc-counters", {"pmc-counters": names, "pmc-events": events[:1]}), ("pmc-events", {"pmc-counters": names[:1], "pmc-events": events})):
+            machine.config.write_text(f"sessions: {json.dumps([{**asked, **more}])}\n")
+            done = session.run([machine.agent, "check", wine.windows_path(machine.config)])
+            checks.that(done.returncode == 3 and f"{key}: 5 " in done.stderr and "at most 4" in done.stderr, f"five {key}: {done.returncode} {done.stderr}")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -527,7 +545,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
