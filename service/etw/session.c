@@ -1,6 +1,7 @@
 /* Starting, asking and stopping a session. See session.h. */
 #include "service/etw/session.h"
 
+#include "proto/base/platform.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -117,14 +118,33 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
     return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
 }
 
+/* The name of a stopped session may be taken for a moment still: PerfView waits 100 ms before it starts one again. */
+static ULONG start_after_stop(ea_session *s) {
+    enum { TRIES = 20 };
+
+    const int64_t step_ns = 50000000;
+    ULONG error = ERROR_ALREADY_EXISTS;
+    for (int i = 0; i < TRIES && error == ERROR_ALREADY_EXISTS; i++) {
+        if (i)
+            ea_sleep_ns(step_ns);
+        ask(s, &s->now);
+        error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
+    }
+    return error;
+}
+
 /* A session of this name exists: an earlier run of this program left it, or another program started it. Adopts or stops
  * it. */
-static ULONG have_stale(ea_session *s) {
+static ULONG have_stale(ea_session *s, int *ret_existed) {
+    *ret_existed = 0;
     ea_properties_clear(&s->now);
     if (s->c->stale == EA_STALE_ADOPT) {
         ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
+        if (error == ERROR_WMI_INSTANCE_NOT_FOUND)
+            return start_after_stop(s);
         if (!error) {
             const EVENT_TRACE_PROPERTIES *p = &s->now.p;
+            *ret_existed = 1;
             s->handle = p->Wnode.HistoricalContext;
             s->had_events = p->EventsLost;
             s->had_log_buffers = p->LogBuffersLost;
@@ -138,13 +158,15 @@ static ULONG have_stale(ea_session *s) {
         return error;
     }
     ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
-    if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
+    if (error && error != ERROR_WMI_INSTANCE_NOT_FOUND)
+        return error;
+    if (!error) {
+        *ret_existed = 1;
         ea_session_say(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
-        error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
     }
-    return error;
+    return start_after_stop(s);
 }
 
 static const WCHAR *base_name(const WCHAR *path) {
@@ -210,7 +232,8 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
         keep_old_files(s, s->now.file);
     ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
-    if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s)) && s->counters)
+    int existed = 0;
+    if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s, &existed)) && existed && s->counters)
         ea_count(s->counters, EA_COUNT_source_stale_sessions, 1);
     if (error)
         return fail_etw(err, error, "start", s);

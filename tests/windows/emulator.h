@@ -34,8 +34,10 @@
  *     alias=PID PROGRAM   the running program of that name plays the trace's process of that id
  *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
  *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: none
+ *     stop-takes=MS       the name of a stopped session is taken for so long
  *     update=resets       an update of a session's properties leaves EnableFlags alone of its group masks
  *     file-names=disk     DISK_FILE_IO without DISK_IO logs no FileRundown
+ *     flags-form=enable-flags  a query of group masks has some flags in the first one, as EnableFlags has them
  *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
  * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
@@ -180,7 +182,7 @@ typedef struct emul_script {
     uint32_t applied_count;
     uint32_t lost_events;
     WCHAR lost_session[EMUL_NAME];
-    uint32_t update_resets, names_need_disk;
+    uint32_t update_resets, names_need_disk, flags_translated, stop_takes_ms;
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
     WCHAR reported_file[32];

@@ -532,6 +532,21 @@ def five(env, checks, session, windows, arguments):
             checks.that(done.returncode == 3 and f"{key}: 5 " in done.stderr and "at most 4" in done.stderr, f"five {key}: {done.returncode} {done.stderr}")
 
 
+def translated(env, checks, session, windows, arguments):
+    """A Windows that returns some flags as EnableFlags has them has the flags all the same: no word, and their names in the list."""
+    flags = ["PROCESS", "CSWITCH", "DPC", "INTERRUPT", "SYSCALL", "DISPATCHER", "VIRT_ALLOC", "DRIVERS", "PROFILE"]
+    with emulated.Machine(env, session, windows, "translated") as machine:
+        machine.plays([], "flags-form=enable-flags")
+        listed = []
+
+        def look(_):
+            listed[:] = json.loads(session.run([machine.agent, "sessions", "--json"]).stdout)
+            return True
+        _, words = record(env, session, machine, [{"name": "kernel", "kind": "system", "flags": flags}], "out", until=look)
+        checks.that("not among" not in words, f"word of flags: {words}")
+        checks.equal(sorted(listed[0]["flags"]), sorted(flags), "etwagent sessions")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -545,7 +560,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 

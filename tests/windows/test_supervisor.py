@@ -175,6 +175,17 @@ def grows(checks, machine, session, collector):
     return {"source_session_ends": 1, "source_events_lost": LOST * TIMES}
 
 
+def lingers(checks, machine, session, collector):
+    """The name of a session that was stopped is taken for a moment: the start waits for it, and is not refused."""
+    machine.control("start", NAME, "system")
+    runs(machine, collector, "stop-takes=400")
+    machine.control("stop", NAME)
+    machine.wait(lambda: kernel(machine).get("starts") == 2 and kernel(machine)["runs"], "the session again")
+    checks.that("start session" not in machine.log(), f"word of a refusal: {machine.log()}")
+    checks.equal(machine.stop(), 0, "exit code")
+    return {"source_session_ends": 1, "source_starts_refused": 0, "source_stale_sessions": 1}
+
+
 def masks(checks, machine, session, collector):
     """More buffers cost no kernel flag, whether Windows' update of a session keeps its group masks or not."""
     paths = traces.paths(TRACE, machine.env.build)
@@ -195,7 +206,7 @@ def masks(checks, machine, session, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    every = (ended, stolen, restless, waits, beside, slow, grows, masks)
+    every = (ended, stolen, restless, waits, beside, slow, grows, masks, lingers)
     env.make_certificates([part.__name__ for part in every])
     collector = env.new_collector().start()
     for part in emulated.parts(checks, arguments, every):
