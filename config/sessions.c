@@ -937,7 +937,7 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     if (loggers > 1)
         return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: kernel-logger; Windows has one", loggers);
     if (kernel > EA_SYSTEM_SESSIONS_MAX)
-        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d at the most", kernel,
+        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d for all programs", kernel,
                        EA_SYSTEM_SESSIONS_MAX);
     return 0;
 }

@@ -20,7 +20,7 @@ enum { EA_POOL_TAGS_MAX = 4 }; /* ETW_MAX_POOLTAG_FILTER (ntwmi.h) */
 
 enum {
     EA_SESSIONS_MAX = 64,
-    EA_SYSTEM_SESSIONS_MAX = 8,
+    EA_SYSTEM_SESSIONS_MAX = 6, /* of 8, two are reserved: NT Kernel Logger, Circular Kernel Context Logger */
     EA_PMC_MAX = 4,
     EA_PROVIDERS_MAX = 512,
     EA_SESSION_NAME_MAX = 64

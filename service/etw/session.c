@@ -5,6 +5,7 @@
 #include "proto/base/text.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000;
@@ -224,6 +225,39 @@ static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
     ea_text_deinit(&t);
 }
 
+/* ", system loggers: NAME, NAME", for a session that Windows has no room for: of its eight, two are reserved. */
+static void list_system_loggers(const ea_session *s, char *out, size_t capacity) {
+    enum { LISTED = 64 };
+
+    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(LISTED, sizeof *all) : NULL;
+    EVENT_TRACE_PROPERTIES *list[LISTED];
+    ULONG count = 0;
+    ea_text t;
+    *out = 0;
+    ea_text_init(&t);
+    for (size_t i = 0; all && i < LISTED; i++) {
+        ea_properties_clear(&all[i]);
+        list[i] = &all[i].p;
+    }
+    ULONG error = all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, LISTED, &count) : ERROR_NOT_SUPPORTED;
+    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < LISTED; i++)
+        if (all[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
+            ea_text_str(&t, t.len_bytes ? ", " : ", system loggers: ");
+            ea_text_utf16(&t, all[i].name, wcslen(all[i].name) * sizeof(WCHAR));
+        }
+    if (t.len_bytes && !t.failed)
+        snprintf(out, capacity, "%.*s", (int)t.len_bytes, t.data);
+    ea_text_deinit(&t);
+    free(all);
+}
+
+static int fail_start(ea_err *err, ULONG error, const ea_session *s) {
+    char loggers[200] = "";
+    if (error == ERROR_NO_SYSTEM_RESOURCES)
+        list_system_loggers(s, loggers, sizeof loggers);
+    return ea_fail_os(err, ea_etw_code(error), (int)error, "start session %s%s", s->c->name, loggers);
+}
+
 int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;
@@ -236,7 +270,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s, &existed)) && existed && s->counters)
         ea_count(s->counters, EA_COUNT_source_stale_sessions, 1);
     if (error)
-        return fail_etw(err, error, "start", s);
+        return fail_start(err, error, s);
     s->starts++;
     ea_session_enable(s);
     int rc = ea_session_query(s, err);

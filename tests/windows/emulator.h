@@ -49,7 +49,7 @@
 
 enum {
     EMUL_SESSIONS = 64,
-    EMUL_SYSTEM_SESSIONS = 8,
+    EMUL_SYSTEM_SESSIONS = 6, /* of 8; two are reserved */
     EMUL_PROVIDERS = 64,
     EMUL_IDS = 64,
     EMUL_NAME = 256,

@@ -470,7 +470,7 @@ int main(int argc, char **argv) {
     wrong_properties();
     names_and_handles();
     limit(0, 64, 0, "StartTrace: a 65th session");
-    limit(EVENT_TRACE_SYSTEM_LOGGER_MODE, 8, EVENT_TRACE_SYSTEM_LOGGER_MODE, "StartTrace: a ninth system logger");
+    limit(EVENT_TRACE_SYSTEM_LOGGER_MODE, 6, EVENT_TRACE_SYSTEM_LOGGER_MODE, "StartTrace: a seventh system logger");
     expect("StartTrace: a user's session", start(L"strict-user", &p, 1), 0);
     wrong_filters();
     TRACEHANDLE user = started;

@@ -148,12 +148,14 @@ def no_room(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
         # its events come twice, and TDH has answered before they come again
         machine.plays(traces.paths(TRACE, env.build), "rate=200", f"hold={BETWEEN}", f"provider={SHELL} Microsoft-Windows-Immersive-Shell")
-        machine.control("fill", "8", "system")
-        machine.control("fill", "56")
+        machine.control("fill", "6", "system")
+        machine.control("fill", "58")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
                                       {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": "Microsoft-Windows-Immersive-Shell"}], **SMALL}])
         machine.start()
         machine.wait(lambda: all(f"start session {n}" in machine.sources().get(n, {}).get("trouble", "") for n in ("kernel", "files")), "word of no room")
+        checks.that("system loggers: system-1, system-2, system-3, system-4, system-5, system-6" in machine.sources()["kernel"]["trouble"],
+                    f"who has the system loggers: {machine.sources()['kernel']['trouble']}")
         machine.control("stop", "fill-1")  # a place, and none for the kernel's
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
         checks.equal(len(machine.sessions()), 64, "sessions that Windows has")

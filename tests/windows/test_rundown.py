@@ -216,11 +216,11 @@ def crowd(env, checks, session, windows, world, collector):
 
 
 def refused(env, checks, session, windows, world, collector):
-    """All eight system sessions are in use: the first session runs without a rundown. Another program ends the first session when one of the
-    eight is free again: its next start brings the rundown."""
+    """All six system sessions are in use: the first session runs without a rundown. Another program ends the first session when one of the
+    six is free again: its next start brings the rundown."""
     with emulated.Machine(env, session, windows, "refused") as machine:
         world.plays(machine)
-        machine.control("fill", "7", "system")
+        machine.control("fill", "5", "system")
         machine.configure(collector, [{"name": "first", "flags": ["PROFILE"], "rundown": ["process"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("first", {}).get("events_acknowledged", 0) > 100, "events of the first session")
