@@ -218,10 +218,11 @@ static ULONG most_counters(const ea_etw_api *api, ULONG otherwise) {
 
 /* Sets an interval for the whole machine, reads back what Windows made of it, and says when that is another. unit: how
  * many of the structure's one of the text is. */
-static int set_interval(const ea_session *s, const source_list *l, ULONG source, ULONG interval, const char *what,
+static int set_interval(ea_session *s, const source_list *l, ULONG source, ULONG interval, const char *what,
                         double unit, const char *unit_text) {
     TRACE_PROFILE_INTERVAL value = {source, interval}, applied = {.Source = source};
     ULONG bytes = 0;
+    ea_profile_keep(s, source);
     ULONG error = s->api->TraceSetInformation
                       ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
                       : ERROR_CALL_NOT_IMPLEMENTED;
@@ -295,7 +296,7 @@ static void say_unknown(const ea_session *s, const char *name) {
 
 /* Sets the list of sampled sources. It applies to the whole machine, and the samples go to each session that has the
  * flag PMC_PROFILE. Source: TraceProfileSourceConfigInfo, evntrace.h. */
-static void set_samples(const ea_session *s, const source_list *l) {
+static void set_samples(ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;
     for (size_t i = 0; i < s->c->pmc_samples.count; i++) {
@@ -412,7 +413,7 @@ static void set_counters(const ea_session *s, const source_list *l) {
         check_counters(s, l, sources, n, events);
 }
 
-void ea_session_pmc(const ea_session *s) {
+void ea_session_pmc(ea_session *s) {
     const ea_session_config *c = s->c;
     size_t asked = c->pmc_samples.count + c->pmc_counters.count;
     ULONG bytes = 0, error = 0;

@@ -272,6 +272,8 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (error)
         return fail_start(err, error, s);
     s->starts++;
+    if (s->c->kind != EA_SESSION_USER)
+        ea_profile_recover(s->api);
     ea_session_enable(s);
     int rc = ea_session_query(s, err);
     if (rc) {
@@ -320,6 +322,7 @@ int ea_session_grow(ea_session *s, ea_err *err) {
 
 void ea_session_stop(ea_session *s) {
     ea_properties last = s->now;
+    ea_profile_restore(s);
     if (!s->handle)
         return;
     ea_properties_clear(&s->now);

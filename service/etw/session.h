@@ -42,6 +42,9 @@ typedef struct ea_session {
     unsigned starts;                                 /* times that it was started */
     uint32_t masks[EA_KERNEL_MASK_WORDS];            /* the kernel's group masks as they were set; 0: none */
     ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
+    uint32_t profiled[1 + EA_PMC_MAX];               /* sources whose interval it set (profile_interval.c) */
+    unsigned profiled_count;
+    int is_detached; /* it goes on after this process: what it set of the machine stays */
     /* Its losses and written buffers when it was adopted; 0 for a session that was started here. */
     uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
 } ea_session;
@@ -82,7 +85,13 @@ size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
  * Windows does not say. */
 int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret);
 /* pmc.c: the profiler's interval, sampled counters, counters on events. */
-void ea_session_pmc(const ea_session *s);
+void ea_session_pmc(ea_session *s);
+/* profile_interval.c: the intervals of profile sources are the machine's and outlive a session. keep: remembers the
+ * interval of a source before a session sets it. restore: sets those of this session back that no other session of this
+ * process uses. recover: sets back what a process that crashed had left. */
+void ea_profile_keep(ea_session *s, uint32_t source);
+void ea_profile_restore(ea_session *s);
+void ea_profile_recover(const ea_etw_api *api);
 /* enable.c: the group masks (EA_KERNEL_MASK_WORDS) that Windows has of a session of the kernel. -1: it does not say. */
 EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
 /* enable.c: sets the kernel's group masks and system providers again as they were set last. */

@@ -835,6 +835,8 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         if (!interval || bytes != sizeof *interval || handle || interval->Source >= 64)
             return ERROR_INVALID_PARAMETER;
         interval->Interval = emul_lock()->intervals[interval->Source];
+        if (!interval->Interval) /* as it is when the machine has started */
+            interval->Interval = interval->Source ? 65536 : 10000;
         emul_unlock();
         return 0;
     }

@@ -547,6 +547,39 @@ def translated(env, checks, session, windows, arguments):
         checks.equal(sorted(listed[0]["flags"]), sorted(flags), "etwagent sessions")
 
 
+def intervals(env, checks, session, windows, arguments):
+    """Profile intervals are the machine's: they are as before after a recording, and after one that was killed and the next one."""
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "PROFILE", "PMC_PROFILE"], "profile-interval": "500us",
+             "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}
+    script = ["counter=0 1221 1000000 Timer", "counter=10 1000 2147483647 CacheMisses"]
+
+    def applied(machine):
+        return {c["name"]: c["interval"] for c in json.loads(session.run([machine.agent, "counters", "--json"]).stdout)}
+    with emulated.Machine(env, session, windows, "intervals") as machine:
+        machine.plays([], *script)
+        before, meanwhile = applied(machine), {}
+
+        def look(_):
+            meanwhile.update(applied(machine))
+            return True
+        record(env, session, machine, [asked], "out", until=look)
+        checks.equal((before, meanwhile), ({"Timer": 10000, "CacheMisses": 65536}, {"Timer": 5000, "CacheMisses": 5000}), "intervals before and during a recording")
+        checks.equal(applied(machine), before, "intervals after the recording")
+
+        def kill(_):
+            machine.kill()
+            return True
+        try:
+            record(env, session, machine, [asked], "killed", until=kill)
+        except harness.Failure:
+            pass
+        checks.equal(applied(machine), meanwhile, "intervals after a recording that was killed")
+        for left in machine.sessions():
+            machine.control("stop", left)
+        record(env, session, machine, [{"name": "other", "kind": "system", "flags": ["PROC_THREAD"]}], "next")
+        checks.equal(applied(machine), before, "intervals after the next recording")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -560,7 +593,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 
