@@ -1,4 +1,4 @@
-# A thin front: each target is one line of what stands behind it. `make help` lists them.
+# A thin front: each target is one line that calls another tool. `make help` lists them.
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 BENCH_RUNS ?= 5

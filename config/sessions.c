@@ -738,7 +738,7 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(name),
      .required = 1,
      .example = "security",
-     .help = "its name here and, behind \"etwagent-\", in Windows"},
+     .help = "its name here; in Windows the session is called etwagent-NAME"},
     {.name = "kind",
      .type = EA_OPT_CHOICE,
      .offset = AT(kind),
@@ -751,7 +751,7 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(priority),
      .fallback = "bulk",
      .choices = PRIORITIES,
-     .help = "what gives way first when the spool is full"},
+     .help = "bulk is dropped first when the spool is full"},
     {.name = "flags",
      .type = EA_OPT_STRINGS,
      .offset = AT(flags),
@@ -791,16 +791,16 @@ static const ea_option SESSION_ROWS[] = {
     {.name = "rundown",
      .type = EA_OPT_STRINGS,
      .offset = AT(rundown),
-     .help =
-         "what there is already at the start: process, thread, image, driver, file-name, registry (names of keys), "
-         "dotnet (modules and compiled methods); what the session's own flags do not bring, a second session tells, "
-         "which runs for less than a second"},
+     .help = "existing objects to record at the start: process, thread, image, driver, file-name, registry (names of "
+             "keys), "
+             "dotnet (modules and compiled methods); what the session's own flags do not bring comes from a "
+             "second session, which runs for less than a second"},
     {.name = "images",
      .type = EA_OPT_FLAG,
      .offset = AT(images),
      .help =
          "look at the file of each image that is loaded: its size, PDB, version and SHA-256, by a thread of the lowest "
-         "priority that gives way to all else; on this machine's disks only; needs LOADER"},
+         "priority; on this machine's disks only; needs LOADER"},
     {.name = "image-rate",
      .type = EA_OPT_SIZE,
      .offset = AT(image_rate_bytes),
@@ -842,15 +842,15 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "1s",
      .min = 1000000,
      .max = 3600000000000,
-     .help = "buffers that are not full are delivered after this; what is not whole seconds by a flush of our own"},
+     .help = "buffers that are not full are delivered after this; fractions of a second by the agent's own flush"},
     {.name = "keyframe-every",
      .type = EA_OPT_DURATION,
      .offset = AT(keyframe_ns),
      .fallback = "4h",
      .help =
-         "what is open on the machine (processes, threads, modules, names), as the session has told, is stated again "
-         "after so much of the events' time, the first time 15s after the first event; 0: only when a collector asks, "
-         "or as the batching part's option of that name says, which goes before this one"},
+         "interval between keyframes (all open processes, threads, modules and names, from the session's events), in "
+         "event time; the first is written 15s after the first event; 0: only when a collector asks, or at the "
+         "interval of the batching part's option of that name, which takes precedence"},
     {.name = "clock",
      .type = EA_OPT_CHOICE,
      .offset = AT(clock),
@@ -1061,7 +1061,7 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
     list(t, "    pool tags ", &s->pool_tags);
     if (s->pool_tags.count)
         ea_text_char(t, '\n');
-    list(t, "    told what was there before: ", &s->rundown);
+    list(t, "    rundown of existing objects: ", &s->rundown);
     if (s->rundown.count)
         ea_text_char(t, '\n');
     list(t, "    stacks of ", &s->stacks);

@@ -51,7 +51,7 @@ def share(found):
 
 def tell_lies(build):
     """The C reader gets each hand-made wrong batch that can be made out of a seed."""
-    reader, told = test_wire_differential.Reader(types.SimpleNamespace(build=build)), 0
+    reader, batch_count = test_wire_differential.Reader(types.SimpleNamespace(build=build)), 0
     for seed, lists in (("batch8", (test_wire_python.lies(), wire_lies.descriptions(), wire_lies.columns(), wire_lies.envelopes(test_wire_python.compressed))),
                         ("context", (wire_lies.small(),))):
         data = (SOURCE / "tests" / "fuzz" / "corpus" / "batch" / seed).read_bytes()
@@ -66,9 +66,9 @@ def tell_lies(build):
             wrong = draft.bytes()
             if len(wrong) <= 16 << 20:
                 reader.read(wrong)
-                told += 1
+                batch_count += 1
     reader.stop()
-    print(f"{told} hand-made wrong batches")
+    print(f"{batch_count} hand-made wrong batches")
 
 
 def main():

@@ -81,13 +81,13 @@ start = next(row["start_raw"] for row in truth if row["type"] == "machine")
 now = start + 10 * 10_000_000
 alive = {(row["pid"], row["image"]) for row in truth if row["type"] == "process"
          and (row["begin_raw"] is None or row["begin_raw"] <= now) and (row["end_raw"] is None or row["end_raw"] > now)}
-told = {(p["pid"], p["name"]) for p in answer["processes"]}
-if told != alive:
-    raise SystemExit(f"\nFAILED: the collector says {sorted(told - alive)}, the truth is {sorted(alive - told)}")
-print(f"\nThe collector's {len(told)} processes at that moment are those that the generator says were alive.")
+reported = {(p["pid"], p["name"]) for p in answer["processes"]}
+if reported != alive:
+    raise SystemExit(f"\nFAILED: the collector says {sorted(reported - alive)}, the truth is {sorted(alive - reported)}")
+print(f"\nThe collector's {len(reported)} processes at that moment are those that the generator says were alive.")
 END
 
-# a fleet, until somebody has seen enough
+# a fleet, until Ctrl-C
 play() {
     start_fleet=(tracegen fleet 20 --collector "https://localhost:$(cat port)" --ca-dir certs --dir "fleet-$1" --preset office
                  --trace-seconds 5 --rate 500 --seconds 3600 --seed "$((20 * $1 + 1))")

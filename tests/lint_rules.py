@@ -108,13 +108,13 @@ def main():
                     report(path, number, f"the action {action.group(1)} is not named by its commit")
         for number, line in enumerate(text.split("\n"), 1):
             if MACHINE_PATH.search(line) and path != pathlib.PurePosixPath("tests/lint_rules.py"):
-                report(path, number, "a path of somebody's machine")
+                report(path, number, "a path of a developer's machine")
             if path.suffix in (".c", ".h", ".md", ".py", ".tsv", ".txt") and path != pathlib.PurePosixPath("tests/lint_selftest.py"):
                 for found in SOURCE_PATH.findall(line):
                     if not (SOURCE / found).exists() and found not in GENERATED:
                         report(path, number, f"{found} does not exist")
             if CONFLICT.match(line):
-                report(path, number, "a conflict that nobody resolved")
+                report(path, number, "an unresolved conflict")
             if line != line.rstrip() and path.suffix in (".c", ".h", ".py", ".sh", ".cmake", ".md", ".yml", ".txt", ".proto"):
                 report(path, number, "space at the end of a line")
         if text and not text.endswith("\n"):

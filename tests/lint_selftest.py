@@ -23,7 +23,7 @@ PLANTED = {
     "link cycle": ({"proto/one/b.c": '#include "proto/one/a.h"\nint b(void);\nint b(void) { return a(); }\n'}, "links", "a cycle of a.o, b.o"),
     "include of a library that is not named": ({"service/two/CMakeLists.txt": "ea_library(ea_two SOURCES c.c)\n"}, "includes",
                                                "which ea_two does not name in NEEDS"),
-    "header that includes what is not exported": ({"service/two/c.h": '#include "proto/one/a.h"\nint c(void);\n'}, "includes",
+    "header that includes a header that is not exported": ({"service/two/c.h": '#include "proto/one/a.h"\nint c(void);\n'}, "includes",
                                                   "which ea_two does not name in EXPORTS"),
     "include without its folder": ({"service/two/c.c": '#include "c.h"\n#include "proto/one/a.h"\nint c(void) { return a(); }\n'}, "includes",
                                    "no header has this path"),

@@ -3,7 +3,8 @@
 in the text of SQL; the copy is built, and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
 the long form.
 
-A mutant is caught by the first of: unit tests of queries and ledgers; the judges (tests/judges) over some machines; the end-to-end tests
+A mutant is caught by the first of: quick unit tests that link the file; the judges (tests/judges) of the file's answers over one machine; all judges
+over some machines; slow unit tests; the end-to-end tests
 that answers.tsv and OF_FILE name for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
 hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
 
@@ -30,14 +31,34 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
-    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
+    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
+    "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],
+    "collector/query/analysis/sample_sources.c": ["test_activity"], "collector/query/analysis/stack_missed.c": ["test_activity"], "collector/query/analysis/stack_sums.c": PROFILE, "collector/query/analysis/thread_time.c": PROFILE,
+    "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
     "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
     "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": QUERY, "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
 }
-UNITS = ["sql", "aggregate", "state_worker", "ledger", "object_names_db", "watch"]
+# Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
+UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/web": []}
+SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
+UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
+# Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
+LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_metrics,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
+STACKS, VALUES = "judge_profiles,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
+FIRST_JUDGES = {
+    "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
+    "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,
+    "collector/query/analysis/stack_missed.c": STACKS, "collector/query/analysis/stack_sums.c": STACKS, "collector/query/analysis/thread_time.c": STACKS,
+    "collector/query/sql/sql_activity.c": ACTIVITY, "collector/query/scan/counter_names.c": ACTIVITY, "collector/query/analysis/event_annotations.c": STACKS,
+    "collector/query/analysis/address_space.c": STACKS, "collector/query/analysis/stackwalk_reader.c": STACKS, "collector/query/analysis/profile.c": STACKS,
+    "collector/query/analysis/stack_query.c": STACKS, "collector/query/analysis/aggregate.c": VALUES, "collector/query/scan/": VALUES, "collector/query/sql/sql_aggregate.c": VALUES,
+    "collector/query/sql/sql_events.c": VALUES, "collector/query/sql/sql_functions.c": VALUES, "collector/query/analysis/instances.c": "judge_instances,judge_lists,judge_modules",
+    "collector/query/sql/sql_tables.c": "judge_machines,judge_classes,judge_instances,judge_modules,judge_counts,judge_troubles",
+    "collector/web/questions.c": "judge_lists,judge_doings,judge_search,judge_connections,judge_autostart,judge_gaps",
+}
 MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one
 NOT_JUDGES = {"judge_pages"}  # a browser for each mutant takes too long, and the routes below the pages are judged
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
@@ -150,20 +171,26 @@ def fails(command, folder, log, seconds):
         return failed or (f"exit code {code}" if code else None)
 
 
+def below(table, name, default):
+    """What a table says of a file, by its longest path."""
+    return table.get(max((path for path in table if name.startswith(path)), key=len, default=None), default)
+
+
 def caught(mutant, folder, log, quick):
-    """What catches a mutant that was built, or None."""
+    """What catches a mutant that was built, or None. Quick tests that are made for the file come first."""
     build = folder / "build/dev"
-    for unit in UNITS:
-        found = fails([build / "tests/unit" / f"test_{unit}"], folder, log, 60)
+    judged = folder / "tests/judges/test_answers.py"
+    first = below(FIRST_JUDGES, mutant.name, None)
+    tests = [[build / "tests/unit" / f"test_{unit}"] for unit in below(UNITS_OF, mutant.name, UNITS)]
+    tests += [[judged, "--machines", MACHINES, "--only", first]] if first else []
+    tests += [[judged, "--machines", MACHINES if quick else MORE, "--only", judges()]]
+    tests += [[build / "tests/unit" / f"test_{unit}"] for unit in below(SLOW_UNITS, mutant.name, [])]
+    tests += [] if quick else [[folder / "tests/e2e" / f"{name}.py"] for name in OF_FILE[mutant.name]]
+    for test in tests:
+        is_script = test[0].suffix == ".py"
+        found = fails([sys.executable, "-u", *test, "--build", build] if is_script else test, folder, log, 240 if is_script else 60)
         if found:
-            return f"unit.{unit}"
-    scripts = [[folder / "tests/judges/test_answers.py", "--machines", MACHINES if quick else MORE, "--only", judges()]]
-    if not quick:
-        scripts += [[folder / "tests/e2e" / f"{name}.py"] for name in OF_FILE[mutant.name]]
-    for script in scripts:
-        found = fails([sys.executable, "-u", *script, "--build", build], folder, log, 240)
-        if found:
-            return f"{script[0].stem[5:]}: {found}"
+            return f"{test[0].stem[5:]}: {found}" if is_script else f"unit.{test[0].name[5:]}"
     return None
 
 
@@ -239,7 +266,7 @@ def main():
             plain = caught(Mutant(name, " ", 0, 0, ""), folder, log, options.quick) if name == sample[0].name else None
             if plain:
                 raise SystemExit(f"the tests fail without a mutant: {plain}")
-    known, told, survivors = equivalents(), collections.Counter(), []
+    known, outcomes, survivors = equivalents(), collections.Counter(), []
 
     def attempt(mutant):
         folder = free.get()
@@ -253,13 +280,13 @@ def main():
             mutant, (how, by) = done.result()
             reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
             how = "equivalent" if how == "survived" and reason else how
-            told[how] += 1
+            outcomes[how] += 1
             print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
             if how == "survived":
                 survivors.append(mutant)
-    counted = told["caught"] + told["survived"]
-    share = 100 * told["caught"] / counted if counted else 100.0
-    print(f"{told['caught']} caught, {told['survived']} survived, {told['equivalent']} change no answer, {told['did not build']} did not build:"
+    counted = outcomes["caught"] + outcomes["survived"]
+    share = 100 * outcomes["caught"] / counted if counted else 100.0
+    print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"
           f" {share:.1f} % of {counted} are caught")
     return 0 if share >= options.least else 1
 

@@ -239,7 +239,7 @@ def parse(path):
     with open(path, "rb") as file:
         data = file.read()
     seen, warnings, bad, cpus, flags_seen = Counts(), [], [], set(), collections.Counter()
-    told = {"size": len(data), **logfile_header(data)}
+    summary = {"size": len(data), **logfile_header(data)}
     method = struct.unpack_from("<I", data, 0x2C)[0] & 0xFFFF
     at = buffers = packed = 0
     while at + BUFFER_BYTES <= len(data):
@@ -270,8 +270,8 @@ def parse(path):
         buffers, at = buffers + 1, at + size
     if at < len(data) and not warnings:
         warnings.append(f"{len(data) - at} bytes after the last buffer")
-    if buffers != told["buffers_written"]:
-        warnings.append(f"the header counts {told['buffers_written']} buffers, there are {buffers}")
-    told.update(vars(seen), buffers=buffers, compression=method if packed else 0, cpu_index_seen=sorted(cpus), bflags=flags_seen,
+    if buffers != summary["buffers_written"]:
+        warnings.append(f"the header counts {summary['buffers_written']} buffers, there are {buffers}")
+    summary.update(vars(seen), buffers=buffers, compression=method if packed else 0, cpu_index_seen=sorted(cpus), bflags=flags_seen,
                 bad=bad, warnings=warnings)
-    return told
+    return summary

@@ -71,7 +71,7 @@ class Tally:
 
     def __init__(self):
         self.rows = []  # (stage, passed, failed, skipped, seconds)
-        self.told = []  # (message about a test, text that has its cause)
+        self.messages = []  # (message about a test, text that has its cause)
         self.times = []  # (seconds, test)
         self.skipped = []  # tests that were skipped, since they need real traces
         with open(QUARANTINE, encoding="utf-8", newline="") as lines:
@@ -84,14 +84,14 @@ class Tally:
 
     def failed(self, stage, log, text=None):
         """text: the test's own part of the log; None: all of it."""
-        self.told.append((f"FAILED: {stage}; {log.relative_to(SOURCE)} says:", log.read_text(errors="replace") if text is None else text))
+        self.messages.append((f"FAILED: {stage}; {log.relative_to(SOURCE)} says:", log.read_text(errors="replace") if text is None else text))
 
     def unsteady(self, test, log, text=None):
         """A test that failed among others and passed alone. Returns whether that is a pass: the quarantine has it, and its cause."""
         text = log.read_text(errors="replace") if text is None else text
         reason = next((row["reason"] for row in self.quarantine
                        if fnmatch.fnmatchcase(test, row["test"]) and re.search(row["cause"], text)), None)
-        self.told.append((f"{'QUARANTINED' if reason else 'UNSTEADY, which is a failure'}: {test} failed among others and passed alone"
+        self.messages.append((f"{'QUARANTINED' if reason else 'UNSTEADY, which is a failure'}: {test} failed among others and passed alone"
                           f"{f' ({reason})' if reason else ''}; the first run is in {log.relative_to(SOURCE)}:", text))
         return reason is not None
 
@@ -111,8 +111,8 @@ class Tally:
         for seconds, test in sorted(self.times, reverse=True)[:SLOWEST]:
             print(f"{seconds:8.1f} s  {test}")
         print()
-        each = CLOSING_LINES // max(1, len(self.told)) - 1
-        for what, text in self.told:
+        each = CLOSING_LINES // max(1, len(self.messages)) - 1
+        for what, text in self.messages:
             print("\n".join([what, *("    " + line for line in (causes(text, min(each, 20)) if each > 0 else []))]))
         if not passed and not failed:
             print("nothing ran")

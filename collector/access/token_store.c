@@ -220,8 +220,8 @@ int ec_token_store_append(const ec_secret_file *f, void *rows, size_t *count, vo
 }
 
 const void *ec_token_store_find(const ec_secret_file *f, const void *rows, size_t count, const char *text) {
-    static const ec_secret NOBODY = {.id = ""};
-    const ec_secret *found = &NOBODY;
+    static const ec_secret NO_ROW = {.id = ""};
+    const ec_secret *found = &NO_ROW;
     ec_secret given;
     if (!secret_of(f->prefix, text, &given))
         return NULL;
@@ -230,5 +230,5 @@ const void *ec_token_store_find(const ec_secret_file *f, const void *rows, size_
         if (strcmp(row->id, given.id) == 0) /* the id is no secret */
             found = row;
     }
-    return CRYPTO_memcmp(given.hash, found->hash, sizeof given.hash) == 0 && found != &NOBODY ? found : NULL;
+    return CRYPTO_memcmp(given.hash, found->hash, sizeof given.hash) == 0 && found != &NO_ROW ? found : NULL;
 }

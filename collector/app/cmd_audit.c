@@ -42,7 +42,7 @@ const ea_command ec_cmd_audit_verify = {
         "a\n"
         "missing file. The next line that is written states such a fault, which is reported until rotation "
         "deletes\n"
-        "that line. A power loss can cause the same fault, since lines are not synced one by one. Somebody who can\n"
+        "that line. A power loss can cause the same fault, since lines are not synced one by one. A user who can\n"
         "write to DIR can rewrite the files and .head, or remove all of them when no running collector has written a\n"
         "line: only a copy elsewhere (run --audit-syslog) shows that. While a collector writes, the command can report "
         "a fault "

@@ -79,10 +79,11 @@ const ea_command ec_cmd_restore = {
     .name = "restore",
     .operands = "",
     .summary = "Make a store out of a backup, after every batch of it was read",
-    .details = "The store appears whole, at the end. Agents that have sent more since the backup was made do not send "
-               "it again: what\ncame between is missing, and the ledger says so. Readers' tokens are left out, since "
-               "some may have been "
-               "revoked after\nthe backup was made.",
+    .details =
+        "The store appears whole, at the end. Agents that have sent more since the backup was made do not send "
+        "it again: batches\nfrom between are missing, which the ledger shows. Readers' tokens are left out, since "
+        "some may have been "
+        "revoked after\nthe backup was made.",
     .options = (const ea_option[]){{.name = "from",
                                     .argument = "DIR",
                                     .type = EA_OPT_STRING,

@@ -113,8 +113,8 @@ static const ea_option ADD_OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, name),
      .required = 1,
-     .help = "who it is for: one agent's name, which its certificate gets; or names with * in them, separated by "
-             "commas, of which an agent chooses one that nobody has"},
+     .help = "whom it is for: one agent's name, which its certificate gets; or names with * in them, separated by "
+             "commas, of which an agent chooses a free one"},
     {.name = "uses",
      .argument = "N",
      .type = EA_OPT_U64,

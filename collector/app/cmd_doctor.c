@@ -189,15 +189,14 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         say(r, WRONG, "hosts", "%s", err.message);
     } else {
         say(r, FINE, "hosts",
-            "%" PRIu64 " agents, %" PRIu64 " of them ended in order, %" PRIu64 " silent, %" PRIu64
-            " gone for more than a week",
+            "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64 " gone for more than a week",
             hosts, ended, silent, gone);
     }
     sqlite3_finalize(st);
     ec_ends_close(ends);
     ec_state_db_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
-        say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s behind what was stored last",
+        say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
             (newest - now_ns) / S_NS);
     else
         say(r, FINE, "clock", "this machine's clock agrees with what was stored");
@@ -242,7 +241,7 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     uint64_t hosts = 0;
     int code = SQLITE_DONE;
     if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, ec_state_db_database(t), "read what is not known");
+        return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     sqlite3_bind_int64(st, 1, now_ns);
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
@@ -254,7 +253,7 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
                 (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5));
     sqlite3_finalize(st);
     if (code != SQLITE_DONE)
-        return ec_fail_sqlite(err, ec_state_db_database(t), "read what is not known");
+        return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     if (!hosts)
         say(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
     return 0;

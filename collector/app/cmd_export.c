@@ -2,6 +2,7 @@
  * come from the state tables (object_names_db.h). Before it: main.c. After it: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/query/scan/archive.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -78,14 +79,14 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
 
 /* The tables with the names of what is stored now; *ret stays NULL when there are none and none can be made. */
 static int open_tables(export *x, ec_state_db **ret) {
-    uint64_t behind = 0;
-    int rc = ec_state_worker_catch_up(x->options->store, x->options->host, WAIT_NS, &behind, x->err);
+    uint64_t backlog = 0;
+    int rc = ec_state_worker_catch_up(x->options->store, x->options->host, WAIT_NS, &backlog, x->err);
     if (!rc)
         rc = ec_state_db_open(ret, x->options->store, 0, x->err);
-    if (rc == EA_ENOTFOUND || (!rc && behind))
+    if (rc == EA_ENOTFOUND || (!rc && backlog))
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: names from them are missing\n",
-                behind);
+                backlog);
     return rc == EA_ENOTFOUND ? 0 : rc;
 }
 
@@ -185,9 +186,11 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = ea_printer_flush(x.printer, &err);
     if (x.printer)
         ea_printer_tell_left_over(x.printer, "etwcollector");
-    if (!rc && !x.streams)
-        rc = ea_fail(&err, EA_ENOTFOUND, "the store has no %s of %s", x.options->stream ? "such stream" : "streams",
-                     x.options->host);
+    if (!rc && !x.streams && !x.options->stream)
+        rc = ec_unknown_host(x.options->host, &err);
+    else if (!rc && !x.streams)
+        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s, stream %.40s", x.options->host,
+                     x.options->stream);
     if (!rc && x.damaged)
         rc = ea_fail(&err, EA_ECORRUPT, "%" PRIu64 " batches are damaged and were left out from where the damage is",
                      x.damaged);

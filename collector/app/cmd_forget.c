@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/state. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/scan/archive.h"
 #include "collector/state/forget.h"
 
 #include <inttypes.h>
@@ -56,7 +57,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = o->is_dry ? ec_forget_count(store, o->host, &f, &err) : ec_forget(store, o->host, &f, &err);
     if (!rc && !f.streams && !f.batches && !f.incidents)
-        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
+        rc = ec_unknown_host(o->host, &err);
     if (!rc) {
         if (o->json)
             add_json(&t, o, &f);

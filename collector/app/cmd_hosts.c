@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/store. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/scan/archive.h"
 #include "collector/store/store.h"
 #include "proto/base/clock.h"
 
@@ -110,7 +111,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
     if (!rc && o->host && !l.count)
-        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
+        rc = ec_unknown_host(o->host, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_store_close(store);
@@ -136,7 +137,7 @@ const ea_command ec_cmd_hosts = {
     .details =
         "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
         "common name of "
-        "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
+        "its\ncertificate; the machine's own name is beside it. The collector may be running meanwhile.\n"
         "--json: {\"streams\": [{host, machine, agent_version, labels, stream, batches, highest, missing, events,\n"
         "bytes, expired_batches, expired_events, begin, end, received_first, received_last}]}. Counts are of all that "
         "was ever stored;\nexpired: what retention has deleted of it since.",

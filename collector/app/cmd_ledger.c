@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/scan/archive.h"
 #include "collector/state/ledger_report.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -269,7 +270,7 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
                    : ec_blind_is_counted(c)    ? " (at the least; which ones is unknown)"
                                                : "");
     if (records)
-        ea_text_printf(&l->out, "at %" PRIu64 " times that records of Windows tell, ", records);
+        ea_text_printf(&l->out, "at %" PRIu64 " times from Windows' own records, ", records);
     add_row_span(l, s, 4);
     ea_text_char(&l->out, '\n');
 }
@@ -354,15 +355,15 @@ static void add_point(listing *l, sqlite3_stmt *s) {
     for (int n = 0; *changes; n++) {
         char family[128];
         const char *unit = strchr(changes, '\x1f'), *end = strchr(changes, '\x1e');
-        char *behind;
+        char *after;
         if (!unit || !end)
             break;
-        uint32_t number = (uint32_t)strtoul(unit + 1, &behind, 10);
-        if (behind == unit + 1 || *behind != '\x1f')
+        uint32_t number = (uint32_t)strtoul(unit + 1, &after, 10);
+        if (after == unit + 1 || *after != '\x1f')
             break;
-        const char *digits = behind + 1;
-        int64_t value = strtoll(digits, &behind, 10);
-        if (behind == digits || behind != end)
+        const char *digits = after + 1;
+        int64_t value = strtoll(digits, &after, 10);
+        if (after == digits || after != end)
             break;
         snprintf(family, sizeof family, "%.*s", (int)(unit - changes), changes);
         enum ea_counter c = ec_counter_of(number);
@@ -589,7 +590,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     listing l = {.options = o, .err = &err, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX};
-    uint64_t behind = 0;
+    uint64_t backlog = 0;
     (void)operand_count, (void)operands;
     ea_text_init(&l.out);
     ea_text_init(&l.line);
@@ -601,9 +602,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
-        rc = ec_state_worker_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
-    if (!rc && behind)
-        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", behind);
+        rc = ec_state_worker_catch_up(o->store, o->host, o->wait_ns, &backlog, &err);
+    if (!rc && backlog)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", backlog);
     if (!rc)
         rc = ec_state_db_open(&l.tables, o->store, 0, &err);
     if (!rc) {
@@ -617,10 +618,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = add_incidents(&l);
     if (!rc && o->json)
-        ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", behind);
+        ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", backlog);
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
-    if (!rc && !l.streams)
+    if (!rc && !l.streams && o->host && !o->stream)
+        rc = ec_unknown_host(o->host, &err);
+    else if (!rc && !l.streams)
         rc = ea_fail(&err, EA_ENOTFOUND, "%s has no stream%s%s%s%s", o->store, o->host ? " of " : "",
                      o->host ? o->host : "", o->stream ? " that begins with " : "", o->stream ? o->stream : "");
     if (!rc && l.unbalanced)
@@ -691,7 +694,7 @@ const ea_command ec_cmd_ledger = {
         "text}], series [{batch, "
         "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], incidents [{host, kind, "
         "time, text}], behind}.\n"
-        "Incidents were noticed while batches came: one identity used by two agents at a time (identity-twice), "
+        "Incidents were detected while batches came: one identity used by two agents at a time (identity-twice), "
         "numbers "
         "that\nare taken by another content (conflict), segments that were deleted (retention).\n"
         "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",

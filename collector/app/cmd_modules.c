@@ -49,7 +49,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_query *q = NULL;
     ec_moment moment;
-    uint64_t behind = 0;
+    uint64_t backlog = 0;
     uint32_t pid = 0;
     ea_err err = {0};
     listing l = {.json = o->q.json};
@@ -57,12 +57,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.t);
     int rc = ec_question_pid(o->pid, &pid, &err);
     if (!rc)
-        rc = ec_question_open(&o->q, &q, &behind, &err);
+        rc = ec_question_open(&o->q, &q, &backlog, &err);
     if (!rc)
         rc = ec_question_moment(&o->q, q, o->q.at, &moment, &err);
     if (!rc && l.json) {
         ea_text_char(&l.t, '{');
-        ec_json_moment(&l.t, &moment, behind);
+        ec_json_moment(&l.t, &moment, backlog);
         ea_text_printf(&l.t, ", \"pid\": %" PRIu32 ", \"modules\": [", pid);
     }
     if (!rc)

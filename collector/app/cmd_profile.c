@@ -62,8 +62,8 @@ static void say(const ec_profile *p) {
     say_incomplete(p);
     if (p->behind)
         fprintf(stderr,
-                "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules that they "
-                "tell of are not known\n",
+                "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "
+                "them are unknown\n",
                 p->behind);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
@@ -71,7 +71,7 @@ static void say(const ec_profile *p) {
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
     else if (p->unfinished)
         fprintf(stderr,
-                "etwcollector: of %" PRIu64 " times nobody saw the end: they count nothing, and are %.3f ms in the "
+                "etwcollector: %" PRIu64 " intervals have no recorded end: they count nothing, and are %.3f ms in the "
                 "range\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
     if (p->damaged)
@@ -236,17 +236,18 @@ const ea_command ec_cmd_profile = {
         "(the\n"
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
-        "where the thread went on, however long behind it; what did not go on as far as is stored is told on standard\n"
-        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s behind the range.\n"
-        "The time that is asked for needs stacks of that kind of event: what has none stands at its own address, or "
+        "where the thread went on, however long after it; waits without a stored end are reported on standard\n"
+        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s after the range.\n"
+        "The time that is asked for needs stacks of that kind of event: an event without one is at its own address, or "
         "by\n"
         "itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
         "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
         "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
         "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
-        "known to be missing, and what, is told on standard error (json: incomplete). What is stored and not in the\n"
-        "history yet is waited for, for 10 s; then it is told how much of it is left (json: behind).\n"
+        "known to be missing, and what, is reported on standard error (json: incomplete). What is stored and not in "
+        "the\n"
+        "history yet is waited for, for 10 s; then the number of such batches is reported (json: behind).\n"
         "With --diff-from, --diff-to, --other-host, --other-label or --other-weight there is a second side: folded "
         "has\n"
         "two columns (other, this), pprof the difference, speedscope a second profile, json and top more numbers. What "

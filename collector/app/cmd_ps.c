@@ -17,9 +17,9 @@ typedef struct options {
 
 enum { LINE_MAX_BYTES = 256, WIDTH_MAX = 60 };
 
-static void add_json(ea_text *t, const ec_moment *moment, uint64_t behind, const ec_processes *list, int on_one_line) {
+static void add_json(ea_text *t, const ec_moment *moment, uint64_t backlog, const ec_processes *list, int on_one_line) {
     ea_text_char(t, '{');
-    ec_json_moment(t, moment, behind);
+    ec_json_moment(t, moment, backlog);
     ea_text_str(t, ", \"processes\": [");
     for (size_t i = 0; i < list->count; i++) {
         ea_text_str(t, i ? "," : "");
@@ -115,7 +115,7 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
     return rc;
 }
 
-static int answer(const options *o, ec_query *q, const char *at, uint64_t behind, ea_text *t, ea_err *err) {
+static int answer(const options *o, ec_query *q, const char *at, uint64_t backlog, ea_text *t, ea_err *err) {
     ec_moment moment;
     ec_processes list;
     int rc = ec_question_moment(&o->q, q, at, &moment, err);
@@ -124,7 +124,7 @@ static int answer(const options *o, ec_query *q, const char *at, uint64_t behind
     if (rc)
         return rc;
     if (o->q.json)
-        add_json(t, &moment, behind, &list, o->at_file != NULL);
+        add_json(t, &moment, backlog, &list, o->at_file != NULL);
     else
         rc = add_table(t, &list, o->tree, o->all, err);
     ec_processes_deinit(&list);
@@ -132,7 +132,7 @@ static int answer(const options *o, ec_query *q, const char *at, uint64_t behind
 }
 
 /* One answer a line of the file. */
-static int answer_each(const options *o, ec_query *q, uint64_t behind, ea_text *t, ea_err *err) {
+static int answer_each(const options *o, ec_query *q, uint64_t backlog, ea_text *t, ea_err *err) {
     int is_stdin = strcmp(o->at_file, "-") == 0, rc = 0;
     FILE *f = is_stdin ? stdin : fopen(o->at_file, "r");
     char line[LINE_MAX_BYTES];
@@ -144,7 +144,7 @@ static int answer_each(const options *o, ec_query *q, uint64_t behind, ea_text *
             rc = ea_fail(err, EA_EUSAGE, "%s: a line is too long to be a time", o->at_file);
         line[n] = 0;
         if (!rc && n)
-            rc = answer(o, q, line, behind, t, err);
+            rc = answer(o, q, line, backlog, t, err);
     }
     if (!rc && ferror(f))
         rc = ea_fail(err, EA_EIO, "read %s", o->at_file);
@@ -156,14 +156,14 @@ static int answer_each(const options *o, ec_query *q, uint64_t behind, ea_text *
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_query *q = NULL;
-    uint64_t behind = 0;
+    uint64_t backlog = 0;
     ea_err err = {0};
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
-    int rc = ec_question_open(&o->q, &q, &behind, &err);
+    int rc = ec_question_open(&o->q, &q, &backlog, &err);
     if (!rc)
-        rc = o->at_file ? answer_each(o, q, behind, &t, &err) : answer(o, q, o->q.at, behind, &t, &err);
+        rc = o->at_file ? answer_each(o, q, backlog, &t, &err) : answer(o, q, o->q.at, backlog, &t, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_query_close(q);
@@ -181,7 +181,7 @@ static const ea_option OPTIONS[] = {
     {.name = "tree",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, tree),
-     .help = "print children behind and below their parents"},
+     .help = "print children below their parents, indented"},
     {.name = "all",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, all),

@@ -4,7 +4,6 @@
 #include "collector/query/scan/cell.h"
 #include "collector/query/sql/ask.h"
 #include "collector/state/state_db.h"
-#include "collector/store/store.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
@@ -339,7 +338,7 @@ static int read_sql(const char *operand, char **ret, ea_err *err) {
 }
 
 /* Says what is missing from the answer; the exit code. */
-static int tell(const options *o, const ec_outcome *outcome) {
+static int report_missing(const options *o, const ec_outcome *outcome) {
     switch (outcome->ending) {
     case EC_ENDED_ROWS:
         fprintf(stderr, "etwcollector: ended at the limit of %" PRIu64 " rows; there are more (--rows)\n",
@@ -375,25 +374,6 @@ static int tell(const options *o, const ec_outcome *outcome) {
     return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
-static int on_stream(const ec_stream_row *row, void *arg) {
-    (void)row;
-    *(int *)arg = 1;
-    return 1;
-}
-
-/* A misspelt --host must not be answered with no rows. EA_ENOTFOUND. */
-static int check_host(const options *o, ea_err *err) {
-    ec_store *store = NULL;
-    int is_known = 0;
-    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, err);
-    if (!rc)
-        rc = ec_store_each_stream(store, o->host, on_stream, &is_known, err);
-    if (!rc && !is_known)
-        rc = ea_fail(err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
-    ec_store_close(store);
-    return rc;
-}
-
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -404,8 +384,6 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&p.cell);
     ea_text_init(&p.held);
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
-    if (!rc && o->host)
-        rc = check_host(o, &err);
     if (!rc) {
         ea_on_stop(on_stop);
         ec_question question = {.store = o->store,
@@ -423,7 +401,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     if (!rc)
         rc = finish(&p, &outcome);
-    int code = rc ? ea_exit_code(rc) : tell(o, &outcome);
+    int code = rc ? ea_exit_code(rc) : report_missing(o, &outcome);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     deinit(&p);

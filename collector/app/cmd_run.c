@@ -98,8 +98,13 @@ static int wants_keyframe(void *history, const char *agent, const uint8_t *strea
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 
+/* Agents cause these lines, so they take none of the collector's own. */
 static void on_history_note(void *log, const char *text) {
-    ec_log_line(log, "%s", text);
+    ec_log_about(log, EC_LOG_STATE, "%s", text);
+}
+
+static void on_watch_note(void *log, const char *text) {
+    ec_log_about(log, EC_LOG_WATCH, "%s", text);
 }
 
 /* ---- the configuration file, read again ---- */
@@ -416,7 +421,7 @@ static void on_renewed_twice(void *arg, const char *name, const char *text) {
     char host[EC_AGENT_NAME_BYTES + 1];
     snprintf(host, sizeof host, "%s", name);
     ea_object_names_folder(host); /* as ingest calls the agent */
-    ec_watch_tell(
+    ec_watch_raise(
         e->watch,
         &(ec_watch_report){.host = host, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
 }
@@ -437,7 +442,7 @@ static void look_at_crl(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, i
              "the revocation list was to be replaced %" PRId64
              " s ago: certificates that were revoked since are accepted",
              late_s);
-    ec_watch_tell(
+    ec_watch_raise(
         watch,
         &(ec_watch_report){.host = EC_WATCH_COLLECTOR, .kind = "crl-stale", .text = text, .lasts_ns = 3 * CRL_LOOK_NS});
 }
@@ -581,7 +586,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     ec_watch_options alarms = {
-        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters, .quota = quota};
+        .silent_ns = o->silent_after, .on_note = on_watch_note, .arg = log, .counters = counters, .quota = quota};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, &limits.people, counters, quota, broker, &gauges, log, err);
@@ -802,7 +807,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, enroll),
      .help =
-         "give certificates to agents here: new ones to who has a token (see ca token), the next one to who has one; "
+         "give certificates to agents here: a first one for a token (see ca token), the next one for the current one; "
          "what is given goes to DIR/audit.jsonl; port 0 takes any free one"},
     {.name = "ca-dir",
      .argument = "DIR",
@@ -977,7 +982,8 @@ static const ea_option OPTIONS[] = {
      .fallback = "64MiB",
      .min = 65536,
      .max = (uint64_t)1 << 40,
-     .help = "most memory of one machine's tables; what has been open longest gives way, and is counted"},
+     .help =
+         "most memory of one machine's tables; at the limit the rows that are open longest are dropped, and counted"},
     {.name = "state-names",
      .argument = "N",
      .type = EA_OPT_U64,

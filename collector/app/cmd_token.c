@@ -142,7 +142,7 @@ static const ea_option REVOKE_OPTIONS[] = {EC_STORE_OPTION(options, store), {.na
 const ea_command ec_cmd_token_add = {
     .name = "token add",
     .operands = "",
-    .summary = "Make a token with which somebody reads over the network, and print it once",
+    .summary = "Make a token for a reader over the network, and print it once",
     .details =
         "The store keeps its hash alone. A collector that runs knows it at once. Programs send it as\n"
         "\"Authorization: Bearer TOKEN\"; a browser asks for a password, which is the token, whatever the name.\n"

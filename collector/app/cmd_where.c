@@ -117,13 +117,13 @@ static int look_up_method(const options *o, uint32_t pid, place *p, const ec_mom
 /* Looks the address up and fills p->t: 1 found, 0 not. */
 static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
     ec_query *q = NULL;
-    uint64_t behind = 0;
-    int rc = ec_question_open(&o->q, &q, &behind, err);
+    uint64_t backlog = 0;
+    int rc = ec_question_open(&o->q, &q, &backlog, err);
     if (!rc)
         rc = ec_question_moment(&o->q, q, o->q.at, moment, err);
     if (!rc && p->json) {
         ea_text_char(&p->t, '{');
-        ec_json_moment(&p->t, moment, behind);
+        ec_json_moment(&p->t, moment, backlog);
         ea_text_printf(&p->t, ", \"pid\": %" PRIu32 ", \"address\": \"0x%" PRIx64 "\"", pid, p->address);
     }
     if (!rc)
@@ -185,9 +185,9 @@ const ea_command ec_cmd_where = {
         "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. Code that a "
         ".NET\n"
         "runtime made at run time is in no module: METHOD+OFFSET, out of the runtime's method events. When neither\n"
-        "covers the address, that is said and the exit code is 1. With --symbols, --symbol-cache or --lines the "
+        "covers the address, an error is printed and the exit code is 1. With --symbols, --symbol-cache or --lines the "
         "function\n"
-        "follows (see symbols); a PDB that cannot be had is said on standard error, and takes nothing else away.\n"
+        "follows (see symbols); a missing PDB is reported on standard error, and the rest is printed.\n"
         "--json: {host, stream, time, data_begin, data_end, behind, pid, address, name, offset, module}, with symbols\n"
         "also frames (as of the command symbols); module as of the command modules; of a method, module is null and\n"
         "method has start, size and signature.\n" EC_QUESTION_DETAILS "\n\n"

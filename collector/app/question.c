@@ -5,10 +5,10 @@
 
 #include <inttypes.h>
 
-int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_behind, ea_err *err) {
-    int rc = ec_query_open(ret, o->store, o->host, o->wait_ns, ret_behind, err);
-    if (!rc && *ret_behind)
-        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", *ret_behind);
+int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_backlog, ea_err *err) {
+    int rc = ec_query_open(ret, o->store, o->host, o->wait_ns, ret_backlog, err);
+    if (!rc && *ret_backlog)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", *ret_backlog);
     return rc;
 }
 

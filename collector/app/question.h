@@ -45,14 +45,14 @@ typedef struct ec_question_options {
 
 /* Help text about the moment, for the end of a command's details. */
 #define EC_QUESTION_DETAILS                                                                                            \
-    "The history is built from the stored batches, by the collector while it runs, else by this command. What is not " \
+    "The history is built from the stored batches, by the collector while it runs, else by this command. Batches not " \
     "in\n"                                                                                                             \
-    "it yet after --wait is said on standard error. Without --stream the run of the agent is taken that had begun "    \
+    "it yet after --wait are reported on standard error. Without --stream the agent's run is taken that had begun "    \
     "last\n"                                                                                                           \
     "by that time. Exit codes: 0 answered, 1 failed or nothing found, 2 usage."
 
 /* Opens the query. The number of stored batches that the history lacks is reported on standard error. */
-EA_MUST_CHECK int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_behind, ea_err *err);
+EA_MUST_CHECK int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_backlog, ea_err *err);
 /* Finds the moment that `at` means. When `at` is after the last event, that is reported on standard error. */
 EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at, ec_moment *ret,
                                      ea_err *err);

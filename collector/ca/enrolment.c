@@ -208,7 +208,7 @@ static int choose_name(const ec_grant *g, const wish *w, char out[EC_CA_NAME_MAX
     const char *name = ec_grant_fixed_name(g);
     if (!name && !w->name[0])
         return ea_fail(err, EA_EINVAL,
-                       "the request names nobody: expected a common name of letters, digits, . _ -, and this token is "
+                       "the request has no name: expected a common name of letters, digits, . _ -, and this token is "
                        "for %s",
                        g->names);
     if (!name && !ea_name_in(g->names, w->name))

@@ -29,7 +29,7 @@ typedef struct identity {
     run_entry other;                  /* the other run when the last return was noted */
     int64_t seen_ns, returned_ns;
     uint32_t returns;
-    int64_t told_ns[KINDS]; /* 0: never */
+    int64_t reported_ns[KINDS]; /* 0: never */
 } identity;
 
 struct ec_duplicate_agents {
@@ -122,12 +122,12 @@ int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t n
     return 1;
 }
 
-int ec_duplicate_agents_may_tell(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns) {
+int ec_duplicate_agents_may_report(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns) {
     identity *row = row_of(t, agent);
-    int64_t *told_ns = &row->told_ns[what % KINDS];
-    if (*told_ns && now_ns - *told_ns < HOUR_NS)
+    int64_t *reported_ns = &row->reported_ns[what % KINDS];
+    if (*reported_ns && now_ns - *reported_ns < HOUR_NS)
         return 0;
-    *told_ns = now_ns ? now_ns : 1;
+    *reported_ns = now_ns ? now_ns : 1;
     if (!row->seen_ns)
         row->seen_ns = now_ns;
     return 1;

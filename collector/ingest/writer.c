@@ -104,7 +104,7 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
  * fails, the incident is only logged: no batch depends on it. */
 static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
-    if (!ec_duplicate_agents_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
+    if (!ec_duplicate_agents_may_report(w->identities, agent, kind, ea_monotonic_ns()))
         return;
     if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
@@ -172,7 +172,7 @@ static const char *why_later(ec_writer *w, appending *a) {
     if (ea_thread_cpu_ns() - a->begin_cpu_ns > SLICE_NS && others_wait(w, u->agent))
         return "uploads of other agents wait";
     if (check && check->rc == EC_CHECK_EARLY && u->is_slow && others_wait(w, u->agent))
-        return "it names what is not durable yet, and uploads of other agents wait";
+        return "it refers to batches that are not durable yet, and uploads of other agents wait";
     if (!ec_quota_check(w->options.quota, EC_QUOTA_AGENT, u->agent, ea_monotonic_ns(), &a->above)) {
         u->pause_s = a->above.retry_after_s;
         return a->above.text;

@@ -104,7 +104,7 @@ static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
             "SELECT cause, count(*), CAST(total(least_count) AS INTEGER) FROM blindness WHERE stream = ?1"
             " GROUP BY cause",
             -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read what is not known");
+        return ec_fail_sqlite(err, db, "read the gaps");
     sqlite3_bind_int64(s, 1, to->fold.fold_id);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *kind = ec_blind_kind((uint32_t)sqlite3_column_int64(s, 0));
@@ -115,7 +115,7 @@ static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
             }
     }
     sqlite3_finalize(s);
-    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read what is not known");
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the gaps");
 }
 
 static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
@@ -247,7 +247,7 @@ static uint64_t waiting_events(const stream *s) {
 static void add_ledgers(const exposition *x, const streams *all, uint64_t left_out) {
     ea_text *t = x->t;
     char name[128];
-    add_head(x, "etwcollector_ledger_streams_left_out", EA_GAUGE, "streams whose numbers are not told here");
+    add_head(x, "etwcollector_ledger_streams_left_out", EA_GAUGE, "streams whose numbers are not exposed here");
     ea_text_printf(t, "etwcollector_ledger_streams_left_out %" PRIu64 "\n", left_out);
     if (!all->count)
         return;
@@ -384,7 +384,7 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
     sqlite3_bind_int64(s, 1, EC_METRICS_HOSTS);
     rc = ec_ends_open(&ends, t, db, err);
     add_head(x, NAME, EA_GAUGE,
-             "when the agent's last run ended in order; agents that run, or were cut off, have none");
+             "when the agent's last run ended; agents that run, or were cut off and did not start again, have none");
     while (rc >= 0 && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(s, 0);
         int64_t ended_ns;
@@ -468,7 +468,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
     streams all = {.items = calloc(max_streams + !max_streams, sizeof *all.items)};
     uint64_t left_out = 0;
     if (!all.items)
-        return ea_fail(err, EA_ENOMEM, "tell the metrics");
+        return ea_fail(err, EA_ENOMEM, "write the metrics");
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
         if (c < FIRST_OF_COLLECTOR)
@@ -496,5 +496,5 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     ea_exposition_end(out, open_metrics);
-    return !rc && out->failed ? ea_fail(err, EA_ENOMEM, "tell the metrics") : rc;
+    return !rc && out->failed ? ea_fail(err, EA_ENOMEM, "write the metrics") : rc;
 }

@@ -1,5 +1,5 @@
 /* Lines for the operator on standard error: one line each, hostile bytes escaped, a bounded number of each kind a
- * minute. Before it: everything in the daemon. After it: standard error. Thread: any. */
+ * minute. Before it: everything in the daemon. After it: proto/base/line_log.h, standard error. Thread: any. */
 #ifndef EC_NET_LOG_H
 #define EC_NET_LOG_H
 
@@ -12,6 +12,8 @@ typedef struct ec_log ec_log;
  * failed". kind, what the line about suppressed ones calls it. */
 #define EC_LOG_KINDS(X)                                                                                                \
     X(COLLECTOR, "the collector itself")                                                                               \
+    X(STATE, "the state of machines")                                                                                  \
+    X(WATCH, "incidents of machines")                                                                                  \
     X(AGENT, "agents")                                                                                                 \
     X(READER, "requests to the dashboard")                                                                             \
     X(STRANGER, "connections without a valid certificate or token")                                                    \

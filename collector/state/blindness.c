@@ -15,16 +15,16 @@ typedef struct span {
 
 static const span NOTHING = {INT64_MAX, INT64_MIN, 0};
 
-typedef struct told {
+typedef struct loss {
     uint64_t number;             /* the batch of the last count; 0: none yet */
     span fallback, own, pending; /* own: records up to number; pending: those after it */
-} told;
+} loss;
 
-enum { TOLD_EVENTS, TOLD_BUFFERS, TOLD_COUNT };
+enum { LOSS_EVENTS, LOSS_BUFFERS, LOSS_KINDS };
 
-static const enum ea_counter TOLD_COUNTERS[TOLD_COUNT] = {EA_COUNT_source_events_lost, EA_COUNT_source_buffers_lost};
+static const enum ea_counter LOSS_COUNTERS[LOSS_KINDS] = {EA_COUNT_source_events_lost, EA_COUNT_source_buffers_lost};
 
-static const uint32_t TOLD_RECORDS[TOLD_COUNT] = {EC_BLIND_LOST_EVENT, EC_BLIND_LOST_BUFFER};
+static const uint32_t LOSS_RECORDS[LOSS_KINDS] = {EC_BLIND_LOST_EVENT, EC_BLIND_LOST_BUFFER};
 
 enum statement { PUT, MOVE, END_OPEN, FIND_OPEN, LAST_COUNTED, SUM_RECORDS, GREATEST, COUNT_RECORDED, STATEMENTS };
 
@@ -54,7 +54,7 @@ struct ec_blindness {
     sqlite3 *db;
     int64_t fold_id;
     sqlite3_stmt *prepared[STATEMENTS];
-    told told[TOLD_COUNT];
+    loss losses[LOSS_KINDS];
     uint64_t greatest[EA_COUNTER_COUNT];
     uint64_t recorded_count;
     int has_open;
@@ -241,7 +241,7 @@ static int put(ec_blindness *b, const row *r, ea_err *err) {
     sqlite3_bind_int64(s, 10, bounded(r->records));
     sqlite3_bind_int64(s, 11, r->begin_utc_ns);
     sqlite3_bind_int64(s, 12, r->end_utc_ns);
-    return ec_sqlite_run(s, "keep what is not known", err);
+    return ec_sqlite_run(s, "store a gap", err);
 }
 
 static void add(span *to, const span *of) {
@@ -253,7 +253,7 @@ static void add(span *to, const span *of) {
 }
 
 /* What a count's row shows: the records up to it, and with_pending those after it. */
-static span shown(const told *t, int with_pending) {
+static span shown(const loss *t, int with_pending) {
     span s = t->own;
     if (with_pending)
         add(&s, &t->pending);
@@ -261,7 +261,7 @@ static span shown(const told *t, int with_pending) {
 }
 
 static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
-    const told *t = &b->told[k];
+    const loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
     span now = shown(t, with_pending);
     b->has_open |= now.end_utc_ns == INT64_MAX && now.begin_utc_ns != INT64_MIN;
@@ -269,11 +269,11 @@ static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)t->number);
-    sqlite3_bind_int64(s, 3, ea_counter_row(TOLD_COUNTERS[k])->number);
+    sqlite3_bind_int64(s, 3, ea_counter_row(LOSS_COUNTERS[k])->number);
     sqlite3_bind_int64(s, 4, now.begin_utc_ns);
     sqlite3_bind_int64(s, 5, now.end_utc_ns);
     sqlite3_bind_int64(s, 6, bounded(now.records));
-    return ec_sqlite_run(s, "keep what is not known", err);
+    return ec_sqlite_run(s, "store a gap", err);
 }
 
 /* The records of a kind in batches above first up to last. */
@@ -282,7 +282,7 @@ static int sum_records(ec_blindness *b, size_t k, uint64_t above, uint64_t up_to
     int rc = prepare(b, SUM_RECORDS, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 2, TOLD_RECORDS[k]);
+    sqlite3_bind_int64(s, 2, LOSS_RECORDS[k]);
     sqlite3_bind_int64(s, 3, (int64_t)above);
     sqlite3_bind_int64(s, 4, (int64_t)up_to);
     sqlite3_bind_int64(s, 5, INT64_MAX);
@@ -290,20 +290,20 @@ static int sum_records(ec_blindness *b, size_t k, uint64_t above, uint64_t up_to
     if (sqlite3_step(s) == SQLITE_ROW)
         *ret = (span){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), (uint64_t)sqlite3_column_double(s, 2)};
     else
-        rc = ec_fail_sqlite(err, b->db, "read what is not known");
+        rc = ec_fail_sqlite(err, b->db, "read the gaps");
     sqlite3_reset(s);
     return rc;
 }
 
-static int read_told(ec_blindness *b, size_t k, ea_err *err) {
-    told *t = &b->told[k];
+static int read_loss(ec_blindness *b, size_t k, ea_err *err) {
+    loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
     uint64_t before = 0;
-    *t = (told){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING};
+    *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING};
     int rc = prepare(b, LAST_COUNTED, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 2, ea_counter_row(TOLD_COUNTERS[k])->number);
+    sqlite3_bind_int64(s, 2, ea_counter_row(LOSS_COUNTERS[k])->number);
     if (sqlite3_step(s) == SQLITE_ROW) {
         t->number = (uint64_t)sqlite3_column_int64(s, 0);
         if (!sqlite3_column_int64(s, 3))
@@ -322,7 +322,7 @@ static int read_number(ec_blindness *b, sqlite3_stmt *s, uint64_t *ret, ea_err *
     if (code == SQLITE_ROW)
         *ret = (uint64_t)sqlite3_column_int64(s, 0);
     sqlite3_reset(s);
-    return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, b->db, "read what is not known");
+    return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, b->db, "read the gaps");
 }
 
 int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
@@ -331,11 +331,11 @@ int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *f
     uint64_t open = 0;
     int rc = 0;
     if (!b)
-        return ea_fail(err, EA_ENOMEM, "open what is not known of a stream");
+        return ea_fail(err, EA_ENOMEM, "open the gaps of a stream");
     b->db = ec_state_db_database(t);
     b->fold_id = fold->fold_id;
-    for (size_t k = 0; !rc && k < TOLD_COUNT; k++)
-        rc = read_told(b, k, err);
+    for (size_t k = 0; !rc && k < LOSS_KINDS; k++)
+        rc = read_loss(b, k, err);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++) {
         if (!ec_blind_is_counted((enum ea_counter)c))
             continue;
@@ -401,7 +401,7 @@ int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batc
     sqlite3_bind_int64(s, 4, INT64_MIN);
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
-    return ec_sqlite_run(s, "keep what is not known", err);
+    return ec_sqlite_run(s, "store a gap", err);
 }
 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events
@@ -468,14 +468,14 @@ int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int
         b->has_open = 1;
     if (s.begin_utc_ns > s.end_utc_ns)
         s.begin_utc_ns = s.end_utc_ns;
-    for (size_t k = 0; k < TOLD_COUNT; k++) {
-        told *t = &b->told[k];
-        if (TOLD_COUNTERS[k] != c)
+    for (size_t k = 0; k < LOSS_KINDS; k++) {
+        loss *t = &b->losses[k];
+        if (LOSS_COUNTERS[k] != c)
             continue;
         int rc = t->number && t->pending.records ? move(b, k, 0, err) : 0; /* the records are this count's now */
         if (rc)
             return rc;
-        *t = (told){.number = b->row.number, .fallback = s, .own = t->pending, .pending = NOTHING};
+        *t = (loss){.number = b->row.number, .fallback = s, .own = t->pending, .pending = NOTHING};
         s = shown(t, 0);
     }
     const row r = {.first = b->row.number,
@@ -505,9 +505,9 @@ int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t
             rc = put(b, &r, err);
             b->recorded_count++;
         }
-        for (size_t k = 0; !rc && k < TOLD_COUNT; k++) {
-            told *t = &b->told[k];
-            if (TOLD_RECORDS[k] != l->cause)
+        for (size_t k = 0; !rc && k < LOSS_KINDS; k++) {
+            loss *t = &b->losses[k];
+            if (LOSS_RECORDS[k] != l->cause)
                 continue;
             add(t->number == b->row.number ? &t->own : &t->pending, &s);
             if (t->number)

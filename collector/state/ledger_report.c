@@ -24,7 +24,7 @@ typedef struct entry {
 typedef struct family_state {
     char name[FAMILY_MAX_BYTES];
     int64_t off_by[2];
-    int told; /* the batch at hand had counts of it */
+    int has_counts; /* the batch at hand had counts of it */
 } family_state;
 
 /* A batch without events has the time of the last event before it. */
@@ -158,7 +158,7 @@ static family_state *family_of(ec_ledger *l, const char *name) {
     if (l->family_count == FAMILIES_MAX)
         return NULL;
     family_state *f = &l->families[l->family_count++];
-    *f = (family_state){.told = 0};
+    *f = (family_state){.has_counts = 0};
     snprintf(f->name, sizeof f->name, "%s", name);
     return f;
 }
@@ -287,7 +287,7 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     l->now_incarnation = n->incarnation;
     family_state *f = family_of(l, n->family);
     if (f)
-        f->told = 1;
+        f->has_counts = 1;
     entry *e = entry_of(l, n->family, n->counter, &rc);
     if (!e)
         return rc ? ea_fail(l->err, rc, "keep a ledger")
@@ -335,8 +335,8 @@ static int take_zeros(ec_ledger *l, const uint8_t *batch, size_t len_bytes) {
     int rc = ea_batch_each_count(batch, len_bytes, mark_named, &m, l->err);
     for (size_t i = 0; i < l->count && !rc; i++) {
         const family_state *f = family_of(l, l->entries[i].family);
-        int is_told = !*l->entries[i].family || (f && f->told) || l->now_incarnation != l->incarnation;
-        if (is_told && !m.seen[i] && l->entries[i].value) {
+        int is_reported = !*l->entries[i].family || (f && f->has_counts) || l->now_incarnation != l->incarnation;
+        if (is_reported && !m.seen[i] && l->entries[i].value) {
             ea_ledger_count zero = {.counter = l->entries[i].counter,
                                     .family = l->entries[i].family,
                                     .incarnation = l->now_incarnation,
@@ -387,9 +387,9 @@ static int check_families(ec_ledger *l) {
     int rc = 0;
     for (size_t i = 0; i < l->family_count && !rc; i++) {
         family_state *f = &l->families[i];
-        if (!f->told)
+        if (!f->has_counts)
             continue;
-        f->told = 0;
+        f->has_counts = 0;
         values_of(l, f->name, values);
         for (int k = 0; k < 2 && !rc; k++) {
             ec_ledger_sides((enum ec_alert_kind)(EC_ALERT_DELIVERED + k), values, &left, &right);

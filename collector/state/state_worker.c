@@ -77,9 +77,9 @@ struct ec_state_worker {
     size_t work_count, work_capacity;
     ea_err *err; /* where the observers write an error; of the call at hand */
     uint64_t folded_count;
-    int64_t alert_told_ns; /* monotonic */
+    int64_t alert_logged_ns; /* monotonic */
     uint64_t alerts_untold;
-    int64_t failure_told_ns; /* monotonic */
+    int64_t failure_logged_ns; /* monotonic */
     uint64_t failures_untold;
     int stopping;
 };
@@ -101,7 +101,7 @@ static void note(const ec_state_worker *h, const char *format, ...) {
 static void note_alert(void *arg, const char *text) {
     ec_state_worker *h = arg;
     int64_t now_ns = ea_monotonic_ns();
-    if (h->alert_told_ns && now_ns - h->alert_told_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
+    if (h->alert_logged_ns && now_ns - h->alert_logged_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
         h->alerts_untold++;
         return;
     }
@@ -109,7 +109,7 @@ static void note_alert(void *arg, const char *text) {
         note(h, "%s (and %" PRIu64 " alerts before it; see etwcollector ledger)", text, h->alerts_untold);
     else
         note(h, "%s", text);
-    h->alert_told_ns = now_ns;
+    h->alert_logged_ns = now_ns;
     h->alerts_untold = 0;
 }
 
@@ -549,13 +549,13 @@ static void set_aside(ec_state_worker *h, const work *w, int64_t began_ns, const
         ea_u64_map_clear(&h->failed); /* all of them are tried again */
     if (ea_u64_map_put(&h->failed, w->stream_id, pause_after(began_ns)))
         ea_u64_map_clear(&h->failed);
-    if (h->failure_told_ns && now_ns - h->failure_told_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
+    if (h->failure_logged_ns && now_ns - h->failure_logged_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
         h->failures_untold++;
         return;
     }
     note(h, "%s: its state cannot go on, and is tried again in a while: %s (%" PRIu64 " failures since the last line)",
          w->host, why, h->failures_untold + 1);
-    h->failure_told_ns = now_ns;
+    h->failure_logged_ns = now_ns;
     h->failures_untold = 0;
 }
 
@@ -766,7 +766,7 @@ typedef struct goal {
     char host[256];
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t batch_count, event_count;
-    uint64_t behind;
+    uint64_t backlog;
 } goal;
 
 typedef struct goals {
@@ -780,7 +780,7 @@ static int add_goal(const ec_stream_row *row, void *arg) {
     if (EA_GROW(g->items, g->capacity, g->count + 1, SIZE_MAX))
         return EA_ENOMEM;
     goal *to = &g->items[g->count++];
-    *to = (goal){.batch_count = row->batch_count, .event_count = row->event_count, .behind = row->batch_count};
+    *to = (goal){.batch_count = row->batch_count, .event_count = row->event_count, .backlog = row->batch_count};
     memcpy(to->host, row->host, sizeof to->host);
     memcpy(to->stream, row->stream, sizeof to->stream);
     return 0;
@@ -793,46 +793,46 @@ static int measure_goal(const ec_state_fold *fold, void *arg) {
         goal *to = &g->items[i];
         if (memcmp(to->stream, fold->stream, sizeof to->stream) != 0 || strcmp(to->host, fold->host) != 0)
             continue;
-        to->behind = to->batch_count > fold->batch_count   ? to->batch_count - fold->batch_count
-                     : to->event_count > fold->event_count ? 1 /* a batch in place of a tombstone */
-                                                           : 0;
+        to->backlog = to->batch_count > fold->batch_count   ? to->batch_count - fold->batch_count
+                      : to->event_count > fold->event_count ? 1 /* a batch in place of a tombstone */
+                                                            : 0;
         g->next = i + 1;
         break;
     }
     return 0;
 }
 
-static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_behind, ea_err *err) {
+static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_backlog, ea_err *err) {
     ec_state_db *t = NULL;
     for (size_t i = 0; i < g->count; i++)
-        g->items[i].behind = g->items[i].batch_count;
+        g->items[i].backlog = g->items[i].batch_count;
     int rc = ec_state_db_open(&t, dir, 0, err);
     if (!rc)
         rc = ec_state_db_each_fold(t, host, measure_goal, g, err);
     if (rc == EA_ENOTFOUND)
         rc = 0; /* nothing is folded yet */
     ec_state_db_close(t);
-    *ret_behind = 0;
+    *ret_backlog = 0;
     for (size_t i = 0; i < g->count; i++)
-        *ret_behind += g->items[i].behind;
+        *ret_backlog += g->items[i].backlog;
     return rc;
 }
 
-int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind, ea_err *err) {
+int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_backlog, ea_err *err) {
     ea_err local = {0};
     if (!err)
         err = &local;
     int64_t deadline_ns = ea_monotonic_ns() + wait_ns;
     ec_store *store = NULL;
     goals g = {0};
-    uint64_t behind = 0;
+    uint64_t backlog = 0;
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
     if (!rc)
         rc = ec_store_each_stream(store, host, add_goal, &g, err);
     ec_store_close(store);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "look at the streams of %s", dir);
-    while (!rc && !(rc = measure(dir, host, &g, &behind, err)) && behind) {
+    while (!rc && !(rc = measure(dir, host, &g, &backlog, err)) && backlog) {
         ec_state_worker *h = NULL;
         ec_state_worker_options options = {.hole_wait_ns = -1};
         ea_err why = {0};
@@ -845,7 +845,7 @@ int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns,
              * reason */
             rc = rc ? rc : host ? failed : 0;
             if (!rc)
-                rc = measure(dir, host, &g, &behind, err);
+                rc = measure(dir, host, &g, &backlog, err);
             break;
         }
         /* who may only read (a question in its sandbox) waits for the daemon, too */
@@ -856,7 +856,7 @@ int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns,
     }
     free(g.items);
     if (!rc)
-        *ret_behind = behind;
+        *ret_backlog = backlog;
     return rc;
 }
 
@@ -966,7 +966,7 @@ static void work_until_stopped(void *arg) {
     options.on_note = worker_note;
     options.on_gap = worker_gap;
     options.arg = w;
-    int told = 0, failed;
+    int is_reported = 0, failed;
     ea_u64_map left_alone; /* what the history before it remembered of failures */
     ea_u64_map_init(&left_alone, FAILED_MAX);
     while (worker_goes_on(w)) {
@@ -976,9 +976,9 @@ static void work_until_stopped(void *arg) {
             swap_failed(h, &left_alone);
         if (!rc)
             rc = fold_round(h, NULL, &failed, &err);
-        if (rc && rc != EA_EBUSY && !told) /* a query that folds releases the lock soon */
+        if (rc && rc != EA_EBUSY && !is_reported) /* a query that folds releases the lock soon */
             worker_note(w, err.message);
-        told = rc && rc != EA_EBUSY;
+        is_reported = rc && rc != EA_EBUSY;
         if (rc && h) { /* begin anew, in a while */
             swap_failed(h, &left_alone);
             ec_state_worker_close(h);

@@ -47,9 +47,9 @@ void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
 EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err);
 
 /* For queries: makes sure that what is stored now of host (NULL: of all) is folded. Folds it itself when no other
- * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_behind: batches that
+ * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_backlog: batches that
  * are stored and not folded yet. A folder without write permission is no error: then nothing is folded. */
-EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
+EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_backlog,
                                            ea_err *err);
 
 /* The daemon's: a thread that folds what arrives. keep_going and on_gap of the options are not used. */

@@ -39,18 +39,18 @@ struct ec_watch {
     size_t report_count;
 };
 
-static void tell(const ec_watch *w, const char *text) {
+static void send_note(const ec_watch *w, const char *text) {
     if (w->options.on_note)
         w->options.on_note(w->options.arg, text);
 }
 
 /* rc of ec_incidents_holds or ec_incidents_held: reports a new alarm. 0 or an error. */
-static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
+static int report_alarm(const ec_watch *w, int rc, const ec_alarm *alarm) {
     char line[700];
     if (rc != 1)
         return rc;
     snprintf(line, sizeof line, "incident: %s: %.400s", alarm->host, alarm->text);
-    tell(w, line);
+    send_note(w, line);
     return 0;
 }
 
@@ -95,8 +95,8 @@ static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
                           .right = (uint64_t)(w->options.silent_ns / S_NS),
                           .text = text};
         /* while this collector was away it could receive nothing: agents get their time first */
-        rc = told(w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err),
-                  &alarm);
+        rc = report_alarm(
+            w, ec_incidents_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err), &alarm);
     }
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, db, "read the streams");
@@ -171,9 +171,9 @@ static int look_at_alert(ec_watch *w, ec_state_db *t, sqlite3_stmt *st, int64_t 
     if (rc < 0)
         return rc;
     if (rc)
-        return told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
-    return told(w, ec_incidents_held(w->alarms, &alarm, kind > EC_ALERT_STORED ? alarm.begin_utc_ns : now_ns, err),
-                &alarm);
+        return report_alarm(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
+    return report_alarm(
+        w, ec_incidents_held(w->alarms, &alarm, kind > EC_ALERT_STORED ? alarm.begin_utc_ns : now_ns, err), &alarm);
 }
 
 static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
@@ -205,7 +205,7 @@ static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
 
 /* ---- reports ---- */
 
-void ec_watch_tell(ec_watch *w, const ec_watch_report *report) {
+void ec_watch_raise(ec_watch *w, const ec_watch_report *report) {
     reported *r = NULL;
     ea_mutex_lock(w->mutex);
     for (size_t i = 0; i < w->report_count && !r; i++)
@@ -245,7 +245,7 @@ static int look_at_reports(ec_watch *w, ea_err *err) {
     for (size_t i = 0; !rc && take_report(w, i, &r); i++) {
         ec_alarm alarm = {
             .host = r.host, .stream = "", .kind = r.kind, .family = "", .begin_utc_ns = r.begin_utc_ns, .text = r.text};
-        rc = told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
+        rc = report_alarm(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
     }
     return rc;
 }
@@ -279,7 +279,7 @@ static int look_at_quotas(ec_watch *w, int64_t now_ns, ea_err *err) {
                               .left = uses[i].of[k].refused,
                               .right = uses[i].of[k].limit,
                               .text = text};
-            rc = told(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
+            rc = report_alarm(w, ec_incidents_holds(w->alarms, &alarm, 0, err), &alarm);
         }
     free(uses);
     return rc;
@@ -312,12 +312,12 @@ static void look(ec_watch *w) {
     if (rc) {
         ec_incidents_undo(w->alarms);
         if (strcmp(w->said, err.message) != 0)
-            tell(w, err.message);
+            send_note(w, err.message);
     }
     snprintf(w->said, sizeof w->said, "%s", rc ? err.message : "");
     if (ended) {
         snprintf(line, sizeof line, "incident: %" PRIu64 " are over", ended);
-        tell(w, line);
+        send_note(w, line);
     }
 }
 

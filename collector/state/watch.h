@@ -34,6 +34,6 @@ typedef struct ec_watch_report {
     int64_t lasts_ns;
 } ec_watch_report;
 
-void ec_watch_tell(ec_watch *w, const ec_watch_report *report);
+void ec_watch_raise(ec_watch *w, const ec_watch_report *report);
 
 #endif

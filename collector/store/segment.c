@@ -200,8 +200,8 @@ int ec_segment_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *er
         return rc;
     rc = read_header(s, offset, &r, err);
     if (!rc && r.next > size)
-        rc = ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends behind the file", s->path,
-                     offset);
+        rc = ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends after the file's end",
+                     s->path, offset);
     if (rc)
         return rc;
     *ret = r;
@@ -271,8 +271,8 @@ int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **da
     if (rc)
         return rc;
     if (r.next > size)
-        return ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends behind the file", s->path,
-                       offset);
+        return ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends after the file's end",
+                       s->path, offset);
     if (!r.agent[0]) {
         *ret = r;
         return 1;

@@ -466,7 +466,8 @@ static int take_modules(ec_pdb *p, const uint8_t *d, size_t n, ea_err *err) {
             return ea_fail(err, EA_ELIMIT, "%s: more than %d compiled files", p->name, MODULES_MAX);
         if (stream != NO_STREAM && symbol_bytes > 4) {
             if (symbol_bytes > stream_bytes(p, stream))
-                return ea_fail(err, EA_ECORRUPT, "%s: the symbols of a compiled file end behind their stream", p->name);
+                return ea_fail(err, EA_ECORRUPT, "%s: the symbols of a compiled file end after their stream's end",
+                               p->name);
             read_bytes += symbol_bytes;
             if (read_bytes > p->size_bytes) /* two that share a stream would make work without end */
                 return ea_fail(err, EA_ECORRUPT, "%s: compiled files share their symbols", p->name);
@@ -525,7 +526,7 @@ int ec_pdb_load(ec_pdb *p, ea_err *err) {
         parts[i] = ea_load32(dbi.data + SIZES[i]);
         begins[i] = at;
         if (parts[i] > dbi.len_bytes - at)
-            rc = ea_fail(err, EA_ECORRUPT, "%s: a part of its debug information ends behind it", p->name);
+            rc = ea_fail(err, EA_ECORRUPT, "%s: a part of its debug information ends after its end", p->name);
         else
             at += parts[i];
     }

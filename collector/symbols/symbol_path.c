@@ -74,14 +74,15 @@ static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_e
 }
 
 /* What follows prefix and its star, or NULL. */
-static char *behind(char *element, const char *prefix) {
+static char *after_prefix(char *element, const char *prefix) {
     size_t n = strlen(prefix);
     return strncasecmp(element, prefix, n) == 0 && element[n] == '*' ? element + n + 1 : NULL;
 }
 
 static int read_element(ec_symbol_path *p, char *element, const char *default_cache, const char **cache, ea_err *err) {
     ec_chain c = {0};
-    char *stores = behind(element, "srv"), *dll = behind(element, "symsrv"), *folder = behind(element, "cache");
+    char *stores = after_prefix(element, "srv"), *dll = after_prefix(element, "symsrv"),
+         *folder = after_prefix(element, "cache");
     int rc = 0;
     if (folder) {
         trim(folder);

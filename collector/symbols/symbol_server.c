@@ -189,7 +189,7 @@ static int check_redirect(ec_server *s, const char *from, const char *to, ea_err
     place a = {0}, b = {0};
     int rc = 0;
     if (!read_place(s, from, &a) || !read_place(s, to, &b))
-        rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects to what is no address", from);
+        rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects to an invalid address", from);
     else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || strcmp(a.scheme, "http") != 0 ||
                                                 strcasecmp(a.host, b.host) != 0 || strcmp(a.port, b.port) != 0))
         rc = ea_fail(err, EA_EREFUSED,

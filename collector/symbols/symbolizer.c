@@ -114,7 +114,7 @@ static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int 
 
 /* Starts the child with everything that it gets. in: it reads, out: it writes. */
 static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
-    ea_err told = {0};
+    ea_err child_err = {0};
     int status[2] = {-1, -1};
     int rc = ec_symbolizer_find(&s->files, s->options->program, err);
     if (rc)
@@ -124,8 +124,8 @@ static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
     status[1] = move_up(status[1]);
     s->pid = status[1] < 0 ? -1 : fork();
     if (s->pid == 0) {
-        (void)become(s, &s->files, in, out, status[1], &told);
-        (void)!write(status[1], &told, sizeof told); /* fits a pipe's buffer */
+        (void)become(s, &s->files, in, out, status[1], &child_err);
+        (void)!write(status[1], &child_err, sizeof child_err); /* fits a pipe's buffer */
         _exit(1);
     }
     int os_error = errno;
@@ -135,16 +135,17 @@ static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
         rc = ea_fail_os(err, EA_EIO, os_error, "start %s", s->options->program);
     }
     ssize_t n = -1;
-    while (!rc && (n = read(status[0], &told, sizeof told)) < 0 && errno == EINTR)
+    while (!rc && (n = read(status[0], &child_err, sizeof child_err)) < 0 && errno == EINTR)
         ;
     close(status[0]);
     if (n > 0) { /* it is not the program */
         while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
             ;
         s->pid = 0;
-        told.message[sizeof told.message - 1] = 0;
-        rc = n == (ssize_t)sizeof told && told.code < 0 ? (ea_fail)(err, told.code, "%s", told.message)
-                                                        : ea_fail(err, EA_EIO, "start %s", s->options->program);
+        child_err.message[sizeof child_err.message - 1] = 0;
+        rc = n == (ssize_t)sizeof child_err && child_err.code < 0
+                 ? (ea_fail)(err, child_err.code, "%s", child_err.message)
+                 : ea_fail(err, EA_EIO, "start %s", s->options->program);
     }
     return rc;
 }

@@ -93,6 +93,7 @@ int ec_flame(ec_call *c, ea_err *err) {
     const char *weight = ec_call_param(c, "weight"), *other_weight = ec_call_param(c, "other_weight");
     const char *names_wanted = ec_call_param(c, "names"), *other_from = ec_call_param(c, "other_from"),
                *other_to = ec_call_param(c, "other_to");
+    int is_wrong = names_wanted && *names_wanted && strcmp(names_wanted, "0") != 0 && strcmp(names_wanted, "1") != 0;
     pieces answer = {.call = c, .format = EC_PROFILE_JSON};
     ec_profile_request q = {
         .store = c->options->store,
@@ -103,7 +104,7 @@ int ec_flame(ec_call *c, ea_err *err) {
     ec_profile_side *side = q.side, *other = &q.side[1];
     int has_range = (other_from && *other_from) || (other_to && *other_to), has_weight = other_weight && *other_weight;
     int has_names = strcmp(names_wanted ? names_wanted : "1", "0") != 0;
-    int rc = read_format(c, &answer.format, err);
+    int rc = is_wrong ? ea_fail(err, EA_EUSAGE, "names: 0 or 1 is expected") : read_format(c, &answer.format, err);
     if (!rc)
         rc = ec_weight_parse(weight && *weight ? weight : "samples", &side->weight, &side->counter, err);
     if (!rc && has_weight)

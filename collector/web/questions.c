@@ -3,6 +3,7 @@
 
 #include "proto/base/clock.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ enum param_kind {
     PARAM_TIME, /* RFC 3339, or ns since 1970 */
     PARAM_NUMBER,
     PARAM_WIDTH, /* a duration: "1s" */
+    PARAM_FLAG,  /* 0 or 1 */
+    PARAM_GROUP, /* what groups machines: health, agent_version or labels.NAME */
 };
 
 typedef struct param_spec {
@@ -30,6 +33,8 @@ enum fixed_kind {
     FIXED_ONE,
     FIXED_HOSTS, /* a row for each host: of all rows only what they are sorted by is read, of a page's rows the rest
                   */
+    FIXED_PROCESS,
+    FIXED_OF_PROCESS, /* a list; 404 when there is no such process */
 };
 
 typedef struct fixed {
@@ -105,6 +110,11 @@ typedef struct fixed {
     " 'InstructionRetired' THEN value END) * 1.0 / nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS"  \
     " ipc FROM c WHERE counter IN ('InstructionRetired', 'TotalCycles') GROUP BY " of ", source"
 
+/* Its row has the parameters of a list of a process. */
+static const char PROCESS_SQL[] =
+    "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
+static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
+
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
      "All machines in one line; silent: nothing came of them for a minute, and their last run did not end in order",
@@ -133,7 +143,7 @@ static const fixed LISTS[] = {
                " coalesce(sum(incidents), 0) AS incidents, " BATCHES_IN_ALL
                " AS missing_batches FROM g GROUP BY \"group\"",
      "hosts DESC, \"group\"",
-     {{"by", PARAM_TEXT, NULL}, {"q", PARAM_LIKE, ""}},
+     {{"by", PARAM_GROUP, NULL}, {"q", PARAM_LIKE, ""}},
      FIXED_LIST},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
@@ -144,7 +154,7 @@ static const fixed LISTS[] = {
               " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
-     {{"q", PARAM_LIKE, ""}, {"by", PARAM_TEXT, ""}, {"group", PARAM_TEXT, ""}},
+     {{"q", PARAM_LIKE, ""}, {"by", PARAM_GROUP, ""}, {"group", PARAM_TEXT, ""}},
      FIXED_HOSTS},
     {"/api/v1/hosts/{host}",
      "One machine",
@@ -176,19 +186,19 @@ static const fixed LISTS[] = {
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3",
      NULL,
      {PROCESS},
-     FIXED_ONE},
+     FIXED_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/children",
      "Processes that it started",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND parent_instance = ?3",
      "begin, instance",
      {PROCESS},
-     FIXED_LIST},
+     FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/modules",
      "Its modules",
      "SELECT " MODULE_COLUMNS " FROM modules WHERE host = ?1 AND stream = ?2 AND process_instance = ?3",
      "begin, base",
      {PROCESS},
-     FIXED_LIST},
+     FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/threads",
      "Its threads",
      "SELECT stream, instance, begin, \"end\", tid, name, win32_start_address FROM threads WHERE host = ?1 AND stream "
@@ -196,7 +206,7 @@ static const fixed LISTS[] = {
      " AND process_instance = ?3",
      "begin, tid",
      {PROCESS},
-     FIXED_LIST},
+     FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
      "Files that it opened",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -207,7 +217,7 @@ static const fixed LISTS[] = {
      " 9223372036854775807)) SELECT path, count FROM f",
      "count DESC, path",
      {PROCESS},
-     FIXED_LIST},
+     FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
      "Registry keys that it opened or made, and values that it set",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -219,7 +229,7 @@ static const fixed LISTS[] = {
      " 'Registry/Delete')",
      "time",
      {PROCESS},
-     FIXED_LIST},
+     FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/blindness",
      "Periods of which batches or events are missing",
      "SELECT stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
@@ -323,7 +333,7 @@ static const fixed LISTS[] = {
      "host ="
      " ?1) AND " OVERLAPS " AND (?4 = 0 OR \"end\" IS NULL)",
      "\"end\" IS NOT NULL, begin DESC",
-     {ANY_HOST, RANGE, {"open", PARAM_NUMBER, "0"}},
+     {ANY_HOST, RANGE, {"open", PARAM_FLAG, "0"}},
      FIXED_LIST},
     {"/api/v1/blindness",
      "Periods of which batches or events are missing, of all machines",
@@ -512,10 +522,12 @@ static void add_like(ea_text *t, const char *text) {
 
 static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret,
                       ea_err *err) {
-    const char *text = given(c, spec->name);
+    const char *text = given(c, spec->name), *name = spec->name;
     int64_t number = 0;
-    if (!text && (strcmp(spec->name, "from") == 0 || strcmp(spec->name, "to") == 0))
+    if (!text && (strcmp(name, "from") == 0 || strcmp(name, "to") == 0)) {
         text = ec_call_param(c, "at"); /* a moment is a range of no width */
+        name = text ? "at" : name;
+    }
     if (!text || (!*text && spec->kind != PARAM_TEXT))
         text = spec->fallback;
     if (!text)
@@ -532,18 +544,29 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         q->host = *text ? text : NULL;
         break;
     case PARAM_TIME:
-        if (parse_time(spec->name, text, &number, err))
+        if (parse_time(name, text, &number, err))
             return EA_EUSAGE;
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;
     case PARAM_NUMBER: {
         char *rest = NULL;
+        errno = 0;
         number = strtoll(text, &rest, 10);
-        if (!*text || *rest)
+        if (!strchr("-0123456789", *text) || !*text || *rest || errno)
             return ea_fail(err, EA_EUSAGE, "%s: a number is expected", spec->name);
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;
     }
+    case PARAM_FLAG:
+        if ((*text != '0' && *text != '1') || text[1])
+            return ea_fail(err, EA_EUSAGE, "%s: 0 or 1 is expected", spec->name);
+        *ret = (ec_value){.type = EC_INT, .i = *text - '0'};
+        return 0;
+    case PARAM_GROUP:
+        if (*text && strcmp(text, "health") != 0 && strcmp(text, "agent_version") != 0 &&
+            (strncmp(text, "labels.", 7) != 0 || !text[7]))
+            return ea_fail(err, EA_EUSAGE, "%s: health, agent_version or labels.NAME is expected", spec->name);
+        break;
     case PARAM_WIDTH:
         if (ea_duration_parse(text, &number) || number <= 0)
             return ea_fail(err, EA_EUSAGE, "%s: a duration is expected, as 250ms", spec->name);
@@ -595,10 +618,19 @@ static int write_statement(const ec_call *c, const fixed *f, const ec_result *q,
     return sql->failed ? ea_fail(err, EA_ENOMEM, "write the statement") : 0;
 }
 
+static int is_one(const fixed *f) {
+    return f->kind == FIXED_ONE || f->kind == FIXED_PROCESS;
+}
+
 /* A fixed question takes its own parameters, a moment instead of a range, and those of all lists. */
 static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
+    const char *by = ec_call_param(c, "by");
     ea_text known;
     int has_range = 0;
+    if (f->kind == FIXED_HOSTS && ec_call_param(c, "group") && (!by || !*by))
+        return ea_fail(err, EA_EUSAGE, "group: expected together with by");
+    if (ec_call_param(c, "at") && (ec_call_param(c, "from") || ec_call_param(c, "to")))
+        return ea_fail(err, EA_EUSAGE, "at: expected without from and to");
     ea_text_init(&known);
     for (size_t i = 0; i < PARAMS_MAX && f->params[i].name; i++) {
         if (!part_of(c, f->params[i].name))
@@ -607,7 +639,7 @@ static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
     }
     if (has_range)
         ea_text_str(&known, "at ");
-    if (f->kind != FIXED_ONE)
+    if (!is_one(f))
         ea_text_str(&known, "limit cursor sort descending format ");
     if (known.len_bytes)
         known.data[known.len_bytes - 1] = 0; /* the last space */
@@ -620,10 +652,14 @@ static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
 static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ec_value params[PARAMS_MAX];
     ea_text likes[PARAMS_MAX], sql;
-    ec_result q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != FIXED_ONE};
+    ec_result q = {.params = params,
+                   .subject = f->kind == FIXED_OF_PROCESS ? PROCESS_SQL : NULL,
+                   .missing = f->kind == FIXED_PROCESS || f->kind == FIXED_OF_PROCESS ? NO_PROCESS : NULL,
+                   .is_empty_without_table = 1,
+                   .has_pages = !is_one(f)};
     int rc = check_params(c, f, err);
     if (!rc)
-        rc = ec_param_form(c, f->kind == FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+        rc = ec_param_form(c, is_one(f) ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
     int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
     if (!rc)
         rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,
@@ -667,7 +703,7 @@ int ec_query_named(ec_call *c, ea_err *err) {
 }
 
 int ec_query_names(ec_call *c, ea_err *err) {
-    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration"};
+    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration", "flag", "group"};
     ea_text *out = &c->out;
     (void)err;
     ea_text_str(out, "{\"items\":[");

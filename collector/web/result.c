@@ -20,7 +20,7 @@ typedef struct printer {
     char **names, **types;
     size_t columns;
     uint64_t rows;
-    int has_more;
+    int has_more, has_subject;
     ea_text cell;
     ea_err *err;
     int rc;
@@ -118,6 +118,13 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
+static int on_subject(void *arg, size_t count, const ec_value *cells) {
+    printer *p = arg;
+    (void)count, (void)cells;
+    p->has_subject = 1;
+    return 0;
+}
+
 static int on_row(void *arg, size_t count, const ec_value *cells) {
     printer *p = arg;
     ea_text *out = &p->call->out;
@@ -170,9 +177,9 @@ static int finish(printer *p, const ec_outcome *outcome) {
     /* an answer without a row that is not whole is no answer: it must not be read as "there is none" */
     if (is_cut && (q->form == EC_FORM_ONE || (!p->rows && q->form == EC_FORM_ITEMS)))
         return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s", ec_ending_name(outcome->ending));
+    if ((q->form == EC_FORM_ONE && !p->rows) || (q->subject && !p->has_subject && !is_cut))
+        return ea_fail(p->err, EA_ENOTFOUND, "%s", q->missing ? q->missing : "there is no such thing");
     if (q->form == EC_FORM_ONE) {
-        if (!p->rows)
-            return ea_fail(p->err, EA_ENOTFOUND, "there is no such thing");
         ea_text_char(out, '\n');
     } else if (!is_streamed(q)) {
         if (!p->names)
@@ -202,6 +209,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     ec_question question = {.store = c->options->store,
                             .host = q->host && *q->host ? q->host : NULL,
                             .sql = q->sql,
+                            .first_sql = q->subject,
                             .params = q->params,
                             .param_count = q->param_count,
                             .limit_ns = c->options->limit_ns,
@@ -212,8 +220,9 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
         c->type = "text/csv; charset=utf-8";
     else if (q->form == EC_FORM_JSONL)
         c->type = "application/x-ndjson";
-    int rc =
-        ec_call_ask(c, &question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &outcome, err);
+    int rc = ec_call_ask(c, &question,
+                         &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p, .on_first = on_subject},
+                         &outcome, err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)

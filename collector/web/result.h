@@ -24,6 +24,8 @@ typedef struct ec_result {
      * row. has_pages 0: EC_ENDED_ROWS says that there are more */
     int has_pages;
     uint64_t offset;
+    const char *subject; /* a statement whose row is the params again, without which the answer is 404; NULL: none */
+    const char *missing; /* the sentence of a 404; NULL: "there is no such thing" */
     int is_empty_without_table; /* a class that was never stored has no table: no rows then */
 } ec_result;
 

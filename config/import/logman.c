@@ -153,7 +153,7 @@ int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_e
     if (i < count && (ea_import_is(words[i], "-n") || ea_import_is(words[i], "/n")))
         i++;
     if (i == count || is_option(words[i]))
-        return ea_fail(err, EA_EUSAGE, "expected the session's name behind %s", words[i - 1]);
+        return ea_fail(err, EA_EUSAGE, "expected the session's name after %s", words[i - 1]);
     int logger = ea_import_is(words[i], "NT Kernel Logger");
     ea_session_config *s = ea_import_session(im, logger ? "kernel" : words[i], logger ? 6 : strlen(words[i]),
                                              logger ? EA_SESSION_KERNEL_LOGGER : EA_SESSION_USER);

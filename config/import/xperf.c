@@ -168,7 +168,7 @@ int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_er
         int used = next != NULL;
         if (ea_import_is(w, "-on") || ea_import_is(w, "-start")) {
             if (!next)
-                return ea_fail(err, EA_EUSAGE, "%s needs a name behind it", w);
+                return ea_fail(err, EA_EUSAGE, "%s needs a name after it", w);
             if (ea_import_is(w, "-start"))
                 rc = begin(&r, next, EA_SESSION_USER, err);
             else if (!r.s && !(rc = begin(&r, "kernel", EA_SESSION_SYSTEM, err)))

@@ -61,7 +61,7 @@ else()
   add_compile_definitions(_GNU_SOURCE)
 endif()
 if(MINGW)
-  # behind every link, so that static OpenSSL finds what it needs of Windows; what nothing uses is not imported
+# at the end of every link, so that static OpenSSL finds what it needs of Windows; what nothing uses is not imported
   string(APPEND CMAKE_C_STANDARD_LIBRARIES " -lws2_32 -lcrypt32 -lbcrypt -lgdi32 -luser32 -ladvapi32")
 endif()
 if(MINGW)
@@ -99,7 +99,7 @@ if(EA_SANITIZE)
   add_link_options(-fsanitize=${EA_SANITIZE})
 endif()
 
-# Includes are paths from the repository's root; a generated header stands at the same place below the build folder.
+# Includes are paths from the repository's root; a generated header is at the same place below the build folder.
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 
 # ea_library(name SOURCES a.c ... [EXPORTS lib ...] [NEEDS lib ...]): a folder's library. EXPORTS: libraries whose headers its

@@ -131,7 +131,7 @@ cp "$(find cmocka-build -name 'libcmocka*.a' ! -name '*.dll.a' | head -n 1)" "$p
 cp cmocka/include/cmocka*.h "$prefix/include/"
 STEP
 
-# no-autoload-config: otherwise whoever can write the folder of openssl.cnf could have code loaded into the service
+# no-autoload-config: otherwise a user who can write the folder of openssl.cnf could have code loaded into the service
 step openssl <<'STEP'
 cd openssl
 perl ./Configure mingw64 --cross-compile-prefix="$host-" --prefix="$prefix" --libdir=lib --openssldir='C:/Program Files/etwagent/ssl' \

@@ -34,7 +34,7 @@ fi
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p')
 missing=()
 for package in "${wanted[@]}"; do
-    # Node.js of another origin brings its own npm, and Debian's cannot stand beside it
+    # Node.js of another origin brings its own npm, and Debian's conflicts with it
     case $package in nodejs | npm) command -v node >/dev/null && command -v npm >/dev/null && continue ;; esac
     grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
 done

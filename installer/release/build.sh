@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what a release consists of, from the tree that it stands in: the collector's Debian package, etwagent.exe and its MSI, a bill of
+# Builds what a release consists of, from the tree that it is in: the collector's Debian package, etwagent.exe and its MSI, a bill of
 # materials of each program, and their SHA-256. The bytes depend on the source, the compilers and the libraries alone: reproducible.sh.
 # usage: installer/release/build.sh VERSION OUTPUT [--sign COMMAND] [--key MINISIGN_KEY]
 # --sign: runs COMMAND with a file's path after it, for each Windows file (Authenticode; see installer/windows/README.md).

@@ -56,6 +56,7 @@ ACTIONS = [
       ]),
 ]
 SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
+MESSAGE_FILE = r"%SystemRoot%\System32\EventCreate.exe"  # as service/scm/eventlog.c has it
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 
 
@@ -77,6 +78,8 @@ def add_rows(msi):
     # ours is. Who installs with properties does so as an administrator, whose properties all arrive.
     statements.append("UPDATE `Property` SET `Value` = '" + ";".join(FOUND) + "' WHERE `Property` = 'SecureCustomProperties'")
     statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
+    # wixl writes an expandable text without the prefix that makes it one
+    statements.append(f"UPDATE `Registry` SET `Value` = {sql_text('#%' + MESSAGE_FILE)} WHERE `Name` = 'EventMessageFile'")
     tables = run(["msiinfo", "tables", msi]).split()
     if "CustomAction" not in tables:
         statements.append("CREATE TABLE `CustomAction` (`Action` CHAR(72) NOT NULL, `Type` SHORT NOT NULL, `Source` CHAR(72), "

@@ -175,7 +175,7 @@ Test-Promise 'trace -c: a command and its child alone, exit code passed on, noth
         else { "code $code, $($starts.Count) starts, $($others.Count) others, sessions left: '$left', files left: '$files'" }
     } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
 }
-Test-Promise 'trace -c: a command that does not exist is said' {
+Test-Promise 'trace -c: a command that does not exist is reported' {
     $file = Join-Path $env:TEMP 'etwagent-runbook-trace.etl'
     Invoke-Agent trace -c 'no-such-command-anywhere.exe' -o $file
     $LASTEXITCODE -eq 1 -and -not (Test-Path $file)
@@ -191,7 +191,7 @@ Test-Promise 'keywords by name' {
     if ($ids -contains 1 -and -not ($ids | Where-Object { $_ -in 3, 4, 5, 6 }) -and $r.Said -notmatch 'left out') { $true } else { "ids $ids $($r.Said)" }
 }
 Test-Promise 'a filter by payload' {
-    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1], payload: [{event: 1, field: ImageName, compare: contains, value: nobody-has-this}]}]}' { Start-Something }
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1], payload: [{event: 1, field: ImageName, compare: contains, value: no-such-name}]}]}' { Start-Something }
     $ids = @(Get-Ids $r 'Microsoft-Windows-Kernel-Process')
     if (-not $ids.Count -and $r.Said -notmatch 'refuses|left out') { $true } else { "ids $ids $($r.Said)" }
 }
@@ -214,7 +214,7 @@ Test-Promise 'filters by process: this one, and another' {
 Test-Promise 'filters by executable: this one, and another' {
     $program = Split-Path -Leaf (Get-Process -Id $PID).Path
     $mine = Get-Recording "{name: runbook, providers: [{provider: '*Etwagent-Runbook', executables: ['$program']}]}" { Write-Mine }
-    $none = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", executables: [nobody-has-this.exe]}]}' { Write-Mine }
+    $none = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", executables: [no-such-program.exe]}]}' { Write-Mine }
     if ((Get-Mine $mine) -ge 20 -and (Get-Mine $none) -eq 0 -and "$($mine.Said)$($none.Said)" -notmatch 'refuses') { $true }
     else { "$(Get-Mine $mine), $(Get-Mine $none) $($mine.Said) $($none.Said)" }
 }
@@ -240,7 +240,7 @@ Test-Promise 'stacks of some events only, by id, name and level, are taken' {
     }
     if ("$said" -notmatch 'refuses|left out|without filters') { $true } else { "$said" }
 }
-Test-Promise 'a provider that no program has is said to be so' {
+Test-Promise 'a provider that no program has is reported' {
     $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Nobody-Has-This"}]}'
     if ($r.Said -match 'no program has it registered now') { $true } else { $r.Said }
 }
@@ -264,7 +264,7 @@ Test-Promise 'a filter by pool tags, or a word on an older Windows' {
     $older = $r.Said -match 'pool-tags: this Windows'
     if ($r.Said -notmatch 'refuses' -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { $r.Said }
 }
-Test-Promise 'the NT Kernel Logger, where nobody else has it' {
+Test-Promise 'the NT Kernel Logger, where no other program has it' {
     if (Invoke-Agent sessions --json | ConvertFrom-Json | ForEach-Object { $_ } | Where-Object { $_.name -eq 'NT Kernel Logger' }) { return $true }
     $r = Get-Recording '{name: runbook, kind: kernel-logger, flags: [PROC_THREAD, LOADER]}' { Start-Something }
     $there = Get-Count $r { $_.name -eq 'Process/DCStart' }
@@ -300,7 +300,7 @@ Test-Promise 'a file that goes round, beside what is shipped' {
         }
     } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
 }
-Test-Promise 'losses are noticed, and Windows gets more buffers' {
+Test-Promise 'losses are detected, and Windows gets more buffers' {
     Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH, DISPATCHER, SYSCALL, INTERRUPT, DPC], buffer-size: 4KiB, min-buffers: 2, max-buffers: 4096, flush: 100ms}' {
         Wait-For { $s = Get-SessionStatus runbook; $s -and $s.grown -ge 1 -and $s.lost_events + $s.lost_buffers -gt 0 } 60
     }
@@ -342,17 +342,17 @@ Test-Promise 'image files are looked at: most modules get size, PDB, version and
         $s = Get-SessionStatus runbook
         if ($there -ne $true) { return $there }
         $failed = $s.images_absent + $s.images_refused + $s.images_unreadable + $s.images_other
-        if ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) told, $failed failed: $s" }
+        if ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) recorded, $failed failed: $s" }
     }
 }
-Test-Promise 'what was there before a session is told, by a second one; who ends the session sees it come back' {
+Test-Promise 'objects that existed before a session are recorded by a second one; a session that another program ends is started again' {
     Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD], rundown: [process, driver, file-name, registry]}' {
-        $told = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.rundowns -eq 1 -and $s.rundown_events -gt 1000 } 60
+        $recorded = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.rundowns -eq 1 -and $s.rundown_events -gt 1000 } 60
         $left = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-runbook-rundown' }).Count
         logman.exe stop etwagent-runbook -ets | Out-Null
         $again = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.ended_by_others -eq 1 -and $s.starts -eq 2 -and $s.runs } 30
         $s = Get-SessionStatus runbook
-        if ($told -ne $true) { "the rundown: $told" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
+        if ($recorded -ne $true) { "the rundown: $recorded" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
         elseif ($s.lost_events -or $s.dropped_events) { "lost $($s.lost_events), dropped $($s.dropped_events)" } else { $true }
     }
 }
@@ -374,7 +374,7 @@ Test-Promise 'control 201 writes the status' {
     sc.exe control etwagent 201 | Out-Null
     Wait-For { (Get-Item (Join-Path $state 'status.json')).LastWriteTimeUtc -gt $before } 30
 }
-Test-Promise 'a wrong configuration changes nothing, and is said' {
+Test-Promise 'a wrong configuration changes nothing, and is reported' {
     $kept = [IO.File]::ReadAllBytes($configuration)
     try {
         Set-Content -Path $configuration -Value 'surprise: 1'
@@ -385,7 +385,7 @@ Test-Promise 'a wrong configuration changes nothing, and is said' {
         [IO.File]::WriteAllBytes($configuration, $kept)
     }
 }
-Test-Promise 'the event log tells of it' {
+Test-Promise 'the event log has an entry about it' {
     [bool](Get-WinEvent -FilterHashtable @{ LogName = 'Application'; ProviderName = 'etwagent'; Id = 4 } -MaxEvents 1)
 }
 Test-Promise 'event log messages have their text' {

@@ -52,11 +52,13 @@ enum ea_severity {
     X(spool_locked_events, 28, EA_NOTICE, "events in the spool when it was opened that none of its keys opens")        \
     X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
-    X(keyframe_rows_given_up, 27, EA_NOTICE, "rows and texts that the full table behind keyframes left out")           \
+    X(keyframe_rows_given_up, 27, EA_NOTICE, "rows and texts that a full table for keyframes left out")                \
     X(source_held_seconds, 49, EA_NOTICE, "seconds that a source waited for its encoders, or for room in the spool")   \
     X(shipping_held_seconds, 26, EA_NOTICE, "seconds that nothing was sent since a collector had asked for a pause")   \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     G(stream_ended, 120, EA_INFO, "1 in the last numbers of a stream that came to its end in order")                   \
+    G(stream_cut_off, 121, EA_NOTICE,                                                                                  \
+      "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
     /* what the source admits to */                                                                                    \
     S(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
     S(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \
@@ -65,18 +67,18 @@ enum ea_severity {
     S(source_bad_buffers, 34, EA_UNKNOWN, "buffers in a file that could not be read")                                  \
     S(source_bad_bytes, 35, EA_UNKNOWN, "bytes of a file that were skipped")                                           \
     S(source_disordered_buffers, 36, EA_NOTICE, "buffers disordered inside, and sorted")                               \
-    S(source_late_records, 37, EA_NOTICE, "records found too late to stand in canonical order")                        \
-    S(source_session_ends, 38, EA_UNKNOWN, "times that somebody else ended a session, which was started again")        \
+    S(source_late_records, 37, EA_NOTICE, "records found too late to be in canonical order")                           \
+    S(source_session_ends, 38, EA_UNKNOWN, "times that another program ended a session, which was started again")      \
     S(source_clock_steps, 39, EA_NOTICE, "times that the system's clock was set while a session ran")                  \
     S(source_paced_seconds, 40, EA_NOTICE, "seconds that a file was left alone to keep to cpu-percent")                \
-    S(source_rundowns, 41, EA_INFO, "second sessions that told what was there before a session")                       \
-    S(source_rundown_records, 42, EA_INFO, "records of what was there before a session")                               \
+    S(source_rundowns, 41, EA_INFO, "second sessions that recorded the objects that existed before a session")         \
+    S(source_rundown_records, 42, EA_INFO, "records of objects that existed before a session")                         \
     S(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
     S(source_counters_refused, 44, EA_NOTICE,                                                                          \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     S(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
     S(source_boot_files_lost, 46, EA_UNKNOWN,                                                                          \
-      "files of boot sessions that gave way unread, or that Windows may have replaced")                                \
+      "files of boot sessions that were deleted unread, or that Windows may have replaced")                            \
     S(source_starts_refused, 47, EA_UNKNOWN, "times that Windows refused to start a session, which was tried again")   \
     S(source_stale_sessions, 48, EA_NOTICE, "sessions of that name that were there at a start, stopped or adopted")    \
     /* decoding */                                                                                                     \
@@ -98,18 +100,18 @@ enum ea_severity {
     S(stacks_too_short, 118, EA_NOTICE, "records of call stacks that hold no whole one")                               \
     /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
-    S(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \
+    S(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were recorded")      \
     S(images_read, 58, EA_INFO, "image files that were read")                                                          \
     S(images_cached, 59, EA_INFO, "image files that were as they had been when they were read")                        \
     S(images_forgotten, 60, EA_NOTICE, "image files forgotten since others took their place")                          \
-    S(images_unhashed, 61, EA_NOTICE, "image files told without a hash since they are too large")                      \
+    S(images_unhashed, 61, EA_NOTICE, "image files recorded without a hash since they are too large")                  \
     S(images_damaged, 62, EA_NOTICE, "image files that are no PE image, or a damaged one")                             \
     S(images_absent, 63, EA_NOTICE, "modules whose image file is not there")                                           \
     S(images_refused, 64, EA_NOTICE, "modules whose image file may not be opened, or is on no disk of the machine")    \
     S(images_unreadable, 65, EA_NOTICE, "modules whose image file could not be read, or changed meanwhile")            \
     S(images_other, 66, EA_NOTICE, "modules whose image file is another one than was loaded")                          \
     S(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")               \
-    S(images_left_end, 68, EA_NOTICE, "modules not looked at, or not told of, when their session ended")               \
+    S(images_left_end, 68, EA_NOTICE, "modules not looked at, or not recorded, when their session ended")              \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
     X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \
@@ -133,7 +135,7 @@ enum ea_severity {
     X(state_texts_left_out, 90, EA_NOTICE, "names and command lines that a full state table left out")                 \
     X(state_keyframes, 91, EA_INFO, "keyframes compared with the state, whole")                                        \
     X(state_keyframes_partial, 92, EA_NOTICE, "keyframes of which parts were missing: nothing was closed by them")     \
-    X(state_keyframe_added, 93, EA_NOTICE, "processes, threads and modules that only a keyframe told of")              \
+    X(state_keyframe_added, 93, EA_NOTICE, "processes, threads and modules that only a keyframe named")                \
     X(state_keyframe_completed, 94, EA_NOTICE, "processes, threads and modules that a keyframe completed")             \
     X(state_keyframe_closed, 95, EA_NOTICE, "processes, threads and modules closed since a keyframe lacked them")      \
     X(state_rundown_closed, 106, EA_NOTICE, "processes, threads and modules closed since a rundown lacked them")       \

@@ -20,9 +20,9 @@ void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
 /* Frees the thread's object in place of a join: no thread waits for its end. Call this only when fn has begun. */
 void ea_thread_leave(ea_thread *thread);
 
-/* How threads that do bulk work (encoding, sending) stand beside the machine's other work. The setting is the process's
- * and counts for threads that call ea_thread_is_bulk, at their start, after it; a platform that refuses leaves them as
- * they are. */
+/* The priority of threads that do bulk work (encoding, sending), beside the machine's other work. The setting is the
+ * process's and counts for threads that call ea_thread_is_bulk, at their start, after it; a platform that refuses
+ * leaves them as they are. */
 enum ea_bulk_priority {
     EA_BULK_NORMAL,     /* like all others; so it is before the first call */
     EA_BULK_LOW,        /* after others at the processor and, on Linux, at the disk */

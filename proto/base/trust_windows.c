@@ -538,7 +538,8 @@ int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err
         rc = again ? 0 : seen;
     }
     if (!rc && again)
-        rc = ea_fail(err, EA_EREFUSED, "%s is made by somebody else again and again: find who does it", folder);
+        rc = ea_fail(err, EA_EREFUSED, "%s is made by another user again and again: find the program that does it",
+                     folder);
     free(w);
     return rc ? rc : check_entries(folder, 0, err);
 }

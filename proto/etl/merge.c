@@ -552,7 +552,7 @@ EA_RARE static void report_items(const ea_etl_set *s, const active *a, uint32_t 
         ea_count(s->options.counters, EA_COUNT_source_bad_bytes, bytes);
     }
     ea_etl_report(&s->options, &s->files[a->file], a->entry.offset, offset, bytes,
-                  "a record's extended items are not readable; they stand in its payload");
+                  "a record's extended items are not readable; they are in its payload");
 }
 
 /* logger, cpu and source, in the words that they are parts of (see set_kind in record.c). */

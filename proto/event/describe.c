@@ -307,7 +307,7 @@ static void get_field(reader *r, ea_field *f, size_t index, int format, uint8_t 
     f->type = get_byte(r);
     f->semantic = get_byte(r);
     f->count = (uint16_t)get_bounded(r, EA_COUNT_REST, "an array is too long");
-    f->count_field = (int16_t)((int)get_bounded(r, index, "a count field does not stand before its array") - 1);
+    f->count_field = (int16_t)((int)get_bounded(r, index, "a count field is not before its array") - 1);
     size_t map = (size_t)get_bounded(r, map_count, "a field's map does not exist");
     f->map = map ? &maps[map - 1] : NULL;
     f->child_count = (uint8_t)get_bounded(r, 255, "a struct has too many members");
@@ -425,7 +425,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     if (!r.what && format == FORMAT_NOTES)
         c->notes = get_notes(&r);
     if (!r.what && r.at != r.end)
-        broken(&r, "bytes stand behind its end");
+        broken(&r, "there are bytes after its end");
     close_scope(&r, fields, r.what ? 0 : field_count, 0, 0, 0);
     if (r.what)
         return r.no_memory ? ea_fail(err, ea_arena_error(arena), "read a class description")

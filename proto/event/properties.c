@@ -30,7 +30,7 @@ static int16_t count_field(builder *b, int k) {
     if (k < 0)
         return -1;
     if ((size_t)k >= b->count || b->field_of[k] < 0) {
-        b->wrong = "takes its length or count from a field that does not stand before it";
+        b->wrong = "takes its length or count from a field that is not before it";
         return -1;
     }
     return b->field_of[k];

@@ -19,7 +19,7 @@ static void note_difference(ea_machine *m, enum which w, uint32_t row, const cha
 }
 
 /* The beginning that the keyframe has for the row at hand. It comes from outside: bounded by the keyframe's time. */
-static ea_interval told_life(const ea_machine *m, int64_t utc_ns) {
+static ea_interval stated_life(const ea_machine *m, int64_t utc_ns) {
     int64_t seen = (int64_t)ea_fields_u64_or_0(&m->now, ROLE_SEEN_TIME),
             began = (int64_t)ea_fields_u64_or_0(&m->now, ROLE_BEGIN_TIME);
     uint64_t cause = ea_fields_u64_or_0(&m->now, ROLE_BEGIN_CAUSE);
@@ -30,11 +30,11 @@ static ea_interval told_life(const ea_machine *m, int64_t utc_ns) {
 }
 
 /* The row is open here and named there: whether that is another instance. */
-static int is_other(const ea_machine *m, enum which w, uint32_t row, uint32_t pid, const ea_interval *told) {
+static int is_other(const ea_machine *m, enum which w, uint32_t row, uint32_t pid, const ea_interval *stated) {
     const ea_interval *have = &row_at(m, w, row)->life;
-    if (told->begin_cause == EA_BEGIN_EVENT &&
-        (have->begin_cause == EA_BEGIN_EVENT ? told->begin_utc_ns != have->begin_utc_ns
-                                             : told->begin_utc_ns > have->seen_utc_ns))
+    if (stated->begin_cause == EA_BEGIN_EVENT &&
+        (have->begin_cause == EA_BEGIN_EVENT ? stated->begin_utc_ns != have->begin_utc_ns
+                                             : stated->begin_utc_ns > have->seen_utc_ns))
         return 1;
     if (w == THREADS)
         return thread_at(m, row)->t.pid != pid;
@@ -44,15 +44,15 @@ static int is_other(const ea_machine *m, enum which w, uint32_t row, uint32_t pi
 }
 
 /* Opens what only the keyframe knows. */
-static int add_told(ea_machine *m, enum which w, uint64_t key, uint32_t key2, uint32_t pid, uint16_t cpu,
-                    int64_t utc_ns, const ea_interval *told, uint32_t *ret_row) {
+static int add_stated(ea_machine *m, enum which w, uint64_t key, uint32_t key2, uint32_t pid, uint16_t cpu,
+                      int64_t utc_ns, const ea_interval *stated, uint32_t *ret_row) {
     uint32_t row;
-    int rc = ea_machine_open_row(m, w, key, key2, utc_ns, (enum ea_begin)told->begin_cause, &row);
+    int rc = ea_machine_open_row(m, w, key, key2, utc_ns, (enum ea_begin)stated->begin_cause, &row);
     if (rc)
         return rc;
     ea_interval *life = &row_at(m, w, row)->life;
-    life->begin_utc_ns = told->begin_utc_ns;
-    life->seen_utc_ns = told->seen_utc_ns;
+    life->begin_utc_ns = stated->begin_utc_ns;
+    life->seen_utc_ns = stated->seen_utc_ns;
     if (w == PROCESSES) {
         process_at(m, row)->p.pid = pid;
     } else if (w == THREADS) {
@@ -80,7 +80,7 @@ static int add_told(ea_machine *m, enum which w, uint64_t key, uint32_t key2, ui
     return rc ? rc : ea_machine_adopt_siblings(m, pid, p->life.instance);
 }
 
-static int apply_told(ea_machine *m, enum which w, const ea_record *record, int64_t utc_ns) {
+static int apply_stated(ea_machine *m, enum which w, const ea_record *record, int64_t utc_ns) {
     uint64_t pid64, key, stack = ea_fields_u64_or_0(&m->now, ROLE_STACK_BASE);
     uint32_t key2 = 0;
     if (!m->in_keyframe || !ea_fields_u64(&m->now, ROLE_PID, &pid64) || pid64 > UINT32_MAX)
@@ -98,23 +98,23 @@ static int apply_told(ea_machine *m, enum which w, const ea_record *record, int6
             key2 = 1;
         }
     }
-    ea_interval told = told_life(m, utc_ns);
+    ea_interval stated = stated_life(m, utc_ns);
     uint32_t pid = (uint32_t)pid64, row = ea_table_find(&m->tables[w], key, key2);
     int rc = 0, open = is_open(m, w, row);
-    if (open && is_other(m, w, row, pid, &told)) {
+    if (open && is_other(m, w, row, pid, &stated)) {
         ea_machine_count(m, EA_COUNT_state_keyframe_closed);
         m->compared.closed++;
         note_difference(m, w, row, "closed");
-        rc = ea_machine_close_row(m, w, row, told.begin_cause == EA_BEGIN_EVENT ? told.begin_utc_ns : utc_ns,
+        rc = ea_machine_close_row(m, w, row, stated.begin_cause == EA_BEGIN_EVENT ? stated.begin_utc_ns : utc_ns,
                                   EA_FINISH_REPLACED);
         open = 0;
     }
     if (!rc && open) {
         ea_interval *life = &row_at(m, w, row)->life;
         int grew = ea_machine_complete(m, w, row);
-        if (life->begin_cause != EA_BEGIN_EVENT && told.begin_cause == EA_BEGIN_EVENT) {
-            life->begin_utc_ns = told.begin_utc_ns;
-            life->seen_utc_ns = told.begin_utc_ns;
+        if (life->begin_cause != EA_BEGIN_EVENT && stated.begin_cause == EA_BEGIN_EVENT) {
+            life->begin_utc_ns = stated.begin_utc_ns;
+            life->seen_utc_ns = stated.begin_utc_ns;
             life->begin_cause = EA_BEGIN_EVENT;
             grew = 1;
         }
@@ -125,7 +125,7 @@ static int apply_told(ea_machine *m, enum which w, const ea_record *record, int6
             rc = ea_machine_notify(m, w, row);
         }
     } else if (!rc) {
-        rc = add_told(m, w, key, key2, pid, record->cpu, utc_ns, &told, &row);
+        rc = add_stated(m, w, key, key2, pid, record->cpu, utc_ns, &stated, &row);
         if (!rc) {
             ea_machine_count(m, EA_COUNT_state_keyframe_added);
             m->compared.added++;
@@ -175,9 +175,9 @@ static int apply_bounds(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         return 0;
     }
     m->in_keyframe = 0;
-    uint64_t told = ea_fields_u64_or_0(&m->now, ROLE_PROCESS_COUNT) + ea_fields_u64_or_0(&m->now, ROLE_THREAD_COUNT) +
-                    ea_fields_u64_or_0(&m->now, ROLE_MODULE_COUNT);
-    m->compared.whole = told == m->compared.named;
+    uint64_t stated = ea_fields_u64_or_0(&m->now, ROLE_PROCESS_COUNT) + ea_fields_u64_or_0(&m->now, ROLE_THREAD_COUNT) +
+                      ea_fields_u64_or_0(&m->now, ROLE_MODULE_COUNT);
+    m->compared.whole = stated == m->compared.named;
     ea_machine_count(m, m->compared.whole ? EA_COUNT_state_keyframes : EA_COUNT_state_keyframes_partial);
     int rc = m->compared.whole ? close_unnamed(m, utc_ns) : 0;
     m->compared.text = m->differences.len_bytes && !m->differences.failed ? m->differences.data : "";
@@ -191,5 +191,5 @@ int ea_machine_apply_keyframe(ea_machine *m, const ea_record *record, int64_t ut
         [SUBJECT_PROCESS] = PROCESSES, [SUBJECT_THREAD] = THREADS, [SUBJECT_MODULE] = MODULES};
 
     return m->now.plan->subject == SUBJECT_KEYFRAME ? apply_bounds(m, record, utc_ns)
-                                                    : apply_told(m, TABLES[m->now.plan->subject], record, utc_ns);
+                                                    : apply_stated(m, TABLES[m->now.plan->subject], record, utc_ns);
 }

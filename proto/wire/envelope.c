@@ -71,7 +71,7 @@ const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint
     ea_pb_field f;
     int rc;
     if (max_depth == 0)
-        return "messages stand too deep inside each other";
+        return "messages are nested too deep";
     while ((rc = ea_pb_next(message, len_bytes, &offset, &f)) > 0) {
         if (f.type != 2)
             continue;
@@ -79,7 +79,7 @@ const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint
         if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE)
             continue;
         if (field->label != PROTOBUF_C_LABEL_REPEATED && seen >> f.number & 1)
-            return "a field that holds one message stands there twice";
+            return "a field that holds one message is there twice";
         seen |= UINT64_C(1) << f.number;
         const char *wrong = ea_pb_check(field->descriptor, f.data, f.len_bytes, max_depth - 1);
         if (wrong)

@@ -147,7 +147,7 @@ static uint64_t get(reader *r, uint64_t most) {
     uint64_t value;
     if (!ea_varint_next(&r->at, r->end, &value) && value <= most)
         return value;
-    broken(r, "a number of a short directory is too large, or behind its end");
+    broken(r, "a number of a short directory is too large, or after its end");
     return 0;
 }
 

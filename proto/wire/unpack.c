@@ -49,7 +49,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         return corrupt(err, "an encoding without planes says how many there are");
     if (m->lengths) {
         if (width)
-            return corrupt(err, "a list stands where numbers are expected");
+            return corrupt(err, "a list is where numbers are expected");
         if (!(c.lengths = ea_arena_zalloc(r->arena, 1, sizeof *c.lengths)))
             return no_memory(r, err);
         rc = ea_rows_build(r, c.lengths, m->lengths, rows, 4, in_dictionary, err);
@@ -129,7 +129,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
         if (width)
-            return corrupt(err, "a struct stands where numbers are expected");
+            return corrupt(err, "a struct is where numbers are expected");
         if (m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
             return ea_fail(err, EA_ECORRUPT, "read a batch's column: a struct of %zu members, expected 1 to %d",
                            m->n_children, EA_FIELDS_MAX);
@@ -154,13 +154,13 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         c.bytes = (size_t)m->bytes;
     } else {
         if (m->bytes)
-            return corrupt(err, "its size follows from its rows, and is said");
+            return corrupt(err, "its size follows from its rows, but is given, too");
         if ((uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
             return corrupt(err, "it is larger than a batch may be");
         c.bytes = c.bits ? ea_bits_bytes(rows, c.bits) : (size_t)rows * c.stored_width;
     }
     if (m->frame >= r->frame_count)
-        return ea_fail(err, EA_ECORRUPT, "read a batch's column: it stands in frame %" PRIu32 " of %zu", m->frame,
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: it is in frame %" PRIu32 " of %zu", m->frame,
                        r->frame_count);
     ea_frame *f = &r->frames[m->frame];
     if (c.bytes > f->raw_bytes - f->used_bytes)
@@ -389,9 +389,9 @@ static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_
         return 0;
     }
     int rc = frame_bytes(r, c, ret, err);
-    unsigned behind = c->bits ? (unsigned)(8 * (uint64_t)c->bytes - (uint64_t)n * c->bits) : 0; /* below 8 */
-    if (!rc && behind && (*ret)[c->bytes - 1] >> (8 - behind))
-        return corrupt(err, "bits stand behind its last element");
+    unsigned padding = c->bits ? (unsigned)(8 * (uint64_t)c->bytes - (uint64_t)n * c->bits) : 0; /* below 8 */
+    if (!rc && padding && (*ret)[c->bytes - 1] >> (8 - padding))
+        return corrupt(err, "there are bits after its last element");
     return rc;
 }
 

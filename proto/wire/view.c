@@ -365,7 +365,7 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
         if (used == m->n_items)
             return ea_view_corrupt(err, "a group has fewer items than its shape");
         if (m->items[used]->type || m->items[used]->linkage)
-            return ea_view_corrupt(err, "an item has a type or linkage, and stands in a group that has a shape");
+            return ea_view_corrupt(err, "an item has a type or linkage, and is in a group that has a shape");
         items[i].data = m->items[used++]->data;
     }
     if (used != m->n_items)

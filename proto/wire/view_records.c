@@ -83,7 +83,7 @@ static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_
                            "read a batch's directory: an event is of group %" PRIu32 ", there are %zu", k,
                            v->group_count);
         if (fill[k] == v->groups[k].rows && k != seen++)
-            return ea_view_corrupt(err, "its groups do not stand in the order of their first events");
+            return ea_view_corrupt(err, "its groups are not in the order of their first events");
         if (fill[k] == v->groups[k].rows + v->groups[k].count)
             return ea_view_corrupt(err, "a group has more events than it says");
         *fill[k]++ = i;

@@ -96,7 +96,8 @@ const ea_command ea_cmd_import = {
     .operands = "[COMMAND-LINE]",
     .summary = "Print the configuration that records what a command line of xperf, logman or PerfView would",
     .details =
-        "The command line is one text in quotes, or the rest of the line behind --. What has no counterpart is named "
+        "The command line is one text in quotes, or the rest of the line after --. An option without a counterpart is "
+        "named "
         "in\n"
         "a comment at the top. The output is the part \"sessions\" of a configuration file.\n\n"
         "  etwagent import 'xperf -on latency -stackwalk profile -start a -on Microsoft-Windows-Win32k:::stack'\n"

@@ -135,8 +135,8 @@ static int add_windows(const void *arg, const char *wanted, ea_schemas *into, ea
 
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
-    return ea_schema_tell(&o->schemas, operand_count ? operands[0] : NULL, o->json,
-                          ea_live_is_possible() ? add_windows : NULL, o);
+    return ea_schema_print(&o->schemas, operand_count ? operands[0] : NULL, o->json,
+                           ea_live_is_possible() ? add_windows : NULL, o);
 }
 
 const ea_command ea_cmd_providers = {
@@ -153,7 +153,7 @@ const ea_command ea_cmd_providers = {
         "of \"schema list\", and elsewhere than on Windows all there is. TDH takes seconds for some providers, so what "
         "it said\n"
         "is kept in files for --max-age; --max-age 0s asks again.\n"
-        "Exit codes: 0 printed, 1 failed, or nobody knows NAME.",
+        "Exit codes: 0 printed, 1 failed, or NAME is unknown.",
     .options =
         (const ea_option[]){
             EA_SCHEMA_OPTIONS(offsetof(options, schemas)),

@@ -134,7 +134,7 @@ static int start(const options *o, const char *file, const ea_tables *sessions, 
         r->session.output = EA_OUTPUT_FILE;
         r->session.file = r->file;
         if (r->session.images)
-            say(r, "images: nobody looks at their files, which is for what is shipped");
+            say(r, "images: ignored; files of images are read for shipped sessions only");
         if (!rc)
             rc = ea_live_open(
                 &r->source,
@@ -186,7 +186,8 @@ const ea_command ea_cmd_record = {
         "there is\n"
         "kept as FILE.1.etl, as keep-files says. Nothing is shipped, and the configuration needs no part "
         "\"shipping\".\n"
-        "At the end it prints what Windows wrote and lost. A session that somebody else ends is started again and goes "
+        "At the end it prints what Windows wrote and lost. A session that another program ends is started again and "
+        "goes "
         "on in\n"
         "FILE-2.etl, FILE-3.etl, and so on.\n"
         "JSON keys: session, file, written_buffers, buffer_bytes, lost_events, lost_buffers, ended_by_others.\n"

@@ -4,9 +4,9 @@
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/stop_flag.h"
+#include "service/core/agent_log.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
-#include "service/core/say.h"
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
@@ -68,7 +68,7 @@ static void log_line(void *arg, const char *line) {
     replay *r = arg;
     if (r->shows_progress)
         fputs("\r\x1b[K", stderr);
-    ea_say(EA_SAID_NOTE, "%s", line);
+    ea_log_info("%s", line);
 }
 
 /* ---- progress, and stopping ---- */
@@ -333,7 +333,7 @@ static int run(const void *opts, int operand_count, char **operands) {
                 "etwagent: the collector holds another replay of these files; --batch-events with another number "
                 "sends them as a stream of their own\n");
     else if (rc && rc != EA_ECANCELED && rc != EA_ECONFLICT && ran)
-        fprintf(stderr, "etwagent: what is not acknowledged waits in the spool; the same command goes on from there\n");
+        fprintf(stderr, "etwagent: unacknowledged batches wait in the spool; the same command goes on from there\n");
     free(r);
     return ea_exit_code(rc);
 }
@@ -345,7 +345,7 @@ const ea_command ea_cmd_replay = {
     .details =
         "Reads the traces as one, in the order of time, packs their events into batches and sends those over TLS with "
         "this\n"
-        "agent's certificate. What is not acknowledged yet lies in the spool; when the command ends early (Ctrl-C, a "
+        "agent's certificate. Unacknowledged batches are in the spool; when the command ends early (Ctrl-C, a "
         "crash, no\n"
         "collector), the same command goes on where it ended, and the collector has every event once.\n"
         "Exit code 0: every event is acknowledged.\n"

@@ -36,15 +36,16 @@ const ea_command ea_cmd_run = {
     .summary = "Run what a configuration file asks for, until it is asked to stop",
     .details =
         "Reads the sources of the configuration and ships their events, each once, however often it is stopped and\n"
-        "started: what is not acknowledged yet waits in the spool. What cannot run now (a certificate that is missing, "
+        "started: unacknowledged batches wait in the spool. What cannot run now (a certificate that is missing, "
         "a\n"
-        "trace that is not there yet, a full disk, no collector) is said once and tried again every five seconds.\n"
+        "trace that is not there yet, a full disk, no collector) is logged once and tried again every five seconds.\n"
         "SIGHUP reads the configuration again: sources that differ begin anew, the others go on untouched; a file with "
         "a\n"
         "mistake changes nothing. Ctrl-C or SIGTERM stops it. \"etwagent status\" says how it is; \"etwagent check\" "
         "says in\n"
         "words what a configuration would do.\n"
-        "Exit codes: 0 stopped on request, 3 the configuration has mistakes, 2 it asks for nothing, 1 failed.",
+        "Exit codes: 0 stopped on request, 3 the configuration has mistakes, 2 it has no sources or sessions, 1 "
+        "failed.",
     .options = (const ea_option[]){{.name = "config",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,

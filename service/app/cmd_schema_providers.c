@@ -14,13 +14,13 @@ typedef struct options {
 static int run_list(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     (void)operand_count, (void)operands;
-    return ea_schema_tell(&o->schemas, NULL, o->json, NULL, NULL);
+    return ea_schema_print(&o->schemas, NULL, o->json, NULL, NULL);
 }
 
 static int run_show(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     (void)operand_count;
-    return ea_schema_tell(&o->schemas, operands[0], o->json, NULL, NULL);
+    return ea_schema_print(&o->schemas, operands[0], o->json, NULL, NULL);
 }
 
 static const ea_option OPTIONS[] = {

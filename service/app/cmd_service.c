@@ -6,7 +6,7 @@
 #include "service/app/agent_commands.h"
 #include "service/core/agent.h"
 #include "service/core/agent_config.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/etw/autologger.h"
 #include "service/host/win/wide.h"
 #include "service/scm/eventlog.h"
@@ -96,27 +96,27 @@ static void answer(void *arg, ea_text *out) {
     ea_mutex_unlock(s->lock);
 }
 
-static void say_note(void *arg, const char *line) {
+static void log_info(void *arg, const char *line) {
     (void)arg;
-    ea_say(EA_SAID_NOTE, "%s", line);
+    ea_log_info("%s", line);
 }
 
-static void on_said(void *arg, enum ea_said kind, const char *line) {
+static void on_log_line(void *arg, enum ea_log_kind kind, const char *line) {
     static const enum ea_eventlog_kind KINDS[] = {
-        [EA_SAID_STARTED] = EA_EVENTLOG_STARTED,   [EA_SAID_STOPPED] = EA_EVENTLOG_STOPPED,
-        [EA_SAID_RELOADED] = EA_EVENTLOG_RELOADED, [EA_SAID_REFUSED] = EA_EVENTLOG_REFUSED,
-        [EA_SAID_TROUBLE] = EA_EVENTLOG_TROUBLE,   [EA_SAID_WORKS] = EA_EVENTLOG_WORKS,
-        [EA_SAID_LOST] = EA_EVENTLOG_LOST,         [EA_SAID_FAILED] = EA_EVENTLOG_FAILED};
+        [EA_LOG_STARTED] = EA_EVENTLOG_STARTED,   [EA_LOG_STOPPED] = EA_EVENTLOG_STOPPED,
+        [EA_LOG_RELOADED] = EA_EVENTLOG_RELOADED, [EA_LOG_REFUSED] = EA_EVENTLOG_REFUSED,
+        [EA_LOG_WARNING] = EA_EVENTLOG_TROUBLE,   [EA_LOG_WORKS] = EA_EVENTLOG_WORKS,
+        [EA_LOG_LOST] = EA_EVENTLOG_LOST,         [EA_LOG_FAILED] = EA_EVENTLOG_FAILED};
 
     (void)arg;
-    if (kind != EA_SAID_NOTE)
+    if (kind != EA_LOG_INFO)
         ea_eventlog_write(KINDS[kind], line);
 }
 
 /* The failure of an optional part of the service: it is logged and ignored. */
 static void without(int rc, const ea_err *err) {
     if (rc)
-        ea_say(EA_SAID_TROUBLE, "%s (%s)", err->message, ea_code_text(rc));
+        ea_log_warning("%s (%s)", err->message, ea_code_text(rc));
 }
 
 static void on_config(void *arg, const struct ea_agent_config *config) {
@@ -125,11 +125,11 @@ static void on_config(void *arg, const struct ea_agent_config *config) {
     ea_guard_limit(&(ea_guard_limits){.memory_bytes = c->memory_limit_bytes,
                                       .cpu_percent = (unsigned)c->cpu_limit_percent,
                                       .priority = c->priority},
-                   say_note, NULL);
+                   log_info, NULL);
     if (s->watchdog)
         ea_watchdog_set(s->watchdog, c->watchdog_ns);
     ea_err err;
-    without(ea_autologgers_write(&config->sessions, say_note, NULL, &err), &err);
+    without(ea_autologgers_write(&config->sessions, log_info, NULL, &err), &err);
 }
 
 static void keep_line(void *arg, const char *line) {
@@ -180,19 +180,21 @@ static int serve(void *arg, ea_err *err) {
     int logs = ea_agent_file_path(NULL, "log.txt", path, &e);
     if (!logs)
         logs = refused; /* a log in a folder that others may change is none: then the event log has it alone */
-    logs = ea_say_to(
-        &(ea_say_options){
-            .quiet = 1, .path = logs ? NULL : path, .file_bytes = 4 << 20, .lines_a_minute = 120, .on_said = on_said},
-        &e);
+    logs = ea_log_open(&(ea_log_options){.quiet = 1,
+                                         .path = logs ? NULL : path,
+                                         .file_bytes = 4 << 20,
+                                         .lines_a_minute = 120,
+                                         .on_line = on_log_line},
+                       &e);
     if (!refused)
         without(logs, &e);
     without(opened, &e);
     if (claimed.len_bytes && !claimed.failed)
-        ea_say(EA_SAID_TROUBLE, "%s", claimed.data);
+        ea_log_warning("%s", claimed.data);
     ea_text_deinit(&claimed);
     rc = refused ? refused : run_agent(s, err);
     if (rc)
-        ea_say(EA_SAID_FAILED, "%s (%s)", err->message, ea_code_text(rc));
+        ea_log_line(EA_LOG_FAILED, "%s (%s)", err->message, ea_code_text(rc));
     ea_mutex_lock(s->lock);
     s->over = 1;
     ea_cond_broadcast(s->fresh);
@@ -202,7 +204,7 @@ static int serve(void *arg, ea_err *err) {
     ea_text_deinit(&s->status);
     ea_cond_destroy(s->fresh);
     ea_mutex_destroy(s->lock);
-    ea_say_end();
+    ea_log_close();
     ea_eventlog_close();
     return rc;
 }
@@ -396,7 +398,8 @@ const ea_command ea_cmd_service = {
     .operands = "",
     .summary = "Run as a service; only Windows' service control manager starts this",
     .details =
-        "A configuration that cannot be read, or that asks for nothing, is said once and waited for. Controls: stop, "
+        "A configuration that cannot be read, or that has no sources or sessions, is logged once; the service waits "
+        "for it to change. Controls: stop, "
         "shutdown,\npreshutdown, paramchange (read the configuration again), 200 (flush now), 201 (write the status "
         "now).\nWhat it says is in the Windows event log and in log.txt in the folder for state.",
     .options = (const ea_option[]){CONFIG_OPTION, {.name = NULL}},
@@ -410,8 +413,8 @@ const ea_command ea_cmd_install = {
     .summary = "Install this program as a Windows service, or bring an installed one up to date",
     .details =
         "The service is started with the machine (delayed) as LocalSystem with only the privileges that sessions need, "
-        "has\na SID of its own, and is started again after a crash. A step that this Windows refuses is said and gone "
-        "past.",
+        "has\na SID of its own, and is started again after a crash. A step that this Windows refuses is reported and "
+        "skipped.",
     .options =
         (const ea_option[]){
             CONFIG_OPTION,

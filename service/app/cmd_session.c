@@ -160,7 +160,7 @@ static int run_flush(const void *arg, int operand_count, char **operands) {
 const ea_command ea_cmd_session_stop = {
     .name = "session stop",
     .operands = "NAME",
-    .summary = "Stop an ETW session, whoever started it",
+    .summary = "Stop an ETW session, also of another program",
     .details = "NAME is the name in Windows, as \"sessions --all\" prints it. It prints the session's last numbers. A "
                "session of a\n"
                "running agent is started again by the agent.\n"
@@ -233,7 +233,7 @@ static int run_show(const void *arg, int operand_count, char **operands) {
 const ea_command ea_cmd_session_show = {
     .name = "session show",
     .operands = "NAME",
-    .summary = "Print an ETW session, whoever started it, with its providers",
+    .summary = "Print an ETW session, also of another program, with its providers",
     .details = "NAME is the name in Windows, as \"sessions --all\" prints it.\n"
                "JSON keys: " EA_SESSION_TEXT_KEYS ",\n"
                "providers: [provider, level, any, all (keywords), properties (EVENT_ENABLE_PROPERTY_*)].\n"

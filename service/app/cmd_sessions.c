@@ -60,7 +60,7 @@ const ea_command ea_cmd_sessions = {
     .name = "sessions",
     .operands = "",
     .summary = "List the agent's ETW sessions, or all, as Windows has them now",
-    .details = "Without --all: those whose names begin with etwagent-, started by an agent that runs or left behind by "
+    .details = "Without --all: those whose names begin with etwagent-, started by an agent that runs or left over from "
                "one that does not, and the\n"
                "NT Kernel Logger, which may be another program's. Each line has what Windows reports of the session's "
                "buffers,\n"

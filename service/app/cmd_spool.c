@@ -329,7 +329,7 @@ static int count_waiting(const ea_spool_seen *seen, void *arg) {
 }
 
 /* What waits here for other names' certificates. */
-static int tell_other(const char *dir, const char *owner, const char *why, void *arg) {
+static int list_other(const char *dir, const char *owner, const char *why, void *arg) {
     others *o = arg;
     ea_err err;
     o->waiting = 0;
@@ -418,7 +418,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
         char path[EA_SPOOL_PATH_BYTES];
         ea_err unlisted;
         if (!ea_spool_folder_of(root, name, path, sizeof path, &unlisted) &&
-            ea_spool_each_folder(root, tell_other, &(others){.dir = path}, &unlisted))
+            ea_spool_each_folder(root, list_other, &(others){.dir = path}, &unlisted))
             ea_err_print(stderr, "etwagent", &unlisted);
     }
     ea_sender_destroy(sender);

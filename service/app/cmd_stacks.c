@@ -192,7 +192,7 @@ const ea_command ea_cmd_stacks = {
         "all\n"
         "events as dump prints them, from 0; clock; kernel, user {stack: number, how}}, in that order; then a line "
         "for\n"
-        "each stack, {stack, addresses}, whose addresses are null when nobody said what its key stands for.\n"
+        "each stack, {stack, addresses}, whose addresses are null when its key was never defined.\n"
         "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),

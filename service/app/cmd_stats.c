@@ -316,7 +316,7 @@ const ea_command ea_cmd_stats = {
     .details =
         "Several files are read as one trace. For each class: how many events there are, how many of them were "
         "decoded\n"
-        "whole, how many in part (the payload ends inside a field, has bytes behind its last one, or is of a newer\n"
+        "whole, how many in part (the payload ends inside a field, has bytes after its last one, or is of a newer\n"
         "version than any known), how many are of a class without a known layout.\n"
         "The id of a classic event is its opcode, with a slash before it in the table and under \"opcode\" in JSON.\n"
         "JSON keys: events, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, decoded, partial, "

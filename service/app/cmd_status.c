@@ -210,7 +210,7 @@ static void describe_session(const session *s, ea_text *t) {
              left = s->images_left_full + s->images_left_end, answered = s->images_told + failed + left;
     if (s->images_asked)
         ea_text_printf(t,
-                       "  images of %" PRIu64 " modules: %" PRIu64 " told, %" PRIu64 " wait, %" PRIu64
+                       "  images of %" PRIu64 " modules: %" PRIu64 " recorded, %" PRIu64 " wait, %" PRIu64
                        " could not be read, %" PRIu64 " were left out\n",
                        s->images_asked, s->images_told, s->images_asked > answered ? s->images_asked - answered : 0,
                        failed, left);
@@ -492,7 +492,7 @@ static int serve(const options *o, ea_err *err) {
     ea_metrics_server *server = NULL;
     options copy = *o;
     if (o->output || o->every || o->json)
-        return ea_fail(err, EA_EUSAGE, "--listen: goes without --output, --every and --json");
+        return ea_fail(err, EA_EUSAGE, "--listen: expected without --output, --every and --json");
     int rc = ea_metrics_server_open(&server, o->listen, err);
     if (rc)
         return rc;

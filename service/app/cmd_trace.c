@@ -73,7 +73,7 @@ static int add_part(plan *p, const options *o, const ea_session_config *session,
     q->session.output = EA_OUTPUT_FILE;
     q->session.file = q->file;
     if (session->images)
-        fprintf(stderr, "etwagent: session %s: images: nobody looks at their files, which is for what is shipped\n",
+        fprintf(stderr, "etwagent: session %s: images: ignored; files of images are read for shipped sessions only\n",
                 session->name);
     q->session.circular = 0;
     q->session.file_bytes = 0;
@@ -381,9 +381,10 @@ const ea_command ea_cmd_trace = {
     .operands = "",
     .summary = "Run a command and record it alone, with what it starts, to an .etl file",
     .details =
-        "The command is started suspended and let go when the sessions run, so that nothing of it is missed. A session "
+        "The command is started suspended and resumed when the sessions run, so that none of its events is missed. A "
+        "session "
         "of the\n"
-        "kernel tells of processes, threads and images, and of what --flag adds; --provider and --config add others, "
+        "kernel records processes, threads and images, and what --flag adds; --provider and --config add others, "
         "all of them\n"
         "private and stopped at the end. The file has the events that name the command, a process that it or its "
         "children started,\n"

@@ -239,8 +239,8 @@ static int print_schemas(ea_schemas *schemas, const char *wanted, int json, ea_e
     return rc;
 }
 
-int ea_schema_tell(const ea_schema_options *options, const char *wanted, int json, ea_schema_more more,
-                   const void *arg) {
+int ea_schema_print(const ea_schema_options *options, const char *wanted, int json, ea_schema_more more,
+                    const void *arg) {
     ea_schemas *schemas = NULL;
     ea_err err = {0};
     int rc = ea_schema_options_read(&schemas, options, &err);

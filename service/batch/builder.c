@@ -73,7 +73,7 @@ EA_APART static uint64_t hash_items(uint64_t h, const ea_record *r) {
  * say, so that this need not wait for the class. Never stored. */
 static inline uint32_t first_slot(const ea_record *r, const ea_class *c) {
     const uint64_t m = 0x9E3779B97F4A7C15u;
-    static_assert(EA_KEY_WORDS == 6, "provider, keyword and all that is behind it");
+    static_assert(EA_KEY_WORDS == 6, "provider, keyword and all that follows it");
     uint64_t h = (key_word(r, 0) + key_word(r, 3)) * m + (key_word(r, 1) + key_word(r, 4)) * 0xE7037ED1A0B428DBu +
                  (key_word(r, 2) + key_word(r, 5)) * 0xC2B2AE3D27D4EB4Fu;
     if (r->ext_count)
@@ -254,7 +254,7 @@ static int change_sources(ea_builder *b, const ea_labels *labels, size_t source,
         b->sources = fresh;
     }
     ea_mutex_unlock(b->lock);
-    return fresh ? 0 : ea_fail(err, EA_ENOMEM, "change what is said of a source");
+    return fresh ? 0 : ea_fail(err, EA_ENOMEM, "change the labels or the clock of a source");
 }
 
 int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err) {

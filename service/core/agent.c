@@ -2,9 +2,9 @@
 #include "service/core/agent.h"
 
 #include "proto/base/platform.h"
+#include "service/core/agent_log.h"
 #include "service/core/agent_parts.h"
 #include "service/core/boot_sources.h"
-#include "service/core/say.h"
 #include "service/core/status_json.h"
 #include "service/etw/live.h"
 
@@ -68,7 +68,7 @@ static int start_spool(ea_agent *a) {
 
 static void log_line(void *arg, const char *line) {
     (void)arg;
-    ea_say(EA_SAID_NOTE, "%s", line);
+    ea_log_info("%s", line);
 }
 
 static void start_sender(ea_agent *a) {
@@ -104,7 +104,7 @@ static void start_source(ea_agent *a, const ea_file_source_config *source, const
     const char *name = source ? source->name : session ? session->name : "";
     if (!ea_source_tasks_have(&a->tasks, name, session != NULL) &&
         ea_source_task_start(&a->tasks, a->snapshot, source, session, &err))
-        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+        ea_log_warning("%s", err.message);
 }
 
 /* Starts what the configuration asks for and what does not run. */
@@ -130,7 +130,7 @@ static void stop_shipping(ea_agent *a) {
     ea_sender_destroy(a->sender);
     a->sender = NULL;
     if (a->tasks.spool && ea_spool_close(a->tasks.spool, &err))
-        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+        ea_log_warning("%s", err.message);
     a->tasks.spool = NULL;
 }
 
@@ -151,8 +151,8 @@ static void reload(ea_agent *a) {
     ea_err err = {0};
     if (read_checked_config(a, &fresh, &err)) {
         if (err.code != EA_EFORMAT) /* its mistakes were already reported */
-            ea_say(EA_SAID_TROUBLE, "%s", err.message);
-        ea_say(EA_SAID_REFUSED, "the configuration that runs stays as it is");
+            ea_log_warning("%s", err.message);
+        ea_log_line(EA_LOG_REFUSED, "the configuration that runs stays as it is");
         a->reloads_refused++;
         return;
     }
@@ -181,10 +181,10 @@ static void reload(ea_agent *a) {
     a->tried_ns = 0;
     a->reloads++;
     size_t begin = ea_config_runnable(&fresh->c) - kept;
-    ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s%s", kept,
-           kept == 1 ? " goes on" : "s go on", ended, begin, begin == 1 ? "begins" : "begin",
-           changes.shipping ? "; shipping begins anew" : "",
-           changes.labels ? "; new labels go out with the next batches" : "");
+    ea_log_line(EA_LOG_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s%s", kept,
+                kept == 1 ? " goes on" : "s go on", ended, begin, begin == 1 ? "begins" : "begin",
+                changes.shipping ? "; shipping begins anew" : "",
+                changes.labels ? "; new labels go out with the next batches" : "");
 }
 
 /* ---- the status file ---- */
@@ -212,7 +212,7 @@ static void write_status(ea_agent *a, const char *state) {
     ea_text_init(&t);
     ea_status_put(a, state, &t, &lost);
     if (lost > a->lost)
-        ea_say(EA_SAID_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
+        ea_log_line(EA_LOG_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
     a->lost = lost;
     publish_status(a, &t, a->snapshot->c.service.status);
     ea_text_deinit(&t);
@@ -232,7 +232,7 @@ static void apply_service(ea_agent *a) {
             rc = ea_path_make_parent(path, &err);
     }
     if (!rc)
-        rc = ea_say_file(c->log || a->o->log_by_default ? path : NULL, c->log_bytes, (unsigned)c->log_lines, &err);
+        rc = ea_log_set_file(c->log || a->o->log_by_default ? path : NULL, c->log_bytes, (unsigned)c->log_lines, &err);
     ea_sticky_error_set(&a->log_error, "log", rc, &err);
     ea_set_bulk_priority((enum ea_bulk_priority)c->bulk_priority);
     if (a->o->on_config)
@@ -243,7 +243,7 @@ static void apply_service(ea_agent *a) {
 static void flush(ea_agent *a) {
     ea_err err;
     if (a->tasks.spool && ea_spool_sync(a->tasks.spool, &err))
-        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+        ea_log_warning("%s", err.message);
     if (a->sender)
         ea_sender_hurry(a->sender);
 }
@@ -288,7 +288,7 @@ static int first_config(ea_agent *a, ea_err *err) {
         if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->patient) {
             ea_config_snapshot_release(a->snapshot);
             a->snapshot = NULL;
-            return ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", a->path);
+            return ea_fail(err, EA_EUSAGE, "%s: no sources or sessions configured", a->path);
         }
         if (!rc || !a->o->patient)
             return rc;
@@ -311,8 +311,8 @@ static void run_until_stopped(ea_agent *a) {
     apply_service(a);
     ea_boot_sources_add(a->snapshot); /* their messages are logged */
     size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
-    ea_say(EA_SAID_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources, sources == 1 ? "" : "s",
-           sessions, sessions == 1 ? "" : "s");
+    ea_log_line(EA_LOG_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources,
+                sources == 1 ? "" : "s", sessions, sessions == 1 ? "" : "s");
     while (!atomic_load(&a->asks->stop)) {
         tick(a);
         ea_sleep_ns(TICK_NS);
@@ -335,7 +335,7 @@ static void run_until_stopped(ea_agent *a) {
     while (a->tasks.first)
         ea_source_task_stop(a->tasks.first);
     stop_shipping(a);
-    ea_say(EA_SAID_STOPPED, "stopped");
+    ea_log_line(EA_LOG_STOPPED, "stopped");
 }
 
 int ea_agent_run(const ea_agent_options *options, ea_err *err) {

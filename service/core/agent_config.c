@@ -132,7 +132,8 @@ static const ea_option SHIPPING_ROWS[] = {
      .offset = offsetof(ea_shipping_options, enroll),
      .example = "https://collector.example:8444",
      .help = "https://HOST:PORT where a collector gives certificates (its --enroll): cert and key are got there with a "
-             "token, and renewed when less than a third of their life is left; default: they are somebody else's care"},
+             "token, and renewed when less than a third of their life is left; default: they are managed outside of "
+             "the agent"},
     {.name = "token-file",
      .type = EA_OPT_STRING,
      .offset = offsetof(ea_shipping_options, token_file),

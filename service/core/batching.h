@@ -46,7 +46,7 @@ typedef struct ea_batching_options {
          .min = 65536,                                                                                                 \
          .max = (uint64_t)1 << 34,                                                                                     \
          .help =                                                                                                       \
-             "most memory for the tables that keyframes are made from; what has no room is left out, and counted"},    \
+             "most memory for the tables that keyframes are made from; at the limit rows are left out, and counted"},  \
         {.name = "level",                                                                                              \
          .argument = "N",                                                                                              \
          .type = EA_OPT_U64,                                                                                           \

@@ -2,7 +2,7 @@
 #include "service/core/boot_sources.h"
 
 #include "proto/base/platform.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/etw/autologger.h"
 #include "service/etw/boot_files.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 static void log_boot(void *arg, const char *line) {
-    ea_say(EA_SAID_TROUBLE, "session %s: %s", (const char *)arg, line);
+    ea_log_warning("session %s: %s", (const char *)arg, line);
 }
 
 /* Appends a session's boot files that wait to be read to the sources. Returns how many there are now. */
@@ -50,7 +50,7 @@ void ea_boot_sources_add(ea_config_snapshot *s) {
             continue;
         if (ea_autologger_take(&sessions[i], log_boot, (void *)(uintptr_t)sessions[i].name, &s->boot_files_lost[i],
                                &why))
-            ea_say(EA_SAID_TROUBLE, "session %s: %s", sessions[i].name, why.message);
+            ea_log_warning("session %s: %s", sessions[i].name, why.message);
         n = add_boot_files(s, &sessions[i], all, n);
     }
     s->c.sources = (ea_tables){all, n};
@@ -69,6 +69,6 @@ void ea_boot_sources_retire(ea_source_tasks *tasks) {
         if (!rc)
             rc = *name ? ea_path_rename(file, name, &err) : ea_path_remove(file, &err);
         if (rc)
-            ea_say(EA_SAID_TROUBLE, "source %.128s: %s", t->name, err.message);
+            ea_log_warning("source %.128s: %s", t->name, err.message);
     }
 }

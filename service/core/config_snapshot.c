@@ -1,8 +1,8 @@
 /* A configuration that was read. See config_snapshot.h. */
 #include "service/core/config_snapshot.h"
 
+#include "service/core/agent_log.h"
 #include "service/core/labels.h"
-#include "service/core/say.h"
 #include "service/etw/live.h"
 
 #include <stdlib.h>
@@ -21,12 +21,12 @@ size_t ea_config_runnable(const ea_agent_config *c) {
 }
 
 static void log_left_out(const char *label, const char *variable) {
-    ea_say(EA_SAID_NOTE, "label %s is left out: there is no environment variable %s", label, variable);
+    ea_log_info("label %s is left out: there is no environment variable %s", label, variable);
 }
 
 static void log_problem(void *arg, const char *line) {
     (void)arg;
-    ea_say(EA_SAID_NOTE, "%s", line);
+    ea_log_info("%s", line);
 }
 
 int ea_config_snapshot_read(ea_config_snapshot **ret, const char *path, ea_err *err) {
@@ -50,8 +50,8 @@ int ea_config_snapshot_read(ea_config_snapshot **ret, const char *path, ea_err *
         return rc;
     }
     for (size_t i = 0; !ea_live_is_possible() && i < s->c.sessions.count; i++)
-        ea_say(EA_SAID_NOTE, "session %s is left out: only Windows has ETW sessions",
-               ((const ea_session_config *)s->c.sessions.items)[i].name);
+        ea_log_info("session %s is left out: only Windows has ETW sessions",
+                    ((const ea_session_config *)s->c.sessions.items)[i].name);
     *ret = s;
     return 0;
 }

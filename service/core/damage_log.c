@@ -1,7 +1,7 @@
 /* Damage in a map and in the log. See damage_log.h. */
 #include "service/core/damage_log.h"
 
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,7 +18,7 @@ void ea_damage_log_add(const ea_etl_damage *damage, void *arg) {
     if (log->map.places == 1)
         log->first = place;
     if (!log->is_silent && log->map.places <= EA_DAMAGE_LINES)
-        ea_say(EA_SAID_NOTE, "%s", place.message);
+        ea_log_info("%s", place.message);
 }
 
 void ea_damage_log_deinit(ea_damage_log *log) {

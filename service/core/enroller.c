@@ -3,7 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "service/core/agent_config.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/proxy.h"
 
@@ -80,8 +80,7 @@ static int use_token(ea_enroller *e, const ea_certificate *c, int has, enum ea_e
     if (!rc) {
         *ret_state = EA_ENROLLER_FRESH;
     } else if (rc == EA_EEXIST && has && strcmp(c->name, name) == 0) {
-        ea_say(EA_SAID_NOTE, "the enrolment token in %s is not needed: the certificate of %s is valid", e->token_path,
-               c->name);
+        ea_log_info("the enrolment token in %s is not needed: the certificate of %s is valid", e->token_path, c->name);
         rc = ea_path_remove(e->token_path, err);
     }
     return rc;
@@ -242,7 +241,7 @@ void ea_enroller_install(ea_enroller *e) {
     if (!rc && ea_path_exists(e->token_path))
         rc = ea_path_remove(e->token_path, &err);
     if (!rc)
-        ea_say(EA_SAID_NOTE, "%s holds a new certificate of %s", e->cert, c.name);
+        ea_log_info("%s holds a new certificate of %s", e->cert, c.name);
     ea_mutex_lock(e->lock);
     e->status.state = rc ? EA_ENROLLER_WANTS : EA_ENROLLER_HAS;
     e->status.not_after_s = c.not_after_s;

@@ -262,7 +262,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             ea_open_batch_release(batch);
         if (rc > 0) { /* an earlier run sent the ledger with it */
             atomic_fetch_add(&p->kept_batches, 1);
-            ea_ledger_snapshot(p->o.ledger, &p->told_counters, NULL);
+            ea_ledger_snapshot(p->o.ledger, &p->sent_counters, NULL);
         }
     } else {
         ea_mutex_lock(p->lock);
@@ -277,7 +277,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             memcpy(j->of, families, family_count * sizeof *families);
         j->of_count = family_count;
         ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
-        p->told_counters = j->ledger;
+        p->sent_counters = j->ledger;
         ea_pipeline_take_base(p, j);
         ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
         j->changed = ea_pipeline_note_changes(p, number, &j->families);
@@ -442,7 +442,13 @@ int ea_pipeline_end(ea_pipeline *p, ea_err *err) {
     int rc = pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err);
     ea_mutex_unlock(p->turn);
     pipeline_wait_for_all(p);
-    return rc ? rc : pipeline_failure(p, err);
+    if (!rc)
+        rc = pipeline_failure(p, err);
+    ea_mutex_lock(p->turn); /* no renewal meanwhile */
+    if (!rc)
+        ea_spool_ledger_end(p->o.spool, p->stream);
+    ea_mutex_unlock(p->turn);
+    return rc;
 }
 
 static void pipeline_wait_for_all(ea_pipeline *p) {

@@ -56,6 +56,8 @@ int ea_pipeline_renew(ea_pipeline *p, ea_err *err) {
         ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_streams_renewed, 1}, 1, NULL, 0);
         atomic_store(&p->keyframe_wanted, 1);
         atomic_store(&p->batches, count);
+        if (!p->ended)
+            rc = ea_pipeline_save_ledger(p, err);
     }
     for (unsigned i = 0; !rc && i < p->worker_count; i++)
         rc = ea_pipeline_make_encoder(p, &p->workers[i], err);

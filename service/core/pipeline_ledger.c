@@ -1,6 +1,7 @@
 /* Which numbers of the ledger travel. See pipeline_parts.h. */
 #include "service/core/pipeline_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ALL_FAMILIES_BATCHES = 64 }; /* how often all families' numbers travel, changed or not */
@@ -15,13 +16,13 @@ void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j) {
 
 uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now) {
     uint64_t changed = 0;
-    int all = number - p->told_number >= ALL_FAMILIES_BATCHES;
+    int all = number - p->sent_number >= ALL_FAMILIES_BATCHES;
     for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
-        if (all || memcmp(p->told.values[f], now->values[f], sizeof now->values[f]) != 0)
+        if (all || memcmp(p->sent_families.values[f], now->values[f], sizeof now->values[f]) != 0)
             changed |= (uint64_t)1 << f;
     if (all)
-        p->told_number = number;
-    p->told = *now;
+        p->sent_number = number;
+    p->sent_families = *now;
     return changed;
 }
 
@@ -40,7 +41,7 @@ int ea_pipeline_has_news(ea_pipeline *p) {
     ea_counters now;
     ea_ledger_snapshot(p->o.ledger, &now, NULL);
     for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++)
-        if (ea_counter_row(c)->is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
+        if (ea_counter_row(c)->is_news && ea_counter_get(&now, c) != ea_counter_get(&p->sent_counters, c))
             return 1;
     return 0;
 }
@@ -84,6 +85,18 @@ void ea_pipeline_rebase(ea_pipeline *p) {
     rebase(values, base, made);
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         atomic_init(&p->base.values[c], base[c]);
-    memset(&p->told, 0, sizeof p->told);
-    p->told_number = 0;
+    memset(&p->sent_families, 0, sizeof p->sent_families);
+    p->sent_number = 0;
+}
+
+int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err) {
+    ea_last_numbers *base = calloc(1, sizeof *base);
+    if (!base)
+        return ea_fail(err, EA_ENOMEM, "keep the numbers of a ledger");
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        base->values[c] = ea_counter_get(&p->base, (enum ea_counter)c);
+    base->families = p->family_base;
+    int rc = ea_spool_ledger_begin(p->o.spool, p->stream, p->incarnation, p->o.priority, base, err);
+    free(base);
+    return rc;
 }

@@ -80,6 +80,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
             rc = ea_thread_start(&w->thread, "encoder", ea_pipeline_worker_main, w, err);
         }
     }
+    if (!rc && options->live)
+        rc = ea_spool_ledger_begin(p->o.spool, p->stream, p->incarnation, p->o.priority, NULL, err);
     if (rc) {
         ea_pipeline_destroy(p);
         return rc;

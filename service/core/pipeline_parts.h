@@ -50,12 +50,12 @@ struct ea_pipeline {
     ea_mutex *turn;   /* who gives out numbers: the source's thread that closes a batch, or a renewal */
     ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
     ea_ledger_families family_base;
-    uint64_t number;         /* turn */
-    int ended;               /* turn: the batch that is handed on now is the stream's closing one */
-    int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
-    ea_ledger_families told; /* turn: the counts of each family that were sent last */
-    ea_counters told_counters; /* turn: and of the session */
-    uint64_t told_number;      /* turn: the last batch with the counts of all families */
+    uint64_t number; /* turn */
+    int ended;       /* turn: the batch that is handed on now is the stream's closing one */
+    int finished;    /* turn: the source has come to its end; what was its thread's may be used by a renewal */
+    ea_ledger_families sent_families; /* turn: the counts of each family that were sent last */
+    ea_counters sent_counters;        /* turn: and of the session */
+    uint64_t sent_number;             /* turn: the last batch with the counts of all families */
 
     /* the source's thread */
     ea_decoder *decoder;
@@ -109,6 +109,8 @@ size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j
 int ea_pipeline_has_news(ea_pipeline *p);
 /* The ledger begins anew, under the stream's new name. With turn, and no batch in an encoder's hands. */
 void ea_pipeline_rebase(ea_pipeline *p);
+/* Has the spool save the numbers of the stream, under its new name. With turn. */
+EA_MUST_CHECK int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err);
 
 /* ---- pipeline_open.c ---- */
 

@@ -6,7 +6,7 @@
 #include "proto/event/schema/catalogue.h"
 #include "proto/event/schema/load.h"
 #include "proto/event/schema/tmf.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/decode/plugin.h"
 
 #include <ctype.h>
@@ -56,7 +56,7 @@ static int read_folder(ea_schemas *schemas, const ea_schema_options *options, ea
 
 static void say(void *arg, const char *line) {
     (void)arg;
-    ea_say(EA_SAID_TROUBLE, "%s", line);
+    ea_log_warning("%s", line);
 }
 
 static int read_plugins(ea_schemas *schemas, const char *plugins, ea_err *err) {

@@ -3,7 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void log_line(const ea_sender_events *e, const char *head, const char *te
     if (!line.failed && e->log)
         e->log(e->arg, line.data);
     else if (!line.failed)
-        ea_say(EA_SAID_NOTE, "%s", line.data);
+        ea_log_info("%s", line.data);
     ea_text_deinit(&line);
 }
 

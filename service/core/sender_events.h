@@ -18,7 +18,7 @@ typedef struct ea_sender_events {
     /* Visits the pipelines that make batches now; it holds what keeps them alive meanwhile. NULL: there are none. */
     void (*each_pipeline)(void *pipelines, ea_pipeline_visit visit, void *visit_arg);
     void *pipelines; /* its first argument */
-    /* Logs a line, without a newline; part of it may come from the collector. NULL: ea_say, as a note. */
+    /* Logs a line, without a newline; part of it may come from the collector. NULL: ea_log_info. */
     void (*log)(void *arg, const char *line);
     /* As ea_sender_options has it. NULL: each change is logged. */
     void (*on_trouble)(void *arg, const ea_err *err);

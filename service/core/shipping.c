@@ -3,7 +3,8 @@
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
+#include "service/core/cut_off.h"
 #include "service/host/host.h"
 #include "service/ship/tls_store.h"
 
@@ -29,20 +30,19 @@ int ea_shipping_spool_path(const char *given, char *out, ea_err *err) {
 
 static void on_note(void *arg, const char *text) {
     (void)arg;
-    ea_say(EA_SAID_TROUBLE, "%s", text);
+    ea_log_warning("%s", text);
 }
 
 /* The folder is another name's: where this name's batches are, when that is new. */
-static void tell_apart(const char *root, const char *path, const char *name) {
+static void report_other_folder(const char *root, const char *path, const char *name) {
     char owner[EA_SPOOL_OWNER_BYTES] = "";
     ea_err why;
     if (strcmp(root, path) == 0 || ea_path_exists(path))
         return;
     if (ea_spool_owner_read(root, owner, &why))
-        ea_say(EA_SAID_TROUBLE, "%s; batches of '%s' are kept in %s", why.message, name, path);
+        ea_log_warning("%s; batches of '%s' are kept in %s", why.message, name, path);
     else
-        ea_say(EA_SAID_TROUBLE, "the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name,
-               path);
+        ea_log_warning("the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name, path);
 }
 
 int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
@@ -58,18 +58,24 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const c
     if (rc)
         return rc;
     if (name)
-        tell_apart(root, folder, name);
-    return ea_spool_open(ret, path,
-                         &(ea_spool_options){.limit_bytes = o->spool_bytes,
-                                             .limit_age_ns = o->spool_age_ns,
-                                             .live = live,
-                                             .sync = SYNC[o->spool_sync],
-                                             .sync_interval_ns = o->spool_sync_interval_ns,
-                                             .key_path = o->spool_key,
-                                             .owner = name,
-                                             .on_note = on_note,
-                                             .counters = counters},
-                         err);
+        report_other_folder(root, folder, name);
+    rc = ea_spool_open(ret, path,
+                       &(ea_spool_options){.limit_bytes = o->spool_bytes,
+                                           .limit_age_ns = o->spool_age_ns,
+                                           .live = live,
+                                           .sync = SYNC[o->spool_sync],
+                                           .sync_interval_ns = o->spool_sync_interval_ns,
+                                           .key_path = o->spool_key,
+                                           .owner = name,
+                                           .on_note = on_note,
+                                           .counters = counters},
+                       err);
+    if (rc)
+        return rc;
+    ea_err unclosed;
+    if (ea_close_cut_off(*ret, &unclosed)) /* the next start tries again */
+        ea_log_warning("%s", unclosed.message);
+    return 0;
 }
 
 static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {

@@ -51,7 +51,7 @@ typedef struct ea_shipping_options {
          .required = 1,                                                                                                \
          .example = "machine.key",                                                                                     \
                                                                                                                        \
-         .help = "the certificate's key, PEM; store: the one that Windows keeps with a certificate of a store, and "   \
+         .help = "the certificate's key, PEM; store: the key that Windows keeps with a certificate of a store, and "   \
                  "which stays there"},                                                                                 \
         {.name = "ca",                                                                                                 \
          .argument = "FILE",                                                                                           \
@@ -90,9 +90,9 @@ typedef struct ea_shipping_options {
          .argument = "URL",                                                                                            \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_shipping_options, proxy),                                                      \
-         .help = "http://HOST:PORT of an HTTP proxy through which collectors are reached, or system: the one that "    \
+         .help = "http://HOST:PORT of an HTTP proxy through which collectors are reached, or system: the proxy of "    \
                  "Windows' settings, "                                                                                 \
-                 "a script (PAC) or the network name, elsewhere https_proxy and no_proxy; default: none"},             \
+                 "a script (PAC) or the network, elsewhere of https_proxy and no_proxy; default: none"},               \
         {.name = "bandwidth",                                                                                          \
          .argument = "SIZE",                                                                                           \
          .type = EA_OPT_SIZE,                                                                                          \
@@ -142,8 +142,8 @@ typedef struct ea_shipping_options {
          .offset = (base) + offsetof(ea_shipping_options, spool_age_ns),                                               \
          .fallback = "0",                                                                                              \
          .help =                                                                                                       \
-             "what a session recorded and has waited longer gives way, and tombstones say so; what is of files never " \
-             "gives way, since it is read again; 0: it waits as long as there is room"},                               \
+             "batches of sessions that waited longer are dropped, and tombstones record that; batches of files are "   \
+             "never dropped, since a file is read again; 0: batches wait as long as there is room"},                   \
         {.name = "spool-sync",                                                                                         \
          .argument = "WHEN",                                                                                           \
          .type = EA_OPT_CHOICE,                                                                                        \

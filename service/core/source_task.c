@@ -2,7 +2,7 @@
 #include "service/core/source_task.h"
 
 #include "proto/base/platform.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "service/etw/live.h"
 #include "service/image/image_source.h"
 
@@ -40,7 +40,7 @@ static void set_error(ea_source_task *t, int rc, const ea_err *err) {
 
 static void log_session(void *arg, const char *text) {
     const ea_source_task *t = arg;
-    ea_say(EA_SAID_NOTE, "session %s: %s", t->name, text);
+    ea_log_info("session %s: %s", t->name, text);
 }
 
 /* A worker looks at the files of the images that the session says are loaded, where the configuration wants it. */
@@ -236,7 +236,7 @@ static int task_end_stream(ea_source_task *t, int at_once) {
     ea_mutex_unlock(t->tasks->lock);
     int rc = feed ? ea_ingest_session_end(feed, at_once && t->session, &err) : 1;
     if (rc < 0)
-        ea_say(EA_SAID_TROUBLE, "the end of %.128s: %s", t->name, err.message);
+        ea_log_warning("the end of %.128s: %s", t->name, err.message);
     return rc == 0;
 }
 
@@ -290,7 +290,7 @@ void ea_source_task_relabel(ea_source_task *t, ea_config_snapshot *snapshot) {
     ea_mutex_unlock(tasks->lock);
     ea_config_snapshot_release(before);
     if (rc)
-        ea_say(EA_SAID_TROUBLE, "%s %.128s: %s", t->c ? "source" : "session", t->name, err.message);
+        ea_log_warning("%s %.128s: %s", t->c ? "source" : "session", t->name, err.message);
 }
 
 int ea_source_task_is_in_spool(const ea_source_task *t) {

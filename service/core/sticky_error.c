@@ -1,7 +1,7 @@
 /* What is wrong now. See sticky_error.h. */
 #include "service/core/sticky_error.h"
 
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 
 #include <string.h>
 
@@ -10,8 +10,8 @@ void ea_sticky_error_set(ea_sticky_error *e, const char *whose, int rc, const ea
     if (strcmp(e->text, now) == 0)
         return;
     if (rc)
-        ea_say(EA_SAID_TROUBLE, "%s%s%s (%s); it is tried again", whose, *whose ? ": " : "", now, ea_code_text(rc));
+        ea_log_warning("%s%s%s (%s); it is tried again", whose, *whose ? ": " : "", now, ea_code_text(rc));
     else
-        ea_say(EA_SAID_WORKS, "%s%sworks again", whose, *whose ? ": " : "");
+        ea_log_line(EA_LOG_WORKS, "%s%sworks again", whose, *whose ? ": " : "");
     snprintf(e->text, sizeof e->text, "%s", now);
 }

@@ -70,7 +70,7 @@ static const char *put_fields(probe *p, const etwagent_field *fields, size_t cou
                             .length_from = number_of(properties, at, at + i, f->length_from),
                             .map = f->names ? names_of(p, f->names) : NULL};
         if (to->count_from == -2 || to->length_from == -2)
-            return "a field takes its count or length from one that does not stand before it";
+            return "a field takes its count or length from one that is not before it";
         if (!f->members)
             continue;
         size_t members = count_fields(f->members), first = *end;

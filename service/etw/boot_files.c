@@ -59,7 +59,7 @@ static int make_room(const ea_session_config *s, const taker *t, unsigned *lost)
             return 0;
         }
         if (is_full)
-            say(t, "%s, the oldest that waited, gave way unread to a later boot's", to);
+            say(t, "%s, the oldest that waited, was replaced unread by a later boot's", to);
         *lost += (unsigned)is_full;
         is_full = 0;
     }

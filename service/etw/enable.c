@@ -57,7 +57,7 @@ int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_m
 
 /* Windows accepts flags that it does not know and ignores them. They are logged if Windows can return the applied
  * flags. */
-static void tell_flags(const ea_session *s, const uint32_t *asked) {
+static void report_flags(const ea_session *s, const uint32_t *asked) {
     uint32_t applied[EA_KERNEL_MASK_WORDS];
     ea_text t;
     if (ea_session_flags(s->api, s->handle, applied))
@@ -138,7 +138,7 @@ static void enable_kernel(ea_session *s) {
     if (is_set)
         memcpy(s->masks, masks, sizeof masks);
     if (is_set)
-        tell_flags(s, masks);
+        report_flags(s, masks);
     ea_session_system_providers(s);
 }
 
@@ -248,8 +248,8 @@ int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logge
 
 /* Windows accepts a provider that no program has registered, and other programs may change the applied level and
  * keywords. Both are logged if this Windows can return them. */
-static void tell_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
-                         const TRACE_ENABLE_INFO *asked) {
+static void report_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
+                           const TRACE_ENABLE_INFO *asked) {
     registrations r;
     if (p->groups || ask_registrations(s->api, guid, (USHORT)s->handle, &r))
         return;
@@ -343,8 +343,8 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
         return;
     }
     known->is_enabled = 1;
-    tell_applied(s, &id, p,
-                 &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
+    report_applied(s, &id, p,
+                   &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
 
 /* The .NET runtimes log their modules and methods when they see this provider enabled: keywords Loader 0x8, Jit 0x10,

@@ -3,7 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "service/etw/event_record.h"
-#include "service/etw/machine.h"
+#include "service/etw/machine_facts.h"
 #include "service/etw/rundown.h"
 #include "service/etw/session.h"
 
@@ -164,10 +164,10 @@ static void take_pair(ea_clock *c) {
 /* The session's clock: that of an adopted session may differ from the configuration. It is in the consumer's header
  * (ReservedFlags; TRACE_LOGFILE_HEADER) and in the session's properties. */
 static uint32_t clock_of(const live *l) {
-    const ULONG told[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (told[i] >= EA_CLOCK_QPC && told[i] <= EA_CLOCK_CPU_CYCLES)
-            return told[i];
+    const ULONG types[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i] >= EA_CLOCK_QPC && types[i] <= EA_CLOCK_CPU_CYCLES)
+            return types[i];
     return (uint32_t)l->o.session->clock + 1;
 }
 
@@ -463,8 +463,8 @@ static void rest(live *l) {
 /* Another program ended the session: restarts it. The pause before it starts at 0 if the session had run for STEADY_NS,
  * else it grows (see rest). */
 static void begin_again(live *l) {
-    char told[sizeof((ea_err){0}).message] = "";
-    say(l, "the session was ended by somebody else; it is started again");
+    char last_error[sizeof((ea_err){0}).message] = "";
+    say(l, "the session was ended by another program; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
@@ -480,9 +480,9 @@ static void begin_again(live *l) {
             return;
         }
         ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
-        if (strcmp(told, err.message) != 0)
+        if (strcmp(last_error, err.message) != 0)
             say(l, "%s; it is tried again", err.message);
-        memcpy(told, err.message, sizeof told);
+        memcpy(last_error, err.message, sizeof last_error);
     }
 }
 

@@ -118,7 +118,7 @@ static void say_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
         ea_text_str(t, "one");
     ea_text_str(t, " by ");
     if (o->type == EA_PMC_OWNER_UNTAGGED)
-        ea_text_str(t, "somebody without a name");
+        ea_text_str(t, "an owner without a name");
     else
         say_tag(t, o->tag);
 }

@@ -177,7 +177,7 @@ void ea_rundown_begin(ea_rundown **ret, const ea_rundown_options *options) {
             *ret = r;
             return;
         }
-        say(r, "what is there already cannot be had: %s", err.message);
+        say(r, "rundown of existing objects failed: %s", err.message);
     }
     ea_count(options->counters, EA_COUNT_source_rundown_failures, 1);
     free(r);
@@ -202,7 +202,7 @@ static void finish(ea_rundown *r) {
     r->is_over = 1;
     ea_count(r->o.counters, is_whole ? EA_COUNT_source_rundowns : EA_COUNT_source_rundown_failures, 1);
     ea_count(r->o.counters, EA_COUNT_source_rundown_records, atomic_load(&r->records));
-    say(r, "%" PRIu64 " records of what was there before it%s", atomic_load(&r->records),
+    say(r, "%" PRIu64 " records of objects that existed before it%s", atomic_load(&r->records),
         is_whole ? "" : "; the rest did not come in time");
 }
 

@@ -23,10 +23,10 @@ typedef struct image_source {
     plans plans;
     fields now;
     ea_text path, payload;
-    ea_record record;  /* the last delivered record */
-    int has_record;    /* there was one of the inner source's */
-    unsigned may_tell; /* facts that may be delivered before the source is read again */
-    uint64_t told;     /* delivered facts; positions count them, too */
+    ea_record record;         /* the last delivered record */
+    int has_record;           /* there was one of the inner source's */
+    unsigned may_deliver;     /* facts that may be delivered before the source is read again */
+    uint64_t delivered_count; /* delivered facts; positions count them, too */
 } image_source;
 
 /* Of an image that was loaded, or was there at the start. */
@@ -50,14 +50,14 @@ static void look_at(image_source *s, const ea_record *r) {
 }
 
 /* The next of what was found; 0: there is nothing. */
-static int tell(image_source *s, const ea_record **ret) {
-    if (!s->has_record || !s->may_tell || !ea_images_take(s->images, &s->payload))
+static int deliver(image_source *s, const ea_record **ret) {
+    if (!s->has_record || !s->may_deliver || !ea_images_take(s->images, &s->payload))
         return 0;
     uint64_t position = s->record.position + 1;
     s->record = ea_image_facts_record(&s->record, &s->payload);
     s->record.position = position;
-    s->told++;
-    s->may_tell--;
+    s->delivered_count++;
+    s->may_deliver--;
     *ret = &s->record;
     return 1;
 }
@@ -65,22 +65,22 @@ static int tell(image_source *s, const ea_record **ret) {
 static int image_next(ea_source *source, const ea_record **ret, ea_err *err) {
     image_source *s = (image_source *)source;
     const ea_record *r;
-    if (tell(s, ret))
+    if (deliver(s, ret))
         return 1;
-    s->may_tell = 0;
+    s->may_deliver = 0;
     int rc = ea_source_next(s->inner, &r, err);
     if (rc == 1) {
         look_at(s, r);
         s->record = *r;
-        s->record.position += s->told;
+        s->record.position += s->delivered_count;
         s->has_record = 1;
         *ret = &s->record;
     } else if (rc == EA_SOURCE_NOTHING_YET) {
-        s->may_tell = AT_A_TIME;
+        s->may_deliver = AT_A_TIME;
         ea_images_calm(s->images);
     } else if (rc == 0) {
-        s->may_tell = AT_A_TIME; /* facts found until now are delivered; the rest is dropped */
-        if (tell(s, ret))
+        s->may_deliver = AT_A_TIME; /* facts found until now are delivered; the rest is dropped */
+        if (deliver(s, ret))
             return 1;
         ea_images_stop(s->images);
     }

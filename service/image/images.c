@@ -53,7 +53,7 @@ typedef struct row {
     uint64_t key;
     known *now;            /* NULL: never read */
     list waiting;          /* modules */
-    uint32_t telling;      /* modules with facts that are not delivered yet */
+    uint32_t undelivered;  /* modules with facts that are not delivered yet */
     uint32_t before, next; /* in the queue or the list */
     int is_queued, is_at_hand;
 } row;
@@ -142,7 +142,7 @@ static uint32_t place(ea_images *im) {
         return (uint32_t)im->row_count++;
     for (uint32_t r = im->idle.first; r != NONE; r = im->rows[r].next) {
         row *at = &im->rows[r];
-        if (at->telling)
+        if (at->undelivered)
             continue;
         remove_row(im, &im->idle, r);
         ea_u64_map_remove(&im->by_path, at->key);
@@ -212,7 +212,7 @@ int ea_images_take(ea_images *im, ea_text *payload) {
         module *at = &im->modules[m];
         ea_image_facts_write(payload, at->pid, at->base, im->rows[at->row].path, &at->found->facts);
         let_go(at->found);
-        im->rows[at->row].telling--;
+        im->rows[at->row].undelivered--;
         free_module(im, m);
         atomic_fetch_sub(&im->found_count, 1);
         count(im, payload->failed ? EA_COUNT_images_left_full : EA_COUNT_images_told);
@@ -387,7 +387,7 @@ static enum ea_counter cause_of(int rc) {
 /* ---- the worker ---- */
 
 /* The modules that waited for a look at the row have what was found, or a reason why they have nothing. With lock. */
-static void tell(ea_images *im, uint32_t r, int rc, known *fresh) {
+static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
     row *at = &im->rows[r];
     if (fresh) {
         let_go(at->now);
@@ -406,7 +406,7 @@ static void tell(ea_images *im, uint32_t r, int rc, known *fresh) {
         }
         of->found = at->now;
         at->now->users++;
-        at->telling++;
+        at->undelivered++;
         append_module(im, &im->found, m);
         atomic_fetch_add_explicit(&im->found_count, 1, memory_order_release);
     }
@@ -447,7 +447,7 @@ static void work(void *arg) {
         if (im->closing) /* what waited was counted */
             free(fresh);
         else
-            tell(im, r, rc, fresh);
+            finish_row(im, r, rc, fresh);
     }
     im->is_over = 1;
     int is_left = im->is_left;

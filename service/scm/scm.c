@@ -41,7 +41,7 @@ static struct {
     int rc;
 } own;
 
-static void tell(DWORD state, DWORD hint_ms, int progress) {
+static void report_state(DWORD state, DWORD hint_ms, int progress) {
     AcquireSRWLockExclusive(&own.lock);
     own.status.dwCheckPoint =
         progress && state == own.status.dwCurrentState ? own.status.dwCheckPoint + 1 : (DWORD)progress;
@@ -59,7 +59,7 @@ static void tell(DWORD state, DWORD hint_ms, int progress) {
 }
 
 static void ask_to_end(enum ea_service_wish wish) {
-    tell(SERVICE_STOP_PENDING, STOP_HINT_MS, 1);
+    report_state(SERVICE_STOP_PENDING, STOP_HINT_MS, 1);
     own.service->on_wish(own.service->arg, wish);
     SetEvent(own.asked);
 }
@@ -103,7 +103,7 @@ static void keep_telling(void *arg) {
     if (WaitForMultipleObjects(2, either, FALSE, INFINITE) != WAIT_OBJECT_0)
         return;
     while (WaitForSingleObject(own.done, STEP_MS) == WAIT_TIMEOUT)
-        tell(SERVICE_STOP_PENDING, STOP_HINT_MS, 1);
+        report_state(SERVICE_STOP_PENDING, STOP_HINT_MS, 1);
 }
 
 static void WINAPI service_main(DWORD argc, LPWSTR *argv) {
@@ -115,10 +115,10 @@ static void WINAPI service_main(DWORD argc, LPWSTR *argv) {
         own.rc = ea_fail_os(&own.err, EA_EIO, (int)GetLastError(), "register the service's control handler");
         return;
     }
-    tell(SERVICE_START_PENDING, START_HINT_MS, 1);
+    report_state(SERVICE_START_PENDING, START_HINT_MS, 1);
     own.rc = ea_thread_start(&teller, "scm", keep_telling, NULL, &own.err);
     if (!own.rc) {
-        tell(SERVICE_RUNNING, 0, 0);
+        report_state(SERVICE_RUNNING, 0, 0);
         own.rc = own.service->run(own.service->arg, &own.err);
     }
     SetEvent(own.done);
@@ -127,7 +127,7 @@ static void WINAPI service_main(DWORD argc, LPWSTR *argv) {
     own.status.dwWin32ExitCode = own.rc ? ERROR_SERVICE_SPECIFIC_ERROR : NO_ERROR;
     own.status.dwServiceSpecificExitCode = own.rc ? (DWORD)-own.rc : 0;
     ReleaseSRWLockExclusive(&own.lock);
-    tell(SERVICE_STOPPED, 0, 0);
+    report_state(SERVICE_STOPPED, 0, 0);
 }
 
 int ea_service_main(const ea_service *service, ea_err *err) {

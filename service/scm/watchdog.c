@@ -154,7 +154,7 @@ static void watch(void *arg) {
         looked = now;
         if (w->limit_ns && now - since > w->limit_ns) {
             ea_eventlog_write(EA_EVENTLOG_FAILED,
-                              "the main thread stands still; the process ends, so that it is started again");
+                              "the main thread does not respond; the process ends, so that it is started again");
             dump(NULL);
             TerminateProcess(GetCurrentProcess(), EXIT_HUNG);
         }

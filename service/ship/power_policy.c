@@ -13,7 +13,7 @@ void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, en
         .on_battery = on_battery, .on_metered = on_metered, .facts = facts, .say = say, .say_arg = arg, .pace = 0};
 }
 
-static void tell(const ea_power_policy *t, int first) {
+static void log_pace(const ea_power_policy *t, int first) {
     static const char *const HOW[] = {
         [EA_PACE_NORMAL] = "as always", [EA_PACE_SLOW] = "slowly", [EA_PACE_HOLD] = "nothing for now"};
     char line[200];
@@ -46,6 +46,6 @@ enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns) {
         pace = t->on_metered;
     t->pace = pace;
     if (first || pace != before)
-        tell(t, first);
+        log_pace(t, first);
     return pace;
 }

@@ -427,12 +427,12 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
             i++;
         if (i == s->item_count || s->outcomes[i] != EA_SPOOL_AGAIN)
             continue;
-        ea_refusal told = *refusal;
+        ea_refusal shown = *refusal;
         int conflict = refusal->cause == EA_REFUSED_CONFLICT;
         if (refusal->cause == EA_REFUSED_RETRY) {
             if (missing >= 0)
                 continue;
-            told.text = lacking.message; /* this collector can never get the missing definition */
+            shown.text = lacking.message; /* this collector can never get the missing definition */
         }
         int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
         if (conflict && s->o.fail_fast && !renews) {
@@ -453,7 +453,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         if (s->o.counters)
             ea_count(s->o.counters, EA_COUNT_batches_refused, 1);
         if (s->o.on_refused)
-            s->o.on_refused(s->o.arg, &s->items[i], &told);
+            s->o.on_refused(s->o.arg, &s->items[i], &shown);
     }
     note_known(s, ack);
     if (ack->keyframe_wanted && s->o.on_keyframe_wanted)

@@ -16,8 +16,8 @@ enum { KINDS = 512, MINIMUM_BYTES = 1 << 20, LINE = 64 };
 typedef struct kind {
     ea_record record; /* the putting thread's until used is set */
     atomic_int used;
-    _Atomic uint64_t counts[2]; /* no room, oversize */
-    uint64_t told[2];           /* the taking thread's: reported counts */
+    _Atomic uint64_t counts[2];  /* no room, oversize */
+    uint64_t reported_counts[2]; /* the taking thread's: reported counts */
 } kind;
 
 typedef struct entry {
@@ -183,11 +183,11 @@ int ea_ring_dropped(ea_ring *r, ea_dropped *ret) {
             continue;
         for (; r->cause < 2; r->cause++) {
             uint64_t now = atomic_load_explicit(&k->counts[r->cause], memory_order_relaxed);
-            if (now == k->told[r->cause])
+            if (now == k->reported_counts[r->cause])
                 continue;
-            *ret = (ea_dropped){.count = now - k->told[r->cause], .is_oversize = (int)r->cause};
+            *ret = (ea_dropped){.count = now - k->reported_counts[r->cause], .is_oversize = (int)r->cause};
             memcpy(&ret->kind, &k->record, EA_RECORD_KIND_BYTES);
-            k->told[r->cause] = now;
+            k->reported_counts[r->cause] = now;
             return 1;
         }
     }

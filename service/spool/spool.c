@@ -143,6 +143,8 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     k->owed = NULL;
     k->owed_count = 0;
     k->open = 0;
+    free(k->state.numbers); /* its number belongs to another stream now: it gets no closing batch */
+    k->state.numbers = NULL;
     *ret_count = state.highest;
     s->dirty = 1;
     ea_spool_let_go(s, k);
@@ -184,6 +186,7 @@ void ea_spool_detach(ea_spool *s, const ea_ledger *ledger) {
         uint64_t number, value;
         if (k->ledger != ledger)
             continue;
+        ea_spool_take_numbers(k);
         k->ledger = NULL;
         while (ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
             entry *e = (entry *)(uintptr_t)value;

@@ -151,6 +151,28 @@ void ea_spool_stream_end(ea_spool *s, const uint8_t *stream, int complete);
  * their stream has then. Any thread. */
 void ea_spool_detach(ea_spool *s, const ea_ledger *ledger);
 
+/* From now on the state file has the last numbers of this open live stream's ledger, until ea_spool_ledger_end: if the
+ * process is killed, the next one makes the closing batch of them (ea_spool_each_cut_off). base: see
+ * ea_last_numbers_take; copied. Any thread, which holds no other lock. EA_ENOMEM; the errors of saving the state. */
+EA_MUST_CHECK int ea_spool_ledger_begin(ea_spool *s, const uint8_t *stream, uint64_t incarnation, uint32_t priority,
+                                        const ea_last_numbers *base, ea_err *err);
+/* The stream has its closing batch. */
+void ea_spool_ledger_end(ea_spool *s, const uint8_t *stream);
+
+/* A stream that a process left without a closing batch. */
+typedef struct ea_spool_cut_off {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t number;          /* of the closing batch */
+    ea_last_numbers numbers;  /* settled: each event is acknowledged, evicted, lost or in the spool */
+    int are_families_settled; /* the families' numbers are, too */
+} ea_spool_cut_off;
+
+/* Calls fn for each live stream that is not open and has no closing batch. fn appends the batch and calls
+ * ea_spool_ledger_end; when it fails, the stream stays for the next call. After ea_spool_open, before the sender
+ * starts; no other thread may use the spool. */
+EA_MUST_CHECK int ea_spool_each_cut_off(ea_spool *s, int (*fn)(const ea_spool_cut_off *c, void *arg), void *arg,
+                                        ea_err *err);
+
 enum ea_spool_claim {
     EA_SPOOL_NEW = 0,          /* encode and append it */
     EA_SPOOL_KEPT = 1,         /* it is in the spool since an earlier run */

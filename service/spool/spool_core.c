@@ -93,6 +93,7 @@ void ea_spool_free_stream(stream *k) {
     ea_u64_map_deinit(&k->entries);
     ea_spool_state_deinit(&k->state);
     free(k->owed);
+    free(k->base);
     free(k->covered.ranges);
     free(k);
 }
@@ -133,7 +134,8 @@ static void forget_stream(ea_spool *s, stream *k) {
 }
 
 void ea_spool_let_go(ea_spool *s, stream *k) {
-    if (!k->live && !k->segments && !k->open && !k->owed_count && k->state.resumable != EA_SPOOL_REPLAY)
+    if (!k->live && !k->segments && !k->open && !k->owed_count && !k->state.numbers &&
+        k->state.resumable != EA_SPOOL_REPLAY)
         forget_stream(s, k);
 }
 
@@ -160,6 +162,11 @@ void ea_spool_free_segment(segment *g) {
 entry *ea_spool_find_entry(const stream *k, uint64_t number) {
     const uint64_t *p = ea_u64_map_get(&k->entries, number);
     return p ? (entry *)(uintptr_t)*p : NULL;
+}
+
+void ea_spool_take_numbers(stream *k) {
+    if (k->ledger && k->state.numbers)
+        ea_last_numbers_take(k->state.numbers, k->ledger, k->base);
 }
 
 void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to) {
@@ -252,8 +259,10 @@ static int save_state(ea_spool *s, ea_err *err) {
     /* from old to new, so that a reader, which adds at the front, gets the same order */
     size_t n = 0;
     const stream *list[EA_SPOOL_STREAMS_MAX];
-    for (const stream *k = s->streams; k; k = k->next)
+    for (stream *k = s->streams; k; k = k->next) {
+        ea_spool_take_numbers(k);
         list[n++] = k;
+    }
     while (n)
         ea_spool_state_stream(&text, &list[--n]->state);
     s->dirty = 0;

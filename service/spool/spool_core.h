@@ -1,6 +1,6 @@
 /* Internals of the spool, shared by its files: spool.c (streams, appending, sending), spool_write.c (segments and
  * records), spool_open.c (recovery, closing, inspection), spool_evict.c (eviction), spool_deferred.c (deferred
- * tombstones), spool_core.c (common parts).
+ * tombstones), spool_cut_off.c (streams of killed processes), spool_core.c (common parts).
  *
  * Locks, outermost first. A thread never takes a lock while it holds a later one of this list:
  *   save_lock    writing the state file, deleting segments
@@ -81,8 +81,10 @@ struct ea_spool_known_stream {
      * members, the caller holds `write_lock` and `lock`. */
     ea_tombstone *owed;
     size_t owed_count;
-    uint64_t owed_under;  /* their tombstones' own number; it is one of theirs and not settled yet */
-    ea_range_set covered; /* during recovery: what its tombstones cover, except their own numbers */
+    uint64_t owed_under;         /* their tombstones' own number; it is one of theirs and not settled yet */
+    ea_last_numbers *base;       /* what its ledger counted under an earlier name; NULL: nothing */
+    uint64_t saved_acknowledged; /* found in the state file: events that its ledger had as acknowledged */
+    ea_range_set covered;        /* during recovery: what its tombstones cover, except their own numbers */
 };
 
 struct ea_spool {
@@ -153,6 +155,8 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
 /* Called after a reference to the stream ended; removes the stream from memory when there is no other. */
 void ea_spool_let_go(ea_spool *s, stream *k);
 entry *ea_spool_find_entry(const stream *k, uint64_t number);
+/* Brings the stream's last numbers up to date. */
+void ea_spool_take_numbers(stream *k);
 /* Moves an entry's events in its stream's ledger. */
 void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to);
 /* The segment's file holds a record of the stream. EA_ENOMEM. */

@@ -232,8 +232,10 @@ void ea_spool_state_deinit(ea_spool_stream_state *s) {
         free(s->moved[i].numbers.ranges);
     free(s->moved);
     free(s->acknowledged.ranges);
+    free(s->numbers);
     s->moved = NULL;
     s->moved_count = 0;
+    s->numbers = NULL;
     s->acknowledged = (ea_range_set){0};
 }
 
@@ -271,6 +273,8 @@ void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
         ea_text_printf(out, " %llu ", (unsigned long long)s->moved[i].base);
         put_ranges(out, &s->moved[i].numbers);
     }
+    if (s->numbers)
+        ea_last_numbers_put(out, s->numbers);
 }
 
 void ea_spool_state_end(ea_text *out) {
@@ -357,6 +361,8 @@ static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     int good = parse_ranges(at, &s.acknowledged);
     while (good && expect(at, "moved "))
         good = s.moved_count < EA_SPOOL_MOVED_MAX && parse_moved(at, &s);
+    if (good && expect(at, "ledger "))
+        good = (s.numbers = ea_last_numbers_parse(at)) != NULL;
     if (!good) {
         ea_spool_state_deinit(&s);
         return 0;

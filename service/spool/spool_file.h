@@ -33,6 +33,8 @@
  *   etwagent spool state 1     (the version of the format)
  *   stream <32 hex> <kind: 0 live, 1 replay, 2 complete replay> <target, 16 hex> <highest number> <acknowledged>
  *   moved <32 hex: former stream> <base> <numbers, as above>    (belongs to the stream above it: see ea_spool_moved)
+ *   ledger <incarnation> <priority> <family>:<counter>=<value>,... ...    (at most one, after the moved lines: the last
+ *              numbers of a live stream without a closing batch; family empty: the session; see last_numbers.h)
  *   end <16 hex: checksum of all lines above>
  *
  * Called by: spool.c, spool_write.c, spool_open.c. Thread: any (pure functions on the caller's memory). */
@@ -43,6 +45,7 @@
 #include "proto/base/text.h"
 #include "proto/wire/ack.h"
 #include "proto/wire/wire.h"
+#include "service/spool/last_numbers.h"
 #include "service/spool/spool_key.h"
 
 #include <stddef.h>
@@ -153,6 +156,7 @@ typedef struct ea_spool_stream_state {
     ea_range_set acknowledged; /* all settled numbers: also evicted ones with a tombstone */
     ea_spool_moved *moved;
     size_t moved_count;
+    ea_last_numbers *numbers; /* of its ledger, while it needs a closing batch; else NULL */
 } ea_spool_stream_state;
 
 /* Frees the memory that s points to. */

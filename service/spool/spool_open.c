@@ -29,7 +29,34 @@ static int recover_stream(ea_spool_stream_state *state, void *arg) {
         return ea_fail(r->err, rc, "recover the spool %s", r->s->dir);
     }
     k->recorded = 1;
+    if (k->state.numbers)
+        k->saved_acknowledged = k->state.numbers->values[EA_COUNT_events_acknowledged];
     return 0;
+}
+
+/* Later numbers of a stream without a closing batch; a batch that cannot be read has none. */
+static int recover_numbers(const recovery *r, stream *k, const ea_spool_record *record) {
+    ea_spool_record opened = *record;
+    ea_err unread;
+    uint8_t *plain = NULL;
+    int is_ended = 0, rc = 0;
+    if (!k->state.numbers || record->flags & EA_SPOOL_TOMBSTONE)
+        return 0;
+    if (record->flags & EA_SPOOL_SEALED) {
+        if (r->segment->is_locked)
+            return 0;
+        if (!(plain = malloc(ea_spool_batch_bytes(record) + 1)))
+            return EA_ENOMEM;
+        rc = ea_spool_unseal(&r->segment->key, &opened, plain, &unread);
+    }
+    if (!rc)
+        rc = ea_last_numbers_take_batch(k->state.numbers, opened.batch, opened.len_bytes, &is_ended, &unread);
+    if (is_ended) {
+        free(k->state.numbers);
+        k->state.numbers = NULL;
+    }
+    free(plain);
+    return rc == EA_ENOMEM ? rc : 0;
 }
 
 static int cover(const ea_tombstone *t, void *arg) {
@@ -74,6 +101,8 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     }
     if (!rc)
         rc = ea_spool_attach(r->segment, k);
+    if (!rc && number == record->number)
+        rc = recover_numbers(r, k, record);
     int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
     if (!rc && record->flags & EA_SPOOL_TOMBSTONE && number == record->number) {
         rc = ea_batch_each_tombstone(record->batch, record->len_bytes, cover, k, NULL);
@@ -255,7 +284,7 @@ static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *
     return rc;
 }
 
-static void tell_locked(const recovery *r) {
+static void report_locked(const recovery *r) {
     const ea_spool *s = r->s;
     ea_text text;
     count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
@@ -269,7 +298,7 @@ static void tell_locked(const recovery *r) {
         ea_text_printf(&text, "which is not in %s", s->o.key_path);
     else
         ea_text_str(&text, "and no key file was given");
-    ea_text_str(&text, ": they wait until it is, or until they give way");
+    ea_text_str(&text, ": they wait until it is, or until they are dropped");
     if (!text.failed)
         s->o.on_note(s->o.arg, text.data);
     ea_text_deinit(&text);
@@ -308,7 +337,7 @@ static int recover(ea_spool *s, ea_err *err) {
         rc = ea_path_list(s->dir, recover_name, &r, err);
     set_ages(s);
     if (!rc && r.locked_batches)
-        tell_locked(&r);
+        report_locked(&r);
     for (stream *k = s->streams; !rc && k; k = k->next)
         if (k->covered.count && (rc = settle_covered(k)) != 0)
             ea_fail(err, rc, "recover the spool %s", s->dir);

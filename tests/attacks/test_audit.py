@@ -68,8 +68,8 @@ def check_flood(env, checks):
         held, limited = metrics["etwcollector_audit_held_total"], metrics["etwcollector_web_limited_total"]
         checks.that(held > 1000 and metrics["etwcollector_audit_unwritten_total"] == 0, f"{held} refusals are numbers, {limited} were above a rate")
         print(f"{sent >> 20} MiB of refused requests in {took:.0f} s: {len(refused)} lines, {size >> 10} KiB; {held:.0f} are numbers, {limited:.0f} not audited", flush=True)
-    told = [e["held"] for e in lines(store, "audit-refused.jsonl") if "held" in e]
-    checks.equal(sum(told), held, "refusals that the audit log has as numbers, when the collector has ended")
+    reported = [e["held"] for e in lines(store, "audit-refused.jsonl") if "held" in e]
+    checks.equal(sum(reported), held, "refusals that the audit log has as numbers, when the collector has ended")
     return store
 
 

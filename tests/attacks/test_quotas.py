@@ -85,8 +85,8 @@ def share(env, checks):
         size = numbers["etwcollector_store_segment_size_bytes"] + numbers["etwcollector_store_index_size_bytes"]
         checks.that(size < LIMIT * 1.25, f"the store has {size:.0f} bytes, of {LIMIT}")
         checks.that(numbers["etwcollector_store_erased_bytes_total"] >= gone * 60000, "bytes erased are counted")
-        told = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
-        checks.that(told and all(i["host"] == "thief" and "furthest above its share" in i["text"] for i in told), f"incidents: {told}")
+        reported = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
+        checks.that(reported and all(i["host"] == "thief" and "furthest above its share" in i["text"] for i in reported), f"incidents: {reported}")
         kept = sum(s["events"] for s in rows(w, "victim"))
         found = env.run([env.collector, "query", "--store", w.collector.store, "--format", "json",
                          "SELECT sum(events) AS n FROM streams WHERE host = 'victim'"]).stdout
@@ -115,8 +115,8 @@ def definitions(env, checks):
         checks.equal([s["expired_batches"] for s in rows(w, "victim") if s["expired_batches"]], [], "batches of the victim that were deleted")
         gone = sum(s["expired_batches"] for s in rows(w, "thief"))
         checks.that(gone > 300, f"{gone} of the thief's 600 batches were deleted, so that their shapes go")
-        told = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
-        checks.that(told and all(i["host"] == "thief" for i in told), f"incidents: {told}")
+        reported = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
+        checks.that(reported and all(i["host"] == "thief" for i in reported), f"incidents: {reported}")
         print(f"36 MB of definitions: {gone} of the thief's 600 batches deleted, the index has {index() / (1 << 20):.1f} MiB", flush=True)
 
 
@@ -156,7 +156,7 @@ def young(env, checks):
             if status != 200:
                 break
         checks.equal((status, headers["Retry-After"]), (429, "60"), f"the thief, whose share is used up, after {number} batches")
-        checks.that("the store is full of what is younger than --retain-min-age" in said, f"it is told why: {said}")
+        checks.that("the store is full of what is younger than --retain-min-age" in said, f"the agent logs the reason: {said}")
         first = world.Web(w.port, world.VICTIM_AGENT, w.agent.context)
         for _ in range(20):
             w.agent.request(first, 0)
@@ -181,9 +181,9 @@ def limited(env, checks):
             return [(r["who"], r["name"], r["resource"], r["limit"], r["period_s"], r["refused"]) for r in rows if r["above_since"]]
         checks.that(receiver.sleep_until(listed, 20, 0.2), "the collector's watch writes what is used")
         checks.equal(listed(), [("agent", "thief", "bytes", 65536, 1, 1)], "etwcollector quota --above")
-        told = env.run([env.collector, "query", "--store", w.collector.store, "--format", "json",
+        reported = env.run([env.collector, "query", "--store", w.collector.store, "--format", "json",
                         "SELECT host, kind, family, text FROM incidents WHERE kind = 'quota' AND end IS NULL"]).stdout
-        checks.that("agent thief is above its quota of bytes (65536 bytes a second): 1 refused" in told, f"an incident that goes on: {told}")
+        checks.that("agent thief is above its quota of bytes (65536 bytes a second): 1 refused" in reported, f"an incident that goes on: {reported}")
         kept_by = {r["host"]: r for r in w.collector.ask_json("quota")["kept"]}
         checks.that(kept_by["thief"]["bytes"] > 900000 and (kept_by["thief"]["streams"], kept_by["thief"]["batches"]) == (1, number - 1),
                     f"what is kept of the thief: {kept_by}")
@@ -297,8 +297,8 @@ def kept(env, checks):
         numbers = w.metrics()
         checks.equal([numbers[f"etwcollector_store_refused_{what}_total"] for what in ("streams", "classes", "tombstones", "definitions")],
                      [1, 1, 1, 1], "counted")
-        told = [i["text"] for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "kept" and i["host"] == "thief"]
-        checks.that(told and "streams" in told[0], f"an incident of the agent: {told}")
+        reported = [i["text"] for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "kept" and i["host"] == "thief"]
+        checks.that(reported and "streams" in reported[0], f"an incident of the agent: {reported}")
         w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
 
 

@@ -91,7 +91,7 @@ def whole(env, checks, w):
     web.request("POST", "/api/v1/sql", json.dumps({"sql": WHOLE}), {**w.reader.headers, "Content-Type": "application/json"})
     answer = web.getresponse()
     text = answer.read()
-    checks.equal((answer.status, json.loads(text)["ending"], len(text) > 48_000_000), (200, "whole", True), "the same answer to who reads it")
+    checks.equal((answer.status, json.loads(text)["ending"], len(text) > 48_000_000), (200, "whole", True), "the same answer to a client that reads it")
     web.close()
     print(f"{most} MiB of memory with {WHOLE_COUNT} unread answers of 48 MB, {cut:.0f} were cut off", flush=True)
 
@@ -132,8 +132,8 @@ def downloads(env, checks):
     def above():
         return [[row[k] for k in ("who", "name", "resource", "limit", "refused")] for row in collector.ask_json("quota", "--above")["uses"]]
     harness.wait_until(lambda: above() == listed, "etwcollector quota --above to list it", 30, lambda: f"; it lists {above()}")
-    told = str(collector.ask_json("query", "SELECT text FROM incidents WHERE kind = 'quota'"))
-    checks.that("reader 127.0.0.1 is above its quota of downloads (10000 bytes a second): 1 refused" in told, f"incidents: {told}")
+    reported = str(collector.ask_json("query", "SELECT text FROM incidents WHERE kind = 'quota'"))
+    checks.that("reader 127.0.0.1 is above its quota of downloads (10000 bytes a second): 1 refused" in reported, f"incidents: {reported}")
     collector.stop()
 
 

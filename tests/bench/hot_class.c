@@ -388,7 +388,7 @@ static const ea_command command = {.name = "measure",
                                    .run = run_measure};
 static const ea_command miss_command = {.name = "miss",
                                         .operands = "",
-                                        .summary = "Ask for schemas that nobody asked for before",
+                                        .summary = "Ask for schemas that were not asked for before",
                                         .details = "",
                                         .options = rows,
                                         .options_size = sizeof(options),

@@ -71,7 +71,7 @@ def varint(data, at, section="Notation"):
     """Reads one varint of data at the offset at. Returns its value and the offset after it."""
     value = 0
     for shift in range(0, 70, 7):
-        need(at < len(data), section, "a varint goes on behind the end")
+        need(at < len(data), section, "a varint goes on after the end")
         byte = data[at]
         at += 1
         value |= (byte & 0x7f) << shift
@@ -139,7 +139,7 @@ def parse(data, message, depth=0, most=100, raw=()):
         elif kind == "string":
             value = value.split(b"\0")[0].decode(errors="surrogateescape")
         elif kind in MESSAGES and name not in raw:
-            need(repeated or name not in inside, "The batch", f"{message}.{name} stands there twice")
+            need(repeated or name not in inside, "The batch", f"{message}.{name} is there twice")
             inside.add(name)
             value = parse(value, kind, depth + 1, most)
             found.unknown_bytes += value.unknown_bytes
@@ -206,7 +206,7 @@ ZSTD_CONTEXT = ZSTD.ZSTD_createDCtx()
 def decompress(data, size, dictionary, section):
     """The content of the one zstd frame that data is."""
     need(ZSTD.ZSTD_getFrameContentSize(data, len(data)) == size, section, "a zstd frame says the size that the batch says")
-    need(ZSTD.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), section, "the data is one zstd frame and nothing behind it")
+    need(ZSTD.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), section, "the data is one zstd frame and nothing after it")
     out = ctypes.create_string_buffer(max(size, 1))
     got = ZSTD.ZSTD_decompress_usingDict(ZSTD_CONTEXT, out, size, data, len(data), dictionary, len(dictionary))
     need(not ZSTD.ZSTD_isError(got) and got == size, section, "the data is a zstd frame of so many bytes")
@@ -252,7 +252,7 @@ class Description:
         self.fields = [self.field() for _ in range(field_count)]
         if self.format == 2:
             self.notes()
-        need(self.at == len(data), "DESCRIPTIONS, Notation", "nothing stands behind a description's end")
+        need(self.at == len(data), "DESCRIPTIONS, Notation", "nothing is after a description's end")
         self.top, end = [], 0
         while end < field_count:
             self.top.append(end)
@@ -615,7 +615,7 @@ def transposed(data, n, planes, width):
 
 def bits(data, n, count):
     whole, mask = int.from_bytes(data, "little"), (1 << count) - 1
-    need(whole >> n * count == 0, "Columns", "BITS: bits behind the last element are 0")
+    need(whole >> n * count == 0, "Columns", "BITS: bits after the last element are 0")
     if n * count < 4096:
         return [whole >> i * count & mask for i in range(n)]
     values = []
@@ -1024,7 +1024,7 @@ class Batch:
         members, first = [[] for _ in self.groups], 0
         for i, g in enumerate(self.group):
             if not members[g]:
-                need(g == first, "Groups", "groups stand in the order of their first events")
+                need(g == first, "Groups", "groups are in the order of their first events")
                 first += 1
             members[g].append(i)
         for g, rows in zip(self.groups, members):
@@ -1111,7 +1111,7 @@ class Batch:
     def check_ledger(self):
         """Both equations, for the whole and for each family that is named. A batch is none the worse for a wrong ledger."""
         ledgers = submessages(self.data, "Batch", "ledger")
-        need(len(ledgers) <= 1, "The batch", "Batch.ledger stands there twice")
+        need(len(ledgers) <= 1, "The batch", "Batch.ledger is there twice")
         need(all(len(data) <= 64 << 10 for data in ledgers), "Bounds", "a ledger has at most 64 KiB")
         for numbers in [one for ledger in (parse(data, "Ledger") for data in ledgers) for one in (ledger, *ledger.families)]:
             need(len(numbers.counters) == len(numbers.values), "Ledger", "each counter has one value")

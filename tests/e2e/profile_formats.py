@@ -145,7 +145,7 @@ def chrome(text):
     stacks, last = collections.Counter(), -1
     for sample in file["samples"]:
         need({"cpu", "tid", "ts", "name", "sf", "weight"} == set(sample) and sample["sf"] in frames, "a sample")
-        need(sample["ts"] >= last, "samples stand by time")
+        need(sample["ts"] >= last, "samples are in the order of time")
         last, at, path = sample["ts"], sample["sf"], []
         while at is not None:
             path.append(frames[at]["name"])
@@ -177,7 +177,7 @@ def firefox(text):
     need(all(0 <= f < functions["length"] for f in frame_table["func"]), "functions")
     need(all(0 <= c < categories for c in frame_table["category"] + stack_table["category"]), "categories")
     need(all(0 <= f < frame_table["length"] for f in stack_table["frame"]), "frames")
-    need(all(p is None or 0 <= p < i for i, p in enumerate(stack_table["prefix"])), "a stack stands behind its prefix")
+    need(all(p is None or 0 <= p < i for i, p in enumerate(stack_table["prefix"])), "a stack is after its prefix")
     samples = thread["samples"]
     need(samples["weightType"] in ("samples", "tracing-ms") and samples["time"] == sorted(samples["time"]), "samples")
     scale = 1000000 if samples["weightType"] == "tracing-ms" else 1
@@ -197,7 +197,7 @@ def tree(text, column=3):
     nodes, stacks = file["nodes"], collections.Counter()
     sums = [node[column - 1] for node in nodes]
     for i in range(len(nodes) - 1, -1, -1):
-        need(-1 <= nodes[i][0] < i, "a node stands behind its parent")
+        need(-1 <= nodes[i][0] < i, "a node is after its parent")
         need(sums[i] == nodes[i][column], f"node {i}: the total is the sum of what is below")
         if nodes[i][0] >= 0:
             sums[nodes[i][0]] += sums[i]

@@ -142,9 +142,9 @@ def check_classes(checks, client, reader, token):
         status, text, _ = client.ask("/api/v1/sql", who, method="POST", body={"sql": sql}, source="127.9.0.5")
         return [r[0] for r in json.loads(text)["rows"]] if status == 200 else text
     seen = set(rows("SELECT DISTINCT name FROM events WHERE host = 'alpha' AND name <> ''", reader))
-    told = {who: {c["name"] for c in json.loads(client.ask("/api/v1/classes?limit=10000", who, source="127.9.0.5")[1])["items"]} for who in (reader, token)}
-    hidden = told[reader] - seen
-    checks.that(hidden and seen and told[token] == told[reader] - hidden, f"classes that a group is told: {len(hidden)} are only others'; told of them: {told[token] & hidden}")
+    reported = {who: {c["name"] for c in json.loads(client.ask("/api/v1/classes?limit=10000", who, source="127.9.0.5")[1])["items"]} for who in (reader, token)}
+    hidden = reported[reader] - seen
+    checks.that(hidden and seen and reported[token] == reported[reader] - hidden, f"classes that a group sees: {len(hidden)} are only others'; seen of them: {reported[token] & hidden}")
     one = sorted(hidden)[0]
     sql = f'SELECT count(*) > 0 FROM "{one}"'  # a class's table is there for a statement that names it
     checks.equal(rows(sql, reader), [1], f"the table {one}, to a reader")
@@ -161,7 +161,7 @@ def check_limits(checks, client, right):
     checks.that(seen[:10] == [401] * 10 and set(seen[10:]) == {429}, f"guesses: {seen}")
     status, text, answer = client.ask("/metrics", wrong, source="127.20.0.1")
     checks.that(status == 429 and "too many wrong tokens from this address" in text and answer.getheader("Connection") == "close", f"a guess: {status} {text}")
-    checks.equal(client.status("/metrics", right, source="127.20.0.1"), 200, "the right token of another client behind that address")
+    checks.equal(client.status("/metrics", right, source="127.20.0.1"), 200, "the right token of another client at that address")
     other = "ect_00000000" + wrong[12:]
     checks.equal(client.status("/metrics", other, source="127.20.0.1"), 401, "a wrong token of another id")
     checks.equal(client.status("/metrics", wrong, source="127.20.0.2"), 401, "a wrong token from another address")
@@ -254,7 +254,7 @@ class Machine(Client):
 def check_renewal(checks, env, client, collector):
     """A certificate that was replaced is used after a reload; one that cannot be read is not."""
     machine = Machine(env, collector.port, "alpha")
-    before, told = certificate(client, "127.60.0.1"), certificate(machine, "127.60.0.2")
+    before, reported = certificate(client, "127.60.0.1"), certificate(machine, "127.60.0.2")
     held = http.client.HTTPSConnection("localhost", collector.port, timeout=60, context=machine.context)
     held.connect()
     env.run([env.collector, "ca", "issue", "--dir", env.certs, "--server", "--name", "later", "--san", "DNS:localhost", "--san", "IP:127.0.0.1"])
@@ -264,7 +264,7 @@ def check_renewal(checks, env, client, collector):
     collector.process.send_signal(signal.SIGHUP)
     harness.wait_until(lambda: certificate(client, "127.60.0.1") != before, "the new certificate", 30)
     after = certificate(client, "127.60.0.1")
-    harness.wait_until(lambda: certificate(machine, "127.60.0.2") == after != told, "the new certificate for agents", 30)
+    harness.wait_until(lambda: certificate(machine, "127.60.0.2") == after != reported, "the new certificate for agents", 30)
     held.request("POST", uploads.UPLOAD_PATH, b"", {"Content-Type": "application/x-etwagent-batches"})
     checks.that(held.getresponse().status in (200, 400), "a connection of before goes on")
     held.close()
@@ -346,7 +346,7 @@ def check_audit(checks, env, client, collector):
     secret = token.split("_")[2].encode()
     for file in collector.store.rglob("*"):
         if file.is_file():
-            checks.that(secret not in file.read_bytes(), f"the token itself stands in {file.name}")
+            checks.that(secret not in file.read_bytes(), f"the token itself is in {file.name}")
     checks.equal((collector.store / "tokens").stat().st_mode & 0o77, 0, "who else may read the tokens' file")
     checks.that([e for e in lines if e.get("note") == "token added" and e.get("token") == "asker"], "the making of a token")
 
@@ -356,14 +356,14 @@ def check_commands(checks, env, collector, client, tokens):
     listed = json.loads(env.run([env.collector, "token", "list", "--store", store, "--json"]).stdout)["tokens"]
     checks.equal({(t["name"], t["scope"], t["hosts"]) for t in listed},
                  {("prometheus", "metrics", ""), ("group", "read", "al*,gamma"), ("reader", "read", ""), ("asker", "read", ""), ("boss", "admin", "")}, "the tokens")
-    told = json.loads(client.ask("/api/v1/tokens", tokens["admin"], source="127.40.0.1")[1])["items"]
-    checks.equal({t["expires_seconds"] for t in told}, {None}, "when the tokens expire")
-    checks.equal({t["id"] for t in told}, {t["id"] for t in listed}, "tokens that an admin sees")
-    checks.that(not any("hash" in json.dumps(t) for t in told), "hashes that an admin sees")
+    reported = json.loads(client.ask("/api/v1/tokens", tokens["admin"], source="127.40.0.1")[1])["items"]
+    checks.equal({t["expires_seconds"] for t in reported}, {None}, "when the tokens expire")
+    checks.equal({t["id"] for t in reported}, {t["id"] for t in listed}, "tokens that an admin sees")
+    checks.that(not any("hash" in json.dumps(t) for t in reported), "hashes that an admin sees")
     for name, more in (("reader", []), ("a b", []), ("x\n", []), ("m", ["--scope", "metrics", "--hosts", "a"]), ("y", ["--hosts", "a b"]), ("z" * 70, [])):
         done = env.run([env.collector, "token", "add", "--store", store, "--name", name, *more], check=False)
         checks.equal((done.returncode, done.stdout), (2, ""), f"a token {name!r} {more}")
-    checks.equal(env.run([env.collector, "token", "revoke", "--store", store, "nobody"], check=False).returncode, 1, "revoking what is not there")
+    checks.equal(env.run([env.collector, "token", "revoke", "--store", store, "absent"], check=False).returncode, 1, "revoking an unknown token")
     env.run([env.collector, "token", "revoke", "--store", store, "reader"])
     short = new_token(env, store, "short", "--expires", "2s")
     expires = next(t["expires"] for t in json.loads(env.run([env.collector, "token", "list", "--store", store, "--json"]).stdout)["tokens"] if t["name"] == "short")

@@ -45,7 +45,7 @@ class Owners:
         return max(begin for begin in self.begins[tid] if begin[0] <= clock)[1] if tid else 0
 
 
-def told_threads(rows):
+def expected_threads(rows):
     """(pid, tid) -> sums, of all threads that had that number in turn."""
     sums = collections.defaultdict(collections.Counter)
     for row in rows:
@@ -63,7 +63,7 @@ def ns_of(row):
 def check_threads(checks, ask, rows, host="made"):
     machine = next(row for row in rows if row["type"] == "machine")
     tick_ns = 10 ** 9 // machine["ticks_per_second"]
-    truth = told_threads(rows)
+    truth = expected_threads(rows)
     got = {(row["pid"], row["tid"]): ns_of(row) for row in ask(f"SELECT * FROM thread_times WHERE host = '{host}'")}
     wrong = collections.Counter()
     example = {}
@@ -75,7 +75,7 @@ def check_threads(checks, ask, rows, host="made"):
                 wrong[key] += 1
                 example[key] = (thread, have[key], sums[key] * scale)
     checks.that(not wrong, f"{host}: thread_times: {dict(wrong)} of {len(truth)} threads differ from the truth, such as {example}")
-    checks.that(not set(got) - set(truth), f"thread_times: threads that nobody knows: {sorted(set(got) - set(truth))[:3]}")
+    checks.that(not set(got) - set(truth), f"thread_times: unknown threads: {sorted(set(got) - set(truth))[:3]}")
     waits = collections.Counter()
     for row in ask(f"SELECT pid, tid, sum(ns) AS ns FROM waits WHERE host = '{host}' GROUP BY 1, 2"):
         waits[row["pid"], row["tid"]] = row["ns"]
@@ -111,10 +111,10 @@ def check_unfinished(checks, ask, records, host="made"):
     for row in ask(f"SELECT * FROM thread_times WHERE host = '{host}'"):
         for what in ("running", "ready", "waiting"):
             got[row["tid"], what] += row[f"unfinished_{what}_ns"]
-    checks.equal(+got, collections.Counter({key: ns for key, ns in want.items() if ns and key[1] != "?"}), f"{host}: what nobody saw the end of")
+    checks.equal(+got, collections.Counter({key: ns for key, ns in want.items() if ns and key[1] != "?"}), f"{host}: intervals without a recorded end")
     checks.that(len({what for _, what in +got}) > 1, f"{host}: hardly anything is open at the end: {+got}")
     got = {(row["tid"], row["reason"]): row["ns"] for row in ask(f"SELECT tid, reason, sum(unfinished_ns) AS ns FROM waits WHERE host = '{host}' GROUP BY 1, 2") if row["ns"]}
-    checks.equal(got, {key: ns for key, ns in reasons.items() if ns}, f"{host}: waits that nobody saw the end of, by reason")
+    checks.equal(got, {key: ns for key, ns in reasons.items() if ns}, f"{host}: waits without a recorded end, by reason")
 
 
 def check_wakes(checks, ask, records):
@@ -281,8 +281,8 @@ def check_latencies(checks, ask, rows, records):
     issued = {r["fields"]["Irp"]: r["pid"] for r in records if r["name"] == "DiskIo/ReadInit"}
     checks.that(issued, "no disk request begins")
     names = {row["file"] for row in ask("SELECT DISTINCT file FROM disk_times WHERE host = 'made' AND file IS NOT NULL")}
-    told = {test_profile.base_name(row["name"]) for row in rows if row["type"] == "name"}
-    checks.that(names and {test_profile.base_name(n) for n in names} <= told, "files of disk requests have other names than the truth's")
+    expected = {test_profile.base_name(row["name"]) for row in rows if row["type"] == "name"}
+    checks.that(names and {test_profile.base_name(n) for n in names} <= expected, "files of disk requests have other names than the truth's")
 
 
 def check_ranges(checks, ask, rows, got):
@@ -371,15 +371,15 @@ def check_lost_buffers(env, checks, collector, ask):
     a recorded end are kept apart as unfinished."""
     rows = rows_of_losses(env, collector, "buffers", "buffers_windows", "process, thread, image, cswitch, readythread, config, stack, lost")
     losses = [row for row in rows if row["type"] == "loss"]
-    told, got, left = told_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
+    expected, got, left = expected_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
     for row in ask("SELECT * FROM thread_times WHERE host = 'buffers'"):
         got[row["pid"], row["tid"]].update(ns_of(row))
         left.update(cpu_ticks=row["unfinished_running_ns"], ready_ticks=row["unfinished_ready_ns"], wait_ticks=row["unfinished_waiting_ns"])
     checks.that(len(losses) > 10, f"hardly a buffer is lost: {losses}")
     for key in ("cpu_ticks", "ready_ticks", "wait_ticks"):
-        want, have = (sum(sums[key] for sums in table.values()) for table in (told, got))
+        want, have = (sum(sums[key] for sums in table.values()) for table in (expected, got))
         # Where a wake-up was lost, the wait is taken to last until the thread runs. That is before the loss is reported, so the excess is at most the length of a loss.
-        beyond = {thread: got[thread][key] - 100 * sums[key] for thread, sums in told.items() if got[thread][key] > 100 * sums[key] + 3_000_000}
+        beyond = {thread: got[thread][key] - 100 * sums[key] for thread, sums in expected.items() if got[thread][key] > 100 * sums[key] + 3_000_000}
         checks.that(have and not beyond, f"with {len(losses)} times buffers lost, {key} of {len(beyond)} threads are far more than in truth, such as {list(beyond.items())[:1]}")
         checks.that(left[key] > 0, f"with {len(losses)} times buffers lost, none of {want} {key} are unfinished")
 
@@ -440,22 +440,22 @@ def check_losses(env, checks, collector, ask):
     checks.equal(lost, totals["events_lost"], "lost events in the ledger")
     checks.that(0.005 <= lost / totals["events"] <= 0.02, f"{lost} of {totals['events']} events are lost, not about 1 %")
     check_lossy_stacks(checks, ask, rows, lost)
-    told, got = collections.Counter(), collections.Counter()
-    for sums in told_threads(rows).values():
-        told.update(sums)
+    expected, got = collections.Counter(), collections.Counter()
+    for sums in expected_threads(rows).values():
+        expected.update(sums)
     for row in ask("SELECT * FROM thread_times WHERE host = 'lossy'"):
         got.update(ns_of(row))
-    checks.that(told["switches"] - lost <= got["switches"] < told["switches"], f"with {lost} events lost there are {got['switches']} "
-                f"switches of {told['switches']}")
+    checks.that(expected["switches"] - lost <= got["switches"] < expected["switches"], f"with {lost} events lost there are {got['switches']} "
+                f"switches of {expected['switches']}")
     # a loss costs the time of each CPU from its last switch before the loss to its first switch after it: the thread that ran is unknown
-    checks.that(0.6 * told["cpu_ticks"] * 100 <= got["cpu_ticks"] <= told["cpu_ticks"] * 100, f"with {windows} losses threads ran "
-                f"{got['cpu_ticks']} ns of {told['cpu_ticks'] * 100} ns ({machine['cpus']} CPUs)")
+    checks.that(0.6 * expected["cpu_ticks"] * 100 <= got["cpu_ticks"] <= expected["cpu_ticks"] * 100, f"with {windows} losses threads ran "
+                f"{got['cpu_ticks']} ns of {expected['cpu_ticks'] * 100} ns ({machine['cpus']} CPUs)")
     for counter, name in (("TotalCycles", "cycles"), ("InstructionRetired", "instructions"), ("CacheMisses", "cache_misses")):
         row = ask(f"SELECT sum(value) AS value, sum(stretches) AS n FROM thread_counters WHERE host = 'lossy' AND tid <> 0 AND counter = '{counter}'")[0]
         # a lost switch costs the stretches before and after it; where events were lost, no thread's counts are known
-        least = told["switches"] - 2 * lost - (windows + 1) * machine["cpus"]
-        checks.that(least <= row["n"] < told["switches"] and 0 < row["value"] <= told[name], f"{counter}: {row['n']} stretches of "
-                    f"{told['switches']} (at least {least}), {row['value']} of {told[name]}")
+        least = expected["switches"] - 2 * lost - (windows + 1) * machine["cpus"]
+        checks.that(least <= row["n"] < expected["switches"] and 0 < row["value"] <= expected[name], f"{counter}: {row['n']} stretches of "
+                    f"{expected['switches']} (at least {least}), {row['value']} of {expected[name]}")
 
 
 def check_lossy_stacks(checks, ask, rows, lost):
@@ -510,10 +510,10 @@ def test(env, checks, arguments):
                                           "3000" if arguments.soak else "500")
     env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
     ask, rows, records = Asked(env, collector.store), test_tracegen.rows(truth), test_stacks.records(env.agent, [trace])
-    told, got = check_threads(checks, ask, rows)
+    expected, got = check_threads(checks, ask, rows)
     check_unfinished(checks, ask, records)
     check_wakes(checks, ask, records)
-    check_counters(checks, ask, told, records)
+    check_counters(checks, ask, expected, records)
     check_latencies(checks, ask, rows, records)
     check_ranges(checks, ask, rows, got)
     check_modules(checks, ask, rows, records)

@@ -208,7 +208,7 @@ def doctor(env, checks, store, damaged):
     checks.equal((code, verdicts(found, "verify")), (4, {"wrong"}), "a damaged store")
     checks.equal(ask(env.folder / "nowhere")[:2], (4, "wrong"), "no store")
     code, _, found = ask(store, "--certificate", env.certs / "server.key")
-    checks.equal((code, verdicts(found, "certificate")), (4, {"wrong"}), "what is no certificate")
+    checks.equal((code, verdicts(found, "certificate")), (4, {"wrong"}), "a file that is not a certificate")
     # hosts that fell silent, a clock that went back, a name that would write on the terminal
     db = sqlite3.connect(store / "index.db")
     db.execute("UPDATE streams SET received_last_utc_ns = received_last_utc_ns - 3600000000000, agent = ? WHERE agent = 'busy'",

@@ -41,7 +41,7 @@ def replay(env, collector, trace, agent, extra=()):
 
 def folded(collector):
     """Waits until the collector's own thread has folded all that is stored; then its metrics."""
-    def behind():
+    def not_received():
         stored = collections.Counter()
         with sqlite3.connect(f"file:{collector.store}/index.db?mode=ro", uri=True) as index:
             stored.update({(a, bytes(s)): n for a, s, n in index.execute("SELECT agent, stream, event_count FROM streams")})
@@ -51,7 +51,7 @@ def folded(collector):
         except sqlite3.OperationalError:
             return True
         return any(have.get(s, 0) < n for s, n in stored.items())
-    if not receiver.sleep_until(lambda: not behind(), 120, 0.1):
+    if not receiver.sleep_until(lambda: not not_received(), 120, 0.1):
         raise harness.Failure("the collector did not fold what it has")
     return test_delivery.metrics(collector)
 
@@ -186,7 +186,7 @@ def few_names(env, checks, reference):
     collector = env.new_collector("names", extra=["--web", "127.0.0.1:0", "--state-names", "500", "--state-operations", "64"]).start()
     replay(env, collector, NAMES, "big")
     numbers = folded(collector)
-    checks.that(numbers["etwcollector_state_evicted_total"] > 0, "names that gave way")
+    checks.that(numbers["etwcollector_state_evicted_total"] > 0, "names that were evicted")
     with sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True) as db:
         (names,), = db.execute("SELECT count(*) FROM names")
     checks.that(0 < names <= 500, f"{names} names are kept")
@@ -247,7 +247,7 @@ def test(env, checks, _):
     evicted = small_state(env, checks, reference)
     few_machines(env, checks, reference)
     names = few_names(env, checks, reference)
-    print(f"bounds: {given_up} rows left out behind keyframes, {int(evicted)} rows of a machine given up, {names} names kept; "
+    print(f"bounds: {given_up} rows left out of keyframes, {int(evicted)} rows of a machine given up, {names} names kept; "
           f"{time.monotonic() - began:.0f} s", flush=True)
     overload(env, checks)
     greedy_queries(env, checks, reference)

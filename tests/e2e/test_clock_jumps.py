@@ -107,20 +107,20 @@ def reopened(env, checks, collector):
     when later processes open the spool. No batch expires."""
     agent, spool = "reopened", env.folder / "reopened-spool"
     paths = traces.paths(SMALL, env.build)
-    with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
-        run = faulted.Replay(env, paths, nobody, agent, spool=spool, environment=with_clock(env, EA_CLOCK_JUMPS="0:-3600"),
+    with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as dead_proxy:
+        run = faulted.Replay(env, paths, dead_proxy, agent, spool=spool, environment=with_clock(env, EA_CLOCK_JUMPS="0:-3600"),
                              extra=[*faulted.HASTY, "--live", "--give-up", "1s", "--spool-age", "2h"])
         with run:
             run.wait(60)
     filled = json.loads(run.output)["ledger"]
     for jump, age, expected in (("0:-7200", "1m", 0), ("0:0", "2h", 0), ("0:7200", "4h", 0), (f"0:{DECADES_S}", "1h", 0), (f"0:-{DECADES_S}", "1m", 0)):
-        with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
-            done = env.run([env.agent, "spool", "drain", "--collector", nobody.url, "--cert", env.certs / f"{agent}.crt", "--key",
+        with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as dead_proxy:
+            done = env.run([env.agent, "spool", "drain", "--collector", dead_proxy.url, "--cert", env.certs / f"{agent}.crt", "--key",
                             env.certs / f"{agent}.key", "--ca", env.certs / "ca.crt", "--spool", spool, "--spool-age", age, "--give-up", "2s"],
                            check=False, env=with_clock(env, EA_CLOCK_JUMPS=jump))
         rows = json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", spool]).stdout)
         checks.equal(filled["events_batched"] + filled["events_synthesised"] - sum(r["events"] for r in rows), expected,
-                     f"clock {jump}, age {age}: events that gave way; {done.stderr}")
+                     f"clock {jump}, age {age}: events that were evicted; {done.stderr}")
 
 
 def of_the_collector(env, checks):

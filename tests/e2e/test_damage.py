@@ -84,7 +84,7 @@ def whole_buffers(bench, rng):
 
         spaced = bench.bent(number, lambda b: b.replace(b"\0", b" "))
         bench.all_in(rest, bench.dump(spaced), f"NULs of buffer {number} made spaces")
-        checks.that(bench.stats(spaced)["damage"]["places"] >= 1, f"{name}: NULs made spaces in buffer {number} and no damage is told")
+        checks.that(bench.stats(spaced)["damage"]["places"] >= 1, f"{name}: NULs made spaces in buffer {number} and no damage is reported")
 
         half = bench.bent(number, lambda b: b[:len(b) // 2] + bytes(len(b) - len(b) // 2))
         bench.all_in(rest, bench.dump(half), f"half of buffer {number} zeroed")
@@ -134,7 +134,7 @@ def strict(env, checks, bench):
     text = env.run([env.agent, "stats", bench.path]).stdout
     checks.that("damaged: " in text and "bytes skipped" in text and f"buffer at offset {bench.buffers[number][0]}" in text and "\n  [" in text,
                 f"{bench.name}: stats as text has no damage map:\n{text[:1500]}")
-    checks.that("damaged: " not in env.run([env.agent, "stats", whole]).stdout, f"{bench.name}: stats tells damage of the undamaged file")
+    checks.that("damaged: " not in env.run([env.agent, "stats", whole]).stdout, f"{bench.name}: stats reports damage of the undamaged file")
 
 
 def no_traces(env, checks):

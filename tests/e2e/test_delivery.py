@@ -293,7 +293,7 @@ def healing(env, checks):
     # the truth: the same stream, whole, in another collector
     whole, _ = test_keyframes.folded(env, checks, "healing-whole", agent, kept)
     last = max(uploads.Head(b).number for b in kept if uploads.Head(b).kind == 2)
-    checks.that(max(numbers) < last, f"the last keyframe is batch {last}, behind the last loss, {max(numbers)}")
+    checks.that(max(numbers) < last, f"the last keyframe is batch {last}, after the last loss, {max(numbers)}")
     end = test_keyframes.last_keyframe_time(whole, agent, last)
     missing = test_keyframes.alive(whole, agent, end) ^ test_keyframes.alive(collector, agent, end)
     checks.equal(len(missing), 0, f"rows that differ after the last keyframe: {list(missing)[:2]}")

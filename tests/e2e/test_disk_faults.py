@@ -165,7 +165,7 @@ def evicting_spool(case, checks):
             run.wait(120)
     summary = json.loads(run.output)
     ledger, what = summary["ledger"], case.name
-    checks.that(faults.happened()["write ENOSPC"] > 50 and ledger["events_evicted_size"] > 5000, f"{what}: nothing gave way: {ledger}")
+    checks.that(faults.happened()["write ENOSPC"] > 50 and ledger["events_evicted_size"] > 5000, f"{what}: nothing was evicted: {ledger}")
     checks.equal((ledger["events_acknowledged"] + ledger["events_evicted_size"], summary["ledger_balanced"]),
                  (ledger["events_batched"] + ledger["events_synthesised"], True), f"{what}: acknowledged and evicted are all, balanced")
     stream, = test_ledger.ledger(case.collector, case.name)["streams"]
@@ -208,7 +208,7 @@ def killed_while_owing(case, checks):
         # the batches that were in the encoders when the agent was killed; no tombstone has their counts
         checks.that(sum(b["batches"] for b in blind if b not in full) <= 8, f"{case.name}: holes without counts: {blind}")
         owed += sum(b["batches"] for b in full)
-    checks.that(len(streams) == 2 and owed > 100, f"{case.name}: {len(streams)} streams, {owed} batches gave way")
+    checks.that(len(streams) == 2 and owed > 100, f"{case.name}: {len(streams)} streams, {owed} batches were evicted")
     case.collector.stop()
     return faults.happened()
 

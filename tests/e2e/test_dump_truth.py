@@ -94,9 +94,9 @@ class Threads:
         return None
 
 
-def check_threads(checks, name, events, told):
-    machine = told["machine"][0]
-    threads = Threads(told["thread"], machine["frequency"] // machine["ticks_per_second"])
+def check_threads(checks, name, events, truth_rows):
+    machine = truth_rows["machine"][0]
+    threads = Threads(truth_rows["thread"], machine["frequency"] // machine["ticks_per_second"])
     counted = ["cpu_ticks", "waits", "switches", "ready_ticks", "wait_ticks", "samples"]
     for event in events:
         wrong = None
@@ -116,7 +116,7 @@ def check_threads(checks, name, events, told):
         if wrong and not checks.that(False, f"{name}: {wrong}"):
             return
     busy = 0
-    for row in told["thread"]:
+    for row in truth_rows["thread"]:
         keys = counted if row["tid"] else ["switches", "samples"]
         ours = {key: threads.sums[id(row)][key] for key in keys}
         busy += row["cpu_ticks"] > 0 and row["tid"] != 0
@@ -125,10 +125,10 @@ def check_threads(checks, name, events, told):
     checks.that(busy > 20, f"{name}: {busy} threads ran")
 
 
-def check_stacks(checks, name, events, told, high):
-    frames = {row["id"]: tuple(row["addresses"]) for row in told["frames"]}
+def check_stacks(checks, name, events, truth_rows, high):
+    frames = {row["id"]: tuple(row["addresses"]) for row in truth_rows["frames"]}
     true = collections.Counter((row["event_raw"], row["at_raw"], row["pid"], row["tid"], row["half"], frames[row["frames"]])
-                               for row in told["stack"] if "lost" not in row and "in_header" not in row)
+                               for row in truth_rows["stack"] if "lost" not in row and "in_header" not in row)
 
     def half_of(addresses):
         return "kernel" if int(addresses[0], 16) >= high else "user"
@@ -158,11 +158,11 @@ def check_stacks(checks, name, events, told, high):
     return keyed
 
 
-def check_flows(checks, name, events, told):
+def check_flows(checks, name, events, truth_rows):
     """Compares the sums of each flow. Consecutive UDP flows between the same ports are one flow here: their events have no id that separates them."""
     begun, ended, lived = collections.Counter(), collections.Counter(), collections.Counter()
     true = collections.defaultdict(collections.Counter)
-    for row in told["flow"]:
+    for row in truth_rows["flow"]:
         tcp = row["protocol"] == "tcp"
         key = (row["protocol"], row["ip"], row["pid"], row["local"], row["local_port"], row["remote"], row["remote_port"],
                row["id"] if tcp else 0)
@@ -199,9 +199,9 @@ def check_flows(checks, name, events, told):
     checks.equal([(key, n) for key, n in ended.items() if n], [], f"{name}: ends of flows")
 
 
-def check_names(checks, name, events, told):
+def check_names(checks, name, events, truth_rows):
     by_address = collections.defaultdict(list)
-    for row in told["name"]:
+    for row in truth_rows["name"]:
         by_address[int(row["address"], 16)].append(row)
     seen = unnamed = 0
     wrong = []
@@ -222,18 +222,18 @@ def check_names(checks, name, events, told):
     checks.equal(unnamed, 0, f"{name}: files and keys that dump has no name for, of {seen + unnamed}")
 
 
-def check_handles(checks, name, events, told):
+def check_handles(checks, name, events, truth_rows):
     opened, closed = ([(event["pid"], event["tid"], number(event["fields"]["Handle"]), number(event["fields"]["Object"]),
                         number(event["fields"]["ObjectType"]), event["clock"]) for event in events if event["name"] == f"Object/{what}Handle"]
                       for what in ("Create", "Close"))
     for ours, key in ((opened, "begin_raw"), (closed, "end_raw")):
         checks.equal(sorted(ours), sorted((row["pid"], row["tid"], row["handle"], int(row["object"], 16), row["object_type"], row[key])
-                                          for row in told["handle"]), f"{name}: handles, {key}")
+                                          for row in truth_rows["handle"]), f"{name}: handles, {key}")
 
 
-def check_losses(checks, name, events, told):
+def check_losses(checks, name, events, truth_rows):
     """Each loss is in the truth with what was in it, and in the stream as a record at its end."""
-    lost = [row for row in told["loss"] if row["events"]]
+    lost = [row for row in truth_rows["loss"] if row["events"]]
     for kind, is_kind in (("RTLostEvent", lambda row: not row["buffers"]), ("RTLostBuffer", lambda row: row["buffers"])):
         there = sorted((event["cpu"], event["clock"]) for event in events if event["name"].endswith("/" + kind))
         true = sorted((row["cpu"], row["end_raw"]) for row in lost if is_kind(row))
@@ -246,33 +246,33 @@ def check_losses(checks, name, events, told):
 
 def check_preset(env, checks, preset, milliseconds):
     trace, truth = test_tracegen.generate(env.build, env.folder, preset, "--preset", preset, "--duration-ms", str(milliseconds))
-    told = collections.defaultdict(list)
+    truth_rows = collections.defaultdict(list)
     for row in test_tracegen.rows(truth):
-        told[row["type"]].append(row)
+        truth_rows[row["type"]].append(row)
     done = subprocess.run([env.agent, "dump", "--format", "jsonl", "--raw", trace], check=True, stdout=subprocess.PIPE)
     plain = [json.loads(line) for line in done.stdout.splitlines()]
     done = subprocess.run([env.agent, "dump", "--format", "jsonl", trace], check=True, stdout=subprocess.PIPE)
     named = [json.loads(line) for line in done.stdout.splitlines()]
-    checks.equal(len(plain), told["totals"][0]["events"], f"{preset}: events printed")
-    high = 1 << (31 if told["machine"][0]["pointer_bytes"] == 4 else 63)
+    checks.equal(len(plain), truth_rows["totals"][0]["events"], f"{preset}: events printed")
+    high = 1 << (31 if truth_rows["machine"][0]["pointer_bytes"] == 4 else 63)
     present = {event["name"] for event in plain}
-    if told["loss"]:
-        check_losses(checks, preset, plain, told)
+    if truth_rows["loss"]:
+        check_losses(checks, preset, plain, truth_rows)
         return
     if "Thread/CSwitch" in present:
-        check_threads(checks, preset, plain, told)
-    if told["stack"]:
-        keyed = check_stacks(checks, preset, plain, told, high)
+        check_threads(checks, preset, plain, truth_rows)
+    if truth_rows["stack"]:
+        keyed = check_stacks(checks, preset, plain, truth_rows, high)
         if preset == "office":
             checks.that(any(len(stacks) > 1 for stacks in keyed.values()), "office: no key means two stacks in turn")
             both = {key for key, half in keyed if half == "user"} & {key for key, half in keyed if half == "kernel"}
             checks.that(both, "office: no key means a stack of each half")
-    if told["flow"] and preset != "build-server":  # the session of build-server does not record the network
-        check_flows(checks, preset, plain, told)
-    if told["handle"]:
-        check_handles(checks, preset, plain, told)
-    if told["name"]:
-        check_names(checks, preset, named, told)
+    if truth_rows["flow"] and preset != "build-server":  # the session of build-server does not record the network
+        check_flows(checks, preset, plain, truth_rows)
+    if truth_rows["handle"]:
+        check_handles(checks, preset, plain, truth_rows)
+    if truth_rows["name"]:
+        check_names(checks, preset, named, truth_rows)
 
 
 def test(env, checks, arguments):

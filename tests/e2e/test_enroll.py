@@ -148,7 +148,7 @@ def refusals(checks, world, used):
     checks.that(done.returncode != 0 and "valid already" in done.stderr, f"the name of a machine with an issued certificate: {done.stderr}")
     world.ca("revoke", "elder")
     checks.equal(world.enroll("twin", taken).returncode, 0, "the name of a revoked certificate")
-    done = world.enroll("asked", fixed, "--name", "somebody-else")
+    done = world.enroll("asked", fixed, "--name", "another-name")
     checks.that(done.returncode == 0 and world.subject("asked") == "fixed-name", f"a request cannot choose: {done.stderr}")
     checks.equal(world.tokens()[some.split("_")[1]]["uses_left"], 2, "refused requests take uses")
     for words in (["--name", "a b"], ["--name", "x", "--uses", "0"], ["--name", "x" * 300], []):
@@ -188,7 +188,7 @@ def hostile(checks, world):
     except ssl.SSLError:
         checks.that(True, "")
     counters = world.env.run([world.env.collector, "ca", "list", "--dir", world.env.certs]).returncode
-    checks.equal(counters, 0, "the CA's list behind hostile requests")
+    checks.equal(counters, 0, "the CA's list after hostile requests")
 
 
 def lost_answers(checks, world):
@@ -218,8 +218,8 @@ def lost_answers(checks, world):
     world.collector.start()
     checks.equal(world.tokens()[token.split("_")[1]]["uses_left"], 0, "the use is taken")
     status, second = world.post("/v1/enroll", csr, token)
-    checks.that(status == 200 and len(world.issued("torn")) == 1, f"the same key behind a crash: {status} {second[:200]}")
-    checks.equal(world.post("/v1/enroll", world.csr("torn"), token)[0], 409, "another key behind a crash")
+    checks.that(status == 200 and len(world.issued("torn")) == 1, f"the same key after a crash: {status} {second[:200]}")
+    checks.equal(world.post("/v1/enroll", world.csr("torn"), token)[0], 409, "another key after a crash")
 
 
 def renewal(checks, world):
@@ -235,7 +235,7 @@ def renewal(checks, world):
     harness.wait_until(lambda: "half" not in world.enroll("brief", None).stderr, "a renewal that is not too early", 20)
     after = [(env.folder / f"brief.{kind}").read_bytes() for kind in ("crt", "key")]
     checks.that(before[0] != after[0] and before[1] != after[1], "a renewal has another key and certificate")
-    checks.equal(world.subject("brief"), "brief", "the name behind a renewal")
+    checks.equal(world.subject("brief"), "brief", "the name after a renewal")
     rows = world.issued("brief")
     checks.that(len(rows) == 2 and rows[1]["not_after"] > rows[0]["not_after"], f"certificates of it: {rows}")
     renewed_once(checks, world)
@@ -454,7 +454,7 @@ def default_list(checks, world):
     world.collector.start()
     world.wait_log("incident: (collector): the revocation list was to be replaced")
     (env.certs / "ca.crl").write_bytes(kept)
-    checks.that(upload_status(world, "elder") != 404, "a revoked certificate is accepted behind a list that was replaced")
+    checks.that(upload_status(world, "elder") != 404, "a revoked certificate is accepted after its list was replaced")
     plain = env.new_collector("without")
     plain.crl = None
     plain.start()
@@ -543,7 +543,7 @@ def service(checks, world):
     agent.token_file.write_text(token + "\n")
     agent.wait(lambda: "onnect" in agent.enrolment().get("trouble", ""), "word of the missing collector")
     time.sleep(4)
-    checks.that(agent.said().count("onnect") == 1 and agent.said().count("no token") == 1, f"what is wrong is said again and again:\n{agent.said()}")
+    checks.that(agent.said().count("onnect") == 1 and agent.said().count("no token") == 1, f"the error is logged again and again:\n{agent.said()}")
     collector.start()
     agent.wait_shipped()
     checks.equal(agent.enrolment()["state"], "enrolled", "state of the enrolment")
@@ -576,9 +576,9 @@ def service_renews(checks, world):
     checks.equal(agent.enrolment()["state"], "enrolled", "state while a renewal fails")
     checks.equal((agent.folder / "agent.crt").read_bytes(), first, "the certificate while a renewal fails")
     collector.start()
-    agent.wait(lambda: (agent.folder / "agent.crt").read_bytes() != first, "the renewal behind that")
+    agent.wait(lambda: (agent.folder / "agent.crt").read_bytes() != first, "the renewal after that")
     agent.wait(lambda: not agent.enrolment().get("trouble"), "the trouble to be over")
-    checks.that({row["name"] for row in world.issued("renewed")} == {"renewed"}, "the name behind renewals")
+    checks.that({row["name"] for row in world.issued("renewed")} == {"renewed"}, "the name after renewals")
     agent.stop(signal.SIGKILL)
     files = {name: (agent.folder / name).read_bytes() for name in ("agent.crt", "agent.key")}
     (agent.folder / "agent.crt.new").write_bytes(files["agent.crt"])  # as if killed between two renames

@@ -53,7 +53,7 @@ def hosts(checks, collector):
 
 def wrong_questions(env, checks, collector, rows):
     other = rows["machine-b"]["stream"]
-    for arguments, code in ((["export", "--host", "nobody"], 1), (["export", "--host", "machine-a", "--stream", other], 1),
+    for arguments, code in ((["export", "--host", "absent"], 1), (["export", "--host", "machine-a", "--stream", other], 1),
                             (["export", "--host", "machine-a", "--format", "csv", "--raw"], 2), (["export"], 2),
                             (["export", "--host", "machine-a", "--from", "yesterday"], 2)):
         done = env.run([env.collector, *arguments, "--store", collector.store], check=False)
@@ -101,7 +101,7 @@ def damage(env, checks, collector, seed):
             checks.that(all(line in rest for line in left), f"byte {at}: {host}: what was exported is not what was stored")
         checks.that(damaged <= 1, f"byte {at}: both hosts are damaged")
         hit += damaged
-    checks.that(hit > 0, "no damage was noticed")
+    checks.that(hit > 0, "no damage was detected")
     segment.write_bytes(whole)
     # the same damage again, met by recovery: the index is gone, too
     for index in collector.store.glob("index.db*"):

@@ -45,10 +45,10 @@ def check_machine(env, checks, collector, fleet, machine, rng):
     head = next(row for row in rows if row["type"] == "machine")
     last_ns = head["start_utc_ns"] + (last_raw - head["start_raw"]) * 10**9 // head["frequency"]
 
-    told = collector.ask_json("ps", "--all", "--host", host)["processes"]
+    reported = collector.ask_json("ps", "--all", "--host", host)["processes"]
     # stored times have seven digits
     got = sorted((p["pid"], test_truth.to_ns(p["begin"]) or 0, test_truth.to_ns(p["end"]) or 0, p["ppid"], p["name"],
-                  p["command_line"], p["sid"], p["session"]) for p in told)
+                  p["command_line"], p["sid"], p["session"]) for p in reported)
     true = sorted((p["pid"], p["begin_utc_ns"] or 0, p["end_utc_ns"] or 0, p["parent_pid"], p["image"], p["command_line"],
                    p["sid"], p["session_id"]) for p in processes)
     checks.equal(len(got), len(true), f"{host}: number of processes")

@@ -87,22 +87,22 @@ def test(env, checks, _):
     store = collector.store
     running = forget(env, store, check=False)
     checks.that(running.returncode != 0 and "in use" in running.stderr, f"refused while the collector runs: {running.returncode} {running.stderr}")
-    told = json.loads(forget(env, store, "--dry-run", "--json").stdout)
+    reported = json.loads(forget(env, store, "--dry-run", "--json").stdout)
     collector.stop()
     before, found = exported(env, store, STAYS), streams(env, store, GONE)
-    checks.equal((told["streams"], told["batches"], told["events"], told["dry_run"]),
+    checks.equal((reported["streams"], reported["batches"], reported["events"], reported["dry_run"]),
                  (len(found), sum(s["batches"] for s in found), sum(s["events"] for s in found), True), "what a dry run says")
     checks.that(any(f.startswith("segments/") for f in holding(store, GONE)) and "index.db" in holding(store, GONE), f"the host is there: {holding(store, GONE)}")
     batches = stored(store, GONE)
     payload = pieces(batches, stored(store, STAYS))
-    checks.equal((len(batches), found_pieces(store, payload)), (told["batches"], len(payload)), "the host's batches are in the segments")
+    checks.equal((len(batches), found_pieces(store, payload)), (reported["batches"], len(payload)), "the host's batches are in the segments")
     backup = env.folder / "backup"
     env.run([env.collector, "backup", "--store", store, "--to", backup])
     copy = env.folder / "copy"
     subprocess.run(["cp", "-a", str(store), str(copy)], check=True)
     done = json.loads(forget(env, store, "--json").stdout)
     checks.equal((done["streams"], done["batches"], done["events"], done["damaged_bytes"], done["dry_run"]),
-                 (told["streams"], told["batches"], told["events"], 0, False), "what was removed")
+                 (reported["streams"], reported["batches"], reported["events"], 0, False), "what was removed")
     checks.that("audit" in done["remains"] and "backups" in done["remains"], f"what remains: {done['remains']}")
     check_gone(env, checks, store, before, payload, "forgotten")
     again = forget(env, store, check=False)
@@ -137,7 +137,7 @@ def test(env, checks, _):
                 forget(env, store)
         check_gone(env, checks, store, before, payload, f"kill {number}")
     checks.that(begun >= 2, f"{begun} of 8 were killed in the middle")
-    print(f"{told['batches']} batches of {told['events']} events removed, {begun} kills; {len(payload)} pieces of batches searched for", flush=True)
+    print(f"{reported['batches']} batches of {reported['events']} events removed, {begun} kills; {len(payload)} pieces of batches searched for", flush=True)
     os.sync()
 
 

@@ -218,7 +218,7 @@ def stranger(env, checks, paths):
         with faulted.Replay(env, paths, fake, "plain", extra=faulted.HASTY) as run:
             receiver.sleep_until(lambda: not run.running(), 3)
     checks.that(fake.connections > 0, "plain: the agent never came")
-    checks.equal((fake.requests, fake.bytes), (0, 0), "plain: requests and bytes that somebody without TLS got")
+    checks.equal((fake.requests, fake.bytes), (0, 0), "plain: requests and bytes that a receiver without TLS got")
 
 
 def test(env, checks, arguments):

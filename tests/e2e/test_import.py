@@ -17,7 +17,7 @@ WRONG = {
     "tcpdump -i any": "'tcpdump': expected a command line that begins with",
     "xperf": "expected -on with kernel flags, or -start NAME -on with providers",
     "xperf -BufferSize 64": "-BufferSize: expected -on or -start first",
-    "xperf -on": "-on needs a name behind it",
+    "xperf -on": "-on needs a name after it",
     "xperf -on PROFIL": "there is no kernel flag 'PROFIL'; did you mean PROFILE?",
     "xperf -on PROFILE -BufferSize big": "-BufferSize 'big': expected 1 to",
     "xperf -start a -on :0x1": "a provider's name is missing",
@@ -97,8 +97,8 @@ def main():
             result = run("import", "--wpr", wrong)
             check(result.returncode == code and reason in result.stderr and not result.stdout,
                   f"{text}: exit {result.returncode}, expected {code} '{reason}', got {result.stdout}{result.stderr}")
-    result = run("import", "--wpr", nested, "--profile", "Nobody")
-    check(result.returncode == 2 and "there is no profile 'Nobody'" in result.stderr, f"--profile: {result.stderr}")
+    result = run("import", "--wpr", nested, "--profile", "Absent")
+    check(result.returncode == 2 and "there is no profile 'Absent'" in result.stderr, f"--profile: {result.stderr}")
     for line, reason in WRONG.items():
         result = run("import", line)
         check(result.returncode != 0 and reason in result.stderr and not result.stdout,
@@ -121,11 +121,11 @@ def main():
         path = pathlib.Path(folder) / "knobs.yaml"
         path.write_text("sessions:\n- {name: s, kind: system, flags: [POOL], pool-tags: [Ntfx, Io], rundown: [process], providers: [{provider: X, event-names: [A, B], "
                         "names-level: error, names-any: 0x3, stack-event-names: [C]}, {provider: Y, exclude-event-names: [D]}]}\n")
-        told = run("check", path).stdout
-        for words in ("pool tags Ntfx, Io\n", "told what was there before: process\n",
+        printed = run("check", path).stdout
+        for words in ("pool tags Ntfx, Io\n", "rundown of existing objects: process\n",
                       "provider X, level verbose, only events named A, B up to level error of 0x3, with stacks of events named C\n",
                       "provider Y, level verbose, without events named D\n"):
-            check(words in told, f"'{words}' is not among {told}")
+            check(words in printed, f"'{words}' is not among {printed}")
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

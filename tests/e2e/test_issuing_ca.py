@@ -169,7 +169,7 @@ def tpm(checks, c):
         c.ca("revoke", made, "agent")
         listed = c.env.run(["openssl", "crl", "-in", made / "ca.crl", "-CAfile", made / "ca.crt", "-noout"])
         checks.that("verify OK" in listed.stderr, f"the list that a TPM signed: {listed.stderr}")
-        refused(checks, c.ca("init", c.env.folder / "none", "--key-uri", f"file:{folder}/key", "--provider", "nobody-has-this", check=False), "provider 'nobody-has-this'")
+        refused(checks, c.ca("init", c.env.folder / "none", "--key-uri", f"file:{folder}/key", "--provider", "no-such-provider", check=False), "provider 'no-such-provider'")
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None)

@@ -157,12 +157,12 @@ def check_usage(checks, world, agent, name):
             route = {"file": "files"}.get(kind, kind)
             answer = world.web.get(f"hosts/{agent}/{route}", every=every, limit=10000)
             checks.equal(answer["next"], None, f"pages of {route}")
-            told, places = collections.Counter(), {}
+            summed, places = collections.Counter(), {}
             for row in world.ask(f"SELECT instance, process_key AS k FROM processes WHERE host = '{agent}' AND stream = '{stream}'"):
                 places[row["instance"]] = known[row["k"]]
             for row in answer["items"]:
-                told[places.get(row["instance"])] += row["value"]
-            checks.equal(told, +by_process, f"{agent}: {route} by process, every {every}")
+                summed[places.get(row["instance"])] += row["value"]
+            checks.equal(summed, +by_process, f"{agent}: {route} by process, every {every}")
     samples = sum(r["name"] == "PerfInfo/SampleProf" and r["fields"]["ThreadId"] != 0 for r in world.records[name])
     row = world.ask(f"SELECT sum(samples) AS n FROM cpu_usage WHERE host = '{agent}' AND stream = '{stream}' AND pid IS NOT 0")[0]
     checks.equal(row["n"], samples, f"{agent} {name}: samples that are not Idle's, each once")
@@ -212,10 +212,10 @@ def check_functions(checks, world):
         wrong = [row for row in rows if processes.get(row["k"]) != owners.process(events[row["clock"], row["cpu"], row["name"]], row["clock"])]
         checks.that(rows and not wrong, f"{name}: process_at of {len(wrong)} of {len(rows)} file events is wrong, such as {wrong[:1]}")
     checks.that(reused > 100, f"{reused} samples of threads whose number was used again")
-    row = world.ask(f"SELECT process_at('two', '{stream}', 4, 0) AS before, process_at('two', '{stream}', 4294967295, 1) AS none, process_at('three', '{stream}', 4, 1) AS nobody, "
+    row = world.ask(f"SELECT process_at('two', '{stream}', 4, 0) AS before, process_at('two', '{stream}', 4294967295, 1) AS none, process_at('three', '{stream}', 4, 1) AS unknown, "
                     f"process_at('two', 'x', 4, 1) AS nowhere, thread_at('two', '{stream}', 0, 9000000000000000000) AS idle, process_at('two', '{stream}', NULL, 1) AS unknown, "
                     f"process_at('two', '{stream}', -1, 1) AS negative")[0]
-    checks.equal(set(row.values()), {None}, "keys of what there is not")
+    checks.equal(set(row.values()), {None}, "keys of missing objects")
     done = world.env.run([world.env.collector, "query", "--store", world.collector.store, "SELECT process_at('two', 'x', 4, 'yesterday')"], check=False)
     checks.that(done.returncode == 2 and "process_at: expected host, stream, a number, and a time in ns since 1970 (time_ns)" in done.stderr,
                 f"a time that is text: {done.returncode} {done.stderr}")
@@ -255,7 +255,7 @@ def check_provider(env, checks, world):
     for row in world.ask("SELECT pid, received_bytes AS i, sent_bytes AS o FROM network_usage WHERE host = 'provider'"):
         got[row["pid"], 0] += row["i"]
         got[row["pid"], 1] += row["o"]
-    checks.equal(+got, +want, "bytes that Kernel-Network told of")
+    checks.equal(+got, +want, "bytes that Kernel-Network logged")
     kernel = sum(r["fields"]["size"] for r in world.records["web"] if r["name"] in NETWORK)
     row = world.ask("SELECT sum(received_bytes + sent_bytes) AS n FROM network_usage WHERE host = 'both'")[0]
     checks.equal(row["n"], kernel, "bytes of a run that recorded both")
@@ -342,7 +342,7 @@ def check_ipc(checks, world, known):
                 sums[kind] += intervals[source]
     checks.that(len(places) > 20 and all(all(sums) for sums in machines.values()), f"hardly a counter: {len(places)} places, {dict(machines)}")
 
-    def told(row):
+    def summed(row):
         ratio = row["instructions"] / row["cycles"] if row["instructions"] and row["cycles"] else None
         same = row["ipc"] == ratio or (row["ipc"] is not None and ratio is not None and abs(row["ipc"] - ratio) < 1e-9)
         checks.that(same, f"a ratio that is none: {row}")
@@ -350,7 +350,7 @@ def check_ipc(checks, world, known):
 
     for name, want, columns in (("ipc-by-machine", machines, ("host", "source")), ("ipc-by-program", programs, ("host", "image", "source"))):
         for site in SITES:
-            got = {tuple(row[c] for c in columns): told(row) for row in world.web.get(f"queries/{name}", host=site, limit=10000)["items"]}
+            got = {tuple(row[c] for c in columns): summed(row) for row in world.web.get(f"queries/{name}", host=site, limit=10000)["items"]}
             checks.equal({k: v for k, v in got.items() if any(v)}, {k: v for k, v in want.items() if k[0] == site and any(v)}, f"{name} of {site}")
     got = collections.defaultdict(lambda: [0, 0])
     for row in world.ask("SELECT host, image, module, offset, source_name, sum(events) AS n FROM code_counters WHERE host IN ('north', 'south') GROUP BY 1, 2, 3, 4, 5"):
@@ -363,7 +363,7 @@ def check_ipc(checks, world, known):
         rows = world.ask(example, "--host", site)
         for row in rows:
             offset = row["offset"] if isinstance(row["offset"], str) else f"0x{row['offset']:x}"
-            checks.equal(told(row), places[site, row["image"], f"{row['module']}+{offset}" if row["module"] else offset], f"the page's example: {row}")
+            checks.equal(summed(row), places[site, row["image"], f"{row['module']}+{offset}" if row["module"] else offset], f"the page's example: {row}")
         greatest = sorted((sums[1] for key, sums in places.items() if key[0] == site), reverse=True)[:10]
         checks.equal([row["cycles"] for row in rows], greatest, f"{site}: the page's example")
         text = world.web.ask(f"/api/v1/profile?host={site}&weight=pmc:InstructionRetired&other_weight=pmc:TotalCycles&names=0")[2]

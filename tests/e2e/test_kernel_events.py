@@ -80,7 +80,7 @@ def check_names(agent, build, checks):
         else:
             key = (event["provider"], event["id"], event["name"])
             left[key] = left.get(key, 0) + 1
-    checks.equal(left, {CLR_MAPS: 5247}, "diagsession-four-files: what has no name there")
+    checks.equal(left, {CLR_MAPS: 5247}, "diagsession-four-files: events without a name there")
     checks.equal((len(lines), len(expected)), (100_753, 95_506), "diagsession-four-files: records, and names there")
     if not checks.equal(len(got), len(expected), "diagsession-four-files: events"):
         return
@@ -98,7 +98,7 @@ def check_names(agent, build, checks):
         at = end
     checks.that(ticks > 10_000, f"{ticks} different times are enough to call it an order")
     print(f"diagsession-four-files: {len(got)} names agree in the order of {ticks} times (in {turned} of them the files' events of "
-          f"one tick stand in another order there), {named} of them by our own names; {sum(left.values())} events, CLR's 190, have none there")
+          f"one tick are in another order there), {named} of them by our own names; {sum(left.values())} events, CLR's 190, have none there")
 
 
 def main():

@@ -131,7 +131,7 @@ def run(env, checks, trace, dice):
     blind, stream = folded(env, checks, f"blind-{trace}", agent, batches[len(batches) // 3:])
     joined = compared(stream)
     checks.that(joined and joined[0]["left"] > 50, f"{trace}: what the first keyframe adds when joining in the middle: {joined[:1]}")
-    checks.equal(len(joined), 1, f"{trace}: keyframes that differ behind that one: {[a['text'] for a in joined[1:]]}")
+    checks.equal(len(joined), 1, f"{trace}: keyframes that differ after that one: {[a['text'] for a in joined[1:]]}")
     missing = alive(whole, agent, end) ^ alive(blind, agent, end)
     checks.equal(len(missing), 0, f"{trace}: rows that differ when joining in the middle: {list(missing)[:2]}")
     # and without any keyframe the same loss stays

@@ -102,8 +102,8 @@ def live_kills(env, checks, collector, rng, wanted, paths):
         checks.equal((stream["missing_batches"], stream["unbalanced_families"], [a for a in stream["alerts"] if a["kind"] != "keyframe"]),
                      (0, [], []), f"live: {stream['stream']}: numbers without batch and tombstone, families that do not add up, alerts")
     gone = sum(b["batches"] for stream in streams for b in stream["blindness"])
-    checks.that(len(streams) >= wanted * 3 // 4 and gone > 1000, f"live: {len(streams)} streams, {gone} batches gave way")
-    print(f"{wanted} kills of a live agent with a full spool: {gone} batches gave way, each named by a tombstone")
+    checks.that(len(streams) >= wanted * 3 // 4 and gone > 1000, f"live: {len(streams)} streams, {gone} batches were evicted")
+    print(f"{wanted} kills of a live agent with a full spool: {gone} batches were evicted, each named by a tombstone")
 
 
 def test(env, checks, arguments):

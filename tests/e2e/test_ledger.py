@@ -155,8 +155,8 @@ def check_families(checks, collector, stream, values):
     checks.equal(stream["unbalanced_families"], [], "families that do not add up")
     for counter in ("events_delivered", "events_batched"):
         checks.equal(totals[counter], values[counter], f"{counter} of all families")
-    told = collector.ask("export", "--host", "whole", "--format", "jsonl", "--class", "Process/*", "--no-names").count("\n")
-    checks.equal(families["process"]["events_delivered"], told, "records of the family process")
+    listed = collector.ask("export", "--host", "whole", "--format", "jsonl", "--class", "Process/*", "--no-names").count("\n")
+    checks.equal(families["process"]["events_delivered"], listed, "records of the family process")
 
 
 def check_balanced(checks, collector, total):
@@ -189,7 +189,7 @@ def check_balanced(checks, collector, total):
     checks.that(0 < counters(early)["events_delivered"] < total, "--to shows the numbers of that time")
     refused = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--from", middle["to"], "--to", middle["from"]],
                                 check=False)
-    checks.that(refused.returncode == 2 and "is not before" in refused.stderr, f"--from behind --to: {refused}")
+    checks.that(refused.returncode == 2 and "is not before" in refused.stderr, f"--from after --to: {refused}")
     checks.that(ledger(collector, "whole", "--series", "--from", middle["from"])["streams"][0]["series"][0]["batch"] > 1,
                 "--from leaves out what was before")
 
@@ -219,7 +219,7 @@ def check_metrics(checks, collector, total):
             _, word, name, rest = line.split(" ", 3)
             checks.that(word in ("HELP", "TYPE") and rest, f"a comment: {line}")
             if name != current:
-                checks.that(name not in finished, f"{name} stands in two places")
+                checks.that(name not in finished, f"{name} is in two places")
                 finished.add(current)
                 current = name
             if word == "TYPE":
@@ -277,7 +277,7 @@ def check_last_values(env, checks, collector, batches):
     """The last numbers of a stream, by the command, SQL, the API and /metrics: those of the last batch's bytes. Gauges fell from their peaks."""
     expected = last_ledger(batches)
     waits = [f"events_{n}" for n in ("pending", "compressing", "spooled", "unanswered")]
-    gauges = [*waits, "stream_ended"]
+    gauges = [*waits, "stream_ended", "stream_cut_off"]
     most = peaks(batches)
     checks.that(sum(most[n] for n in waits) > sum(expected.get(n, 0) for n in waits), f"no gauge fell: {most} and {expected}")
     upload(env, collector, "last", batches)
@@ -455,11 +455,11 @@ def check_family(env, checks, collector, batches):
     checks.equal(([e["name"] for e in stream["equations"] if not e["holds"]], stream["unbalanced_families"]), ([], [{"family": "thread", "name": "delivered", "left": n, "right": n + 3}, {"family": "thread", "name": "batched", "left": n + 3, "right": n}]),
                  "equations that fail, and families that do not add up")
     checks.equal({(a["family"], a["kind"], a["right"] - a["left"]) for a in stream["alerts"]}, {("thread", "delivered", 3), ("thread", "batched", -3)}, "alerts of the family")
-    told = re.findall(r'^etwcollector_ledger_unbalanced_families\{host="family",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
-    checks.equal(told, ["1"], "unbalanced families in /metrics")
+    listed = re.findall(r'^etwcollector_ledger_unbalanced_families\{host="family",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
+    checks.equal(listed, ["1"], "unbalanced families in /metrics")
     text = env.run([env.collector, "ledger", "--store", collector.store, "--host", "family"], check=False).stdout
-    told = re.findall(r"^  family thread: .*\n((?:    .*\n)+)", text, re.M)
-    checks.that(len(told) == 1 and told[0].count("DOES NOT HOLD") == 2, f"the ledger's words: {text[-1500:]}")
+    listed = re.findall(r"^  family thread: .*\n((?:    .*\n)+)", text, re.M)
+    checks.that(len(listed) == 1 and listed[0].count("DOES NOT HOLD") == 2, f"the ledger's words: {text[-1500:]}")
 
 
 def check_damaged_spool(env, checks, collector, batches):

@@ -74,7 +74,7 @@ def conflict(env, checks, collector, foreign, agent, trace, extra=()):
             between.reset_all()
             summary = run.finish(120)
             said = run.messages()
-    checks.that("goes on under a new name" in said, f"it says so: {said}")
+    checks.that("goes on under a new name" in said, f"the agent logs it: {said}")
     checks.equal(summary["ledger"]["streams_renewed"], 1, "streams renewed")
     faulted.check_summary_but_keyframes(checks, summary, traces.event_count(trace), agent)
     found = {s["stream"]: s for s in streams_of(collector, agent)}
@@ -135,7 +135,7 @@ def evicting(env, checks, collector):
             run.wait(120)
     summary = json.loads(run.output)
     ledger = summary["ledger"]
-    checks.that(ledger["events_evicted_size"] > 5000, f"nothing had to give way: {ledger}")
+    checks.that(ledger["events_evicted_size"] > 5000, f"nothing was evicted: {ledger}")
     checks.equal((ledger["events_delivered"], summary["ledger_balanced"]), (traces.event_count(TRACE), True), "delivered, balanced")
     checks.equal(ledger["events_acknowledged"] + ledger["events_evicted_size"], ledger["events_batched"] + ledger["events_synthesised"],
                  "acknowledged and evicted are all")
@@ -144,11 +144,11 @@ def evicting(env, checks, collector):
     checks.equal(stream["stored_events"], ledger["events_acknowledged"], "events stored")
     checks.equal(sum(b["events"] for b in stream["blindness"]), ledger["events_evicted_size"], "events that tombstones name")
     checks.equal({b["cause"] for b in stream["blindness"]}, {"events_evicted_size"}, "their cause")
-    checks.equal(stream["missing_batches"], 0, "batches of which nobody knows")
+    checks.equal(stream["missing_batches"], 0, "batches that are missing without a record")
     checks.that(0 < watch.spool_bytes <= SPOOL_BYTES + SPOOL_SLACK_BYTES, f"the spool had {watch.spool_bytes} bytes")
     if "san" not in env.build.name:
         checks.that(0 < watch.memory_bytes <= MOST_MEMORY_BYTES, f"the agent had {watch.memory_bytes} bytes of memory")
-    print(f"full spool: {ledger['events_evicted_size']} of {ledger['events_delivered']} events gave way, {watch.memory_bytes >> 10} KiB "
+    print(f"full spool: {ledger['events_evicted_size']} of {ledger['events_delivered']} events were evicted, {watch.memory_bytes >> 10} KiB "
           f"of memory, {watch.spool_bytes >> 10} KiB of spool", flush=True)
 
 

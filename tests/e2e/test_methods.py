@@ -79,7 +79,7 @@ def test(env, checks, arguments):
     checks.that(named >= 10, f"only {named} of {asked} addresses were named by methods")
     print(f"{len(expected)} methods; {named} of {asked} addresses are of methods, {sum(modules.values())} of modules")
     done = env.run([env.collector, "where", "--store", collector.store, "--host", "net", "--at", "end", "--pid", str(pid), "0x10"], check=False)
-    checks.that(done.returncode == 1 and "0x10 is in no module" in done.stderr, f"an address of nobody: {done.returncode} {done.stderr}")
+    checks.that(done.returncode == 1 and "0x10 is in no module" in done.stderr, f"an address in no module: {done.returncode} {done.stderr}")
 
 
 if __name__ == "__main__":

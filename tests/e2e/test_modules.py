@@ -130,7 +130,7 @@ def check(env, checks, collector, name, make):
     env.replay([path], collector, agent=name, spool=env.folder / f"{name}-spool")
     asked = test_profile.Asked(env, collector.store)
     options = ["--host", name, "--weight", "samples"]
-    told = profile_formats.folded(asked.text(*options, "--format", "folded"))
+    reported = profile_formats.folded(asked.text(*options, "--format", "folded"))
     for form, read in test_profile_forms.FORMS.items():
         text = asked.raw(*options, "--format", form)
         checks.that(read(text if form == "pprof" else text.decode()) == made.want, f"{name}: {form} holds something else")
@@ -140,8 +140,8 @@ def check(env, checks, collector, name, make):
     checks.equal({m["path"].rsplit("\\", 1)[-1] for m in modules if m["unloaded"]}, unloaded, f"{name}: unloaded modules")
     checks.that(all((m["name"] == f"[unloaded {test_profile.base_name(m['path'])}]") == m["unloaded"] for m in modules), f"{name}: names of modules")
     checks.that(all(f"  [unloaded {module}]" in top for module in unloaded), f"{name}: unloaded modules in the form top")
-    checks.that(told == made.want, f"{name}: {sum((made.want - told).values())} of {sum(made.want.values())} samples are missing, such as "
-                f"{list((made.want - told).items())[:2]} and {list((told - made.want).items())[:2]}")
+    checks.that(reported == made.want, f"{name}: {sum((made.want - reported).values())} of {sum(made.want.values())} samples are missing, such as "
+                f"{list((made.want - reported).items())[:2]} and {list((reported - made.want).items())[:2]}")
     rows = env.run([env.collector, "query", "--store", collector.store, "--host", name, "--format", "jsonl", "--rows", "0",
                     "SELECT image, frames, count FROM stacks WHERE name = 'PerfInfo/SampleProf'"]).stdout.splitlines()
     got = collections.Counter()

@@ -47,7 +47,7 @@ def test(env, checks, arguments):
                 elif "name" in value:
                     paths_found += 1
                     wrong += value["value"].rsplit("\\", 1)[-1].lower() != value["name"].rsplit("\\", 1)[-1].lower()
-        checks.equal(wrong, 0, f"{name}: values or names that no event tells")
+        checks.equal(wrong, 0, f"{name}: values or names that no event has")
         checks.that(found + paths_found > 100, f"{name}: only {found} file objects and {paths_found} paths have names")
         print(f"{name}: {found} file objects and {paths_found} paths have names")
     collector.stop()

@@ -50,7 +50,7 @@ def example(env, checks):
     plugins = folder(env, "good", {"plugin_example": "example.so"})
     (plugins / "README").write_text("no plug-in")
     done = env.run([env.agent, "schema", "show", "example-plugin-provider", "--json", "--plugins", plugins])
-    checks.equal(done.stderr, "", "what is said of a good plug-in")
+    checks.equal(done.stderr, "", "standard error for a good plug-in")
     provider, = json.loads(done.stdout)
     names = [(e["name"], e["id"], e["version"]) for e in provider["events"]]
     checks.equal(names, [("Painter/Start", 1, 0), ("Painter/Start", 1, 1), ("Painter/Draw", 2, 0), ("Painter/Stroke", 3, 0)], "classes of the example")
@@ -209,7 +209,7 @@ def untrusted(env, checks):
     if os.geteuid() == 0:
         for path in (file, plugins, above):
             os.chown(path, 65534, -1)
-            refused(f"{path.name} of somebody else", f"{path.resolve()}{'' if path == file else '/'} belongs to user 65534; expected root or user 0")
+            refused(f"{path.name} of another user", f"{path.resolve()}{'' if path == file else '/'} belongs to user 65534; expected root or user 0")
             os.chown(path, 0, -1)
     file.unlink()
     file.symlink_to(real)

@@ -115,20 +115,20 @@ def check_real(env, checks, asked):
         found = [modules.find(pid, a, event.clock, i > 0) for i, a in enumerate(frames or [address])]
         by_methods[tuple(f"{module.lower()}!{name}" for module, name in reversed(found) if name)] += record["fields"]["Count"]
         narrow.update(module for a, (module, _) in zip(frames, found) if a < 1 << 32 and module != "?")
-    told = asked.json("--host", "real", "--weight", "samples")
+    reported = asked.json("--host", "real", "--weight", "samples")
     got = collections.Counter()
-    for parent, frame, _, total in told["nodes"]:
+    for parent, frame, _, total in reported["nodes"]:
         if parent < 0:
-            got[told["processes"][-1 - frame]] += total
+            got[reported["processes"][-1 - frame]] += total
     checks.equal(got, by_process, "samples by process of the real machine")
-    told_modules, want = collections.Counter(), collections.Counter()
-    for row in told["top_modules"]:
-        told_modules[told["modules"][row["module"]]["name"].lower()] += row["self"]
+    modules_reported, want = collections.Counter(), collections.Counter()
+    for row in reported["top_modules"]:
+        modules_reported[reported["modules"][row["module"]]["name"].lower()] += row["self"]
     for name, count in by_module.items():
         want[name.lower()] += count
-    checks.equal(+told_modules, +want, "samples by module of the real machine")
+    checks.equal(+modules_reported, +want, "samples by module of the real machine")
     got = collections.Counter()
-    for path, count in profile_formats.tree(json.dumps(told)).items():
+    for path, count in profile_formats.tree(json.dumps(reported)).items():
         got[tuple(module.lower() + "!" + name for module, mark, name in (frame.partition("!") for frame in path) if mark)] += count
     checks.equal(got, by_methods, "samples by the managed methods on their stacks")
     managed = {name for path in by_methods for name in path}
@@ -136,9 +136,9 @@ def check_real(env, checks, asked):
     checks.that(sum(narrow.values()) > 1000 and "wow64cpu.dll" in {m.lower() for m in want}, f"hardly a 32-bit frame was met: {narrow}")
     print(f"{sum(narrow.values())} 32-bit frames in {len(narrow)} modules")
     print(f"{sum(n for path, n in by_methods.items() if path)} samples have managed methods on their stacks, {len(managed)} methods")
-    outcomes = {key: value for key, value in told["halves"].items() if value}
+    outcomes = {key: value for key, value in reported["halves"].items() if value}
     checks.equal(outcomes, dict(judge.outcomes), "outcomes of the real machine's halves")
-    checks.equal(told["keys_undefined"], 0, "keys that are not defined in the real machine's stacks")
+    checks.equal(reported["keys_undefined"], 0, "keys that are not defined in the real machine's stacks")
     return records, judge, modules
 
 
@@ -164,8 +164,8 @@ def check_table(env, checks, store, records, judge, modules):
         key = row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in frames)
         got[key] += row["count"]
         began[key] = min(row["first"], began.get(key, row["first"]))
-        told = tuple((f"[unloaded {f['module']}]" if "unloaded" in f else f.get("module", "[JIT]" if "method" in f else "?"), f.get("method")) for f in frames)
-        if len(frames) != row["depth"] or row["first"] > row["last"] or (places[key] and told not in places[key]):
+        reported = tuple((f"[unloaded {f['module']}]" if "unloaded" in f else f.get("module", "[JIT]" if "method" in f else "?"), f.get("method")) for f in frames)
+        if len(frames) != row["depth"] or row["first"] > row["last"] or (places[key] and reported not in places[key]):
             wrong.append((row, places[key]))
     checks.that(got == want, f"events by stack in SQL: {sum((want - got).values())} of {sum(want.values())} are missing, "
                 f"{sum((got - want).values())} are too many, such as {list((want - got).items())[:1]} and {list((got - want).items())[:1]}")
@@ -195,8 +195,8 @@ def check_counted(checks, collector, records):
     got = {c["name"]: c["value"] for c in ledger["counters"] if c["name"].startswith("stacks_") and c["value"]}
     checks.equal(got, want, "how stacks found their events, in the ledger")
     metrics = web_world.Web(collector).ask("/metrics")[2]
-    told = {m.group(1): int(m.group(2)) for m in re.finditer(r'^etwagent_(stacks_\w+)_total\{[^}]*host="real"[^}]*\} (\d+)$', metrics, re.MULTILINE)}
-    checks.equal({name: n for name, n in told.items() if n}, want, "how stacks found their events, in /metrics")
+    reported = {m.group(1): int(m.group(2)) for m in re.finditer(r'^etwagent_(stacks_\w+)_total\{[^}]*host="real"[^}]*\} (\d+)$', metrics, re.MULTILINE)}
+    checks.equal({name: n for name, n in reported.items() if n}, want, "how stacks found their events, in /metrics")
     print(f"the agent counted {sum(want.values())} halves from record {first} on: {want}")
 
 
@@ -231,7 +231,7 @@ def check_links(env, checks, store, records, judge):
     checks.equal({row["hash"]: row["n"] for row in ask("SELECT * FROM (SELECT stack_hash AS hash, count(*) AS n FROM \"PerfInfo/SampleProf\" GROUP BY 1) "
                                                        "WHERE hash IS NOT NULL")}, dict(by_hash), "samples by stack")
     one = max(by_hash, key=by_hash.get)
-    either = ask(f"SELECT name FROM stacks WHERE hash = {int(one, 16)} OR host = 'nobody' OR hash = {int(one, 16)}") if int(one, 16) < 1 << 63 else None
+    either = ask(f"SELECT name FROM stacks WHERE hash = {int(one, 16)} OR host = 'absent' OR hash = {int(one, 16)}") if int(one, 16) < 1 << 63 else None
     checks.that(either is None or len(either) == sum(n for (_, h), n in rows_of.items() if h == one), f"a stack by its hash: {either}")
     print(f"{sum(want[i] != () for i in want)} events have a stack's hash in SQL, {len(stacks)} of them differ")
 
@@ -290,8 +290,8 @@ def check_made(checks, asked, host, rows, records):
     intervals = {r["fields"]["Source"]["value"]: r["fields"]["NewInterval"] for r in records if r["name"] == "PerfInfo/CollectionStart"}
     got = collections.Counter()
     for source in sources:
-        told = asked.json("--host", host, "--weight", f"pmc:{source}")
-        checks.equal((told["total"], told["events"]), (sources[source] * intervals[source], sources[source]), f"counter samples of source {source}")
+        reported = asked.json("--host", host, "--weight", f"pmc:{source}")
+        checks.equal((reported["total"], reported["events"]), (sources[source] * intervals[source], sources[source]), f"counter samples of source {source}")
         folded = profile_formats.folded(asked.text("--host", host, "--weight", f"pmc:{source}", "--format", "folded"))
         checks.that(not any(n % intervals[source] for n in folded.values()), f"sums of source {source} that are no multiples of its interval")
         got += collections.Counter({path: n // intervals[source] for path, n in folded.items()})
@@ -479,9 +479,9 @@ def check_without_names(env, checks, asked):
                   ["--diff-from", "2020-01-01T00:00:01Z", "--diff-to", "2020-01-01T00:00:00Z"], ["--symbols", "srv*C:\\Symbols*https://x"]):
         done = subprocess.run([str(part) for part in [*asked.command, *wrong]], capture_output=True, text=True)
         checks.that(done.returncode == 2 and done.stderr and not done.stdout, f"profile {wrong}: {done.returncode} {done.stderr}")
-    for hosts in (["--host", "nobody"], ["--host", "made", "--host", "nobody"]):
+    for hosts in (["--host", "absent"], ["--host", "made", "--host", "absent"]):
         done = subprocess.run([str(part) for part in [*asked.command, *hosts]], capture_output=True, text=True)
-        checks.that(done.returncode == 1 and done.stderr == "etwcollector: nothing is stored of host nobody (not found)\n" and not done.stdout,
+        checks.that(done.returncode == 1 and done.stderr == "etwcollector: nothing is stored of host absent: expected a name that 'etwcollector hosts' or /api/v1/hosts lists (not found)\n" and not done.stdout,
                     f"profile {hosts}: {done.returncode} {done.stderr}")
 
 

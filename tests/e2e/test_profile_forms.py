@@ -69,17 +69,17 @@ def non_zero(stacks):
     return {path: weight for path, weight in stacks.items() if weight}
 
 
-def check_tops(checks, weight, told, folded):
+def check_tops(checks, weight, reported, folded):
     """Functions and modules, the greatest first, are sums over the stacks."""
-    labels = collections.Counter(frame["label"] for frame in told["frames"])
+    labels = collections.Counter(frame["label"] for frame in reported["frames"])
     own, whole = collections.Counter(), collections.Counter()
     for path, n in folded.items():
         own[path[-1]] += n
         whole.update({label: n for label in set(path[1:])})
-    wrong = [(label, row) for row in told["functions"] for label in [told["frames"][row["frame"]]["label"]]
+    wrong = [(label, row) for row in reported["functions"] for label in [reported["frames"][row["frame"]]["label"]]
              if labels[label] == 1 and (row["self"], row["total"]) != (own[label], whole[label])]
-    checks.that(not wrong and told["functions"], f"{weight}: {len(wrong)} of {len(told['functions'])} functions have other sums, such as {wrong[:1]}")
-    for rows in (told["functions"], told["top_modules"]):
+    checks.that(not wrong and reported["functions"], f"{weight}: {len(wrong)} of {len(reported['functions'])} functions have other sums, such as {wrong[:1]}")
+    for rows in (reported["functions"], reported["top_modules"]):
         checks.that([row["self"] for row in rows] == sorted((row["self"] for row in rows), reverse=True) and len(rows) <= TOPS, f"{weight}: the greatest first")
 
 
@@ -92,20 +92,20 @@ def check_weight(checks, forms, weight, cut):
             checks.that(forms.stacks(form, chosen) == folded, f"{weight}: {form} and folded hold other stacks")
         except (profile_formats.Wrong, KeyError, ValueError) as wrong:
             checks.that(False, f"{weight}: {form}: {wrong!r}")
-    told = json.loads(forms.ask(chosen, ("format", "json")))
-    checks.equal(told["total"], sum(folded.values()), f"{weight}: the total")
-    checks.equal((told["from"], told["to"]), (None, None), f"{weight}: ends that nobody gave")
-    check_tops(checks, weight, told, folded)
+    reported = json.loads(forms.ask(chosen, ("format", "json")))
+    checks.equal(reported["total"], sum(folded.values()), f"{weight}: the total")
+    checks.equal((reported["from"], reported["to"]), (None, None), f"{weight}: ends that were not given")
+    check_tops(checks, weight, reported, folded)
     top = forms.ask(chosen, ("format", "top")).decode()
-    first = told["functions"][0]
-    shown = f"{first['self'] / 1e6:.3f}" if told["unit"] == "nanoseconds" else str(first["self"])  # what is counted is a whole number
-    checks.equal(top.splitlines()[1].split()[::2], [shown, told["frames"][first["frame"]]["label"]], f"{weight}: what is on top")
+    first = reported["functions"][0]
+    shown = f"{first['self'] / 1e6:.3f}" if reported["unit"] == "nanoseconds" else str(first["self"])  # what is counted is a whole number
+    checks.equal(top.splitlines()[1].split()[::2], [shown, reported["frames"][first["frame"]]["label"]], f"{weight}: what is on top")
     apart = [forms.stacks("folded", chosen, ("host", host)) for host in HOSTS]
     checks.that(apart[0] + apart[1] == folded, f"{weight}: two machines apart and at once")
     early, late = forms.stacks("folded", chosen, ("to", cut)), forms.stacks("folded", chosen, ("from", cut))
     checks.equal(early + late, folded, f"{weight}: before and after {cut}")
     check_difference(checks, forms, weight, cut, early, late)
-    return told
+    return reported
 
 
 def check_difference(checks, forms, weight, cut, early, late):
@@ -119,9 +119,9 @@ def check_difference(checks, forms, weight, cut, early, late):
         path, other, _ = line.rsplit(" ", 2)
         columns[tuple(path.split(";"))] += int(other)
     checks.equal(+columns, early, f"{weight}: a difference's other range, folded")
-    told = json.loads(text["json"])
-    given = [told["from"] is None, told["to"] is None, told["other"]["from"] is None, told["other"]["to"] is None]
-    checks.equal(given, [False, True, True, False], f"{weight}: a difference's ends that nobody gave")
+    reported = json.loads(text["json"])
+    given = [reported["from"] is None, reported["to"] is None, reported["other"]["from"] is None, reported["other"]["to"] is None]
+    checks.equal(given, [False, True, True, False], f"{weight}: a difference's ends that were not given")
     checks.equal((profile_formats.tree(text["json"].decode(), 3), profile_formats.tree(text["json"].decode(), 5)), (late, early), f"{weight}: a difference as JSON")
     checks.equal([profile_formats.speedscope(text["speedscope"].decode(), which) for which in (0, 1)], [late, early], f"{weight}: a difference as speedscope")
     checks.equal(non_zero(profile_formats.pprof(text["pprof"])), non_zero(minus), f"{weight}: a difference as pprof")
@@ -132,7 +132,7 @@ def check_difference(checks, forms, weight, cut, early, late):
                     f"{weight}: a difference as {form}: {done.returncode} {done.stderr}, {status} {body[:200]}")
 
 
-def check_processes(checks, forms, rows, told):
+def check_processes(checks, forms, rows, reported):
     """One process at a time: together they are the machine."""
     pids = sorted({row["pid"] for row in rows if row["type"] == "process"})
     parts = collections.Counter()
@@ -144,12 +144,12 @@ def check_processes(checks, forms, rows, told):
     checks.equal(both, each[0] + each[1], "two processes at once")
 
 
-def check_counters(checks, forms, told, names):
+def check_counters(checks, forms, reported, names):
     """The list of counters names what a profile's weight takes, with as many samples as the profile has."""
     def asked(**params):
         return {row["counter"]: (row["samples"], row["hosts"]) for row in forms.list("counters", **params)}
     apart = [asked(host=host) for host in HOSTS]
-    checks.equal({name: n for name, (n, _) in asked().items()}, {name: told[f"pmc:{name}"]["events"] for name in names}, "counters that are sampled")
+    checks.equal({name: n for name, (n, _) in asked().items()}, {name: reported[f"pmc:{name}"]["events"] for name in names}, "counters that are sampled")
     checks.equal({name: (sum(part[name][0] for part in apart if name in part), sum(name in part for part in apart)) for name in names}, asked(), "counters of each machine")
     checks.equal(asked(to="2000-01-01T00:00:00Z"), {}, "counters of a time without samples")
 
@@ -168,13 +168,13 @@ def test(env, checks, arguments):
     sources = json.loads(env.run([env.collector, "query", "--store", collector.store, "--format", "json", "SELECT DISTINCT source, source_name FROM counter_samples"]).stdout)
     names = sorted({str(row["source_name"] or row["source"]) for row in rows_of(sources)})
     checks.that(names, "no counter is sampled")
-    told = {weight: check_weight(checks, forms, weight, cut) for weight in ("cpu", "samples", *(f"pmc:{name}" for name in names), "ready", "wait", "disk", "faults")}
+    reported = {weight: check_weight(checks, forms, weight, cut) for weight in ("cpu", "samples", *(f"pmc:{name}" for name in names), "ready", "wait", "disk", "faults")}
     nothing = json.loads(forms.ask(("weight", "pmc:CashMisses"), ("format", "json")))
     checks.that(nothing["events"] == 0 and nothing["notes"].startswith("no sample of the counter CashMisses is stored in this range; there are such of the sources ") and
-                {int(n) for n in nothing["notes"].rsplit(" sources ", 1)[1].split(",")} == {row["source"] for row in rows_of(sources)}, f"a counter that nobody sampled: {nothing['notes']}")
-    check_processes(checks, forms, rows["narrow"], told)
-    check_counters(checks, forms, told, names)
-    print(f"{len(told)} weights, {len(FORMS) + 1} forms: {', '.join(told)}")
+                {int(n) for n in nothing["notes"].rsplit(" sources ", 1)[1].split(",")} == {row["source"] for row in rows_of(sources)}, f"a counter without samples: {nothing['notes']}")
+    check_processes(checks, forms, rows["narrow"], reported)
+    check_counters(checks, forms, reported, names)
+    print(f"{len(reported)} weights, {len(FORMS) + 1} forms: {', '.join(reported)}")
     collector.stop()
 
 

@@ -112,7 +112,7 @@ class Asked:
             raise harness.Failure(f"profile {options}: {done.stderr}")
         return done
 
-    def told(self, *options, web=()):
+    def reported(self, *options, web=()):
         """The program's answer, which HTTP gives, too, when web has its parameters; and what it says beside it."""
         done = self.run("--format", "json", *options)
         if web:
@@ -133,25 +133,25 @@ def check_samples(env, checks, collector, asked):
     path.write_bytes(single.trace(made.records))
     env.replay([path], collector, agent="gaps", spool=env.folder / "gaps-spool")
     base = ["--host", "gaps", "--weight", "samples"]
-    told, said = asked.told(*base, web=["host=gaps", "weight=samples"])
-    checks.equal((told["events"], told["incomplete"]), (3 + 2 + 4 + 5 + 6 + 8 + 7 + 3000 + 1, want), "samples, and what is missing from their stacks")
+    reported, said = asked.reported(*base, web=["host=gaps", "weight=samples"])
+    checks.equal((reported["events"], reported["incomplete"]), (3 + 2 + 4 + 5 + 6 + 8 + 7 + 3000 + 1, want), "samples, and what is missing from their stacks")
     for cause in CAUSES:
         lines = [line for line in said.splitlines() if f"({cause})" in line]
-        checks.equal([int(line.split()[1]) for line in lines], [want[cause]] if want[cause] else [], f"what is said of {cause}")
-    checks.equal(told["halves"]["no_match_id"], 0, "answers that nobody waits for")
+        checks.equal([int(line.split()[1]) for line in lines], [want[cause]] if want[cause] else [], f"the message about {cause}")
+    checks.equal(reported["halves"]["no_match_id"], 0, "answers that no event waits for")
     paths = asked.folded(*base)
     frame = "driver.sys+0x10"
     checks.equal(paths, {("gaps.exe", "gaps.exe+0x20", frame): 3003, ("gaps.exe", "gaps.exe+0x30", frame): 4 + 7, ("gaps.exe", "gaps.exe+0x40"): 6,
                          ("gaps.exe", frame): 2 + 1, ("gaps.exe",): 5 + 8}, "the stacks")
-    told, _ = asked.told(*base, "--window", "64KiB")
-    checks.equal((told["incomplete"], told["halves"]["too_late"]), (want_small, 7), "what is missing with a small window")
+    reported, _ = asked.reported(*base, "--window", "64KiB")
+    checks.equal((reported["incomplete"], reported["halves"]["too_late"]), (want_small, 7), "what is missing with a small window")
     checks.equal(asked.folded(*base, "--window", "64KiB")["gaps.exe", frame], 2 + 1 + 7, "stacks without the halves that came too late")
     middle = time_of(made.middle)
     early, late = {**want, "unanswered": 10}, {**dict.fromkeys(CAUSES, 0), "unanswered": 1}
-    told, _ = asked.told(*base, "--from", middle, "--diff-to", middle, web=["host=gaps", "weight=samples", f"from={middle}", f"other_to={middle}"])
-    checks.equal((told["incomplete"], told["other"]["incomplete"], told["other"]["events"]), (late, early, 35), "each range of a difference by itself")
-    told, said = asked.told(*base, "--pid", "4")
-    checks.equal((told["incomplete"], told["events"], "not whole" in said), (dict.fromkeys(CAUSES, 0), 0, False), "what another process lacks")
+    reported, _ = asked.reported(*base, "--from", middle, "--diff-to", middle, web=["host=gaps", "weight=samples", f"from={middle}", f"other_to={middle}"])
+    checks.equal((reported["incomplete"], reported["other"]["incomplete"], reported["other"]["events"]), (late, early, 35), "each range of a difference by itself")
+    reported, said = asked.reported(*base, "--pid", "4")
+    checks.equal((reported["incomplete"], reported["events"], "not whole" in said), (dict.fromkeys(CAUSES, 0), 0, False), "what another process lacks")
 
 
 # ---- waits ----
@@ -242,14 +242,14 @@ def check_waits(env, checks, collector, asked):
     wants = {"wait": ({("gaps.exe", "gaps.exe+0x80"): 9 * SECOND * 100, ("gaps.exe", "gaps.exe+0x70"): 3 * SECOND * 100}, 2, 9.0),
              "ready": ({("gaps.exe", "gaps.exe+0x70"): 5 * SECOND * 100}, 1, 4.0)}
     for weight, (stacks, open_count, open_seconds) in wants.items():
-        told, said = asked.told(*end, "--weight", weight, web=[*web, f"weight={weight}"])
-        checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: what went on behind the range")
-        checks.equal((told["unfinished"], told["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: what nobody saw the end of")
+        reported, said = asked.reported(*end, "--weight", weight, web=[*web, f"weight={weight}"])
+        checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: waits that ended after the range")
+        checks.equal((reported["unfinished"], reported["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: intervals without a recorded end")
         checks.that(f"of {open_count} times" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
     # without --to, the range is everything that is stored: up to the last event
-    told, _ = asked.told("--host", "waits", "--weight", "wait")
+    reported, _ = asked.reported("--host", "waits", "--weight", "wait")
     last = 200.1
-    checks.equal((told["unfinished"], told["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
+    checks.equal((reported["unfinished"], reported["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
     # the same in SQL: the unfinished time at the last event is counted in every state
     checks.equal(threads(env, collector, "waits"), {100: (110, 0, 199000, 0, 0, 0), 101: (110, 115000, 3000, 0, 0, 80000), 102: (10, 0, 0, 0, 0, 197100),
                  103: (10, 0, 2000, 0, 194100, 0), 104: (110, 0, 8000, 0, 0, 180000)}, "thread_times: what was open at the last event")
@@ -257,8 +257,8 @@ def check_waits(env, checks, collector, asked):
     checks.equal(threads(env, collector, "waits", span), {100: (10, 0, 9000, 0, 0, 0), 101: (10, 5000, 3000, 0, 0, 0), 102: (10, 0, 0, 0, 0, 7000),
                  103: (10, 0, 2000, 0, 4000, 0)}, "thread_times: of a range")
     # only the part inside the range counts
-    told, _ = asked.told("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
-    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
+    reported, _ = asked.reported("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
 
 
 def check_lost(env, checks, collector, asked):
@@ -271,11 +271,11 @@ def check_lost(env, checks, collector, asked):
         made.lost(6, what)
         made.runs(7, 100, frames=(HOME + 0x80,))
         stored(env, collector, made, host)
-        told, _ = asked.told("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND))
+        reported, _ = asked.reported("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND))
         checks.equal(asked.folded("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)), {("gaps.exe", "gaps.exe+0x70"): 3 * 10**9},
                      f"{host}: waits that ended before events were lost")
         # 100 and 101 until events were lost, 100 once more to the last event, at which it begins to wait
-        checks.equal((told["unfinished"], told["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), f"{host}: waits that were open when events were lost")
+        checks.equal((reported["unfinished"], reported["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), f"{host}: waits that were open when events were lost")
         checks.equal(threads(env, collector, host), {100: (110, 0, 0, 0, 0, 5000), 101: (110, 0, 3000, 0, 0, 900)}, f"{host}: thread_times")
 
 
@@ -289,8 +289,8 @@ def check_life(env, checks, collector, asked):
     made.runs(7, 100, frames=(HOME + 0x80,))
     made.runs(8, 102)
     stored(env, collector, made, "anew")
-    told, _ = asked.told("--host", "anew", "--weight", "wait")
-    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (0, 3, 9 * 10**9), "waits of threads whose number begins anew, and of one that ended")
+    reported, _ = asked.reported("--host", "anew", "--weight", "wait")
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (0, 3, 9 * 10**9), "waits of threads whose number begins anew, and of one that ended")
     checks.equal(threads(env, collector, "anew"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 4000), 102: (100, 0, 0, 0, 0, 0)}, "thread_times: numbers that begin anew")
 
 
@@ -310,9 +310,9 @@ def check_hole(env, checks, collector, asked):
     stored_ones = [batch for i, batch in enumerate(batches) if i - own not in gone]
     test_ledger.upload(env, collector, "hole", stored_ones)
     checks.equal(len(gone), 3, "records that never come")
-    told, _ = asked.told("--host", "hole", "--weight", "wait")
+    reported, _ = asked.reported("--host", "hole", "--weight", "wait")
     # thread 100: until the last event before the gap, and from 9.1 s to the last event
-    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (0, 2, 5 * 10**9), "waits around a batch that never came")
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (0, 2, 5 * 10**9), "waits around a batch that never came")
     checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 
@@ -322,7 +322,7 @@ def check_hole(env, checks, collector, asked):
     done = env.run([env.collector, "profile", "--store", patient.store, "--weight", "wait", "--format", "json"])
     left = len(stored_ones) - gone[0] - own
     checks.equal(json.loads(done.stdout)["behind"], left, "stored batches that are not in the history yet")
-    checks.that(f"{left} stored batches are not in the history yet" in done.stderr, f"what is said of them: {done.stderr}")
+    checks.that(f"{left} stored batches are not in the history yet" in done.stderr, f"the message about them: {done.stderr}")
     patient.stop()
 
 
@@ -337,8 +337,8 @@ def check_named(env, checks, collector, asked):
     items = web_world.Web(collector).get("counters", host="named")["items"]
     checks.equal(items, [{"counter": "L3 <Misses>", "samples": 3, "hosts": 1}, {"counter": "41", "samples": 1, "hosts": 1}], "counters that the data names")
     for item, weight in zip(items, (3 * 65536, 1)):
-        told, _ = asked.told("--host", "named", "--weight", f"pmc:{item['counter']}")
-        checks.equal((told["events"], told["total"]), (item["samples"], weight), f"samples of {item['counter']}")
+        reported, _ = asked.reported("--host", "named", "--weight", f"pmc:{item['counter']}")
+        checks.equal((reported["events"], reported["total"]), (item["samples"], weight), f"samples of {item['counter']}")
 
 
 def check_over(env, checks, collector, asked):
@@ -355,10 +355,10 @@ def check_over(env, checks, collector, asked):
         made.defines(0x5000, HOME + 0x80)
         stored(env, collector, made, host)
         options = ["--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)]
-        told, _ = asked.told(*options)
+        reported, _ = asked.reported(*options)
         checks.equal(asked.folded(*options), {("gaps.exe", "gaps.exe+0x80"): 9 * 10**9}, f"{host}: the wait")
-        checks.equal((told["unfinished"], told["keys_undefined"], told["incomplete"]), (0, 0, dict.fromkeys(CAUSES, 0)), f"{host}: what is missing")
-        halves[host] = sum(told["halves"].values())
+        checks.equal((reported["unfinished"], reported["keys_undefined"], reported["incomplete"]), (0, 0, dict.fromkeys(CAUSES, 0)), f"{host}: what is missing")
+        halves[host] = sum(reported["halves"].values())
     checks.that(all(0 < n < 2 * FAR for n in halves.values()), f"all was read though all waits had ended: {halves} halves")
 
 

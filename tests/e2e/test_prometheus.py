@@ -149,7 +149,7 @@ def test(env, checks, _):
         env.replay(paths, collector, agent="whole")
         total = traces.event_count(TRACE)
         harness.wait_until(lambda: [v for _, v in prometheus.value('sum(etwcollector_stored_events_total{host="whole"})')] == [total],
-                           "all events to be told to Prometheus", 60)
+                           "all events in Prometheus", 60)
         losses = {a for a in prometheus.firing() if a[0] in ("EtwEventsLost", "EtwLossesUnknown")}
         checks.equal(losses, set(), "alerts while nothing was lost")
         env.run(env.replay_command([damaged_copy(env, paths[0])], collector, agent="damaged", spool=env.folder / "spool-2"), check=False)
@@ -201,8 +201,8 @@ def check_agent_scraped(env, checks, status, example):
     try:
         for accept, kind in ((None, "text/plain; version=0.0.4; charset=utf-8"),
                              ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", "application/openmetrics-text; version=1.0.0; charset=utf-8")):
-            told, text = scrape(port, accept)
-            checks.equal(told, kind, f"the agent's type for {accept}")
+            reported, text = scrape(port, accept)
+            checks.equal(reported, kind, f"the agent's type for {accept}")
             if accept:
                 checks.that(check_open_metrics(checks, text, "the agent, scraped") > 15, "samples of the agent")
             else:
@@ -216,10 +216,10 @@ def check_agent_scraped(env, checks, status, example):
             with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
                 try:
                     one.sendall(request)
-                    told = one.recv(12)
+                    reported = one.recv(12)
                 except ConnectionError:
-                    told = b""
-                checks.equal(told[9:12] or None, expected, f"the answer to {request[:60]}")
+                    reported = b""
+                checks.equal(reported[9:12] or None, expected, f"the answer to {request[:60]}")
         for one in held:
             one.close()
         harness.wait_until(lambda: [v for _, v in prometheus.value("etwagent_spool_size_bytes")] == [4096.0] and

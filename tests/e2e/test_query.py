@@ -10,7 +10,7 @@ import harness
 import traces
 
 TRACES = ["clr-kernel-win8-x64", "shutdown-win10", "tracelogging-win11-20cpu"]
-NOBODY = 4294967295
+NO_ID = 4294967295
 
 
 def bare(value):
@@ -32,9 +32,9 @@ class Events:
         self.opcode = 3 if self.dc == "DCStart" else 4
         times = sorted(e["time"] for e in self.all)
         self.t1, self.t2 = times[len(times) // 4], times[3 * len(times) // 4]
-        self.pid = collections.Counter(e["pid"] for e in self.all if e["pid"] not in (0, NOBODY)).most_common(1)[0][0]
+        self.pid = collections.Counter(e["pid"] for e in self.all if e["pid"] not in (0, NO_ID)).most_common(1)[0][0]
         self.pids = [p for p, _ in collections.Counter(e["pid"] for e in self.all).most_common(4)]
-        self.tid = collections.Counter(e["tid"] for e in self.all if e["tid"] not in (0, NOBODY)).most_common(1)[0][0]
+        self.tid = collections.Counter(e["tid"] for e in self.all if e["tid"] not in (0, NO_ID)).most_common(1)[0][0]
         images = self.of("Image/DCStart")
         self.base = sorted(number(e["fields"]["ImageBase"]) for e in images)[len(images) // 2]
         self.path = collections.Counter(e["fields"]["FileName"] for e in images).most_common(1)[0][0]

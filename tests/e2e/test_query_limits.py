@@ -124,8 +124,8 @@ def judged(done):
     answer = json.loads(done.stdout)
     ended = answer["ended"]
     word = {"whole": "", "memory": "memory limit", "temp": "limit of temporary files"}[ended]
-    is_told = word in done.stderr and done.returncode == (0 if ended == "whole" else LIMIT)
-    return ended if is_told and not answer["damaged_batches"] and "damaged" not in done.stderr else f"{ended} with {done.returncode}: {done.stderr}"
+    is_reported = word in done.stderr and done.returncode == (0 if ended == "whole" else LIMIT)
+    return ended if is_reported and not answer["damaged_batches"] and "damaged" not in done.stderr else f"{ended} with {done.returncode}: {done.stderr}"
 
 
 def store_firehose(env, name, duration_ms):
@@ -262,17 +262,17 @@ def check_history(env, checks):
             last = done.stdout.splitlines()[-1]
             number = int(re.match(r"\d+", last.partition(mark)[2] or "0").group())
             checks.that(done.returncode == 0 and number > 0 and f"{number} stored batches are not in the history yet" in done.stderr,
-                        f"{form}: a history that is behind: {last} {done.stderr}")
+                        f"{form}: a history that is not complete: {last} {done.stderr}")
         done = ask(env, store, "SELECT count(*) AS n FROM events", "--wait", "0s")
         checks.equal(done.stderr, "", "what does not read the history hears nothing of it")
         collector.extra = ["--web", "127.0.0.1:0"]
         collector.start()
         web = web_world.Web(collector)
         answer, other = web.sql(OF_HISTORY[1]), web.sql("SELECT count(*) FROM events")
-        checks.that(answer["behind"] > 0 and answer["ending"] == "whole" and other["behind"] == 0, f"a history that is behind, over HTTP: {answer} {other}")
+        checks.that(answer["behind"] > 0 and answer["ending"] == "whole" and other["behind"] == 0, f"a history that is not complete, over HTTP: {answer} {other}")
         for form, mark in (("jsonl", '{"ending":"whole","damaged":0,"behind":'), ("csv", "# not whole: ending whole; damaged 0; behind ")):
             _, _, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": OF_HISTORY[1], "format": form}), {"Content-Type": "application/json"})
-            checks.that(text.splitlines()[-1].startswith(f"{mark}{answer['behind']}"), f"{form}: a history that is behind, over HTTP: {text[-300:]}")
+            checks.that(text.splitlines()[-1].startswith(f"{mark}{answer['behind']}"), f"{form}: a history that is not complete, over HTTP: {text[-300:]}")
     harness.wait_until(lambda: web.sql(OF_HISTORY[1])["behind"] == 0, "the history", 60)
     checks.equal(web.sql(OF_HISTORY[1])["rows"], [[row["image"], row["n"]] for row in map(json.loads, whole[OF_HISTORY[1]].stdout.splitlines())], "the history again")
     collector.stop()

@@ -86,7 +86,7 @@ def by_size(env, checks, paths):
     balance = collector.ask_json("ledger")
     checks.equal([s["alerts"] for s in balance["streams"]], [[]], "alerts of the ledger after retention")
     kinds = [i["kind"] for i in balance["incidents"]]
-    checks.equal(kinds.count("retention"), 1, f"incidents that tell of retention, among {kinds}")
+    checks.equal(kinds.count("retention"), 1, f"incidents of retention, among {kinds}")
     # the machines' tables lose the rows that only deleted batches described, and no open row
     db = sqlite3.connect(collector.store / "state.db")
     collector.start()

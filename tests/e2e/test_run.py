@@ -255,7 +255,7 @@ def labelled(env, checks, collector):
     def stored():
         return [(s["labels"], s["agent_version"]) for s in collector.ask_json("hosts")["streams"] if s["host"] == agent.name]
 
-    given = {"site": "north \U0001f332 \"$${x}\"", "owner": "${EA_TEST_OWNER}", "nobody": "${EA_TEST_NOBODY}", "host": "${machine.name}/${machine.cpus}",
+    given = {"site": "north \U0001f332 \"$${x}\"", "owner": "${EA_TEST_OWNER}", "unset": "${EA_TEST_UNSET}", "host": "${machine.name}/${machine.cpus}",
              "long": "\u00e9" * 200}
     wanted = {"site": "north \U0001f332 \"${x}\"", "owner": "team 7", "host": f"{os.uname().nodename}/{os.cpu_count()}", "long": "\u00e9" * 128}
     version = env.run([env.agent, "--version"]).stdout.split()[-1]
@@ -271,7 +271,7 @@ def labelled(env, checks, collector):
             checks.equal(stored()[-1], (expected, version), f"labels in the store, {batching}")
             row = json.loads(collector.ask("query", "--format", "jsonl", "SELECT labels, agent_version FROM hosts WHERE host = 'labelled'"))
             checks.equal((json.loads(row["labels"] or "{}"), row["agent_version"]), (expected, version), f"labels in SQL, {batching}")
-        checks.that("label nobody is left out: there is no environment variable EA_TEST_NOBODY" in agent.log(), "a variable that is not set is not said")
+        checks.that("label unset is left out: there is no environment variable EA_TEST_UNSET" in agent.log(), "a variable that is not set is not logged")
         # only a label changes: the source keeps its stream, and its next batch carries the new label; then the label changes back
         slow = {"one": (traces.paths(LATE, env.build), 1)}
         small = "batch-events: 20"

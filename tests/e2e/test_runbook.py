@@ -18,7 +18,7 @@ VARIABLES = {"$PID": "4711", "$program": "powershell.exe", "$file": "C:\\\\Temp\
 FILTERS = ("stack-event-ids: [1]", "stack-event-names: [Wanted]", 'stack-level: warning, stack-any: "0x10"')  # that $filter stands for
 # a call to Windows: words of the promise of the runbook that needs it
 PROMISES = {
-    "StartTraceW": "the kernel: samples", "ControlTraceW": "losses are noticed", "OpenTraceW": "losses are noticed", "ProcessTrace": "losses are noticed",
+    "StartTraceW": "the kernel: samples", "ControlTraceW": "losses are detected", "OpenTraceW": "losses are detected", "ProcessTrace": "losses are detected",
     "CloseTrace": "no session of it is left", "QueryAllTracesW": "etwagent sessions and Windows say", "EnableTraceEx2": "keywords by name",
     "TraceSetInformation": "the kernel: samples", "TraceQueryInformation": "samples of a performance counter", "EnumerateTraceGuidsEx": "a provider that no program has",
     "TdhEnumerateProviders": "Windows says who there is", "TdhEnumerateProviderFieldInformation": "keywords, events and fields",
@@ -59,7 +59,7 @@ def strings_of(checks, name, text):
                 opened = stack.pop() if stack else ("nothing", line)
                 checks.that(opened[0] == PAIRS[c], f"{name}:{line}: {c} closes {opened[0]} of line {opened[1]}")
             at += 1
-    checks.equal(stack, [], f"{name}: brackets that nobody closes")
+    checks.equal(stack, [], f"{name}: brackets that are not closed")
     return found
 
 
@@ -99,7 +99,7 @@ def names(checks, script):
     read = set(re.findall(r"\.([a-z]+(?:_[a-z]+)+)", script))
     checks.that(len(read) > 10, f"{len(read)} names")
     for name in sorted(read):
-        checks.that(re.search(rf"\b{name}\b", sources), f"nobody writes {name}")
+        checks.that(re.search(rf"\b{name}\b", sources), f"no source writes {name}")
 
 
 def calls_of_windows(checks, script):

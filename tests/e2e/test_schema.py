@@ -172,7 +172,7 @@ def check_providers(agent, checks):
     checks.equal(said("providers", "--json"), said("schema", "list", "--json"), "all providers")
     checks.equal(said("providers", name), said("schema", "show", name), "one provider")
     checks.that("GC/Start" in said("providers", name)[1], "its events are printed")
-    checks.equal(said("providers", "nobody-has-this-name")[0], 1, "exit code for a provider that nobody knows")
+    checks.equal(said("providers", "no-such-provider")[0], 1, "exit code for an unknown provider")
 
 
 def check_layouts(ours, build, checks):

@@ -109,11 +109,11 @@ def hour(env, checks, collector, speed):
             run.wait(300)
     checks.equal(fake.failures, [], "the false collector's own failures")
     for name in moods:
-        checks.that(name == "gone" or mood.asked.get(name, 0) > 0, f"nobody asked the collector while it was {name}: {mood.asked}")
+        checks.that(name == "gone" or mood.asked.get(name, 0) > 0, f"the collector got no request while it was {name}: {mood.asked}")
     summary = json.loads(run.output)
     ledger = summary["ledger"]
     evicted = ledger["events_evicted_size"] + ledger["events_evicted_refused"]
-    checks.that(ledger["events_evicted_size"] > 20_000, f"nothing had to give way: {ledger}")
+    checks.that(ledger["events_evicted_size"] > 20_000, f"nothing was evicted: {ledger}")
     checks.that(ledger["events_evicted_refused"] > 0, f"nothing was refused: {ledger}")
     checks.equal((ledger["events_delivered"], summary["ledger_balanced"]), (traces.event_count(TRACE), True), "delivered, balanced")
     checks.equal(ledger["events_acknowledged"] + evicted, ledger["events_batched"] + ledger["events_synthesised"],

@@ -247,7 +247,7 @@ def main():
         stats = json.loads(subprocess.run([agent, "stats", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
         again = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
         path.write_bytes(trace([tracelogging_record(metadata, payload, 2 + i) for i, (_, metadata, payload) in enumerate(described)]))
-        told = subprocess.run([agent, "dump", "--format", "raw", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
+        dumped = subprocess.run([agent, "dump", "--format", "raw", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
         named = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
         data, header_count = headers_trace(kernel)
         path.write_bytes(data)
@@ -255,7 +255,7 @@ def main():
         check_counters(checks, agent, pathlib.Path(folder), kernel)
     checks.equal((again["records"], again["whole"], again["raw_texts"]), (len(wanted) + 1,) * 2 + (0,), "payloads from their field values")
     checks.equal((named["records"], named["payloads"]), (len(described) + 1,) * 2, "TraceLogging records written again")
-    for (what, metadata, payload), line in zip(described, told.splitlines()[1:], strict=True):
+    for (what, metadata, payload), line in zip(described, dumped.splitlines()[1:], strict=True):
         event = json.loads(line)
         checks.equal((event["name"], event["payload"], [item["data"] for item in event["extended"]]), ("Test", payload.hex(), [metadata.hex()]), what)
     checks.equal((headers["buffers"], headers["records"] + 1), (2, header_count), "headers written again")

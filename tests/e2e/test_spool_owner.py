@@ -23,7 +23,7 @@ FIRST, SECOND = "clr-gc-events", "amsi-eventslost"
 SMALL = ["--batch-events", "5"]
 
 
-class Nobody:
+class NoCollector:
     url = "https://localhost:1"
 
 
@@ -37,7 +37,7 @@ def listed(env, spool):
 
 def leave(env, agent, spool, trace=FIRST):
     """A replay without a collector; how many batches it left."""
-    with faulted.Replay(env, traces.paths(trace, env.build), Nobody(), agent, spool=spool, extra=[*SMALL, "--give-up", "0"]) as run:
+    with faulted.Replay(env, traces.paths(trace, env.build), NoCollector(), agent, spool=spool, extra=[*SMALL, "--give-up", "0"]) as run:
         wanted = -(-traces.event_count(trace) // 5)
         full = receiver.sleep_until(lambda: (spool / "owner").exists() and listed(env, spool).get(agent.lower(), 0) >= wanted
                                     or not run.running(), 30)
@@ -81,8 +81,8 @@ def two_names(env, checks, collector, first, second):
 def renamed(env, checks, collector, first):
     spool = env.folder / "renamed"
     left = leave(env, "before", spool)
-    wrong = drain(env, collector, "after", spool, "--from", "nobody")
-    checks.that(wrong.returncode == 1 and "there is none of 'nobody' in it" in wrong.stderr, f"a name without a spool: {wrong}")
+    wrong = drain(env, collector, "after", spool, "--from", "absent")
+    checks.that(wrong.returncode == 1 and "there is none of 'absent' in it" in wrong.stderr, f"a name without a spool: {wrong}")
     refused = drain(env, collector, "after", spool)
     checks.that(refused.returncode == 1 and "--from before" in refused.stderr, f"a renamed machine is helped: {refused}")
     drained = drain(env, collector, "after", spool, "--from", "before")
@@ -137,7 +137,7 @@ def names(env, checks, collector, first):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
                         "-utf8", "-subj", f"/CN={name}"], check=True, capture_output=True)
         spool = env.folder / f"hostile-{number}"
-        done = env.run(env.replay_command(traces.paths(SECOND, env.build), Nobody(), agent=f"hostile-{number}", spool=spool,
+        done = env.run(env.replay_command(traces.paths(SECOND, env.build), NoCollector(), agent=f"hostile-{number}", spool=spool,
                                           extra=["--give-up", "100ms"]), check=False)
         if len(name) > 60:  # it is a good name
             checks.that(done.returncode == 1 and (spool / "owner").exists(), f"{name!r}: {done}")

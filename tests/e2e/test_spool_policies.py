@@ -25,7 +25,7 @@ TRACE, SMALL = "shutdown-win10", "clr-gc-events"
 WAIT_S = 60
 
 
-class Nobody:
+class NoCollector:
     url = "https://localhost:1"
 
 
@@ -80,12 +80,12 @@ def sync_policy(env, checks, policy, hanging):
     faults.power_cut()
     after = listed(env, spool)
     checks.that(before["waiting"] > 100, f"{policy}: {before['waiting']} batches were in the spool")
-    checks.equal(after["waiting"], 0 if policy == "never" else before["waiting"], f"{policy}: batches behind a power cut")
+    checks.equal(after["waiting"], 0 if policy == "never" else before["waiting"], f"{policy}: batches after a power cut")
 
 
 def age(env, checks):
     """A live session whose collector never answers."""
-    run = faulted.Replay(env, traces.paths(TRACE, env.build), Nobody(), "filler", spool=env.folder / "aged",
+    run = faulted.Replay(env, traces.paths(TRACE, env.build), NoCollector(), "filler", spool=env.folder / "aged",
                          extra=["--live", "--batch-events", "100", "--spool-age", "1s", "--give-up", "0", "--retry-max", "1s"])
     spool = run.spool
     with run:
@@ -135,7 +135,7 @@ def looking(env, checks):
 
 def fill(env, agent, key, spool, extra=()):
     """A spool with all of the trace under that key; the replay is killed."""
-    with faulted.Replay(env, traces.paths(SMALL, env.build), Nobody(), agent, spool=spool,
+    with faulted.Replay(env, traces.paths(SMALL, env.build), NoCollector(), agent, spool=spool,
                         extra=["--batch-events", "5", "--spool-key", key, "--give-up", "0", *extra]) as run:
         wanted = -(-traces.event_count(SMALL) // 5)
         receiver.sleep_until(lambda: spool.exists() and listed(env, spool)["waiting"] >= wanted or not run.running(), WAIT_S)

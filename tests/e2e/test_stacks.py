@@ -57,20 +57,20 @@ def summary(agent, paths, *options):
 
 def check_join(env, checks, name, paths):
     judge = naive_stacks.Join(records(env.agent, paths))
-    listed, told = Listed(env.agent, paths), summary(env.agent, paths)
+    listed, summary_row = Listed(env.agent, paths), summary(env.agent, paths)
     wrong = [event.ordinal for event in judge.events if event.halves != listed.halves(event.ordinal)]
     checks.that(not wrong, f"{name}: {len(wrong)} events have other stacks than the exhaustive join gives them, first {wrong[:1]}")
-    checks.equal(told["unanswered"], judge.unanswered, f"{name}: events whose user half never came")
-    outcomes = {key: told[key] for key in ["in_event", "joined", "ambiguous", *NOT_JOINED] if told[key]}
+    checks.equal(summary_row["unanswered"], judge.unanswered, f"{name}: events whose user half never came")
+    outcomes = {key: summary_row[key] for key in ["in_event", "joined", "ambiguous", *NOT_JOINED] if summary_row[key]}
     checks.equal(outcomes, dict(judge.outcomes), f"{name}: what became of each half")
-    matched, orphaned, every = told["in_event"] + told["joined"], sum(told[key] for key in NOT_JOINED), max(told["halves"], 1)
-    print(f"{name}: {told['halves']} halves, {told['stacks']} distinct: matched {100 * matched / every:.3f} %, ambiguous "
-          f"{100 * told['ambiguous'] / every:.3f} %, orphaned {100 * orphaned / every:.3f} %; {told['keys_undefined']} keys undefined, "
-          f"{told['unanswered']} unanswered")
-    return judge, listed, told
+    matched, orphaned, every = summary_row["in_event"] + summary_row["joined"], sum(summary_row[key] for key in NOT_JOINED), max(summary_row["halves"], 1)
+    print(f"{name}: {summary_row['halves']} halves, {summary_row['stacks']} distinct: matched {100 * matched / every:.3f} %, ambiguous "
+          f"{100 * summary_row['ambiguous'] / every:.3f} %, orphaned {100 * orphaned / every:.3f} %; {summary_row['keys_undefined']} keys undefined, "
+          f"{summary_row['unanswered']} unanswered")
+    return judge, listed, summary_row
 
 
-def check_truth(checks, name, judge, listed, told, rows):
+def check_truth(checks, name, judge, listed, summary_row, rows):
     """Each half that the generator logged is at an event of its time and thread, whole, and nothing else is."""
     frames = {row["id"]: tuple(int(a, 16) for a in row["addresses"]) for row in rows if row["type"] == "frames"}
     want = collections.Counter((row["event_raw"], row["half"], frames[row["frames"]], row.get("in_header", False)) for row in rows
@@ -79,43 +79,43 @@ def check_truth(checks, name, judge, listed, told, rows):
                               for half, (addresses, how) in listed.halves(event.ordinal).items())
     missing, more = sum((want - got).values()), sum((got - want).values())
     if any(row["type"] == "loss" for row in rows):
-        orphaned = sum(told[key] for key in NOT_JOINED)
+        orphaned = sum(summary_row[key] for key in NOT_JOINED)
         checks.that(missing <= orphaned and not more, f"{name}: {missing} halves are missing, {orphaned} are counted as orphaned, {more} "
                     "are not in the truth")
     else:
         checks.that(not missing and not more, f"{name}: of {sum(want.values())} halves {missing} are missing, {more} are not in the truth")
-    checks.equal(sum(got.values()), told["in_event"] + told["joined"] + told["ambiguous"], f"{name}: halves listed and counted")
+    checks.equal(sum(got.values()), summary_row["in_event"] + summary_row["joined"] + summary_row["ambiguous"], f"{name}: halves listed and counted")
 
 
-def check_match_ids(checks, name, told, rows):
+def check_match_ids(checks, name, summary_row, rows):
     """Kernel halves without a user half, and user halves for which no event waits (or waits any longer), are counted exactly."""
     logged = [row for row in rows if row["type"] == "stack" and "match_id" in row and not row.get("lost")]
     asked = {row["match_id"] for row in logged if row["half"] == "kernel"}
     answers = collections.Counter(row["match_id"] for row in logged if row["half"] == "user")
     unasked = sum(n - (match_id in asked) for match_id, n in answers.items())
-    checks.equal(told["unanswered"], len(asked - set(answers)), f"{name}: kernel halves whose user half never came")
-    checks.equal(told["no_match_id"], unasked, f"{name}: user halves that nobody waits for")
+    checks.equal(summary_row["unanswered"], len(asked - set(answers)), f"{name}: kernel halves whose user half never came")
+    checks.equal(summary_row["no_match_id"], unasked, f"{name}: user halves that no event waits for")
 
 
-def check_late(checks, name, judge, told, rows):
+def check_late(checks, name, judge, summary_row, rows):
     """The preset "late-halves" contains all the difficult cases of its description."""
     again = sum(row.get("again", False) and not row.get("lost") for row in rows)
     ordinals = sorted(ordinal for _, ordinal, _ in judge.late)
     between = sum(bisect.bisect_left(ordinals, ordinal) > bisect.bisect_right(ordinals, event.ordinal) for event, ordinal, _ in judge.late)
     far = max((ordinal - event.ordinal for event, ordinal, _ in judge.late), default=0)
     moved = sum(event.cpu != record["cpu"] for event, _, record in judge.late)
-    print(f"{name}: {len(ordinals)} late halves: {moved} on another processor, {between} behind other answers, the farthest {far} events behind "
-          f"its event; {again} came twice, {told['unanswered']} never")
-    checks.that(min(moved, between, again, told["unanswered"]) > 0 and far > 2048, f"{name}: not all kinds of late halves are in it")
+    print(f"{name}: {len(ordinals)} late halves: {moved} on another processor, {between} after other answers, the farthest {far} events after "
+          f"its event; {again} came twice, {summary_row['unanswered']} never")
+    checks.that(min(moved, between, again, summary_row["unanswered"]) > 0 and far > 2048, f"{name}: not all kinds of late halves are in it")
     keyed = sum("match_id" in row and "key" in row for row in rows)
     checks.equal(keyed > 0, "keyed" in name, f"{name}: {keyed} halves with match ids are by key")
     if any(row["type"] == "loss" for row in rows):
-        checks.that(told["no_match_id"] > again, f"{name}: no late half's event is lost")
+        checks.that(summary_row["no_match_id"] > again, f"{name}: no late half's event is lost")
 
 
-def check_hard(checks, judge, told, rows):
+def check_hard(checks, judge, summary_row, rows):
     """The preset "stacks" contains all the difficult cases of its description."""
-    checks.that(told["stacks"] >= 10000, f"the preset stacks has only {told['stacks']} distinct stacks")
+    checks.that(summary_row["stacks"] >= 10000, f"the preset stacks has only {summary_row['stacks']} distinct stacks")
     checks.that(max(len(row["addresses"]) for row in rows if row["type"] == "frames") == 192, "no stack has 192 frames")
     keys = collections.defaultdict(set)
     for half, key in judge.keys.lives:
@@ -156,14 +156,14 @@ def test(env, checks, arguments):
         milliseconds *= 5 if arguments.soak else 1
         preset = env.folder / f"{name}.yaml" if name in VARIANTS else name
         trace, truth = test_tracegen.generate(env.build, env.folder, name, "--preset", preset, "--duration-ms", str(milliseconds))
-        judge, listed, told = check_join(env, checks, name, [trace])
+        judge, listed, summary_row = check_join(env, checks, name, [trace])
         rows = test_tracegen.rows(truth)
-        check_truth(checks, name, judge, listed, told, rows)
-        check_match_ids(checks, name, told, rows)
+        check_truth(checks, name, judge, listed, summary_row, rows)
+        check_match_ids(checks, name, summary_row, rows)
         if name in LATE:
-            check_late(checks, name, judge, told, rows)
+            check_late(checks, name, judge, summary_row, rows)
         if name == "stacks":
-            check_hard(checks, judge, told, rows)
+            check_hard(checks, judge, summary_row, rows)
         if name == "reused":
             check_reused(checks, rows)
         if name in ("stacks", "late-halves"):

@@ -208,7 +208,7 @@ def check_lines(env, checks, image, pdb, what):
     symbols = Symbols(env, f"cache-{what}")
     for again in ("cold", "warm"):
         got, said = symbols.frames("--lines", image, *rvas)
-        checks.equal(said, "", f"{what}, {again}: nothing is said")
+        checks.equal(said, "", f"{what}, {again}: no message")
         checks.equal({r: got[r] for r in expected}, expected, f"{what}, {again}: frames of each byte")
     chains = {tuple(f[0] for f in frames) for frames in got.values()}
     checks.that(("leaf", "twig", "branch") in chains and ("leaf", "entry") in chains and ("hidden",) in chains, f"{what}: inlined functions: {chains}")
@@ -368,9 +368,9 @@ def check_web(env, checks, collector, folded, trace):
         checks.equal(web_world.Web(slow).get("hosts")["items"][0]["host"], "test-machine", "another question beside it")
         print(f"while a symbol server is silent: an upload and a question in {time.monotonic() - began:.1f} s")
         clerks = children(slow.process.pid)
-        checks.that(any("symbol-clerk" in name for name in clerks), f"nobody names symbols: {clerks}")
+        checks.that(any("symbol-clerk" in name for name in clerks), f"no process names symbols: {clerks}")
         asking.close()
-        harness.wait_until(lambda: not children(slow.process.pid), "the end of processes of a question that nobody listens to", 120)
+        harness.wait_until(lambda: not children(slow.process.pid), "the end of processes of a question whose client left", 120)
         connection.close()
         slow.stop()
 

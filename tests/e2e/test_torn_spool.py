@@ -19,17 +19,17 @@ AT_A_TIME = 3
 RECORD_MAGIC = b"EASR"  # service/spool/spool_file.h
 
 
-def nobody_listens():
+def no_listener():
     """Something like a collector whose port refuses."""
-    class Nobody:
+    class NoCollector:
         url = "https://localhost:1"
-    return Nobody()
+    return NoCollector()
 
 
 def fill(env, paths):
     """A spool with all batches of the trace, none of them sent; its agent was killed."""
     spool = env.folder / "filled"
-    with faulted.Replay(env, paths, nobody_listens(), "filler", spool=spool,
+    with faulted.Replay(env, paths, no_listener(), "filler", spool=spool,
                         extra=["--batch-events", "5", *faulted.HASTY[2:]]) as run:
         receiver.sleep_until(lambda: not run.running() or newest_segment(spool), 20)
         size = -1

@@ -281,9 +281,9 @@ def generated(env, checks):
     scenario = env.folder / "printing.yaml"
     scenario.write_text("base: office\nduration_ms: 1500\nsession: {event_infos: yes}\n", encoding="utf-8")
     trace, truth = test_tracegen.generate(env.build, env.folder, "printing", "--preset", scenario)
-    told = test_tracegen.rows(truth)
-    test_tracegen.check_counts(checks, "printing", trace, told)
-    jobs = {row["name"]: row["count"] for row in told if row["type"] == "provider_event" and row["name"].startswith("Job")}
+    truth_rows = test_tracegen.rows(truth)
+    test_tracegen.check_counts(checks, "printing", trace, truth_rows)
+    jobs = {row["name"]: row["count"] for row in truth_rows if row["type"] == "provider_event" and row["name"].startswith("Job")}
     checks.that(len(jobs) == 2 and min(jobs.values()) >= 8, f"printing: the people print too little: {jobs}")
     checks.equal(mapped(env, checks, "printing", [trace]), jobs["JobQueued"] + 2 * jobs["JobPrinted"], "printing: values of mapped fields")
     env.make_certificates(["printing"])

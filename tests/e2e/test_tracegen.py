@@ -47,16 +47,16 @@ def rows(truth):
         return [json.loads(line) for line in lines]
 
 
-def check_counts(checks, name, trace, told):
+def check_counts(checks, name, trace, truth_rows):
     seen = naive_etl.parse(trace)
-    totals = next(row for row in told if row["type"] == "totals")
-    machine = next(row for row in told if row["type"] == "machine")
+    totals = next(row for row in truth_rows if row["type"] == "totals")
+    machine = next(row for row in truth_rows if row["type"] == "machine")
     checks.equal((seen["warnings"], seen["bad"]), ([], []), f"{name}: warnings of the independent parser, bad records")
     checks.equal(seen["events"], totals["events"], f"{name}: events")
     checks.equal((seen["events_lost"], seen["buffers_lost"]), (totals["events_lost"], totals["buffers_lost"]), f"{name}: lost")
     checks.equal((seen["cpus"], seen["ptr"]), (machine["cpus"], machine["pointer_bytes"]), f"{name}: the machine")
     kernel, classic = collections.Counter(), collections.Counter()
-    for row in told:
+    for row in truth_rows:
         if row["type"] == "class" and "hook_id" in row:
             kernel[row["hook_id"] >> 8, row["hook_id"] & 255, row["version"]] += row["count"]
         elif row["type"] == "class":
@@ -64,7 +64,7 @@ def check_counts(checks, name, trace, told):
     checks.equal({key: n for key, n in seen["kernel"].items() if key[:2] != (0, 0)}, dict(kernel), f"{name}: kernel events")
     checks.equal(seen["classic"], dict(classic), f"{name}: events with FULL headers")
     providers, manifests, items = collections.Counter(), collections.Counter(), 0
-    for row in told:
+    for row in truth_rows:
         if row["type"] == "provider_event":
             providers[row["provider"]] += row["count"]
             if row["id"] == 0xFFFE:
@@ -73,7 +73,7 @@ def check_counts(checks, name, trace, told):
     checks.equal(seen["providers"], dict(providers), f"{name}: events of providers")
     checks.equal(seen["manifests"], dict(manifests), f"{name}: parts of manifests")
     checks.equal(seen["tl_items"], items, f"{name}: events with TraceLogging metadata")
-    lost = [row for row in told if row["type"] == "loss"]
+    lost = [row for row in truth_rows if row["type"] == "loss"]
     flags = seen["bflags"]
     for bit, is_kind in ((2, lambda row: row["events"] and not row["buffers"]), (4, lambda row: row["buffers"])):
         checks.equal(any(flag & bit for flag in flags), any(map(is_kind, lost)), f"{name}: buffers with flag {bit}")
@@ -82,22 +82,22 @@ def check_counts(checks, name, trace, told):
     return seen
 
 
-def check_stats(checks, build, name, trace, told):
+def check_stats(checks, build, name, trace, truth_rows):
     """`etwagent stats` counts the same, and understands every kernel event whole."""
     done = subprocess.run([build / "service" / "app" / "etwagent", "stats", "--json", trace], check=True, stdout=subprocess.PIPE)
     seen = json.loads(done.stdout)
-    totals = next(row for row in told if row["type"] == "totals")
+    totals = next(row for row in truth_rows if row["type"] == "totals")
     checks.equal((seen["events"], seen["bad_records"], seen["bad_buffers"], seen["bad_bytes"]), (totals["events"], 0, 0, 0),
                  f"{name}: stats: events, nothing bad")
     checks.equal((seen["events_lost"], seen["buffers_lost"]), (totals["events_lost"], totals["buffers_lost"]), f"{name}: stats: lost")
-    classes = {(row["provider"], row["name"], row["version"]): row["count"] for row in told if row["type"] == "class"}
+    classes = {(row["provider"], row["name"], row["version"]): row["count"] for row in truth_rows if row["type"] == "class"}
     counted = {(c["provider"], c["name"], c["version"]): c["count"] for c in seen["classes"]
                if c["classic"] and c["name"] != "EventTrace/Header"}
     checks.equal(counted, classes, f"{name}: stats: kernel events of each class")
     checks.equal([c["name"] for c in seen["classes"] if c["classic"] and c["decoded"] != c["count"]], [],
                  f"{name}: stats: kernel events that are not whole")
     provided = collections.Counter()
-    for row in told:
+    for row in truth_rows:
         if row["type"] == "provider_event":
             provided[row["provider"]] += row["count"]
     by_provider = collections.Counter()
@@ -107,16 +107,16 @@ def check_stats(checks, build, name, trace, told):
     checks.equal(dict(by_provider), dict(provided), f"{name}: stats: events of providers")
 
 
-def check_truth(checks, name, told):
+def check_truth(checks, name, truth_rows):
     """The truth agrees with itself: what began and ended is what was logged of it, but for what was lost."""
     counts = collections.Counter()
-    for row in told:
+    for row in truth_rows:
         if row["type"] == "class":
             counts[row["name"]] += row["count"]
     for kind, start, end, first, last in (("process", "Process/Start", "Process/End", "Process/DCStart", "Process/DCEnd"),
                                           ("thread", "Thread/Start", "Thread/End", "Thread/DCStart", "Thread/DCEnd"),
                                           ("module", "Image/Load", "Image/UnLoad", "Image/DCStart", "Image/DCEnd")):
-        mine = [row for row in told if row["type"] == kind]
+        mine = [row for row in truth_rows if row["type"] == kind]
         begun = sum(row["begin_raw"] is not None and "begin_lost" not in row for row in mine)
         ended = sum(row["end_raw"] is not None and "end_lost" not in row for row in mine)
         checks.equal(begun, counts[start], f"{name}: {kind} begun")
@@ -124,12 +124,12 @@ def check_truth(checks, name, told):
         checks.equal(sum(row["begin_raw"] is None for row in mine), counts[first], f"{name}: {kind} there at the start")
         checks.equal(sum(row["end_raw"] is None for row in mine), counts[last], f"{name}: {kind} there at the end")
         checks.that(all((row["begin_raw"] or 0) < (row["end_raw"] or sys.maxsize) for row in mine), f"{name}: a {kind} ends first")
-    stacks = [row for row in told if row["type"] == "stack" and not row.get("lost") and not row.get("in_header")]
-    late = sum(row["count"] for row in told if row["type"] == "provider_event" and row["name"] == LATE_HALF)
+    stacks = [row for row in truth_rows if row["type"] == "stack" and not row.get("lost") and not row.get("in_header")]
+    late = sum(row["count"] for row in truth_rows if row["type"] == "provider_event" and row["name"] == LATE_HALF)
     checks.equal(len(stacks), late + sum(counts[c] for c in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")),
                  f"{name}: halves of stacks")
-    flows = [row for row in told if row["type"] == "flow"]
-    if counts["TcpIp/SendIPV4"] and not any(row["type"] == "loss" for row in told):
+    flows = [row for row in truth_rows if row["type"] == "flow"]
+    if counts["TcpIp/SendIPV4"] and not any(row["type"] == "loss" for row in truth_rows):
         for ip, protocol in ((4, "tcp"), (6, "tcp"), (4, "udp"), (6, "udp")):
             mine = [row for row in flows if (row["ip"], row["protocol"]) == (ip, protocol)]
             family = "TcpIp" if protocol == "tcp" else "UdpIp"
@@ -137,10 +137,10 @@ def check_truth(checks, name, told):
             checks.equal(sum(row["receives"] for row in mine), counts[f"{family}/RecvIPV{ip}"], f"{name}: {protocol} {ip} receives")
 
 
-def check_contents(checks, folder_told):
+def check_contents(checks, truth_of):
     """What the presets are there for is in them."""
     def has(preset, test, what):
-        checks.that(any(test(row) for row in folder_told[preset]), f"{preset}: {what}")
+        checks.that(any(test(row) for row in truth_of[preset]), f"{preset}: {what}")
 
     def is_class(*names):
         return lambda row: row["type"] == "class" and row["name"] in names
@@ -149,12 +149,12 @@ def check_contents(checks, folder_told):
     has("office", is_class("StackWalk/KeyDelete"), "no key is given up")
     has("build-server", is_class("PerfInfo/PmcCtrConfig"), "no counters are named")
     has("build-server", is_class("PerfInfo/PmcCounterProf"), "no counter interrupt")
-    has("web-server", is_class("TcpIp/AcceptIPV4"), "nobody connects")
+    has("web-server", is_class("TcpIp/AcceptIPV4"), "no connection")
     has("web-server", lambda row: row["type"] == "loss" and row["buffers"], "no buffer is lost")
     has("web-server", lambda row: row["type"] == "loss" and not row["buffers"] and row["events"], "no event is lost")
     has("web-server", lambda row: row["type"] == "provider_event" and row["name"] == "GC/Start", "no garbage collection")
     has("firehose", is_class("PerfInfo/SysClExit"), "no system calls")
-    has("attack", lambda row: row["type"] == "step" and row["technique"].startswith("T1003"), "nobody reads lsass")
+    has("attack", lambda row: row["type"] == "step" and row["technique"].startswith("T1003"), "no read of lsass")
     has("attack", is_class("Object/CreateHandle"), "no handle is opened")
     has("256-cpus", lambda row: row["type"] == "machine" and row["cpus"] == 256, "too few processors")
     has("32-bit", lambda row: row["type"] == "machine" and row["pointer_bytes"] == 4, "no 32-bit kernel")
@@ -162,7 +162,7 @@ def check_contents(checks, folder_told):
     has("wow64", lambda row: row["type"] == "module" and int(row["base"], 16) < 1 << 32, "no module of a 32-bit program")
     has("wow64", lambda row: row["type"] == "frames" and len({int(a, 16) >> 32 == 0 for a in row["addresses"]}) == 2, "no stack goes through wow64")
     has("late-halves", lambda row: row["type"] == "provider_event" and row["name"] == LATE_HALF and row["count"], "no late half")
-    office = folder_told["office"]
+    office = truth_of["office"]
     deepest = max(len(row["addresses"]) for row in office if row["type"] == "frames")
     checks.equal(deepest, 192, "office: frames of the deepest stack")
     keys = collections.defaultdict(set)
@@ -174,18 +174,18 @@ def check_contents(checks, folder_told):
     checks.that(far, "office: no half comes late")
 
 
-def check_reuse(checks, told):
-    ids = collections.Counter(row["pid"] for row in told if row["type"] == "process")
-    ids.update(row["tid"] for row in told if row["type"] == "thread")
+def check_reuse(checks, truth_rows):
+    ids = collections.Counter(row["pid"] for row in truth_rows if row["type"] == "process")
+    ids.update(row["tid"] for row in truth_rows if row["type"] == "thread")
     checks.that(max(n for key, n in ids.items() if key) > 1, "no id is used again")
     at = collections.defaultdict(set)
-    for row in told:
+    for row in truth_rows:
         if row["type"] == "module":
             at[row["pid"], row["base"]].add(row["path"])
     checks.that(max(len(paths) for paths in at.values()) > 1, "no address is used by two modules in turn")
     for kind in ("file_object", "registry_key", "file_key"):
         names = collections.defaultdict(set)
-        for row in told:
+        for row in truth_rows:
             if row["type"] == "name" and row["kind"] == kind:
                 names[row["address"]].add(row["name"])
         checks.that(max(map(len, names.values())) > 1, f"no address of a {kind} is used again")
@@ -228,7 +228,7 @@ def check_errors(checks, build, folder):
                         (good + "programs:\n  - {path: a}\n", "4:5: lacks name"),
                         (good + "pmc: {on_switches: maybe}\n", "3:20: expected yes or no for on_switches"),
                         (good + "logons: {every_ms: [9, 3]}\n", "3:20: the low end is above the high one in every_ms"),
-                        (good + "duration_ms: 5\n", "3:1: stands here twice: duration_ms"),
+                        (good + "duration_ms: 5\n", "3:1: is here twice: duration_ms"),
                         ("base: nowhere\n", "1:7: expected the name of a preset for base"),
                         ("a: [1,\n", "2:1:"), ("", "1:1: the file is empty")):
         path = folder / "wrong.yaml"
@@ -248,7 +248,7 @@ def main():
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--update", action="store_true", help="write tests/tracegen/digests.tsv")
     arguments = parser.parse_args()
-    build, checks, told, digests = pathlib.Path(arguments.build).resolve(), harness.Checks(), {}, []
+    build, checks, truth_rows, digests = pathlib.Path(arguments.build).resolve(), harness.Checks(), {}, []
     with tempfile.TemporaryDirectory(prefix="etwagent-test-") as temporary:
         folder = pathlib.Path(temporary)
         for preset in PRESETS:
@@ -258,10 +258,10 @@ def main():
                 options = short_form(preset, 5 if arguments.soak else 1)
                 name = f"{preset}, seed {seed}"
                 trace, truth = generate(build, folder, "trace", "--seed", str(seed), *options)
-                told[preset] = rows(truth)
-                check_counts(checks, name, trace, told[preset])
-                check_stats(checks, build, name, trace, told[preset])
-                check_truth(checks, name, told[preset])
+                truth_rows[preset] = rows(truth)
+                check_counts(checks, name, trace, truth_rows[preset])
+                check_stats(checks, build, name, trace, truth_rows[preset])
+                check_truth(checks, name, truth_rows[preset])
             again, _ = generate(build, folder, "again", "--seed", str(seed), *options)
             checks.equal(digest(again), digest(trace), f"{name}: once more")
             # another compiler's build beside this one, when there is one (dev is gcc, the sanitizers are clang)
@@ -274,7 +274,7 @@ def main():
             DIGESTS.write_text("".join(digests), encoding="utf-8")
         checks.equal(digests, DIGESTS.read_text(encoding="utf-8").splitlines(keepends=True),
                      "hashes of traces and truths, seed 1, compressed (if the model has changed: --update)")
-        check_contents(checks, told)
+        check_contents(checks, truth_rows)
         plain, plain_truth = generate(build, folder, "plain", *short_form("office"))
         packed, packed_truth = generate(build, folder, "packed", "--compress", *short_form("office"))
         checks.equal(packed_truth.read_bytes(), plain_truth.read_bytes(), "truth with and without compression")

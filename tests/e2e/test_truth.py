@@ -36,7 +36,7 @@ def is_alive(row, ns):
     return (row["begin_utc_ns"] is None or row["begin_utc_ns"] <= ns) and (row["end_utc_ns"] is None or ns < row["end_utc_ns"])
 
 
-def is_told(row):
+def is_recorded(row):
     return "begin_lost" not in row and "end_lost" not in row
 
 
@@ -70,14 +70,14 @@ def check_tables(checks, name, collector, truth, lost):
                 "end_utc_ns FROM processes")]
     compare(checks, f"{name}: processes", ours,
             [(p["pid"], p["parent_pid"], p["image"], p["command_line"], p["sid"], p["session_id"], p["unique_key"], *true_life(p))
-             for p in truth["process"] if is_told(p)], lost)
+             for p in truth["process"] if is_recorded(p)], lost)
     has_names = any(database.execute("SELECT 1 FROM threads WHERE name != ''"))
     ours = [(tid, pid, f"{unsigned(stack):#x}", f"{unsigned(start):#x}", text, *life(*interval))
             for tid, pid, stack, start, text, *interval in database.execute(
                 "SELECT tid, pid, stack_base, win32_start_address, name, begin_cause, begin_utc_ns, end_cause, end_utc_ns FROM threads")]
     compare(checks, f"{name}: threads", ours,
             [(t["tid"], t["pid"], t["stack_base"], t["start"], t["name"] if has_names else "", *true_life(t))
-             for t in truth["thread"] if is_told(t)], lost)
+             for t in truth["thread"] if is_recorded(t)], lost)
     has_pdbs = any(database.execute("SELECT 1 FROM modules WHERE pdb_age"))
     ours = [(pid, f"{unsigned(base):#x}", size, path, checksum, stamp, pdb or "", age if has_pdbs else 0, *life(*interval))
             for pid, base, size, path, checksum, stamp, pdb, age, *interval in database.execute(
@@ -85,7 +85,7 @@ def check_tables(checks, name, collector, truth, lost):
                 "end_utc_ns FROM modules")]
     compare(checks, f"{name}: modules", ours,
             [(m["pid"], m["base"], m["size"], m["path"], m["checksum"], m["timestamp"], m["pdb_name"] if has_pdbs else "",
-              m["pdb_age"] if has_pdbs else 0, *true_life(m)) for m in truth["module"] if is_told(m)], lost)
+              m["pdb_age"] if has_pdbs else 0, *true_life(m)) for m in truth["module"] if is_recorded(m)], lost)
     database.close()
 
 
@@ -143,7 +143,7 @@ def check_preset(env, checks, preset, arguments):
     checks.equal(len(answers), len(times), f"{name}: answers")
     for ns, line in zip(times, answers):
         ours = {(p["pid"], p["name"]) for p in json.loads(line)["processes"]}
-        true = {(p["pid"], p["image"]) for p in processes if is_told(p) and is_alive(p, ns)}
+        true = {(p["pid"], p["image"]) for p in processes if is_recorded(p) and is_alive(p, ns)}
         if not checks.that(ours == true or (lost and ours >= true), f"{name}: at {to_text(ns)} {ours}, the truth is {true}"):
             break
 

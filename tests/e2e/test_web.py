@@ -72,9 +72,9 @@ def check_document(checks, web):
     table = source[source.index("const ec_route EC_ROUTES[]"):]
     routes = {(method.lower(), path) for method, path in re.findall(r'\{EC_(GET|POST|DELETE),\s*"(/api/v1/[^"]+)"', table)}
     queries = web.get("queries")["items"]
-    told = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    listed = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     expected = routes - {("get", "/api/v1/queries/{name}")} | {("get", f"/api/v1/queries/{q['name']}") for q in queries}
-    checks.equal(sorted(told), sorted(expected), "paths of openapi.json, and of the program")
+    checks.equal(sorted(listed), sorted(expected), "paths of openapi.json, and of the program")
     shared = {"limit", "cursor", "sort", "descending", "format", "at"}
     for query in queries:
         described = {p["name"]: p["required"] for p in DOCUMENT["paths"][f"/api/v1/queries/{query['name']}"]["get"]["parameters"]}
@@ -141,8 +141,8 @@ def check_types(checks, web, process):
         status, _, text = web.ask(f"{where}?nonsense=1{given}")
         named = json.loads(text).get("detail", "").rpartition("expected ")[2] if status == 400 else text
         known = [p["name"] for p in parameters if p["in"] == "query"]
-        told = [] if named == "none" else named.removeprefix("one of: ").split(" ")
-        checks.equal((status, "'nonsense'" in text, sorted(told)), (400, True, sorted(known)), f"{path}?nonsense=1")
+        listed = [] if named == "none" else named.removeprefix("one of: ").split(" ")
+        checks.equal((status, "'nonsense'" in text, sorted(listed)), (400, True, sorted(known)), f"{path}?nonsense=1")
     for form, kind in (("json", "application/json"), ("csv", "text/csv"), ("jsonl", "application/x-ndjson")):
         status, headers, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": "SELECT x FROM (SELECT 1 AS x UNION SELECT 2)", "format": form, "rows": 1}),
                                        {"Content-Type": "application/json"})
@@ -151,16 +151,66 @@ def check_types(checks, web, process):
         checks.that('"ending":"rows"' in text or "# not whole: ending rows" in text, f"{form}: a part says that it is one: {text}")
 
 
+def choices_of(schema):
+    """The values that a parameter of a set takes, as a refusal has to name them; None: any value of its type."""
+    if "enum" in schema:
+        return [str(value) for value in schema["enum"]]
+    found = re.fullmatch(r"\^\((.+)\)\$", schema.get("pattern", ""))
+    return found and [choice.split("\\")[0].split(":")[0].split(".")[0] for choice in found[1].split("|")]
+
+
+def check_choices(checks, web, process):
+    """A parameter that takes one of a set refuses any other value and names the set; one that takes a number or a time refuses a text; a host
+    or a process that is not stored is an error, not an empty list."""
+    of_sets, of_numbers, unknown = 0, 0, 0
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" not in methods:
+            continue
+        parameters = methods["get"].get("parameters", [])
+        where, needed = example(path, parameters, process)
+        for p in parameters:
+            name, choices = p["name"], choices_of(p["schema"])
+            given = "".join(f"&{other}={http_quote(value)}" for other, value in needed.items() if other != name)
+            if p["in"] == "query" and (choices or p["schema"]["type"] == "integer" or p["description"].startswith(("RFC 3339", "A moment", "Of the range", "Width"))):
+                for wrong in ("banana", "7 ", f"{choices[0]}x") if choices else ("banana", "7x"):
+                    status, _, text = web.ask(f"{where}?{name}={http_quote(wrong)}{given}")
+                    detail = json.loads(text).get("detail", "") if status == 400 else text
+                    checks.that(status == 400 and (name.removeprefix("other_") in detail or wrong in detail), f"{path}?{name}={wrong}: {status} {detail[:200]}")
+                    checks.that(all(choice in detail for choice in choices or ()), f"{path}?{name}={wrong} names {choices}: {detail[:200]}")
+                of_sets += bool(choices)
+                of_numbers += not choices
+            elif name == "host":
+                address = path.replace("{host}", "nosuch") if p["in"] == "path" else f"{where}?host=nosuch{given}"
+                status, _, text = web.ask(re.sub(r"\{\w+\}", "1", address))
+                checks.that(status == 404 and "nosuch" in text and "/api/v1/hosts lists" in text, f"{path} of host nosuch: {status} {text[:200]}")
+                unknown += 1
+            elif p["in"] == "path":
+                other = example(path, parameters, {**process, name: "9999"})[0]
+                status, _, text = web.ask(other)
+                checks.that(status == 404 and "there is no such process" in text, f"{other}: {status} {text[:200]}")
+                unknown += 1
+    checks.that(of_sets > 70 and of_numbers > 100 and unknown > 40, f"{of_sets} parameters of sets, {of_numbers} of numbers and times, {unknown} names of hosts and processes")
+    status, _, text = web.ask("/api/v1/processes?at=2024-05-17T14:03:07Z&to=2024-05-17T14:03:08Z")
+    checks.that(status == 400 and "at: expected without from and to" in text, f"a moment and a range: {status} {text[:200]}")
+    sql = {"sql": "SELECT 1", "host": "nosuch"}
+    status, _, text = web.ask("/api/v1/sql", "POST", json.dumps(sql), {"Content-Type": "application/json"})
+    checks.that(status == 404 and "nosuch" in text, f"SQL of host nosuch: {status} {text[:200]}")
+    for command in (["query", "SELECT 1"], ["ps", "--at", "end"], ["profile"], ["ledger"], ["hosts"], ["export"], ["forget", "--dry-run"]):
+        done = web.collector.env.run([web.collector.env.collector, command[0], "--store", web.collector.store, "--host", "nosuch", *command[1:]], check=False)
+        checks.that(done.returncode == 1 and "nothing is stored of host nosuch: expected a name that 'etwcollector hosts'" in done.stderr and not done.stdout.strip(' \n[]{}":streams,behind0'),
+                    f"{command[0]} --host nosuch: {done.returncode} {done.stderr[:200]}{done.stdout[:100]}")
+
+
 # ---- the content of answers ----
 
 def check_truth(checks, web, truth):
     """The machine's processes, as the generator knows them; its tree at a moment; a connection's process."""
-    told = web.get(f"hosts/{MACHINE}/processes", limit=1000)["items"]
+    listed = web.get(f"hosts/{MACHINE}/processes", limit=1000)["items"]
     true = sorted((p["pid"], p["image"], p["command_line"]) for p in truth if p["type"] == "process")
-    checks.equal(sorted((p["pid"], p["image_name"], p["command_line"]) for p in told), true, "processes")
-    started = next(p for p in told if p["begin_cause"] == "start")
+    checks.equal(sorted((p["pid"], p["image_name"], p["command_line"]) for p in listed), true, "processes")
+    started = next(p for p in listed if p["begin_cause"] == "start")
     at = web.get(f"hosts/{MACHINE}/processes", at=started["begin"], limit=1000)["items"]
-    before = web.get(f"hosts/{MACHINE}/processes", at=told[0]["begin"], limit=1000)["items"]
+    before = web.get(f"hosts/{MACHINE}/processes", at=listed[0]["begin"], limit=1000)["items"]
     checks.that(started in at and started not in before, "a process is there from its beginning on")
     address = f"hosts/{MACHINE}/processes/{started['stream']}/{started['instance']}"
     checks.equal(web.get(address), started, "one process")
@@ -176,7 +226,7 @@ def check_truth(checks, web, truth):
     for query in ("process-starts", "modules-from-unusual-places", "autostart-keys", "rare-modules"):
         checks.that(web.get(f"queries/{query}", host=MACHINE)["items"], f"{query} of a machine that is broken into")
     wrote = web.sql("SELECT pid FROM events WHERE name = 'Registry/SetValue' LIMIT 1", host=MACHINE)["rows"][0][0]
-    writer = next(p for p in told if p["pid"] == wrote)
+    writer = next(p for p in listed if p["pid"] == wrote)
     keys = web.get(f"hosts/{MACHINE}/processes/{writer['stream']}/{writer['instance']}/registry")["items"]
     checks.that(any(k["name"] == "Registry/SetValue" for k in keys), f"registry keys of a process: {keys[:2]}")
     checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
@@ -195,7 +245,9 @@ def check_groups(checks, web):
             checks.equal((len(held), sum(h["events"] for h in held)), (group["hosts"], group["events"]), f"machines of {by} {group['group']!r}")
     checks.equal([h["host"] for h in web.get("hosts", by="labels.site", group="north")["items"]], [HOLED], "a site's machine")
     checks.equal(web.get("fleet/groups", by="labels.site", q="19")["items"][0]["group"], "north", "groups of a search")
-    checks.equal([r["group"] for r in web.get("fleet/groups", by="nothing")["items"]], [""], "groups by what is not there")
+    checks.equal([r["group"] for r in web.get("fleet/groups", by="labels.nothing")["items"]], [""], "groups by an unknown label")
+    status, _, text = web.ask("/api/v1/hosts?group=north")
+    checks.that(status == 400 and "by" in text, f"group without by: {status} {text[:200]}")
 
 
 def check_profile(checks, web):
@@ -349,7 +401,7 @@ def check_strangers(checks, web, log):
     for method, path, body, expected in (("POST", "/api/v1/hosts", "{}", 405), ("GET", "/api/v1/sql", None, 405), ("GET", "/api/v1/nothing", None, 404),
                                          ("POST", "/api/v1/sql", "[1]", 400), ("POST", "/api/v1/sql", '{"sql":"DROP TABLE x"}', 400),
                                          ("POST", "/api/v1/sql", '{"sql":"SELECT 1","other":1}', 400), ("POST", "/api/v1/sql", "x" * 100, 400),
-                                         ("GET", "/api/v1/hosts/nobody", None, 404), ("GET", "/api/v1/queries/none", None, 404)):
+                                         ("GET", "/api/v1/hosts/absent", None, 404), ("GET", "/api/v1/queries/none", None, 404)):
         status, headers, text = web.ask(path, method, body, JSON)
         problem = json.loads(text)
         checks.equal((status, headers["Content-Type"], problem["status"], sorted(problem)),
@@ -395,7 +447,7 @@ def check_load(env, checks, web, trace):
     checks.that(web.collector.process.poll() is None, "the collector goes on")
     for s in slow:
         s.close()
-    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions that nobody waits for", 60)
+    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions whose client left", 60)
     checks.that(any(h["host"] == "busy" for h in web.get("hosts")["items"]), "what came meanwhile is stored")
 
 
@@ -463,7 +515,7 @@ def check_ceilings(checks, web):
         harness.wait_until(lambda: is_answered(s), "the turn of the third address", 10)
     for s in asked:
         s.close()
-    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions that nobody waits for", 60)
+    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions whose client left", 60)
     checks.equal(int(refusals(web)) - before, 10, "refusals that were counted")
     # what is too large is refused before it is a request: it is not counted
     query = json.dumps({"sql": "SELECT 1"}).encode()
@@ -497,7 +549,7 @@ def check_unsent(checks, web):
         lines = answer.read().decode().splitlines()
     checks.equal((answer.status, len(lines)), (200, rows), "an answer of 96 MiB")
     checks.that(all(json.loads(line).get("x") == "x" * size for line in lines), "what came of the answer")
-    checks.that(held < 16 << 20 or "san" in web.collector.env.build.name, f"{held} bytes of an answer that nobody takes")
+    checks.that(held < 16 << 20 or "san" in web.collector.env.build.name, f"{held} bytes of an answer that is not read")
 
 
 def check_export(checks, web):
@@ -578,10 +630,10 @@ def check_incidents(env, checks, target):
         before, fleet, after = after, web.get("fleet"), lasting()
     checks.equal(fleet["incidents"], after, "incidents that last")
     checks.that(next(h for h in web.get("hosts")["items"] if h["host"] == MACHINE)["incidents"] >= 1, "incidents of a machine")
-    told = json.loads(env.run([env.collector, "doctor", "--store", target.store, "--json"], check=False).stdout)["checks"]
-    told = [c for c in told if c["check"] == "incident"]
-    checks.that(any(c["verdict"] == "warning" and MACHINE in c["text"] for c in told) and any(c["verdict"] == "wrong" and "wrong: since" in c["text"] for c in told),
-                f"what doctor tells: {told}")
+    listed = json.loads(env.run([env.collector, "doctor", "--store", target.store, "--json"], check=False).stdout)["checks"]
+    listed = [c for c in listed if c["check"] == "incident"]
+    checks.that(any(c["verdict"] == "warning" and MACHINE in c["text"] for c in listed) and any(c["verdict"] == "wrong" and "wrong: since" in c["text"] for c in listed),
+                f"what doctor reports: {listed}")
     target.stop()
     target.start()
     web = web_world.Web(target)
@@ -600,13 +652,14 @@ def test(env, checks, _):
     web = web_world.Web(target)
     harness.wait_until(lambda: web.ask("/api/v1/fleet")[0] == 200, "tables of machines", 60)
     empty = web.get("hosts")
-    checks.equal((empty["items"], web.get("fleet")["hosts"]), ([], 0), "a fleet of nobody")
+    checks.equal((empty["items"], web.get("fleet")["hosts"]), ([], 0), "an empty fleet")
     truth = web_world.fill(env, target)
     web_world.settled(web)
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
     check_document(checks, web)
     check_answers(checks, web, process)
     check_types(checks, web, process)
+    check_choices(checks, web, process)
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)

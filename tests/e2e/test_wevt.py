@@ -203,8 +203,8 @@ def damaged(env, checks):
         files[-1].write_bytes(changed)
     done = env.run([env.agent, "schema", "check", *files], check=False)
     checks.equal(done.returncode, 3, "exit code of damaged files")
-    told = sum(any(line.startswith(f"{path}: ") for line in done.stdout.splitlines()) or str(path) in done.stderr for path in files)
-    checks.equal(told, len(files), "damaged files of which something is said")
+    reported = sum(any(line.startswith(f"{path}: ") for line in done.stdout.splitlines()) or str(path) in done.stderr for path in files)
+    checks.equal(reported, len(files), "damaged files with a message")
     without = env.folder / "without.dll"
     without.write_bytes(wevt_writer.build_pe([(16, 1, 0x409, b"version")]))
     done = env.run([env.agent, "stats", "--manifest", without, *traces.paths("http-server-win7", env.build)], check=False)

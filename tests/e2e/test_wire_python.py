@@ -260,14 +260,14 @@ def lies():
     yield "a priority of 256", "Bounds", batch(priority=256)
     yield "a tombstone with events", "Tombstones", batch(kind=1)
     yield "no source", "The batch", batch(sources=[])
-    yield "a context that nobody has", "Definitions", batch(context=bytes(8))
-    yield "a source that nobody has", "Definitions", in_context(sources=bytes(8))
+    yield "a context that does not exist", "Definitions", batch(context=bytes(8))
+    yield "a source that does not exist", "Definitions", in_context(sources=bytes(8))
     yield "no descriptions", "Definitions", batch(descriptions=[])
     yield "too many sources", "Bounds", in_context(sources=bytes(8 * 4097))
     yield "a longer time", "The batch", lambda b: vars(b.batch).update(time_span=b.batch.time_span + 1)
-    yield "a byte behind the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool + b"\0")
+    yield "a byte after the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool + b"\0")
     yield "a byte less of the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool[:-1])
-    yield "a frame that nobody uses", "Frames and the pool", \
+    yield "a frame that no column uses", "Frames and the pool", \
         lambda b: b.batch.frames.append(types.SimpleNamespace(data=b"x", raw_bytes=0))
     yield "a frame that is no zstd", "Frames and the pool", \
         lambda b: b.batch.frames.append(types.SimpleNamespace(data=b"xxxxxxxxxxxxxx", raw_bytes=9))
@@ -293,7 +293,7 @@ def lies():
     yield "groups that do not follow their first events", "Groups", wire_lies.reordered
     yield "a group of one more", "Bounds", group(lambda g: vars(g).update(count=(g.count or 1) + 1))
     yield "a class by a short hash", "Groups", group(lambda g: vars(g).update(class_hash=bytes(15)))
-    yield "a class that nobody describes", "Definitions", group(lambda g: vars(g).update(class_hash=bytes(16)))
+    yield "a class without a description", "Definitions", group(lambda g: vars(g).update(class_hash=bytes(16)))
     yield "more fields than the class has", "Groups", lambda b: b.d.groups[-1].fields.extend([empty_column()] * (len(b.groups[-1].description.top) + 1 - len(b.d.groups[-1].fields)))
     yield "65 items", "Bounds", group(lambda g: g.items.extend([types.SimpleNamespace(type=1, linkage=0, data=empty_column())] * 65))
     yield "an item's type of 17 bits", "Groups", \
@@ -302,7 +302,7 @@ def lies():
     yield "a provider of 15 bytes", "Headers", setting(header, provider=bytes(15))
     yield "a short name of a context", "Contexts", batch(context=bytes(7))
     yield "shapes for none", "Contexts", in_context()
-    yield "a shape that nobody has", "Definitions", in_context(shapes=bytes(8), indexes=b"\0")
+    yield "a shape that does not exist", "Definitions", in_context(shapes=bytes(8), indexes=b"\0")
     yield "a shape beyond the context", "Contexts", in_context(shapes=bytes(8), indexes=b"\1")
     yield "a context without sources", "Bounds", in_context(sources=b"")
     yield "half a name of a shape", "Contexts", in_context(shapes=bytes(12))

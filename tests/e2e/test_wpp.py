@@ -64,15 +64,15 @@ def test(env, checks, arguments):
     checks.equal([e["payload"] for e in plain], [r[8 + 4 + 16 + 16:].hex() for r in records], "payloads")
     checks.equal([e["fields"] for e in plain], [{"_tail": e["payload"]} for e in plain], "no fields")
 
-    told = dump("--tmf", tmf)
-    checks.equal([e.get("message") for e in told],
+    events = dump("--tmf", tmf)
+    checks.equal([e.get("message") for e in events],
                  ["PowerDown = 0x1f, ACCESS_DENIED", "OnOpen: opened Überlauf", None, None, "PowerDown = 0x1f, "], "messages")
-    checks.equal([e["name"] for e in told], ["Queue_c2319", "Queue_c20", "WPP/11", "WPP/10", "Queue_c2319"], "names")
-    checks.equal([e["provider_name"] for e in told][:3], ["TEEDriver"] * 3, "the component")
-    checks.equal(told[0]["fields"], {"devExt->powerDown": "0x1f", "status": {"value": "0xc0000022", "name": "ACCESS_DENIED"}}, "fields")
-    checks.equal(told[0]["level_name"], "TRACE_LEVEL_VERBOSE", "level")
+    checks.equal([e["name"] for e in events], ["Queue_c2319", "Queue_c20", "WPP/11", "WPP/10", "Queue_c2319"], "names")
+    checks.equal([e["provider_name"] for e in events][:3], ["TEEDriver"] * 3, "the component")
+    checks.equal(events[0]["fields"], {"devExt->powerDown": "0x1f", "status": {"value": "0xc0000022", "name": "ACCESS_DENIED"}}, "fields")
+    checks.equal(events[0]["level_name"], "TRACE_LEVEL_VERBOSE", "level")
     done = env.run([env.agent, "schema", "compile", tmf, "-o", env.folder / "all.schemas"])
-    checks.equal(dump("--manifest", env.folder / "all.schemas"), told, f"compiled into a schema cache: {done.stdout}")
+    checks.equal(dump("--manifest", env.folder / "all.schemas"), events, f"compiled into a schema cache: {done.stdout}")
     checked = env.run([env.agent, "schema", "check", broken], check=False)
     checks.that(checked.returncode == 3 and f"broken.tmf:{TMF.count(chr(10)) + 1}:" in checked.stdout, f"schema check: {checked.stdout} {checked.stderr}")
     stats = json.loads(env.run([env.agent, "stats", "--json", "--tmf", tmf, trace]).stdout)

@@ -31,7 +31,7 @@ def test(env, checks, arguments):
         checks.equal(seen["compression"], said["compression"], f"{name}: compression")
         flags = seen["bflags"]
         checks.equal((sum(n for flag, n in flags.items() if flag & 2), sum(n for flag, n in flags.items() if flag & 4)), (4, 1),
-                     f"{name}: buffers that tell of losses")
+                     f"{name}: buffers that report losses")
         # what our own reader counts agrees, too
         stats = json.loads(env.run([env.agent, "stats", "--json", env.folder / name]).stdout)
         checks.equal(stats["events"], said["events"], f"{name}: stats: events")

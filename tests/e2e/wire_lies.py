@@ -10,7 +10,7 @@ from format_reader import BITS, CONSTANT, DICTIONARY, PLAIN, STRUCT, VARINT
 
 MIB = 1 << 20
 # rules for writers that no reader has to check, and what a collector keeps a batch without
-KEPT = ("a field that is not the description's", "a ledger with a value less", "a ledger that does not balance", "a ledger that stands there twice",
+KEPT = ("a field that is not the description's", "a ledger with a value less", "a ledger that does not balance", "a ledger that is there twice",
         "a ledger too large")
 # what is wrong about them is the checksum or the times themselves
 OF_THE_CHECKSUM = ("a checksum of other records", "a checksum of 0", "a longer time", "a checksum of nothing")
@@ -33,22 +33,22 @@ REASONS = {
     "a priority of 256": "a priority is at most 255, this one 256",
     "a tombstone with events": "a batch of kind 1 has events",
     "no source": "it has events, and no source",
-    "a context that nobody has": "a context, sources, shapes or a dictionary that it names are nowhere",
-    "a source that nobody has": "a context, sources, shapes or a dictionary that it names are nowhere",
+    "a context that does not exist": "a context, sources, shapes or a dictionary that it names are nowhere",
+    "a source that does not exist": "a context, sources, shapes or a dictionary that it names are nowhere",
     "no descriptions": "class descriptions are missing",
     "too many sources": "a context names 4097 sources, at most 4096",
     "a longer time": "its times are ",
-    "a byte behind the columns": "frame 0 has 1 bytes of no column",
+    "a byte after the columns": "frame 0 has 1 bytes of no column",
     "a byte less of the columns": "frame 0 is too short for it",
-    "a frame that nobody uses": "has 1 bytes of no column",
+    "a frame that no column uses": "has 1 bytes of no column",
     "a frame that is no zstd": "is not one zstd frame of ",
-    "a column in no frame": "it stands in frame 77 of ",
+    "a column in no frame": "it is in frame 77 of ",
     "an unknown encoding": "encoding 7 is not known",
     "an unknown base": "base 5 is not known",
     "PLAIN that is relative": "plain elements are relative",
     "another width than the place's": 'its width is not the one of its place',
     "relative to the time outside groups": "it is relative to events where there are none",
-    "`bytes` where the rows say it": "its size follows from its rows, and is said",
+    "`bytes` where the rows say it": "its size follows from its rows, but is given, too",
     "`planes` beyond the width": "3 planes of elements of 2 bytes",
     "no bits": "0 bits of an element, expected 1 to 16",
     "a constant beyond its width": "a constant of 3 bytes, its elements have 2",
@@ -60,10 +60,10 @@ REASONS = {
     'a source beyond the table': "an event's source is not in its table",
     "more threads than events": " threads, at most ",
     "groups in another order": "a group has more events than it says",
-    "groups that do not follow their first events": "its groups do not stand in the order of their first events",
+    "groups that do not follow their first events": "its groups are not in the order of their first events",
     "a group of one more": "its groups have more events than the batch",
     'a class by a short hash': "a class's hash has 16 bytes, this one 15",
-    "a class that nobody describes": "1 class descriptions are missing",
+    "a class without a description": "1 class descriptions are missing",
     "more fields than the class has": "fields, and its class ",
     "65 items": "a group of 65 extended items, at most 64 are allowed",
     "an item's type of 17 bits": "an extended item's type or linkage exceeds 16 bits",
@@ -71,7 +71,7 @@ REASONS = {
     "a provider of 15 bytes": "a provider has 16 bytes, this one 15",
     'a short name of a context': "a context's name has 8 bytes, this one 7",
     "shapes for none": "not each group has a shape",
-    "a shape that nobody has": "a context, sources, shapes or a dictionary that it names are nowhere",
+    "a shape that does not exist": "a context, sources, shapes or a dictionary that it names are nowhere",
     'a shape beyond the context': "a group's shape is not in the context",
     "a context without sources": "a context without sources",
     'half a name of a shape': "a context's names of shapes have 8 bytes each, these have 12",
@@ -82,7 +82,7 @@ REASONS = {
     "a tombstone that ends before it begins": "a tombstone for 2 to 1, which is no range of numbers",
     "a tombstone beyond all numbers": "a tombstone for 1 to 9223372036854775807, which is no range of numbers",
     "too many shared dictionaries": "65 shared dictionaries, at most 64 are allowed",
-    "messages 20 deep": "messages stand too deep inside each other",
+    "messages 20 deep": "messages are nested too deep",
     "a message that ends inside a field": "it is no protobuf message",
     "a number of 65 bits": "it is no protobuf message",
     "a description too long": "bytes: at most 262144 are allowed",
@@ -94,7 +94,7 @@ REASONS = {
     "a code of 17 bits": "its code exceeds 16 bits",
     "257 maps": "it has too many maps",
     "513 fields": "it has too many fields",
-    "a byte behind a description": "bytes stand behind its end",
+    "a byte after a description": "there are bytes after its end",
     "a description that ends inside a field": "it ends early",
     "65 keywords": "it has too many keywords",
     "a text of 1,025 bytes": "a name is too long",
@@ -107,19 +107,19 @@ REASONS = {
     "members of a number": "a struct has no members, or a plain field has some",
     "a hidden field of format 1": "a field has unknown attributes",
     "structs 18 deep": "structs are nested too deep",
-    "a count behind its array": "a count field does not stand before its array",
+    "a count after its array": "a count field is not before its array",
     'a count that is a text': "an array's count is no plain number beside it",
     "a struct without its members": "a struct has more members than there are fields",
     "a VARINT that does not fit": "a number is too large for its width",
     "an index beyond its dictionary": "an index beyond its dictionary",
-    "bits behind the last element": "bits stand behind its last element",
+    "bits after the last element": "there are bits after its last element",
     "shared rows of another width": "the rows of its dictionary have another width than the column",
     'a shared dictionary inside a dictionary': "a dictionary's values name a shared dictionary",
     "shared values and own ones": "it names a shared dictionary, and has values of its own",
     "bits of a single value's index": 'indexes of 1 bits into 1 values',
     "a shared dictionary without values": "a shared dictionary without values",
     "too many shared values": "a shared dictionary of 262145 values, at most 262144 are allowed",
-    "a list where a width is implied": "a list stands where numbers are expected",
+    "a list where a width is implied": "a list is where numbers are expected",
     "`planes` of a constant": "an encoding without planes says how many there are",
     "a struct without members": "a struct of 0 members, expected 1 to 512",
     "relative elements of 16 bytes": "relative elements of 16 bytes, expected 1 to 8",
@@ -142,7 +142,7 @@ REASONS = {
     "bytes in place of a number": "field 3 has the wire type 2, expected 0",
     "a tombstone too large": "a tombstone of 80002 bytes, at most 65536 are allowed",
     "a source too large": "a source of 65540 bytes, at most 65536 are allowed",
-    "a column that stands there twice": "a field that holds one message stands there twice",
+    "a column that is there twice": "a field that holds one message is there twice",
     "a batch of 17 MiB": "413 Request Entity Too Large",
     "4,097 shapes": "4097 shapes, at most 4096 are allowed",
     "65 contexts": "65 contexts, at most 64 are allowed",
@@ -152,8 +152,8 @@ REASONS = {
     "a zstd dictionary too large": "a definition of kind 24 of 262145 bytes, at most 262144 are allowed",
     "frames larger than are allowed": "decompressed it is larger than 67108864 bytes",
     "a frame that says another size": "is not one zstd frame of ",
-    "a byte behind a zstd frame": "is not one zstd frame of ",
-    "a second zstd frame behind the first": "is not one zstd frame of ",
+    "a byte after a zstd frame": "is not one zstd frame of ",
+    "a second zstd frame after the first": "is not one zstd frame of ",
     "a damaged frame that only an unused dictionary has": "Dictionary is corrupted",
     "16,385 groups": "groups, at most 16384 are allowed",
     "a checksum of nothing": "a checksum of no events",
@@ -172,11 +172,11 @@ REASONS = {
     "a class beside a shape": "a group has a shape and a class",
     "a header beside a shape": "a group has a shape and a header",
     "more items than the shape": "a group has more items than its shape",
-    "an item with a type beside a shape": "an item has a type or linkage, and stands in a group that has a shape",
+    "an item with a type beside a shape": "an item has a type or linkage, and is in a group that has a shape",
     "a short directory with columns 9 deep": "columns nested too deep",
     "a struct in a short directory": "a struct in a short directory",
     "a short directory with a group of none": "a group without events",
-    "a short directory with a flag too many": "a number of a short directory is too large, or behind its end",
+    "a short directory with a flag too many": "a number of a short directory is too large, or after its end",
     "a short directory that ends inside a constant": "a short directory ends inside a constant",
     "a short directory of no size": "it is short, and does not say its size",
     "a short directory too large": "a short one has at most 131072 bytes",
@@ -187,12 +187,12 @@ REASONS = {
 }
 # of these no records can be made, whatever one believes: they have the checksum of the sound batch, and are refused before it is compared
 WITHOUT_RECORDS = (
-    "one event more", "no source", "a context that nobody has", "a source that nobody has", "no descriptions", "too many sources",
+    "one event more", "no source", "a context that does not exist", "a source that does not exist", "no descriptions", "too many sources",
     "a byte less of the columns", "a column in no frame", "an unknown encoding", "an unknown base", "relative to the time outside groups",
     "a constant beyond its width", "a shared dictionary that is not there", "a dictionary without values",
     "a dictionary of too many values", "no group column", "no thread column", "a source beyond the table", "more threads than events",
-    "groups in another order", "a class by a short hash", "a class that nobody describes", "an item's type of 17 bits",
-    "a version of 9 bits", "a short name of a context", "shapes for none", "a shape that nobody has", "a shape beyond the context",
+    "groups in another order", "a class by a short hash", "a class without a description", "an item's type of 17 bits",
+    "a version of 9 bits", "a short name of a context", "shapes for none", "a shape that does not exist", "a shape beyond the context",
     "a context without sources", "half a name of a shape", "a priority of 256 in a context", "a dictionary without a context",
     "a payload too long", "too many shared dictionaries", "a message that ends inside a field", "a code of 17 bits",
     "a description that ends inside a field", "a struct without its members", "a VARINT that does not fit",
@@ -240,11 +240,11 @@ def map_of(name=b"m", is_flags=0, entries=()):
     return text(name) + bytes([is_flags]) + uploads._varint(len(entries)) + b"".join(uploads._varint(value) + text(name) for value, name in entries)
 
 
-def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name=b"", maps=(), fields=(), behind=b"", counts=None):
+def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name=b"", maps=(), fields=(), rest=b"", counts=None):
     """A description. counts: of maps and fields, where they are others than there are."""
     map_count, field_count = counts or (len(maps), len(fields))
     return bytes([format_, kind, status, flags, pointer_size, 0]) + uploads._varint(code) + bytes(16) + text(b"") + text(name) + \
-        uploads._varint(map_count) + b"".join(maps) + uploads._varint(field_count) + b"".join(fields) + behind
+        uploads._varint(map_count) + b"".join(maps) + uploads._varint(field_count) + b"".join(fields) + rest
 
 
 def of_class(data):
@@ -298,9 +298,9 @@ def descriptions():
             ("a code of 17 bits", "Layout", described(code=65536)),
             ("257 maps", "Layout", described(maps=[map_of()] * 257)),
             ("513 fields", "Layout", described(fields=[field()] * 513)),
-            ("a byte behind a description", "Notation", described(behind=b"\0")),
+            ("a byte after a description", "Notation", described(rest=b"\0")),
             ("a description that ends inside a field", "Layout", described()[:10]),
-            ("65 keywords", "Layout", described(2, behind=notes + uploads._varint(65) + keyword * 65)),
+            ("65 keywords", "Layout", described(2, rest=notes + uploads._varint(65) + keyword * 65)),
             ("a text of 1,025 bytes", "Notation", described(name=b"x" * 1025)),
             ("a NUL in a text", "Notation", described(name=b"a\0b")),
             ("a map of neither values nor flags", "Layout", described(maps=[map_of(is_flags=2)])),
@@ -311,7 +311,7 @@ def descriptions():
             ("members of a number", "Layout", described(fields=[field(members=1), field()])),
             ("a hidden field of format 1", "Layout", described(fields=[field(attributes=2)])),
             ("structs 18 deep", "Layout", described(fields=nested)),
-            ("a count behind its array", "Layout", described(fields=[field(count_field=2), field()])),
+            ("a count after its array", "Layout", described(fields=[field(count_field=2), field()])),
             ("a count that is a text", "Layout", described(fields=[field(kind=40), field(count_field=1)])),
             ("a struct without its members", "Layout", described(fields=[field(kind=48, members=2), field()]))):
         yield what, "Bounds" if section == "Bounds" else f"DESCRIPTIONS, {section}", of_class(data)
@@ -388,7 +388,7 @@ def columns():
             ("an index beyond its dictionary", "Bounds",
              lambda b: source_is(column(encoding=DICTIONARY, value_count=3, planes=2, values=column(constant=b"\0\0")), b"\xff" * (b.batch.event_count * 2 // 8)
                                  + bytes([(1 << b.batch.event_count * 2 % 8) - 1] if b.batch.event_count * 2 % 8 else []))(b)),
-            ("bits behind the last element", "Columns", lambda b: source_is(
+            ("bits after the last element", "Columns", lambda b: source_is(
                 column(encoding=BITS, planes=1), bytes(b.batch.event_count // 8) + b"\x80" * (b.batch.event_count % 8 != 0))(b)),
             ("shared rows of another width", "Columns", source_is(column(encoding=DICTIONARY, shared=1), shared=shared)),
             ("a shared dictionary inside a dictionary", "Columns",
@@ -448,7 +448,7 @@ def envelopes(zstd):
             ("a tombstone too large", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(15, uploads._number(1, 1) * 40000 + uploads._number(2, 1)))),
             (KEPT[4], "Bounds", batch(ledger=uploads._bytes(1, bytes(65536)))),
             ("a source too large", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(17, uploads._bytes(1, b"n" * 65536)))),
-            ("a column that stands there twice", "The batch", lambda b: vars(b).update(directory_tail=uploads._bytes(4, b""))),
+            ("a column that is there twice", "The batch", lambda b: vars(b).update(directory_tail=uploads._bytes(4, b""))),
             (KEPT[3], "The batch", lambda b: vars(b).update(tail=ledger + ledger)),
             ("64 KiB of unknown fields", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(999, bytes(65533)))),
             ("64 KiB of fields that are passed over", "Bounds", batch(agent="a" * 40000, host="h" * 40000)),
@@ -463,8 +463,8 @@ def envelopes(zstd):
             ("a zstd dictionary too large", "Bounds", batch(dictionaries=[bytes(262145)])),
             ("frames larger than are allowed", "Bounds", frame(zstd(bytes(65 * MIB)), 65 * MIB)),
             ("a frame that says another size", "Frames and the pool", frame(zstd(b"content"), 8)),
-            ("a byte behind a zstd frame", "Frames and the pool", packed_frame(zstd, lambda data: data + b"\0")),
-            ("a second zstd frame behind the first", "Frames and the pool", packed_frame(zstd, lambda data: data + zstd(b""))),
+            ("a byte after a zstd frame", "Frames and the pool", packed_frame(zstd, lambda data: data + b"\0")),
+            ("a second zstd frame after the first", "Frames and the pool", packed_frame(zstd, lambda data: data + zstd(b""))),
             ("a damaged frame that only an unused dictionary has", "Frames and the pool",
              unused_dictionary(raw_bytes=300, data=b"".join((zstd(bytes(range(100)) * 3)[:10], b"\xff" * (len(zstd(bytes(range(100)) * 3)) - 10))))),
             ("16,385 groups", "Bounds", lambda b: b.d.groups.extend(b.d.groups[-1:] * 16385)),

@@ -64,7 +64,7 @@ def from_queries():
 def from_tables():
     """Tables of SQL: of machines and the store, of what happened over a time, and of events."""
     names = [first_text(row) for path, table in (("collector/query/sql/sql_tables.c", "static const spec SPECS[]"),
-                                                 ("collector/query/analysis/activity.c", "static const ec_activity_table TABLES[]")) for row in initializers(path, table)]
+                                                 ("collector/query/analysis/activity_tables.c", "static const ec_activity_table TABLES[]")) for row in initializers(path, table)]
     return {f"table {name}" for name in [*names, "events", "events_by", '"CLASS"', '"CLASS_by"'] if name}
 
 
@@ -129,7 +129,7 @@ def rows():
     for line in text_of("tests/judges/answers.tsv").splitlines()[1:]:
         answer, judge, reason = (line.split("\t") + ["", ""])[:3]
         if answer in found:
-            raise SystemExit(f"answers.tsv: {answer} stands there twice")
+            raise SystemExit(f"answers.tsv: {answer} is there twice")
         found[answer] = (None if judge == "-" else judge, reason)
     return found
 

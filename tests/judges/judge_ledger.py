@@ -182,14 +182,14 @@ def judge_printed(world):
     books = ledgers(world)
     off = any(left != right for book in books.values() for _, left, right in sides(of_session(book))) or \
         any(book.stored < of_session(book).get("events_acknowledged", 0) for book in books.values())
-    told = json.loads(world.tell("ledger", "--json", "--series", code=3 if off else 0))
-    streams = {(row["host"], row["stream"]): row for row in told["streams"]}
+    reported = json.loads(world.command("ledger", "--json", "--series", code=3 if off else 0))
+    streams = {(row["host"], row["stream"]): row for row in reported["streams"]}
     for key, book in books.items():
         row, found, host = streams[key], world.stored[key], key[0]
         want = [(called(number), number, family, value, COUNTERS[number][1], COUNTERS[number][3]) for (family, number), value in book.values.items()]
         world.same("ledger counters", host, [tuple(c[name] for name in ("name", "number", "family", "value", "severity", "text")) for c in row["counters"]], want)
         world.same("ledger counters", host, [(row["stored_batches"], row["stored_events"], row["missing_batches"], row["damaged_batches"], row["batch"], row["time"])],
-                   [(len(found), book.stored, max(b.number for b in found) - len(found), 0, book.told[-1].number, utc(book.told[-1].envelope.ledger.utc_ns))])
+                   [(len(found), book.stored, max(b.number for b in found) - len(found), 0, book.reported[-1].number, utc(book.reported[-1].envelope.ledger.utc_ns))])
         values = of_session(book)
         for name, left, right in [*sides(values), ("stored", book.stored, values.get("events_acknowledged", 0))]:
             holds = left == right if name != "stored" else left >= right
@@ -230,7 +230,7 @@ def judge_doctor(world):
         last.setdefault(host, []).append(of_session(book).get("stream_ended", 0))
     ended = sum(all(marks) for marks in last.values())
     world.same("doctor hosts", "all", found["hosts"],
-               [("ok", f"{len(world.hosts)} agents, {ended} of them ended in order, 0 silent, 0 gone for more than a week")])
+               [("ok", f"{len(world.hosts)} agents, {ended} of them ended, 0 silent, 0 gone for more than a week")])
     world.same("doctor clock", "all", found["clock"], [("ok", "this machine's clock agrees with what was stored")])
     world.same("doctor collector", "all", found["collector"], [("ok", "one runs with this store")])
     segments = list((world.collector.store / "segments").glob("*.seg"))

@@ -266,8 +266,8 @@ def blind_note(world, page, name):
             if kind == "recorded" or not records:
                 periods.append((begin, end))
             if kind == "counted":
-                told = f", in {records} period{'s' * (records != 1)} that its records tell" if records else ""
-                lost.append(f"Lost: {counted} {LOST[cause]}{told} (events: {f'at least {least}, unknown which' if least else 'unknown'}).")
+                in_periods = f", in {records} period{'s' * (records != 1)} from its records" if records else ""
+                lost.append(f"Lost: {counted} {LOST[cause]}{in_periods} (events: {f'at least {least}, unknown which' if least else 'unknown'}).")
     note = next((text for text in page["notes"] if "Arrow keys" in text), "")
     what = f"{name}, as the host page has them"
     world.same("panel Ledger: Blind periods", what, sorted(re.findall(r"Lost: .*?\)\.", note)), sorted(lost))

@@ -58,17 +58,17 @@ def sampled(host):
 def counted(host):
     """Each sample of a hardware counter: (instance, pid, program, number of the counter, its name, events a sample or None, module or None,
     offset in it, .NET method or None, address)"""
-    whose, modules, told, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), {}, []
+    whose, modules, intervals, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), {}, []
     for record in host.records:
         fields = record["fields"]
         if record["name"] in ("PerfInfo/SetInterval", "PerfInfo/CollectionStart"):
-            told[number(fields["Source"])] = number(fields["NewInterval"]), fields.get("SourceName")
+            intervals[number(fields["Source"])] = number(fields["NewInterval"]), fields.get("SourceName")
         elif record["name"] == "PerfInfo/PmcCounterProf":
             instance, pid = whose.thread(fields["ThreadId"], record)
             address, source = int(fields["InstructionPointer"], 0), number(fields["ProfileSource"])
             inside = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1]]
             alive = [row for row in inside if (row[2] or 0) <= record["clock"] and (row[3] is None or record["clock"] < row[3])]
-            row, (interval, name) = (alive or inside or [None])[0], told.get(source, (None, None))
+            row, (interval, name) = (alive or inside or [None])[0], intervals.get(source, (None, None))
             module = row and (row[4] if alive else f"[unloaded {row[4]}]")
             found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address,
                           None if address >> 63 else modules.method(pid, address, record["clock"]), address))
@@ -138,16 +138,16 @@ def judge_profiles(world):
         programs, ran, _ = sampled(host)
         if not programs:
             continue
-        told = world.web.get("profile", host=name, weight="samples")
+        intervals = world.web.get("profile", host=name, weight="samples")
         got = collections.Counter()
-        for parent, frame, _, total in told["nodes"]:
+        for parent, frame, _, total in intervals["nodes"]:
             if parent < 0:
-                got[told["processes"][-1 - frame]] += total
+                got[intervals["processes"][-1 - frame]] += total
         world.same("route /api/v1/profile", name, got, times(programs, runs))
         got = collections.Counter()
-        for row in told["top_modules"]:
+        for row in intervals["top_modules"]:
             if row["self"]:
-                got[told["modules"][row["module"]]["name"].lower()] += row["self"]
+                got[intervals["modules"][row["module"]]["name"].lower()] += row["self"]
         world.same("route /api/v1/profile", name, got, times(ran, runs))
 
 

@@ -36,8 +36,8 @@ def ends(records):
 
 def source_of(found):
     """The newest Source message that a run's batches carry."""
-    told = [source for batch in found for source in batch.envelope.sources]
-    return format_reader.parse(told[-1], "Source")
+    reported = [source for batch in found for source in batch.envelope.sources]
+    return format_reader.parse(reported[-1], "Source")
 
 
 def labels_of(source):

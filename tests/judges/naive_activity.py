@@ -202,10 +202,10 @@ def counted(records, whose):
     names, before, found = [], {}, collections.defaultdict(lambda: [0, 0])
     for record in records:
         if record["name"] == "PerfInfo/PmcCtrConfig":
-            told = record["fields"]["CounterName"]
-            told = told if isinstance(told, list) else [told]
-            if told != names:
-                names, before = told, {}
+            named = record["fields"]["CounterName"]
+            named = named if isinstance(named, list) else [named]
+            if named != names:
+                names, before = named, {}
         elif record["name"] in LOSSES:
             before = {}
         elif record["name"] == "Thread/CSwitch":

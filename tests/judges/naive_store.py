@@ -52,27 +52,27 @@ def counters():
 
 class Ledger:
     """A run's ledger, folded from its batches in the order of their numbers by the section "Ledger" of FORMAT.md. changes: (batch,
-    events stored before it, family, counter's number, value), values: {(family, number): the last value}, told: batches whose
+    events stored before it, family, counter's number, value), values: {(family, number): the last value}, reported: batches whose
     ledger has values."""
 
     def __init__(self, batches):
-        self.values, self.changes, self.told, self.stored_at, stored, incarnation = {}, [], [], {}, 0, None
+        self.values, self.changes, self.reported, self.stored_at, stored, incarnation = {}, [], [], {}, 0, None
         for batch in batches:
-            told = batch.envelope.ledger
-            if told is not None and (told.counters or told.families):
-                now = {("", number): value for number, value in zip(told.counters, told.values)}
-                for family in told.families:
+            reported = batch.envelope.ledger
+            if reported is not None and (reported.counters or reported.families):
+                now = {("", number): value for number, value in zip(reported.counters, reported.values)}
+                for family in reported.families:
                     now.update({(family.family, number): value for number, value in zip(family.counters, family.values)})
-                named = {"", *(family.family for family in told.families)}
+                named = {"", *(family.family for family in reported.families)}
                 for key in self.values:
-                    if key not in now and (key[0] in named or told.incarnation != incarnation):
+                    if key not in now and (key[0] in named or reported.incarnation != incarnation):
                         now[key] = 0
                 for key, value in now.items():
                     if value != self.values.get(key, 0):
                         self.changes.append((batch, stored, *key, value))
                         self.values[key] = value
-                incarnation = told.incarnation
-                self.told.append(batch)
+                incarnation = reported.incarnation
+                self.reported.append(batch)
             stored += batch.events
             self.stored_at[batch.number] = stored
         self.stored = stored
@@ -80,7 +80,7 @@ class Ledger:
     def wrongs(self):
         """(batch, equation, left, right) where an equation of the session stops holding, or fails by another difference."""
         values, off, at, found = {}, {}, 0, []
-        for batch in self.told:
+        for batch in self.reported:
             while at < len(self.changes) and self.changes[at][0].number <= batch.number:
                 _, _, family, number, value = self.changes[at]
                 if not family and number in COUNTERS:

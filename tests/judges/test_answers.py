@@ -92,7 +92,7 @@ def test(env, checks, arguments):
         one.collector.stop()
     if not arguments.only and not arguments.machines:
         check_judged(checks, arguments, complete.rows(), worlds)
-    print(f"{sum(told[1] for one in worlds for told in one.counts.values())} rows compared")
+    print(f"{sum(reported[1] for one in worlds for reported in one.counts.values())} rows compared")
 
 
 if __name__ == "__main__":

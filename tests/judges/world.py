@@ -2,7 +2,7 @@
 generated machines (machines/*.yaml), all in one store. In a second store two names have the same trace, each in two runs. Everything is
 made once for all judges.
 
-A judge gets the World. It asks the product through World.sql, World.get and World.tell, works the answer out from Host.records (what
+A judge gets the World. It asks the product through World.sql, World.get and World.command, works the answer out from Host.records (what
 `etwagent dump` prints of the trace) and naive_store (what lies in the segment files), and hands both to World.same, which counts.
 """
 import collections
@@ -143,7 +143,7 @@ class World:
             items += answer["items"]
         return items
 
-    def tell(self, *words, code=0):
+    def command(self, *words, code=0):
         """What a command of etwcollector prints about this store."""
         done = self.env.run([self.env.collector, words[0], "--store", self.collector.store, *words[1:]], check=False)
         if done.returncode != code:
@@ -158,10 +158,10 @@ class World:
         wrong = max(sum(more.values()), sum(missing.values()))
         if not wrong and ordered and got != want:
             wrong = 1
-        told = self.counts[answer]
-        told[0].add(f"{self.name}/{host}")
-        told[1] += len(want)
-        told[2] += wrong
+        row = self.counts[answer]
+        row[0].add(f"{self.name}/{host}")
+        row[1] += len(want)
+        row[2] += wrong
         self.checks.that(not wrong, f"{answer} of {host}: {wrong} of {len(want)} rows differ; not in the records: {short(more)}; "
                          f"missing: {short(missing)}" + "; the order differs" * (ordered and not more and not missing))
 

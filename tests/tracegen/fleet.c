@@ -458,7 +458,7 @@ static int summarise(const fleet *f, const times *t, ea_err *err) {
                " failures\n"
                "%.1f s until all was ready (%.1f s for certificates beside the traces), %.1f s of play (%.0f events/s; "
                "the latest event %.0f ms "
-               "behind its time), %.1f s until the last answer\n",
+               "after its time), %.1f s until the last answer\n",
                f->host_count, complete, events, batches, bytes, requests, failures, prepare_s, certify, play_s, rate,
                (double)late / 1e6, drain);
     return complete == f->host_count ? 0

@@ -122,7 +122,7 @@ static const ea_command make_command = {
         "object whose type says what it is about: process, thread, module, name, handle, frames, stack, flow,\n"
         "loss, step (of an attack's script), class and provider_event (counts), machine, totals; its fields are\n"
         "in tests/tracegen/README.md. Times are raw ticks of the trace and ns since 1970; null is before or\n"
-        "behind the trace.\n\n"
+        "after the trace.\n\n"
         "A scenario of your own begins with 'base: office' (or another preset) and says what differs: cpus, the\n"
         "session's events and rates, programs and who starts them, a script of set steps. 'tracegen options'\n"
         "prints every key with its values and default.\n\n"

@@ -22,7 +22,7 @@ typedef struct address {
 } address;
 
 typedef struct flow {
-    tg_flow_told told;
+    tg_flow_facts facts;
     tg_process *process;
     tg_life life;
     const address *remote;
@@ -140,11 +140,11 @@ static tg_v address_value(const address *a) {
 static int emit(tg_machine *m, tg_cpu *cpu, const flow *f, enum tg_form_id form, enum tg_form_id form6, int64_t at,
                 uint32_t size, uint64_t first, uint64_t second) {
     const tg_network *n = m->network;
-    const address *local = f->told.is_ipv6 ? &n->local6 : &n->local4;
+    const address *local = f->facts.is_ipv6 ? &n->local6 : &n->local4;
     tg_context who = tg_who(m, cpu, NULL, at);
-    return TG_EMIT(m->trace, f->told.is_ipv6 ? form6 : form, &who, tg_n(f->told.pid), tg_n(size),
-                   address_value(f->remote), address_value(local), tg_n(network_order(f->told.remote_port)),
-                   tg_n(network_order(f->told.local_port)), tg_n(f->told.is_tcp ? f->told.id : 0), tg_n(first),
+    return TG_EMIT(m->trace, f->facts.is_ipv6 ? form6 : form, &who, tg_n(f->facts.pid), tg_n(size),
+                   address_value(f->remote), address_value(local), tg_n(network_order(f->facts.remote_port)),
+                   tg_n(network_order(f->facts.local_port)), tg_n(f->facts.is_tcp ? f->facts.id : 0), tg_n(first),
                    tg_n(second));
 }
 
@@ -153,14 +153,14 @@ static void send(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f, uint32_t byt
         uint32_t size = left < 16 * MSS ? left : 16 * MSS;
         int64_t at = tg_stamp(m, cpu, t);
         uint64_t ms = (uint64_t)(at / TG_TICKS_PER_MS);
-        emit(m, cpu, f, f->told.is_tcp ? TG_TCP_SEND4 : TG_UDP_SEND4, f->told.is_tcp ? TG_TCP_SEND6 : TG_UDP_SEND6, at,
-             size, ms, ms);
-        f->told.sends++;
-        f->told.sent_bytes += size;
+        emit(m, cpu, f, f->facts.is_tcp ? TG_TCP_SEND4 : TG_UDP_SEND4, f->facts.is_tcp ? TG_TCP_SEND6 : TG_UDP_SEND6,
+             at, size, ms, ms);
+        f->facts.sends++;
+        f->facts.sent_bytes += size;
         left -= size;
-        if (f->told.is_tcp && tg_chance(&m->dice, 1)) {
+        if (f->facts.is_tcp && tg_chance(&m->dice, 1)) {
             emit(m, cpu, f, TG_TCP_RETRANSMIT4, TG_TCP_RETRANSMIT6, tg_stamp(m, cpu, t), size, 0, 0);
-            f->told.retransmits++;
+            f->facts.retransmits++;
         }
         tg_spend(m, cpu, 20, 120);
     }
@@ -169,10 +169,10 @@ static void send(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f, uint32_t byt
 static void receive(tg_machine *m, tg_cpu *cpu, flow *f, uint32_t bytes) {
     for (uint32_t left = bytes; left;) {
         uint32_t size = left < 4 * MSS ? left : 4 * MSS;
-        emit(m, cpu, f, f->told.is_tcp ? TG_TCP_RECV4 : TG_UDP_RECV4, f->told.is_tcp ? TG_TCP_RECV6 : TG_UDP_RECV6,
+        emit(m, cpu, f, f->facts.is_tcp ? TG_TCP_RECV4 : TG_UDP_RECV4, f->facts.is_tcp ? TG_TCP_RECV6 : TG_UDP_RECV6,
              tg_stamp(m, cpu, NULL), size, 0, 0);
-        f->told.receives++;
-        f->told.received_bytes += size;
+        f->facts.receives++;
+        f->facts.received_bytes += size;
         left -= size;
         tg_spend(m, cpu, 10, 60);
     }
@@ -186,14 +186,14 @@ static flow *make_flow(tg_machine *m, tg_process *p, const address *remote, uint
     if (!f)
         return NULL;
     *f = (flow){.process = p, .remote = remote, .is_open = 1, .next = n->open, .life = {.end = INT64_MAX}};
-    f->told = (tg_flow_told){.is_tcp = is_tcp,
-                             .is_ipv6 = remote->is_ipv6,
-                             .pid = p->pid,
-                             .id = 0x1000 + 4 * ++n->last_id,
-                             .local = remote->is_ipv6 ? n->local6.text : n->local4.text,
-                             .remote = remote->text,
-                             .remote_port = (uint16_t)port,
-                             .local_port = n->next_port};
+    f->facts = (tg_flow_facts){.is_tcp = is_tcp,
+                               .is_ipv6 = remote->is_ipv6,
+                               .pid = p->pid,
+                               .id = 0x1000 + 4 * ++n->last_id,
+                               .local = remote->is_ipv6 ? n->local6.text : n->local4.text,
+                               .remote = remote->text,
+                               .remote_port = (uint16_t)port,
+                               .local_port = n->next_port};
     n->next_port = n->next_port == UINT16_MAX ? FIRST_EPHEMERAL_PORT : (uint16_t)(n->next_port + 1);
     n->open = f;
     return f;
@@ -205,9 +205,9 @@ static void close_flow(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f) {
         return;
     f->is_open = 0;
     f->life.end = tg_stamp(m, cpu, t);
-    if (f->told.is_tcp)
+    if (f->facts.is_tcp)
         f->life.end_lost = !emit(m, cpu, f, TG_TCP_DISCONNECT4, TG_TCP_DISCONNECT6, f->life.end, 0, 0, 0);
-    tg_truth_flow(m->truth, m, &f->told, &f->life);
+    tg_truth_flow(m->truth, m, &f->facts, &f->life);
     for (flow **at = &m->network->open; *at; at = &(*at)->next) {
         if (*at == f) {
             *at = f->next;
@@ -218,7 +218,7 @@ static void close_flow(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f) {
 
 static void connect_flow(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f) {
     f->life.begin = tg_stamp(m, cpu, t);
-    if (f->told.is_tcp)
+    if (f->facts.is_tcp)
         f->life.begin_lost = !emit(m, cpu, f, TG_TCP_CONNECT4, TG_TCP_CONNECT6, f->life.begin, 0, MSS, RECEIVE_WINDOW);
 }
 
@@ -233,7 +233,7 @@ static void answer(tg_machine *m, void *subject) {
     f->waiter = NULL;
     if (t && tg_is_alive(&t->life) && t->state == TG_STATE_WAITING && !t->pinned_by)
         tg_wake(m, cpu, t, 2);
-    if (!f->told.is_tcp || (!f->rounds && tg_chance(&m->dice, 50)))
+    if (!f->facts.is_tcp || (!f->rounds && tg_chance(&m->dice, 50)))
         close_flow(m, cpu, NULL, f);
 }
 
@@ -245,9 +245,9 @@ static void forgotten(tg_machine *m, void *subject) {
 
 static void exchange(tg_machine *m, tg_cpu *cpu, tg_thread *t, flow *f) {
     send(m, cpu, t, f,
-         f->told.is_tcp ? (uint32_t)tg_between(&m->dice, 60, 2400) : (uint32_t)tg_between(&m->dice, 28, 90));
+         f->facts.is_tcp ? (uint32_t)tg_between(&m->dice, 60, 2400) : (uint32_t)tg_between(&m->dice, 28, 90));
     f->reply_bytes =
-        f->told.is_tcp ? (uint32_t)tg_between(&m->dice, 200, 40000) : (uint32_t)tg_between(&m->dice, 60, 500);
+        f->facts.is_tcp ? (uint32_t)tg_between(&m->dice, 200, 40000) : (uint32_t)tg_between(&m->dice, 60, 500);
     f->rounds -= f->rounds != 0;
     tg_schedule_in(m, tg_between(&m->dice, 3000, 400000), answer, f);
 }
@@ -267,7 +267,7 @@ void tg_network_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
     size_t mine = 0;
     flow *known = NULL;
     for (flow *f = n->open; f; f = f->next) {
-        if (f->process != t->process || !f->told.is_tcp || f->told.is_accepted)
+        if (f->process != t->process || !f->facts.is_tcp || f->facts.is_accepted)
             continue;
         if (f->rounds && tg_below(&m->dice, ++mine) == 0)
             known = f;
@@ -352,8 +352,8 @@ static void incoming(tg_machine *m, void *subject) {
                      : NULL;
     if (f) {
         tg_cpu *cpu = &m->cpus[tg_below(&m->dice, s->cpus < 8 ? s->cpus : 8)];
-        f->told.is_accepted = 1;
-        f->told.local_port = (uint16_t)server->program->listens;
+        f->facts.is_accepted = 1;
+        f->facts.local_port = (uint16_t)server->program->listens;
         f->rounds = 1 + (uint32_t)tg_below(&m->dice, 4);
         tg_interrupt(m, cpu, TG_DEVICE_NETWORK);
         f->life.begin = tg_stamp(m, cpu, NULL);
@@ -374,7 +374,7 @@ void tg_end_flows(tg_machine *m, const tg_process *p) {
     for (flow *f = m->network->open; f; f = next) {
         next = f->next;
         if (!p)
-            tg_truth_flow(m->truth, m, &f->told, &f->life); /* the flow continues after the trace */
+            tg_truth_flow(m->truth, m, &f->facts, &f->life); /* the flow continues after the trace */
         else if (f->process == p)
             close_flow(m, &m->cpus[0], NULL, f);
     }

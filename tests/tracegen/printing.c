@@ -42,7 +42,7 @@ static const struct {
 
 struct tg_printing {
     tg_event events[EVENTS];
-    int is_told[EVENTS], is_map_told[MAPS];
+    int is_in_truth[EVENTS], is_map_written[MAPS];
     uint32_t jobs;
 };
 
@@ -99,7 +99,7 @@ static int tell_event(tg_machine *m, const tg_context *who, const tg_event *e) {
                    tg_n(c->field_count), tg_bytes(v.bytes, v.len_bytes));
 }
 
-static int tell_map(tg_machine *m, const tg_context *who, int map) {
+static int write_map(tg_machine *m, const tg_context *who, int map) {
     variable_part v = {.head_bytes = MAP_HEAD_BYTES, .len_bytes = (size_t)maps[map].count * ENTRY_BYTES};
     uint32_t name = add_name(&v, maps[map].name);
     for (uint32_t i = 0; i < maps[map].count; i++) {
@@ -114,12 +114,12 @@ static void log_job(tg_machine *m, tg_cpu *cpu, tg_thread *t, int event, const t
     tg_printing *p = m->printing;
     tg_event *e = &p->events[event];
     tg_context who = tg_who(m, cpu, t, tg_stamp(m, cpu, t));
-    if (!p->is_told[event] && tell_event(m, &who, e)) {
-        p->is_told[event] = 1;
+    if (!p->is_in_truth[event] && tell_event(m, &who, e)) {
+        p->is_in_truth[event] = 1;
         for (size_t i = 0; i < e->plan.class->field_count; i++) {
             int map = find_map(e->plan.class->fields[i].name);
-            if (map >= 0 && !p->is_map_told[map])
-                p->is_map_told[map] = tell_map(m, &who, map);
+            if (map >= 0 && !p->is_map_written[map])
+                p->is_map_written[map] = write_map(m, &who, map);
         }
     }
     tg_emit_event(m->trace, e, &who, values, NULL);

@@ -199,7 +199,7 @@ static int read_mapping(reader *r, const char *section, const yaml_node_t *n, vo
             return rc;
         for (const yaml_node_pair_t *q = n->data.mapping.pairs.start; q < p; q++)
             if (strcmp(scalar(node(r, q->key)), scalar(key)) == 0)
-                return wrong(r, key, "stands here twice:", scalar(key));
+                return wrong(r, key, "is here twice:", scalar(key));
     }
     return 0;
 }

@@ -78,7 +78,7 @@ const tg_option tg_options[] = {
     {"stacks", "kernel_paths", TG_OPT_NUMBER, 0, AT(kernel_paths), 1, 100000, NULL, "16", "paths through the kernel for each kind of event", 0, 0},
 
     {"loss", "events_windows", TG_OPT_NUMBER, 0, AT(lost_events_windows), 0, 10000, NULL, "0", "times that a processor loses its events, counted", 0, 0},
-    {"loss", "buffers_windows", TG_OPT_NUMBER, 0, AT(lost_buffers_windows), 0, 10000, NULL, "0", "times that a processor loses whole buffers, with nobody knowing what was in them", 0, 0},
+    {"loss", "buffers_windows", TG_OPT_NUMBER, 0, AT(lost_buffers_windows), 0, 10000, NULL, "0", "times that a processor loses whole buffers, with unknown events in them", 0, 0},
     {"loss", "lasts_us", TG_OPT_NUMBER, 0, AT(loss_us), 1, 100000000, NULL, "20000", "each", 0, 0},
 
     {"logons", "count", TG_OPT_NUMBER, 0, AT(logons), 0, 1000, NULL, "0", "people who log on to sessions of their own, from session 2 on", 0, 0},

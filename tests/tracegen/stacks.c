@@ -275,9 +275,9 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     else
         logged = TG_EMIT(m->trace, TG_STACK, &who, tg_n((uint64_t)tg_raw(m, of)), tg_n(t->process->pid), tg_n(t->tid),
                          tg_array(s->frames, s->count));
-    const tg_half_told told = {
+    const tg_half_facts facts = {
         .what = what, .of = of, .at = at, .cpu = of_cpu, .thread = t, .key = key, .is_lost = !logged};
-    tg_truth_stack(m->truth, m, s, &told);
+    tg_truth_stack(m->truth, m, s, &facts);
 }
 
 /* The key of a stack inside an event; 0: the event has the frames. */
@@ -295,16 +295,16 @@ static void answer(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_late_stack
     const tg_event_extra extra = {
         .frames = late->stack->frames, .frame_count = late->stack->count, .key = key, .match_id = late->match_id};
     int logged = tg_emit_event(m->trace, &m->stacks->user_half, &who, NULL, &extra);
-    const tg_half_told told = {.what = late->what,
-                               .of = late->of,
-                               .at = at,
-                               .cpu = late->cpu,
-                               .thread = t,
-                               .key = key,
-                               .match_id = late->match_id,
-                               .is_again = is_again,
-                               .is_lost = !logged};
-    tg_truth_stack(m->truth, m, late->stack, &told);
+    const tg_half_facts facts = {.what = late->what,
+                                 .of = late->of,
+                                 .at = at,
+                                 .cpu = late->cpu,
+                                 .thread = t,
+                                 .key = key,
+                                 .match_id = late->match_id,
+                                 .is_again = is_again,
+                                 .is_lost = !logged};
+    tg_truth_stack(m->truth, m, late->stack, &facts);
 }
 
 void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all) {
@@ -359,17 +359,17 @@ tg_inner_stack tg_stack_inside(tg_machine *m, tg_cpu *cpu, const tg_thread *t) {
 
 void tg_log_stack_inside(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_inner_stack *s, int64_t at, int logged) {
     const char *what = what_names[TG_STACK_OF_EVENT];
-    const tg_half_told told = {.what = what,
-                               .of = at,
-                               .at = at,
-                               .cpu = cpu->number,
-                               .thread = t,
-                               .key = s->key,
-                               .match_id = s->match_id,
-                               .is_in_header = 1,
-                               .is_lost = !logged};
+    const tg_half_facts facts = {.what = what,
+                                 .of = at,
+                                 .at = at,
+                                 .cpu = cpu->number,
+                                 .thread = t,
+                                 .key = s->key,
+                                 .match_id = s->match_id,
+                                 .is_in_header = 1,
+                                 .is_lost = !logged};
     used(s->inside, at);
-    tg_truth_stack(m->truth, m, s->inside, &told);
+    tg_truth_stack(m->truth, m, s->inside, &facts);
     if (!s->late)
         return;
     uint64_t odd = tg_below(&m->dice, 100), limit = m->scenario->odd_percent;

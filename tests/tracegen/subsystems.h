@@ -86,7 +86,7 @@ typedef struct tg_module {
 typedef struct tg_stack {
     uint32_t id;
     uint16_t count;
-    uint8_t is_kernel, is_cached, is_told; /* cached: has a key; told: the truth has its frames */
+    uint8_t is_kernel, is_cached, is_in_truth; /* cached: has a key; in_truth: the truth has its frames */
     uint64_t key;
     int64_t keyed_at, used_at; /* when it got its key; the last time that it was logged */
     uint64_t *frames;          /* the innermost first */

@@ -144,11 +144,11 @@ void tg_truth_handle(tg_truth *t, const tg_machine *m, const tg_thread *thread, 
     end_line(t);
 }
 
-void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const tg_half_told *h) {
+void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const tg_half_facts *h) {
     if (!t)
         return;
-    if (!s->is_told) {
-        s->is_told = 1;
+    if (!s->is_in_truth) {
+        s->is_in_truth = 1;
         begin_line(t, "frames");
         add_number(t, "id", s->id);
         ea_text_str(&t->text, ",\"addresses\":[");
@@ -179,7 +179,7 @@ void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const tg_half
     end_line(t);
 }
 
-void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_told *f, const tg_life *life) {
+void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_facts *f, const tg_life *life) {
     if (!t)
         return;
     begin_line(t, "flow");

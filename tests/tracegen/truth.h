@@ -32,7 +32,7 @@ void tg_truth_handle(tg_truth *t, const tg_machine *m, const struct tg_thread *t
                      unsigned type, const struct tg_life *life);
 
 /* A half of a stack, of the event at `of` on `cpu`. */
-typedef struct tg_half_told {
+typedef struct tg_half_facts {
     const char *what;
     int64_t of, at; /* at: when the half itself was logged */
     uint16_t cpu;
@@ -42,19 +42,19 @@ typedef struct tg_half_told {
     int is_in_header;  /* it is an item of the event itself */
     int is_again;      /* the user's half came before with this match id */
     int is_lost;
-} tg_half_told;
+} tg_half_facts;
 
-void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const tg_half_told *half);
+void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const tg_half_facts *half);
 
-typedef struct tg_flow_told {
+typedef struct tg_flow_facts {
     int is_tcp, is_ipv6, is_accepted;
     uint32_t pid, sends, receives, retransmits;
     uint64_t sent_bytes, received_bytes, id;
     const char *local, *remote;
     uint16_t local_port, remote_port;
-} tg_flow_told;
+} tg_flow_facts;
 
-void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_told *flow, const struct tg_life *life);
+void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_facts *flow, const struct tg_life *life);
 void tg_truth_loss(tg_truth *t, const tg_machine *m, uint16_t cpu, int64_t from, int64_t to, uint64_t events,
                    uint32_t buffers);
 void tg_truth_step(tg_truth *t, const tg_machine *m, const char *technique, const char *what, uint32_t pid,

@@ -4,7 +4,7 @@
 
 #include "proto/base/text.h"
 #include "service/core/agent.h"
-#include "service/core/say.h"
+#include "service/core/agent_log.h"
 #include "tests/unit/etl_files.h"
 
 #include <openssl/evp.h>
@@ -93,7 +93,7 @@ static inline void on_status(void *arg, const char *json, size_t len_bytes) {
     ea_mutex_unlock(a->lock);
 }
 
-static inline void on_said(void *arg, enum ea_said kind, const char *line) {
+static inline void on_log_line(void *arg, enum ea_log_kind kind, const char *line) {
     test_agent *a = arg;
     (void)kind;
     ea_mutex_lock(a->lock);
@@ -115,7 +115,7 @@ static inline void agent_start(test_agent *a, const char *config) {
     ea_text_init(&a->status);
     ea_text_init(&a->log);
     must(ea_mutex_create(&a->lock, &err), &err);
-    must(ea_say_to(&(ea_say_options){.quiet = 1, .on_said = on_said, .arg = a}, &err), &err);
+    must(ea_log_open(&(ea_log_options){.quiet = 1, .on_line = on_log_line, .arg = a}, &err), &err);
     must(ea_thread_start(&a->thread, "agent", agent_main, a, &err), &err);
 }
 
@@ -139,7 +139,7 @@ static inline void agent_stop(test_agent *a) {
     atomic_store(&a->asks.stop, 1);
     ea_thread_join(a->thread);
     must(a->rc, &a->err);
-    ea_say_end();
+    ea_log_close();
 }
 
 static inline void agent_free(test_agent *a) {

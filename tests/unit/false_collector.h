@@ -187,7 +187,7 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
     request *r = &s->requests[s->request_count < REQUESTS_MAX ? s->request_count++ : REQUESTS_MAX - 1];
     *r = (request){.at_ns = ea_monotonic_ns(), .connection = s->connections};
     ea_range taken[BATCHES_MAX];
-    ea_refusal refusal = {.text = "the test says so"};
+    ea_refusal refusal = {.text = "the test refuses it"};
     ea_ack ack = {.acknowledged = taken, .refused = &refusal};
     const uint8_t *batch;
     size_t offset = 0, n;

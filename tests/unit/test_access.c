@@ -316,7 +316,7 @@ static void refusals_are_aggregated(void **state) {
 }
 
 /* When the token file cannot be read, no caller is admitted. */
-static void damaged_files_let_nobody_in(void **state) {
+static void damaged_files_admit_no_token(void **state) {
     (void)state;
     char token[EC_SECRET_BYTES];
     ec_access *a = NULL;
@@ -346,7 +346,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rates_are_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(audit_is_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(refusals_are_aggregated, scratch_make, scratch_clear),
-        cmocka_unit_test_setup_teardown(damaged_files_let_nobody_in, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_files_admit_no_token, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void errors(void **state) {
     assert_int_equal(err.os_error, 0);
     assert_int_equal(ea_fail_os(&err, EA_ENOTFOUND, 2, "open x"), EA_ENOTFOUND);
     assert_int_equal(err.os_error, 2);
-    assert_int_equal(ea_fail(NULL, EA_ENOMEM, "nobody listens"), EA_ENOMEM);
+    assert_int_equal(ea_fail(NULL, EA_ENOMEM, "no listener"), EA_ENOMEM);
     assert_true(ea_fail(NULL, 0, "a failure never looks like success") < 0);
 
     char large[2000];

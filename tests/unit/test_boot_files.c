@@ -123,7 +123,7 @@ static void test_oldest_gives_way(void **state) {
     assert_int_equal(take(&w), 1);
     has("early-booted.etl", "three");
     has("early-booted.1.etl", "two");
-    assert_non_null(strstr(w.said, "early-booted.1.etl, the oldest that waited, gave way"));
+    assert_non_null(strstr(w.said, "early-booted.1.etl, the oldest that waited, was replaced"));
     /* Windows has used both of its numbers, and both waiting files are dropped */
     write_file("early.etl.0002", "four");
     write_file("early.etl.0001", "five");

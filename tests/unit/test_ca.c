@@ -358,9 +358,9 @@ static void put_file(const char *name, const char *text) {
  * lines; a rewrite by one is followed by the other. */
 static void the_log_is_appended_to(void **state) {
     (void)state;
-    static const char HEAD[] = "a1\tagent\t2100-01-01T00:00:00Z\t-\told-1\n"
-                               "b2\tserver\t2100-01-01T00:00:00Z\t2020-01-01T00:00:00Z\tOld-2\ta1\n";
-    static const char *const TORN[] = {"c3", "c3\tagent\t2100-01-01T00:00:00Z\t-\told-3", "c3\tagent\t2100"};
+    static const char HEAD[] = "a1\tagent\t2100-01-01T00:00:00Z\t-\tprior-1\n"
+                               "b2\tserver\t2100-01-01T00:00:00Z\t2020-01-01T00:00:00Z\tPrior-2\ta1\n";
+    static const char *const TORN[] = {"c3", "c3\tagent\t2100-01-01T00:00:00Z\t-\tprior-3", "c3\tagent\t2100"};
 
     enum { EXPIRED = 1100 };
 
@@ -375,9 +375,9 @@ static void the_log_is_appended_to(void **state) {
         must(ec_issuance_open(&b, scratch, 1, &err), &err);
         assert_int_equal(ec_issuance_count(a), 2);
         assert_null(ec_issuance_find(a, "c3"));
-        assert_string_equal(ec_issuance_find(a, "b2")->name, "Old-2");
+        assert_string_equal(ec_issuance_find(a, "b2")->name, "Prior-2");
         assert_ptr_equal(ec_issuance_next_successor(a, "a1", NULL), ec_issuance_find(a, "b2"));
-        assert_ptr_equal(ec_issuance_next_of_name(a, "oLD-2", NULL), ec_issuance_find(a, "b2"));
+        assert_ptr_equal(ec_issuance_next_of_name(a, "pRIOR-2", NULL), ec_issuance_find(a, "b2"));
         ec_ca_row row = make_row(1, 4102444800, "new-1");
         must(ec_issuance_add(a, &row, 1, &err), &err);
         must(ec_issuance_catch_up(b, &err), &err);
@@ -407,7 +407,7 @@ static void damage_in_the_log_is_found(void **state) {
                                       "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\tzz\n",
                                       "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\t\n",
                                       "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\ta2\tmore\n",
-                                      "a1\tnobody\t2100-01-01T00:00:00Z\t-\tname\n",
+                                      "a1\tother\t2100-01-01T00:00:00Z\t-\tname\n",
                                       "A1\tagent\t2100-01-01T00:00:00Z\t-\tname\n",
                                       "a1\tagent\tlater\t-\tname\n",
                                       "a1\tagent\t2100-01-01T00:00:00Z\tlater\tname\n",

@@ -94,11 +94,11 @@ static void the_table_is_bounded(void **state) {
 static void once_an_hour(void **state) {
     ec_duplicate_agents *t = make(0);
     (void)state;
-    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 5 * SECOND), 1);
-    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 6 * SECOND), 0);
-    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 2, 6 * SECOND), 1);
-    assert_int_equal(ec_duplicate_agents_may_tell(t, "b", 1, 6 * SECOND), 1);
-    assert_int_equal(ec_duplicate_agents_may_tell(t, "a", 1, 5 * SECOND + HOUR), 1);
+    assert_int_equal(ec_duplicate_agents_may_report(t, "a", 1, 5 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_report(t, "a", 1, 6 * SECOND), 0);
+    assert_int_equal(ec_duplicate_agents_may_report(t, "a", 2, 6 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_report(t, "b", 1, 6 * SECOND), 1);
+    assert_int_equal(ec_duplicate_agents_may_report(t, "a", 1, 5 * SECOND + HOUR), 1);
     ec_duplicate_agents_destroy(t);
 }
 

@@ -207,7 +207,7 @@ static const ea_field_row EVERY_FIELD[] = {
     {.name = "list", .type = EA_U16, .count_field = "n"},
     {.name = "names", .type = EA_ANSIZ, .count_field = "count"},
     {.name = "sid", .type = EA_SID},
-    {.name = "nobody", .type = EA_WBEM_SID},
+    {.name = "unset", .type = EA_WBEM_SID},
     {.name = "utf8", .type = EA_UTF8Z},
     {.name = "rest", .type = EA_UTF16_REST},
     {.name = NULL},
@@ -269,7 +269,7 @@ static const char EVERY_JSON[] =
     "\"v6\":\"2001:db8::1:0:0:1\",\"port\":443,\"size\":99,\"fixed\":\"a\xe2\x82\xac\",\"ansi_fixed\":\"x\",\"raw\":"
     "\"efbe\","
     "\"count\":2,\"items\":[{\"n\":1,\"inner\":{\"text\":\"hi\"},\"list\":[500]},{\"n\":0,\"inner\":{\"text\":\"\"},"
-    "\"list\":[]}],\"names\":[\"p\",\"\xc3\xa4\"],\"sid\":\"S-1-5-32-544\",\"nobody\":null,\"utf8\":\"\\u001b["
+    "\"list\":[]}],\"names\":[\"p\",\"\xc3\xa4\"],\"sid\":\"S-1-5-32-544\",\"unset\":null,\"utf8\":\"\\u001b["
     "31m\xc3\xa9\","
     "\"rest\":\"ok\"}";
 

@@ -100,22 +100,22 @@ static const char *sha256(const void *data, size_t len_bytes) {
 }
 
 /* A payload by its class's layout. */
-typedef struct told {
+typedef struct facts {
     uint32_t pid, checksum, timestamp, age;
     uint64_t base, image_bytes, file_bytes;
     ea_guid guid;
     const char *texts[7]; /* hash, version, company, product, original name, PDB, path */
-} told;
+} facts;
 
-static told read_told(const ea_text *payload) {
+static facts read_facts(const ea_text *payload) {
     const uint8_t *p = (const uint8_t *)payload->data;
-    told t = {.pid = ea_load32(p),
-              .base = ea_load64(p + 4),
-              .image_bytes = ea_load64(p + 12),
-              .checksum = ea_load32(p + 20),
-              .timestamp = ea_load32(p + 24),
-              .file_bytes = ea_load64(p + 28),
-              .age = ea_load32(p + 52)};
+    facts t = {.pid = ea_load32(p),
+               .base = ea_load64(p + 4),
+               .image_bytes = ea_load64(p + 12),
+               .checksum = ea_load32(p + 20),
+               .timestamp = ea_load32(p + 24),
+               .file_bytes = ea_load64(p + 28),
+               .age = ea_load32(p + 52)};
     memcpy(t.guid.bytes, p + 36, 16);
     const char *s = payload->data + 56;
     for (size_t i = 0; i < 7; i++) {
@@ -137,7 +137,7 @@ static void test_whole(void **state) {
     ea_images_ask(im, 8, 0x10000, 0, path);
     for (uint32_t pid = 7; pid < 9; pid++) {
         take(im, &payload);
-        told t = read_told(&payload);
+        facts t = read_facts(&payload);
         assert_int_equal(t.pid, pid);
         assert_int_equal(t.base, pid == 7 ? 0x7ff600000000 : 0x10000);
         assert_int_equal(t.image_bytes, PE_SAMPLE_SIZE);
@@ -165,7 +165,7 @@ static void test_whole(void **state) {
     (void)write_file("whole.dll", sample, sizeof sample);
     ea_images_ask(im, 9, 3, PE_SAMPLE_TIME, path);
     take(im, &payload);
-    assert_string_equal(read_told(&payload).texts[0], sha256(sample, sizeof sample));
+    assert_string_equal(read_facts(&payload).texts[0], sha256(sample, sizeof sample));
     assert_int_equal(counted(EA_COUNT_images_read), 2);
     end(im);
     ea_text_deinit(&payload);
@@ -185,12 +185,12 @@ static void test_damaged(void **state) {
     wait_for(im, EA_COUNT_images_refused, 1);
     ea_images_ask(im, 1, 3, PE_SAMPLE_TIME, write_file("cut.dll", sample, 700)); /* its PDB is whole */
     take(im, &payload);
-    told t = read_told(&payload);
+    facts t = read_facts(&payload);
     assert_int_equal(t.file_bytes, 700);
     assert_string_equal(t.texts[0], sha256(sample, 700));
     ea_images_ask(im, 1, 4, 0, write_file("text.dll", "no image", 8));
     take(im, &payload);
-    t = read_told(&payload);
+    t = read_facts(&payload);
     assert_int_equal(t.timestamp, 0);
     assert_string_equal(t.texts[0], sha256("no image", 8));
     ea_store32(sample + 60, UINT32_MAX);
@@ -200,14 +200,14 @@ static void test_damaged(void **state) {
     pe_sample_build(large, 1);
     ea_images_ask(im, 1, 6, PE_SAMPLE_TIME, write_file("large.dll", large, sizeof large));
     take(im, &payload);
-    t = read_told(&payload);
+    t = read_facts(&payload);
     assert_int_equal(t.file_bytes, sizeof large);
     assert_int_equal(t.age, PE_SAMPLE_AGE);
     assert_string_equal(t.texts[0], "");
     assert_int_equal(counted(EA_COUNT_images_unhashed), 1);
     ea_images_ask(im, 1, 7, 0, write_file("empty.dll", "", 0));
     take(im, &payload);
-    assert_string_equal(read_told(&payload).texts[0], sha256("", 0));
+    assert_string_equal(read_facts(&payload).texts[0], sha256("", 0));
     assert_int_equal(counted(EA_COUNT_images_damaged), 3);
     end(im);
     ea_text_deinit(&payload);
@@ -330,7 +330,7 @@ static void test_source(void **state) {
     static fake f;
     const ea_record *r;
     ea_source *source;
-    int closed = 0, rc, told_count = 0;
+    int closed = 0, rc, delivered_count = 0;
     (void)state;
     f.base.ops = &OPS;
     f.closed = &closed;
@@ -351,19 +351,19 @@ static void test_source(void **state) {
         assert_int_equal(r->position, i);
     }
     int64_t until_ns = ea_monotonic_ns() + PATIENCE_NS;
-    while (told_count < 2 && ea_monotonic_ns() < until_ns) {
+    while (delivered_count < 2 && ea_monotonic_ns() < until_ns) {
         rc = ea_source_next(source, &r, NULL);
         assert_true(rc == 1 || rc == EA_SOURCE_NOTHING_YET);
         if (rc != 1)
             continue;
         assert_true(ea_guid_equal(&r->provider, &ea_image_facts_provider));
-        assert_int_equal(ea_load32(r->payload), 77 + told_count);
+        assert_int_equal(ea_load32(r->payload), 77 + delivered_count);
         assert_int_equal(r->time_raw, 1002); /* of the record before it */
         assert_int_equal(r->cpu, 3);
-        assert_int_equal(r->position, 3 + told_count);
-        told_count++;
+        assert_int_equal(r->position, 3 + delivered_count);
+        delivered_count++;
     }
-    assert_int_equal(told_count, 2);
+    assert_int_equal(delivered_count, 2);
     add_image(&f, 10, 79, 0x1000, 0, path_of("absent.dll"));
     assert_int_equal(ea_source_next(source, &r, NULL), 1);
     assert_int_equal(r->position, 5); /* records of the worker are counted in the position */

@@ -29,8 +29,8 @@ typedef struct fixture {
     ec_state_fold fold;
     uint64_t incarnation;
     int reopen; /* before each batch */
-    char told[512];
-    unsigned told_count;
+    char alert_text[512];
+    unsigned alert_count;
 } fixture;
 
 static ea_err err;
@@ -42,8 +42,8 @@ static void must(int rc) {
 
 static void on_alert(void *arg, const char *text) {
     fixture *f = arg;
-    snprintf(f->told, sizeof f->told, "%s", text);
-    f->told_count++;
+    snprintf(f->alert_text, sizeof f->alert_text, "%s", text);
+    f->alert_count++;
 }
 
 static void start(fixture *f, uint8_t stream) {
@@ -192,7 +192,7 @@ static void a_sound_stream(void **state) {
         TAKE(&f, 3, 10, {"", C(events_delivered), 32}, {"", C(events_batched), 30}, {"", C(events_filtered), 2},
              {"", C(events_compressing), 10}, {"", C(events_acknowledged), 20});
         assert_int_equal(alerts(&f), 0);
-        assert_int_equal(f.told_count, 0);
+        assert_int_equal(f.alert_count, 0);
         assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_batches WHERE stream = ?1"), 3);
         assert_int_equal(ask(&f, "SELECT stored_count FROM ledger_batches WHERE stream = ?1 AND number = 3"), 20);
         /* levels that were not named are 0 again: pending after batch 3, unanswered too */
@@ -206,7 +206,7 @@ static void a_sound_stream(void **state) {
     }
 }
 
-static void an_imbalance_is_told_once(void **state) {
+static void an_imbalance_is_reported_once(void **state) {
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {
         fixture f;
@@ -214,7 +214,7 @@ static void an_imbalance_is_told_once(void **state) {
         f.reopen = reopen;
         TAKE(&f, 1, 10, {"", C(events_delivered), 17}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
         one_alert(&f, EC_ALERT_DELIVERED, "", 1, 17, 10);
-        assert_non_null(strstr(f.told, "pc-1: batch 1: 17 events were delivered, 10 are accounted for"));
+        assert_non_null(strstr(f.alert_text, "pc-1: batch 1: 17 events were delivered, 10 are accounted for"));
         TAKE(&f, 2, 10, {"", C(events_delivered), 27}, {"", C(events_batched), 20}, {"", C(events_compressing), 20});
         assert_int_equal(alerts(&f), 1); /* it persists */
         TAKE(&f, 3, 10, {"", C(events_delivered), 30}, {"", C(events_batched), 30}, {"", C(events_compressing), 30});
@@ -237,10 +237,10 @@ static void counters_go_forward(void **state) {
     TAKE(&f, 2, 0, {"", C(events_delivered), 8}, {"", C(events_batched), 8}, {"", C(events_compressing), 8});
     assert_int_equal(ask(&f, "SELECT count(*) FROM alerts WHERE stream = ?1 AND kind = 4"), 1); /* a row a batch */
     assert_int_equal(ask(&f, "SELECT right_count FROM alerts WHERE stream = ?1 AND kind = 4"), 8);
-    assert_int_equal(f.told_count, 2); /* delivered and batched */
+    assert_int_equal(f.alert_count, 2); /* delivered and batched */
     f.incarnation = 2;
     TAKE(&f, 3, 3, {"", C(events_delivered), 3}, {"", C(events_batched), 3}, {"", C(events_compressing), 3});
-    assert_int_equal(f.told_count, 2);
+    assert_int_equal(f.alert_count, 2);
     finish(&f);
 }
 
@@ -586,6 +586,10 @@ static void alerts_are_bounded(void **state) {
         must(ec_ledger_alert(f.ledger, i, "", EC_ALERT_KEYFRAME, 0, 1, 2, "x", &err));
     assert_int_equal(alerts(&f), 10000);
     assert_int_equal(ask(&f, "SELECT max(number) FROM alerts WHERE stream = ?1"), 10000);
+    ec_ledger_close(f.ledger); /* those of the database count after a restart, too */
+    must(ec_ledger_open(&f.ledger, f.tables, &f.fold, &err));
+    must(ec_ledger_alert(f.ledger, 12001, "", EC_ALERT_KEYFRAME, 0, 1, 2, "x", &err));
+    assert_int_equal(alerts(&f), 10000);
     finish(&f);
     ea_text_init(&t);
     must(ec_metrics_text(scratch_path("store"), &counters, 1, 0, &t, &err));
@@ -608,8 +612,8 @@ static void run_sql(sqlite3 *db, const char *sql) {
 }
 
 /* The sums of the first 64 families of a stream are published. The ledger stores the sums of all families. */
-static void families_that_are_told_are_bounded(void **state) {
-    enum { FAMILIES = 70, TOLD = 64 };
+static void exposed_families_are_bounded(void **state) {
+    enum { FAMILIES = 70, EXPOSED = 64 };
 
     (void)state;
     fixture f;
@@ -631,14 +635,14 @@ static void families_that_are_told_are_bounded(void **state) {
     finish(&f);
     ea_text_init(&t);
     must(ec_metrics_text(scratch_path("store"), &counters, 1, 0, &t, &err));
-    assert_int_equal(samples(&t, "etwagent_family_delivered_events_total{"), TOLD);
+    assert_int_equal(samples(&t, "etwagent_family_delivered_events_total{"), EXPOSED);
     assert_non_null(strstr(t.data, "family=\"f063\""));
     assert_null(strstr(t.data, "family=\"f064\""));
     ea_text_deinit(&t);
 }
 
 /* Of 260 streams, the 256 with the latest numbers are published. The others are counted. */
-static void streams_that_are_told_are_bounded(void **state) {
+static void exposed_streams_are_bounded(void **state) {
     (void)state;
     ec_state_db *tables = NULL;
     ea_counters counters = {0};
@@ -676,7 +680,7 @@ static void streams_that_are_told_are_bounded(void **state) {
 }
 
 /* Of 16,390 agents those are named that were heard last, 16,384 of them; the others are counted. */
-static void agents_that_are_told_are_bounded(void **state) {
+static void exposed_agents_are_bounded(void **state) {
     (void)state;
     static const char NAME[] = "etwcollector_host_last_received_timestamp_seconds{host=\"";
     ec_state_db *tables = NULL;
@@ -788,7 +792,7 @@ static int make(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_sound_stream),
-        T(an_imbalance_is_told_once),
+        T(an_imbalance_is_reported_once),
         T(counters_go_forward),
         T(families),
         T(holes_and_tombstones),
@@ -801,9 +805,9 @@ int main(void) {
         T(alerts_are_bounded),
         T(metrics),
         T(families_that_are_checked_are_bounded),
-        T(streams_that_are_told_are_bounded),
-        T(families_that_are_told_are_bounded),
-        T(agents_that_are_told_are_bounded),
+        T(exposed_streams_are_bounded),
+        T(exposed_families_are_bounded),
+        T(exposed_agents_are_bounded),
         T(tables_of_another_version_are_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

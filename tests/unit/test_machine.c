@@ -513,7 +513,7 @@ static void test_thread_name(void **state) {
     assert_string_equal(w->history.threads[0].name, "worker");
     apply(w, thread_name_record(&w->r, 120, 8, 80, "other"));
     assert_string_equal(w->history.threads[0].name, "other");
-    apply(w, thread_name_record(&w->r, 130, 8, 84, "nobody"));
+    apply(w, thread_name_record(&w->r, 130, 8, 84, "absent"));
     assert_int_equal(w->history.thread_count, 1);
 }
 
@@ -528,7 +528,7 @@ static void test_module_ids_settle(void **state) {
     size_t waiting = 0;
     image(w, OP_LOAD, 100, 8, 0x10000);
     apply(w, pdb_record(&w->r, 200, 8, 0x10000, 0xab, 2, "a.pdb"));
-    apply(w, pdb_record(&w->r, 200, 8, 0x20000, 0xac, 2, "nobody.pdb"));
+    apply(w, pdb_record(&w->r, 200, 8, 0x20000, 0xac, 2, "absent.pdb"));
     assert_int_equal(ea_machine_settle_ids(w->machine, 200), 0); /* its image may still come */
     ea_machine_each_pending_id(w->machine, count_id, &waiting);
     assert_int_equal(waiting, 2);

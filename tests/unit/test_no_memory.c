@@ -206,7 +206,7 @@ static int on_file(const char *name, int is_dir, void *arg) {
                 break;
             }
             if (rc != whole && !is_shortage(rc))
-                fail_msg("%s: allocation %zu fails, and it is said: %s", name, k, err.message);
+                fail_msg("%s: allocation %zu fails with the wrong message: %s", name, k, err.message);
             failures += rc != whole;
         }
     }
@@ -262,7 +262,7 @@ static int append_file(const char *name, int is_dir, void *arg) {
         left = 0;
         if (k && rc != EC_STORED) {
             if (!is_shortage(rc))
-                fail_msg("%s: allocation %zu of an append fails, and it is said: %s", name, k, err.message);
+                fail_msg("%s: allocation %zu of an append fails with the wrong message: %s", name, k, err.message);
             rc = EC_STORED;                           /* the last turn appends it */
             (void)!ec_store_commit(all->store, &err); /* a group that failed is taken back */
         }
@@ -330,7 +330,7 @@ static void test_parts(void **state) {
         is_over = left > 0;
         left = 0;
         if (is_over ? rc : !is_shortage(rc))
-            fail_msg("allocation %zu fails, and it is said: %s", k, err.message);
+            fail_msg("allocation %zu fails with the wrong message: %s", k, err.message);
         ea_text_deinit(&out);
     }
     assert_true(k > 8);

@@ -37,7 +37,7 @@ int __wrap_ea_encoder_encode(ea_encoder *e, ea_open_batch *o, const ea_batch_sta
 int __wrap_ea_encoder_encode(ea_encoder *e, ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
                              size_t *ret_len_bytes, ea_err *err) {
     if (atomic_load(&encodes_until_failure) && atomic_fetch_sub(&encodes_until_failure, 1) == 1)
-        return ea_fail(err, EA_ENOMEM, "encode a batch: the test says so");
+        return ea_fail(err, EA_ENOMEM, "encode a batch: planned failure");
     return __real_ea_encoder_encode(e, o, stamp, ret_data, ret_len_bytes, err);
 }
 
@@ -108,8 +108,8 @@ static ea_pipeline_status status_of(const rig *g) {
 /* ---- what comes out ---- */
 
 typedef struct seen {
-    uint64_t told_delivered, told_synthesised; /* the last numbers of the session's ledger that travelled */
-    unsigned times[NUMBERS_MAX];               /* by number */
+    uint64_t ledger_delivered, ledger_synthesised; /* the last numbers of the session's ledger that travelled */
+    unsigned times[NUMBERS_MAX];                   /* by number */
     uint64_t events, highest, empty;
     uint8_t stream[EA_STREAM_ID_BYTES];
 } seen;
@@ -119,9 +119,9 @@ static int on_ledger(const ea_ledger_count *count, void *arg) {
     if (*count->family)
         return 0;
     if (count->counter == ea_counter_row(EA_COUNT_events_delivered)->number)
-        s->told_delivered = count->value;
+        s->ledger_delivered = count->value;
     if (count->counter == ea_counter_row(EA_COUNT_events_synthesised)->number)
-        s->told_synthesised = count->value;
+        s->ledger_synthesised = count->value;
     return 0;
 }
 
@@ -319,7 +319,7 @@ static void an_encoder_that_fails_ends_it(void **state) {
     if (!rc)
         rc = ea_pipeline_finish(g.pipeline, &err);
     assert_int_equal(rc, EA_ENOMEM);
-    assert_non_null(strstr(err.message, "the test says so"));
+    assert_non_null(strstr(err.message, "planned failure"));
     assert_int_equal(ea_pipeline_flush(g.pipeline, &err), EA_ENOMEM);
     check_ledger(); /* what is lost stays in "compressing" */
     assert_int_equal(counter(EA_COUNT_events_batched),
@@ -439,8 +439,8 @@ static void a_renewed_stream_begins_with_1(void **state) {
     assert_no_hole(&fresh, 1);
     assert_int_equal(fresh.highest, status_of(&g).batches);
     assert_int_equal(fresh.events, 12 * BATCH_EVENTS + counter(EA_COUNT_events_synthesised));
-    assert_int_equal(fresh.told_delivered, 12 * BATCH_EVENTS); /* its ledger does not count what the old name had */
-    assert_int_equal(fresh.told_synthesised, counter(EA_COUNT_events_synthesised));
+    assert_int_equal(fresh.ledger_delivered, 12 * BATCH_EVENTS); /* its ledger does not count what the old name had */
+    assert_int_equal(fresh.ledger_synthesised, counter(EA_COUNT_events_synthesised));
     assert_int_equal(counter(EA_COUNT_events_acknowledged),
                      15 * BATCH_EVENTS + counter(EA_COUNT_events_synthesised)); /* each one once, under either name */
     rig_close(&g);

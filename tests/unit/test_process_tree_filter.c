@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { ROOT = 100, CHILD = 200, STRANGER = 900, NOBODY = -1, IDS_MAX = 1 << 20 };
+enum { ROOT = 100, CHILD = 200, STRANGER = 900, NO_ID = -1, IDS_MAX = 1 << 20 };
 
 static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c),
                      FILE_IO = EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3),
@@ -92,10 +92,10 @@ static void test_headers(void **state) {
     assert_int_equal(user_event(&f, ROOT, 1, 0), 1);
     assert_int_equal(user_event(&f, STRANGER, 1, ROOT),
                      0); /* a number that happens to be the same is no field of ours */
-    assert_int_equal(user_event(&f, (uint32_t)NOBODY, (uint32_t)NOBODY, 0), 0);
-    assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 0); /* a thread without an earlier event */
+    assert_int_equal(user_event(&f, (uint32_t)NO_ID, (uint32_t)NO_ID, 0), 0);
+    assert_int_equal(user_event(&f, (uint32_t)NO_ID, 101, 0), 0); /* a thread without an earlier event */
     assert_int_equal(start_thread(&f, OP_START, ROOT, 101), 1);
-    assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 1);
+    assert_int_equal(user_event(&f, (uint32_t)NO_ID, 101, 0), 1);
     assert_int_equal(user_event(&f, STRANGER, 101, 0), 0); /* the header's process decides where there is one */
     assert_int_equal(ea_process_tree_filter_processes(f.lineage), 1);
     end(&f);
@@ -264,7 +264,7 @@ static void test_cut_records(void **state) {
     cut = *thread_record(&f.made, OP_START, 1, ROOT, 101, 0, 1);
     for (cut.payload_bytes = 0; cut.payload_bytes < 8; cut.payload_bytes++)
         assert_int_equal(take(&f, &cut), cut.payload_bytes >= 4);
-    assert_int_equal(user_event(&f, (uint32_t)NOBODY, 101, 0), 0);
+    assert_int_equal(user_event(&f, (uint32_t)NO_ID, 101, 0), 0);
     end(&f);
 }
 

@@ -65,7 +65,7 @@ static int ask(const char *url, char out[EA_PROXY_BYTES], ea_err *err) {
         ea_sleep_ns(MS);
     int how = atomic_load(&answers);
     if (how == 0)
-        return ea_fail(err, EA_EIO, "nobody answers");
+        return ea_fail(err, EA_EIO, "no answer");
     snprintf(out, EA_PROXY_BYTES, "http://%s:%d", url + strlen("https://"), how);
     return 0;
 }

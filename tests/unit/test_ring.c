@@ -76,7 +76,7 @@ static void in_and_out(void **state) {
 static void full(void **state) {
     (void)state;
     ea_ring *r = make();
-    uint64_t fit = 0, dropped[7] = {0}, told[7] = {0};
+    uint64_t fit = 0, dropped[7] = {0}, returned[7] = {0};
     for (uint64_t i = 0; i < RECORDS; i++) {
         ea_record record;
         ea_ext ext[3];
@@ -107,10 +107,10 @@ static void full(void **state) {
             assert_int_equal(d.count, 1);
         } else {
             assert_true(d.kind.provider.bytes[0] < 7);
-            told[d.kind.provider.bytes[0]] += d.count;
+            returned[d.kind.provider.bytes[0]] += d.count;
         }
     assert_int_equal(oversize, 1);
-    assert_memory_equal(told, dropped, sizeof told);
+    assert_memory_equal(returned, dropped, sizeof returned);
     assert_int_equal(ea_ring_dropped(r, &d), 0); /* reported once */
     const ea_record *got;
     uint64_t out = 0;
@@ -148,7 +148,7 @@ static void two_threads(void **state) {
     ea_err err = {0};
     assert_int_equal(ea_thread_start(&thread, "callback", put_all, &o, &err), 0);
     const ea_record *got;
-    uint64_t out = 0, told = 0;
+    uint64_t out = 0, returned = 0;
     int64_t last = -1;
     ea_dropped d;
     for (int over = 0; !over;) {
@@ -160,12 +160,12 @@ static void two_threads(void **state) {
             out++;
         }
         while (ea_ring_dropped(o.ring, &d))
-            told += d.count;
+            returned += d.count;
     }
     ea_thread_join(thread);
     assert_int_equal(out, o.put);
-    assert_int_equal(told, o.dropped);
-    assert_int_equal(out + told, RECORDS);
+    assert_int_equal(returned, o.dropped);
+    assert_int_equal(out + returned, RECORDS);
     ea_ring_destroy(o.ring);
 }
 

@@ -475,7 +475,7 @@ static void a_sandbox_that_cannot_be_entered_is_an_error(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void what_is_missing_is_told(void **state) {
+static void missing_parts_are_reported(void **state) {
     (void)state;
     ea_text t;
     ec_sandbox_support s = support;
@@ -509,7 +509,7 @@ int main(void) {
         cmocka_unit_test(one_with_programs_has_no_network),
         cmocka_unit_test(a_sandbox_inside_another_takes_more_away),
         cmocka_unit_test(a_sandbox_that_cannot_be_entered_is_an_error),
-        cmocka_unit_test(what_is_missing_is_told),
+        cmocka_unit_test(missing_parts_are_reported),
     };
     if (scratch_make(NULL))
         return 1;

@@ -191,7 +191,7 @@ static void test_language_and_messages(void **state) {
 }
 
 /* A wrong event costs itself only. */
-static void test_mistakes_are_told(void **state) {
+static void test_mistakes_are_reported(void **state) {
     (void)state;
     said s;
     ea_schemas *schemas = new_schemas();
@@ -460,13 +460,13 @@ static void test_manifests_in_pieces(void **state) {
 
 enum { HEAD = 112, PROPERTY = 24 };
 
-typedef struct told {
+typedef struct blob {
     uint8_t bytes[8192];
     size_t size;
-} told;
+} blob;
 
 /* UTF-16 at the end, with the blank that TDH writes; its offset, counted from `from`. */
-static uint32_t add_text(told *m, const char *text, size_t from) {
+static uint32_t add_text(blob *m, const char *text, size_t from) {
     size_t at = m->size;
     for (; *text; text++, m->size += 2)
         m->bytes[m->size] = (uint8_t)*text;
@@ -476,8 +476,8 @@ static uint32_t add_text(told *m, const char *text, size_t from) {
 }
 
 /* Event 3 of EXAMPLE with so many U32 fields "f0", "f1", ..., each with the map of that name ("": none). */
-static told event_info(const char *const *maps, size_t count) {
-    told m = {.size = HEAD + count * PROPERTY};
+static blob event_info(const char *const *maps, size_t count) {
+    blob m = {.size = HEAD + count * PROPERTY};
     char name[16];
     memcpy(m.bytes, &EXAMPLE, sizeof EXAMPLE);
     m.bytes[32] = 3;
@@ -497,8 +497,8 @@ static told event_info(const char *const *maps, size_t count) {
 }
 
 /* The value 1 is called `one`; 2 is "two". is_flags: EVENTMAP_INFO_FLAG_MANIFEST_BITMAP, else _VALUEMAP. */
-static told map_info(const char *name, const char *one, int is_flags) {
-    told m = {.size = 16 + 16 + 2 * 8};
+static blob map_info(const char *name, const char *one, int is_flags) {
+    blob m = {.size = 16 + 16 + 2 * 8};
     memcpy(m.bytes, &EXAMPLE, sizeof EXAMPLE);
     ea_store32(m.bytes + 16, add_text(&m, name, 16));
     ea_store32(m.bytes + 20, is_flags ? 2 : 1);
@@ -510,7 +510,7 @@ static told map_info(const char *name, const char *one, int is_flags) {
     return m;
 }
 
-static int feed_metadata(ea_trace_schemas *t, const told *m, uint8_t opcode, size_t bytes) {
+static int feed_metadata(ea_trace_schemas *t, const blob *m, uint8_t opcode, size_t bytes) {
     static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
     uint8_t *exact = malloc(bytes ? bytes : 1); /* so that a sanitizer detects a read beyond its end */
     assert_non_null(exact);
@@ -527,11 +527,11 @@ static int feed_metadata(ea_trace_schemas *t, const told *m, uint8_t opcode, siz
     return changed;
 }
 
-static int feed_info(ea_trace_schemas *t, const told *m) {
+static int feed_info(ea_trace_schemas *t, const blob *m) {
     return feed_metadata(t, m, 32, m->size);
 }
 
-static int feed_map(ea_trace_schemas *t, const told *m) {
+static int feed_map(ea_trace_schemas *t, const blob *m) {
     return feed_metadata(t, m, 33, m->size);
 }
 
@@ -544,7 +544,7 @@ static void test_maps_in_a_trace(void **state) {
     ea_trace_schemas *t;
     ea_record record = {.provider = EXAMPLE, .id = 3, .pointer_size = 8, .payload = PAYLOAD, .payload_bytes = 12};
     assert_int_equal(ea_trace_schemas_create(&t, schemas, NULL), 0);
-    told info = event_info(MAPS, 3), kind = map_info("Kind", "one", 0), bits = map_info("Bits", "b0", 1);
+    blob info = event_info(MAPS, 3), kind = map_info("Kind", "one", 0), bits = map_info("Bits", "b0", 1);
     /* in the order of real traces: an event's information, its maps, the event */
     assert_int_equal(feed_info(t, &info), 1);
     ea_registry_schemas_changed(r);
@@ -558,7 +558,7 @@ static void test_maps_in_a_trace(void **state) {
     /* The same records again change nothing, nor does a map that no event refers to. */
     assert_int_equal(feed_info(t, &info), 0);
     assert_int_equal(feed_map(t, &kind), 0);
-    told other = map_info("Nobody", "one", 0);
+    blob other = map_info("Unused", "one", 0);
     assert_int_equal(feed_map(t, &other), 0);
     /* A map applies to the event infos that follow it. A second map of that name applies to the infos that follow the
      * second map. */
@@ -590,18 +590,18 @@ static void test_maps_that_are_hostile(void **state) {
     char name[16];
     const char *names[] = {name};
     assert_int_equal(ea_trace_schemas_create(&t, schemas, NULL), 0);
-    told info = event_info(MAPS, 1), kind = map_info("Kind", "one", 0);
+    blob info = event_info(MAPS, 1), kind = map_info("Kind", "one", 0);
     assert_int_equal(feed_info(t, &info), 1);
     for (size_t bytes = 0; bytes <= 48; bytes++) /* a name needs a byte of its own at the least */
         assert_int_equal(feed_metadata(t, &kind, 33, bytes), 0);
     assert_int_equal(ea_trace_schemas_get(t).unreadable, 49);
     for (size_t at = 16; at < 48; at += 4)
         for (uint32_t bit = 0; bit < 32; bit++) {
-            told bad = kind;
+            blob bad = kind;
             ea_store32(bad.bytes + at, ea_load32(bad.bytes + at) ^ 1u << bit);
             feed_map(t, &bad);
         }
-    told pattern = kind;
+    blob pattern = kind;
     ea_store32(pattern.bytes + 20, 4); /* its values are texts */
     uint64_t before = ea_trace_schemas_get(t).unreadable;
     assert_int_equal(feed_map(t, &pattern), 0);
@@ -636,7 +636,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_that_a_template_can_say),
         cmocka_unit_test(test_language_and_messages),
-        cmocka_unit_test(test_mistakes_are_told),
+        cmocka_unit_test(test_mistakes_are_reported),
         cmocka_unit_test(test_changed_schemas),
         cmocka_unit_test(test_tracelogging_of_every_shape),
         cmocka_unit_test(test_tracelogging_that_is_hostile),

@@ -205,12 +205,12 @@ static int answer(void *arg, const ea_record *event, ea_schemas *into, ea_err *e
     if (event->payload || event->payload_bytes || event->ext_count)
         return ea_fail(err, EA_EINVAL, "a question with a payload");
     if (event->id != 7)
-        return ea_fail(err, EA_ENOTFOUND, "an event that nobody knows");
+        return ea_fail(err, EA_ENOTFOUND, "an unknown event");
     size_t n = make_info(data);
     return ea_event_info_read(into, EA_SCHEMA_WINDOWS, data, n, &(ea_event_maps){find_map, k}, &changed, err);
 }
 
-static void test_events_go_on_while_somebody_is_asked(void **state) {
+static void test_events_go_on_during_a_lookup(void **state) {
     static const uint8_t PAYLOAD[] = {8, 0, 0, 0, 'x', 0, 0, 0};
     static const ea_map_entry ENTRIES[] = {{1, "good"}, {8, "bad"}};
     knows k = {.map = {"Kinds", 0, 2, ENTRIES}};
@@ -258,7 +258,7 @@ static void test_events_go_on_while_somebody_is_asked(void **state) {
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_decode_unanswered), 1);
 }
 
-static void test_what_nobody_knew_is_asked_again_later(void **state) {
+static void test_an_unknown_event_is_asked_again_later(void **state) {
     knows k = {.may_answer = 1};
     ea_counters counters = {0};
     ea_decoder *d;
@@ -281,8 +281,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_what_windows_said),
-        cmocka_unit_test(test_events_go_on_while_somebody_is_asked),
-        cmocka_unit_test(test_what_nobody_knew_is_asked_again_later),
+        cmocka_unit_test(test_events_go_on_during_a_lookup),
+        cmocka_unit_test(test_an_unknown_event_is_asked_again_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,22 +7,22 @@
 
 /* ---- the agent's side ---- */
 
-typedef struct told {
+typedef struct calls {
     ea_mutex *lock;
     ea_spool *spool; /* for renewals */
     unsigned known, refused, renewals, keyframes, troubles, recoveries;
     uint64_t refused_number;
     char refused_text[256], trouble[512];
-} told;
+} calls;
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
-    told *t = arg;
+    calls *t = arg;
     if (memcmp(stream, STREAM, sizeof STREAM) == 0 && memcmp(hash, &ABC, sizeof ABC) == 0)
         t->known++;
 }
 
 static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
-    told *t = arg;
+    calls *t = arg;
     t->refused++;
     t->refused_number = item->number;
     snprintf(t->refused_text, sizeof t->refused_text, "%s", refusal->text);
@@ -31,18 +31,18 @@ static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *r
 static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     static const uint8_t FRESH[EA_STREAM_ID_BYTES] = {99};
     uint64_t count;
-    told *t = arg;
+    calls *t = arg;
     t->renewals++;
     return ea_spool_renew(t->spool, stream, FRESH, &count, err);
 }
 
 static void on_keyframe(void *arg, const uint8_t *stream) {
     (void)stream;
-    ((told *)arg)->keyframes++;
+    ((calls *)arg)->keyframes++;
 }
 
 static void on_trouble(void *arg, const ea_err *err) {
-    told *t = arg;
+    calls *t = arg;
     if (err->code) {
         t->troubles++;
         snprintf(t->trouble, sizeof t->trouble, "%s", err->message);
@@ -56,7 +56,7 @@ typedef struct agent {
     ea_ledger *ledger;
     ea_spool *spool;
     ea_sender *sender;
-    told told; /* the sender's thread writes it; read after that thread ended */
+    calls calls; /* the sender's thread writes it; read after that thread ended */
     ea_err result;
 } agent;
 
@@ -141,7 +141,7 @@ static ea_sender_options options_for(agent *a) {
                                .pause_min_ns = 5 * MS,
                                .pause_max_ns = 40 * MS,
                                .counters = &a->counters,
-                               .arg = &a->told,
+                               .arg = &a->calls,
                                .on_known = on_known,
                                .on_refused = on_refused,
                                .on_keyframe_wanted = on_keyframe,
@@ -165,7 +165,7 @@ static void start(agent *a, ea_sender_options o, const server *const *servers, s
 static int finish(agent *a) {
     ea_sender_drain(a->sender);
     if (!ea_sender_wait(a->sender, 120000 * MS))
-        fail_msg("the sender did not end within two minutes; its trouble: %s", a->told.trouble);
+        fail_msg("the sender did not end within two minutes; its trouble: %s", a->calls.trouble);
     int rc = ea_sender_result(a->sender, &a->result);
     check_ledger(a);
     return rc;
@@ -199,7 +199,7 @@ static void sends_and_settles(void **state) {
     assert_int_equal(s->connections, 1);   /* kept */
     for (uint64_t n = 1; n <= 10; n++)
         assert_int_equal(s->stored[n], 1);
-    assert_int_equal(a->told.troubles, 0);
+    assert_int_equal(a->calls.troubles, 0);
     agent_close(a);
     free(s);
 }
@@ -234,7 +234,7 @@ static void mends(const enum answer *script, size_t count, unsigned least_failur
     ea_sender_get_status(a->sender, &status);
     server_stop(s);
     assert_true(status.failures >= least_failures);
-    assert_int_equal(a->told.recoveries > 0, least_failures > 0);
+    assert_int_equal(a->calls.recoveries > 0, least_failures > 0);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 100);
     for (uint64_t n = 1; n <= 10; n++)
         assert_true(s->stored[n] >= 1);
@@ -298,8 +298,8 @@ static void retry_after_is_kept(void **state) {
     server_stop(s);
     assert_true(s->requests[1].at_ns - s->requests[0].at_ns >= 1000 * MS);
     assert_true(s->requests[2].at_ns - s->requests[1].at_ns >= 300 * MS);
-    assert_non_null(strstr(a->told.trouble, "busy"));
-    assert_null(strchr(a->told.trouble, 0x1b)); /* untrusted text is sanitized */
+    assert_non_null(strstr(a->calls.trouble, "busy"));
+    assert_null(strchr(a->calls.trouble, 0x1b)); /* untrusted text is sanitized */
     agent_close(a);
     free(s);
 }
@@ -319,8 +319,8 @@ static void pauses_grow_and_stay_bounded(void **state) {
     }
     /* pauses that kept growing would be 2.5 s long then, and more; these are 40 ms and what a busy machine takes */
     assert_true(least_late < 2000 * MS);
-    assert_int_equal(a->told.troubles, 1); /* repeated failures of one kind are reported once */
-    assert_int_equal(a->told.recoveries, 1);
+    assert_int_equal(a->calls.troubles, 1); /* repeated failures of one kind are reported once */
+    assert_int_equal(a->calls.recoveries, 1);
     agent_close(a);
     free(s);
 }
@@ -359,8 +359,8 @@ static void a_batch_that_is_too_large_alone_is_refused(void **state) {
         offer(a, n, 1000, 0);
     assert_int_equal(send_all(a, o, s), 0);
     server_stop(s);
-    assert_int_equal(a->told.refused, 1);
-    assert_int_equal(a->told.refused_number, 2);
+    assert_int_equal(a->calls.refused, 1);
+    assert_int_equal(a->calls.refused_number, 2);
     assert_int_equal(counter(a, EA_COUNT_batches_refused), 1);
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
@@ -387,9 +387,9 @@ static void malformed_is_dropped_and_counted(void **state) {
     agent *a = agent_with(10);
     assert_int_equal(send_all(a, options_for(a), s), 0);
     server_stop(s);
-    assert_int_equal(a->told.refused, 1);
-    assert_int_equal(a->told.refused_number, 1);
-    assert_string_equal(a->told.refused_text, "the test says so");
+    assert_int_equal(a->calls.refused, 1);
+    assert_int_equal(a->calls.refused_number, 1);
+    assert_string_equal(a->calls.refused_text, "the test refuses it");
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 90);
     agent_close(a);
@@ -407,7 +407,7 @@ static void a_refused_tombstone_is_sent_again(void **state) {
     server_stop(s);
     assert_int_equal(s->request_count, 4);
     assert_int_equal(s->stored[1], 1);
-    assert_int_equal(a->told.refused, 1);
+    assert_int_equal(a->calls.refused, 1);
     assert_int_equal(status.failures, 2); /* with a pause after each */
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     agent_close(a);
@@ -447,12 +447,12 @@ static void a_conflict_renews_live_streams(void **state) {
         server *s = SERVER(CONFLICT, HONEST);
         agent *a = agent_of(4, kind > 0);
         ea_sender_options o = options_for(a);
-        a->told.spool = a->spool;
+        a->calls.spool = a->spool;
         o.renew = renew;
         o.renew_all = kind == 2;
         assert_int_equal(send_all(a, o, s), 0);
         server_stop(s);
-        assert_int_equal(a->told.renewals, kind != 1);
+        assert_int_equal(a->calls.renewals, kind != 1);
         assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), kind == 1 ? 10 : 0);
         assert_int_equal(counter(a, EA_COUNT_events_acknowledged), kind == 1 ? 30 : 40);
         agent_close(a);
@@ -467,7 +467,7 @@ static void a_keyframe_is_asked_for(void **state) {
     agent *a = agent_with(8);
     assert_int_equal(send_all(a, options_for(a), s), 0);
     server_stop(s);
-    assert_int_equal(a->told.keyframes, 1);
+    assert_int_equal(a->calls.keyframes, 1);
     agent_close(a);
     free(s);
 }
@@ -486,9 +486,9 @@ static void a_description_that_is_lacking_is_sent_again(void **state) {
     server_stop(s);
     assert_int_equal(s->request_count, 3);
     assert_int_equal(s->requests[1].len_bytes[0], s->requests[2].len_bytes[0] - 5); /* 12<<3|2, 3, "abc" */
-    assert_int_equal(a->told.known, 2);
+    assert_int_equal(a->calls.known, 2);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
-    assert_int_equal(a->told.troubles, 0);
+    assert_int_equal(a->calls.troubles, 0);
     agent_close(a);
     free(s);
 }
@@ -532,7 +532,7 @@ static void descriptions_that_are_asked_for_are_bounded(void **state) {
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(s->has[i], 1);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
-    assert_int_equal(a->told.refused, 0);
+    assert_int_equal(a->calls.refused, 0);
     agent_close(a);
     free(s);
 }
@@ -545,8 +545,8 @@ static void a_description_that_is_nowhere_is_a_refusal(void **state) {
     o.request_bytes = 1;
     assert_int_equal(send_all(a, o, s), 0);
     server_stop(s);
-    assert_int_equal(a->told.refused, 1);
-    assert_non_null(strstr(a->told.refused_text, "ba7816bf8f01"));
+    assert_int_equal(a->calls.refused, 1);
+    assert_non_null(strstr(a->calls.refused_text, "ba7816bf8f01"));
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 10);
     agent_close(a);
@@ -607,7 +607,7 @@ static void a_collector_that_comes_back(void **state) {
     assert_int_equal(finish(a), 0);
     server_stop(t);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 50);
-    assert_true(a->told.troubles >= 1);
+    assert_true(a->calls.troubles >= 1);
     agent_close(a);
     free(s);
     free(t);

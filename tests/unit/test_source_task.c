@@ -17,11 +17,11 @@ static int setup(void **state) {
     ea_err err;
     if (!rc)
         make_certificate();
-    return rc ? rc : ea_say_to(&(ea_say_options){.quiet = 1}, &err);
+    return rc ? rc : ea_log_open(&(ea_log_options){.quiet = 1}, &err);
 }
 
 static int teardown(void **state) {
-    ea_say_end();
+    ea_log_close();
     return scratch_clear(state);
 }
 

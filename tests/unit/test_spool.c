@@ -460,6 +460,104 @@ static void other_content_under_a_number_is_a_conflict(void **state) {
     close_spool(s);
 }
 
+/* ---- streams without a closing batch ---- */
+
+static int keep_cut_off(const ea_spool_cut_off *c, void *arg) {
+    ea_spool_cut_off *ret = arg;
+    assert_int_equal(ret->number, 0); /* one such stream */
+    *ret = *c;
+    return 0;
+}
+
+static void cut_off_streams(ea_spool *s, ea_spool_cut_off *ret) {
+    ea_err err;
+    memset(ret, 0, sizeof *ret);
+    must(ea_spool_each_cut_off(s, keep_cut_off, ret, &err), &err);
+}
+
+/* One batch is acknowledged, two are in the spool, and one was in an encoder when the process ended. */
+static void a_stream_that_was_not_closed(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_err err;
+    ea_spool_cut_off *c = malloc(sizeof *c);
+    assert_non_null(c);
+    begin(s, STREAM, 0);
+    must(ea_spool_ledger_begin(s, STREAM, 4711, 2, NULL, &err), &err);
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(s, n, 300);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    const ea_family_count family = {10, 3};
+    ea_ledger_post(ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2, &family,
+                   1);
+    assert_int_equal(ea_spool_claim(s, STREAM, 4, 10, &family, 1, &err), EA_SPOOL_NEW);
+    cut_off_streams(s, c);
+    assert_int_equal(c->number, 0); /* it is open */
+    close_spool(s);
+    new_process();
+    for (int round = 0; round < 2; round++) { /* the second opening finds the same: nothing was closed */
+        s = open_spool();
+        cut_off_streams(s, c);
+        assert_memory_equal(c->stream, STREAM, sizeof c->stream);
+        assert_int_equal(c->number, 5);
+        assert_int_equal(c->numbers.incarnation, 4711);
+        assert_int_equal(c->numbers.priority, 2);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_delivered], 40);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_batched], 40);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_acknowledged], 10);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_spooled], 20);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_evicted_damage], 10);
+        assert_int_equal(c->numbers.values[EA_COUNT_events_compressing], 0);
+        assert_int_equal(c->are_families_settled, 0); /* a family's events may be lost or in the spool */
+        close_spool(s);
+    }
+    s = open_spool();
+    ea_spool_ledger_end(s, STREAM);
+    cut_off_streams(s, c);
+    assert_int_equal(c->number, 0);
+    close_spool(s);
+    s = open_spool();
+    cut_off_streams(s, c);
+    assert_int_equal(c->number, 0);
+    close_spool(s);
+    free(c);
+}
+
+/* All is acknowledged, so that the spool has no batch: the stream's numbers are kept, by family, too. */
+static void an_acknowledged_stream_that_was_not_closed(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_err err;
+    ea_spool_cut_off *c = malloc(sizeof *c);
+    assert_non_null(c);
+    begin(s, STREAM, 0);
+    must(ea_spool_ledger_begin(s, STREAM, 4711, 1, NULL, &err), &err);
+    offer(s, 1, 300);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    ea_spool_stream_end(s, STREAM, 0); /* without a closing batch: its session failed */
+    ea_spool_detach(s, ledger);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+    new_process();
+    s = open_spool();
+    cut_off_streams(s, c);
+    assert_int_equal(c->number, 2);
+    assert_int_equal(c->numbers.values[EA_COUNT_events_acknowledged], 10);
+    assert_int_equal(c->numbers.values[EA_COUNT_events_evicted_damage], 0);
+    assert_int_equal(c->are_families_settled, 1);
+    uint64_t all = 0;
+    for (size_t f = 0; f < EA_LEDGER_FAMILIES; f++)
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            all += ea_ledger_family_counter(k) == EA_COUNT_events_acknowledged ? c->numbers.families.values[f][k] : 0;
+    assert_int_equal(all, 10);
+    close_spool(s);
+    free(c);
+}
+
 static void one_process_at_a_time(void **state) {
     (void)state;
     ea_spool *s = open_spool(), *t;
@@ -679,7 +777,7 @@ static void killed_at_any_moment(void **state) {
                 fail_msg("round %d: batch %llu of %llu is lost", round, (unsigned long long)n,
                          (unsigned long long)appended);
             if (f->acknowledged[n] && !atomic_load(&k->settled[n]))
-                fail_msg("round %d: batch %llu was never acknowledged, but the state says so", round,
+                fail_msg("round %d: batch %llu was never acknowledged, but is so in the state", round,
                          (unsigned long long)n);
         }
     }
@@ -704,6 +802,8 @@ int main(void) {
         T(another_target_starts_over),
         TWICE(a_complete_stream_is_forgotten),
         T(other_content_under_a_number_is_a_conflict),
+        TWICE(a_stream_that_was_not_closed),
+        TWICE(an_acknowledged_stream_that_was_not_closed),
         T(one_process_at_a_time),
         T(other_names_are_refused),
         TWICE(everybody_at_once),

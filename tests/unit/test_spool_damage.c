@@ -187,10 +187,10 @@ static void another_version_is_called_so(void **state) {
     (void)state;
     char *data;
     size_t len_bytes;
-    said told = {.times = 0};
+    said notes = {.times = 0};
     ea_err err;
     ea_spool *s = open_spool();
-    ea_spool_options o = {.sync = EA_SPOOL_SYNC_NEVER, .on_note = on_note, .arg = &told};
+    ea_spool_options o = {.sync = EA_SPOOL_SYNC_NEVER, .on_note = on_note, .arg = &notes};
     begin(s, STREAM, 0);
     offer(s, 1, 120);
     close_spool(s);
@@ -198,27 +198,27 @@ static void another_version_is_called_so(void **state) {
     data[7] = '2';
     write_file(first_segment(), data, len_bytes);
     free(data);
-    must(ea_spool_visit(scratch_path("spool"), &(ea_spool_visitor){.on_segment = forget_segment, .arg = &told}, &err),
+    must(ea_spool_visit(scratch_path("spool"), &(ea_spool_visitor){.on_segment = forget_segment, .arg = &notes}, &err),
          &err);
-    assert_int_equal(told.times, 1);
-    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
-    told.times = 0;
+    assert_int_equal(notes.times, 1);
+    assert_non_null(strstr(notes.text, "another format (version 2, this program reads 1)"));
+    notes.times = 0;
     s = open_with(&o);
-    assert_int_equal(told.times, 1);
-    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
-    assert_non_null(strstr(told.text, "it is set aside as "));
+    assert_int_equal(notes.times, 1);
+    assert_non_null(strstr(notes.text, "another format (version 2, this program reads 1)"));
+    assert_non_null(strstr(notes.text, "it is set aside as "));
     assert_true(ea_path_exists(scratch_path("spool/0000000000000001.seg.bad")));
     close_spool(s);
     write_file(scratch_path("spool/state"), "etwagent spool state 12\n", 24);
     s = open_with(&o);
-    assert_int_equal(told.times, 2);
-    assert_non_null(strstr(told.text, "another format (version 12, this program reads 1)"));
+    assert_int_equal(notes.times, 2);
+    assert_non_null(strstr(notes.text, "another format (version 12, this program reads 1)"));
     assert_true(ea_path_exists(scratch_path("spool/state.bad")));
     close_spool(s);
     write_file(scratch_path("spool/state"), "etwagent spool state 1\nnonsense", 31);
     s = open_with(&o);
-    assert_int_equal(told.times, 3);
-    assert_non_null(strstr(told.text, "damaged at offset"));
+    assert_int_equal(notes.times, 3);
+    assert_non_null(strstr(notes.text, "damaged at offset"));
     close_spool(s);
 }
 
@@ -356,7 +356,11 @@ static int compare_state(ea_spool_stream_state *s, void *arg) {
         assert_int_equal(s->acknowledged.ranges[i].first, (*expected)->acknowledged.ranges[i].first);
         assert_int_equal(s->acknowledged.ranges[i].last, (*expected)->acknowledged.ranges[i].last);
     }
+    assert_int_equal(s->numbers != NULL, (*expected)->numbers != NULL);
+    if (s->numbers)
+        assert_memory_equal(s->numbers, (*expected)->numbers, sizeof *s->numbers);
     free(s->acknowledged.ranges);
+    free(s->numbers);
     ++*expected;
     return 0;
 }
@@ -364,12 +368,18 @@ static int compare_state(ea_spool_stream_state *s, void *arg) {
 static void state_comes_back(void **state) {
     (void)state;
     ea_range ranges[] = {{1, 5}, {7, 7}, {1000000, UINT64_MAX}};
+    static ea_last_numbers numbers = {.incarnation = UINT64_MAX, .priority = 2};
+    numbers.values[EA_COUNT_events_delivered] = UINT64_MAX;
+    numbers.values[EA_COUNT_source_events_lost] = 1;
+    numbers.families.values[2][0] = 5;
+    numbers.families.values[2][EA_LEDGER_FAMILY_COUNTERS - 1] = 6;
+    numbers.families.values[3][1] = 7;
     ea_spool_stream_state states[] = {{.stream = {0xab, 0xcd},
                                        .resumable = 1,
                                        .target = UINT64_MAX,
                                        .highest = UINT64_MAX,
                                        .acknowledged = {ranges, 3, 3}},
-                                      {.stream = {1}, .highest = 12}};
+                                      {.stream = {1}, .highest = 12, .numbers = &numbers}};
     ea_text t;
     ea_err err;
     ea_text_init(&t);

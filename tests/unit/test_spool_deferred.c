@@ -153,7 +153,7 @@ static void what_is_owed_outlives_several_kills(void **state) {
 }
 
 /* Killed after the tombstones were written, before the file was emptied: they are reported once. */
-static void what_was_written_is_not_told_again(void **state) {
+static void what_was_written_is_not_reported_again(void **state) {
     (void)state;
     ea_err err;
     arrived a = {0};
@@ -268,9 +268,12 @@ static void beyond_the_bound_holes_are_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(a_kill_costs_no_counts),         T(what_is_owed_outlives_several_kills),
-        T(what_was_written_is_not_told_again), T(what_is_here_after_all_is_no_loss),
-        T(a_damaged_file_tells_less),          T(beyond_the_bound_holes_are_left),
+        TWICE(a_kill_costs_no_counts),
+        T(what_is_owed_outlives_several_kills),
+        T(what_was_written_is_not_reported_again),
+        T(what_is_here_after_all_is_no_loss),
+        T(a_damaged_file_tells_less),
+        T(beyond_the_bound_holes_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,19 +264,19 @@ static void what_is_sealed_stays_so(void **state) {
     free(data);
 }
 
-typedef struct told {
+typedef struct notes {
     char text[512];
     int times;
-} told;
+} notes;
 
 static void on_note(void *arg, const char *text) {
-    told *t = arg;
+    notes *t = arg;
     snprintf(t->text, sizeof t->text, "%s", text);
     t->times++;
 }
 
-static ea_spool *open_told(const char *key, told *t, uint64_t limit_bytes) {
-    *t = (told){.times = 0};
+static ea_spool *open_noting(const char *key, notes *t, uint64_t limit_bytes) {
+    *t = (notes){.times = 0};
     return open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER,
                                          .limit_bytes = limit_bytes,
                                          .segment_bytes = 2048,
@@ -290,8 +290,8 @@ static void a_lost_key_costs_its_records_only(void **state) {
     ea_spool_item item;
     ea_spool_status status;
     ea_err err;
-    told t;
-    ea_spool *s = open_told("key", &t, 0);
+    notes t;
+    ea_spool *s = open_noting("key", &t, 0);
     begin(s, STREAM, 0);
     begin(s, OTHER, 1);
     for (uint64_t n = 1; n <= 3; n++)
@@ -302,7 +302,7 @@ static void a_lost_key_costs_its_records_only(void **state) {
     close_spool(s);
     for (int again = 0; again < 2; again++) { /* it does not pass away by opening */
         new_process();
-        s = open_told("another", &t, 0);
+        s = open_noting("another", &t, 0);
         assert_int_equal(t.times, 1);
         assert_non_null(strstr(t.text, "2 batches with 20 events"));
         assert_non_null(strstr(t.text, "another"));
@@ -325,7 +325,7 @@ static void a_lost_key_costs_its_records_only(void **state) {
     close_spool(s);
     /* the key is found again */
     new_process();
-    s = open_told("key", &t, 0);
+    s = open_noting("key", &t, 0);
     assert_int_equal(t.times, 0);
     assert_int_equal(counter(EA_COUNT_spool_locked_events), 0);
     assert_int_equal(take_one(s, &item), 2);
@@ -341,16 +341,16 @@ static void a_lost_key_costs_its_records_only(void **state) {
 static void locked_batches_give_way(void **state) {
     (void)state;
     ea_err err;
-    told t;
+    notes t;
     uint64_t events = 0;
     ea_range_set seen = {0};
-    ea_spool *s = open_told("key", &t, 16 << 10);
+    ea_spool *s = open_noting("key", &t, 16 << 10);
     begin(s, STREAM, 0);
     for (uint64_t n = 1; n <= 20; n++)
         offer(s, n, 400);
     close_spool(s);
     new_process();
-    s = open_told("another", &t, 16 << 10);
+    s = open_noting("another", &t, 16 << 10);
     assert_int_equal(counter(EA_COUNT_spool_locked_events), 200);
     begin(s, OTHER, 0);
     for (uint64_t n = 1; n <= 200; n++) {
@@ -387,18 +387,18 @@ static void keys_rotate(void **state) {
     (void)state;
     ea_spool_item item;
     ea_err err;
-    told t;
+    notes t;
     ea_spool *s;
     for (uint64_t n = 1; n <= 5; n++) {
         new_process();
-        s = open_told("key", &t, 0);
+        s = open_noting("key", &t, 0);
         begin(s, STREAM, 1);
         must(offer_batch(s, STREAM, n, 10, 1, 300, &err), &err);
         close_spool(s);
         must(ea_spool_keys_rotate(scratch_path("key"), &err), &err);
     }
     new_process();
-    s = open_told("key", &t, 0);
+    s = open_noting("key", &t, 0);
     for (uint64_t n = 1; n <= 5; n++)
         assert_int_equal(take_one(s, &item), n);
     close_spool(s);
@@ -411,7 +411,7 @@ static void keys_rotate(void **state) {
     offer(s, 1, 300);
     close_spool(s);
     new_process();
-    s = open_told("key", &t, 0);
+    s = open_noting("key", &t, 0);
     assert_int_equal(take_one(s, &item), 1);
     settle_one(s, &item, EA_SPOOL_DONE);
     close_spool(s);

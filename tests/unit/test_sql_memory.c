@@ -126,12 +126,12 @@ static void fill(ec_store *store) {
 static int setup(void **state) {
     ec_store *store = NULL;
     ea_err err = {0};
-    uint64_t behind;
+    uint64_t backlog;
     if (scratch_make(state) || ec_store_open(&store, scratch_path("."), &(ec_store_options){.writable = 1}, &err))
         return -1;
     fill(store);
     ec_store_close(store);
-    return ec_state_worker_catch_up(scratch_path("."), NULL, 0, &behind, &err) || behind ? -1 : 0;
+    return ec_state_worker_catch_up(scratch_path("."), NULL, 0, &backlog, &err) || backlog ? -1 : 0;
 }
 
 /* ---- questions ---- */

@@ -58,13 +58,13 @@ static bench *new_bench(size_t window_bytes, size_t stacks_bytes) {
 
 /* Each half that is counted as one without an event was reported once, with its reason. */
 static void end(bench *b) {
-    uint64_t told[EA_STACK_OUTCOME_COUNT] = {0};
+    uint64_t tally[EA_STACK_OUTCOME_COUNT] = {0};
     assert_int_equal(ea_stack_join_end(b->join), 0);
     for (size_t i = 0; i < b->missed_count; i++)
-        told[b->missed[i].outcome]++;
+        tally[b->missed[i].outcome]++;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
         if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
-            assert_int_equal(told[i], ea_stack_join_counts(b->join)[i]);
+            assert_int_equal(tally[i], ea_stack_join_counts(b->join)[i]);
 }
 
 static void free_bench(bench *b) {

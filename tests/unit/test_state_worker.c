@@ -516,34 +516,34 @@ static void test_worker(void **state) {
     char *expected = reference(f);
     ec_state_worker_worker *w;
     ea_err err = {0};
-    uint64_t behind;
+    uint64_t backlog;
     check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){0}, &err), &err);
     for (int i = 0; i < BATCHES; i++) {
         append(f->store, "alpha", &f->batches[i]);
         ec_state_worker_wake(w);
         if (i == BATCHES / 2) {
-            check(ec_state_worker_catch_up(f->dir, NULL, INT64_C(20000000000), &behind, &err), &err);
-            assert_int_equal(behind, 0);
+            check(ec_state_worker_catch_up(f->dir, NULL, INT64_C(20000000000), &backlog, &err), &err);
+            assert_int_equal(backlog, 0);
         }
     }
-    check(ec_state_worker_catch_up(f->dir, "alpha", INT64_C(20000000000), &behind, &err), &err);
-    assert_int_equal(behind, 0);
+    check(ec_state_worker_catch_up(f->dir, "alpha", INT64_C(20000000000), &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
     check_same(f->dir, "alpha", expected);
     ec_state_worker_stop(w);
     /* no worker folds now: the caller of catch_up does */
     bytes second[BATCHES];
     random_batches(second, 2);
     append_all(f->store, "beta", second);
-    check(ec_state_worker_catch_up(f->dir, "beta", 0, &behind, &err), &err);
-    assert_int_equal(behind, 0);
+    check(ec_state_worker_catch_up(f->dir, "beta", 0, &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
     /* another worker holds the lock, and makes no progress */
     ec_state_worker *h;
     check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
     append_all(f->store, "gamma", second);
-    check(ec_state_worker_catch_up(f->dir, NULL, 50000000, &behind, &err), &err);
-    assert_int_equal(behind, BATCHES);
-    check(ec_state_worker_catch_up(f->dir, "alpha", 50000000, &behind, &err), &err);
-    assert_int_equal(behind, 0);
+    check(ec_state_worker_catch_up(f->dir, NULL, 50000000, &backlog, &err), &err);
+    assert_int_equal(backlog, BATCHES);
+    check(ec_state_worker_catch_up(f->dir, "alpha", 50000000, &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
     ec_state_worker_close(h);
     free_batches(second);
     free(expected);
@@ -583,7 +583,7 @@ static void test_failure_of_some_streams(void **state) {
     char *expected = reference(f);
     ea_counters counters = {0};
     int notes = 0;
-    uint64_t behind, n = 0;
+    uint64_t backlog, n = 0;
     ec_state_worker *h;
     ea_err err = {0};
     store_broken_streams(f);
@@ -601,13 +601,13 @@ static void test_failure_of_some_streams(void **state) {
     assert_int_equal(notes, 1);
     ec_state_worker_close(h);
     /* a query about another machine is answered */
-    check(ec_state_worker_catch_up(f->dir, "zulu", 0, &behind, &err), &err);
-    assert_int_equal(behind, 0);
-    assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", 0, &behind, &err), 0);
+    check(ec_state_worker_catch_up(f->dir, "zulu", 0, &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
+    assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", 0, &backlog, &err), 0);
     assert_non_null(strstr(err.message, "this row is broken"));
     break_stream(f->dir, "bad3", 0);
-    check(ec_state_worker_catch_up(f->dir, "bad3", 0, &behind, &err), &err);
-    assert_int_equal(behind, 0);
+    check(ec_state_worker_catch_up(f->dir, "bad3", 0, &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
     free(expected);
 }
 
@@ -766,12 +766,12 @@ static void test_questions(void **state) {
     fixture *f = *state;
     ec_query *q = NULL;
     ec_moment moment;
-    uint64_t behind;
+    uint64_t backlog;
     ea_err err = {0};
-    assert_int_equal(ec_query_open(&q, f->dir, NULL, 0, &behind, &err), EA_ENOTFOUND);
+    assert_int_equal(ec_query_open(&q, f->dir, NULL, 0, &backlog, &err), EA_ENOTFOUND);
     story(f->store, "alpha", 7);
-    check(ec_query_open(&q, f->dir, NULL, 0, &behind, &err), &err);
-    assert_int_equal(behind, 0);
+    check(ec_query_open(&q, f->dir, NULL, 0, &backlog, &err), &err);
+    assert_int_equal(backlog, 0);
     check_names(q, "start", "4 8' 20 ");
     check_names(q, "+9us", "4 8' 20 ");
     check_names(q, "+10us", "4 8' 12'' 20 "); /* its beginning belongs to it */
@@ -805,7 +805,7 @@ static void test_questions(void **state) {
 
     /* which stream is meant */
     story(f->store, "alpha", 0x7a);
-    check(ec_query_open(&q, f->dir, NULL, 0, &behind, &err), &err);
+    check(ec_query_open(&q, f->dir, NULL, 0, &backlog, &err), &err);
     check(ec_query_moment(q, NULL, NULL, "start", &moment, &err), &err);
     assert_int_equal(moment.fold.stream[0], 0x7a); /* began as late, came later */
     check(ec_query_moment(q, NULL, "07", "start", &moment, &err), &err);
@@ -818,7 +818,7 @@ static void test_questions(void **state) {
     assert_int_equal(ec_query_moment(q, NULL, NULL, "+", &moment, &err), EA_EUSAGE);
     ec_query_close(q);
     story(f->store, "beta", 9);
-    check(ec_query_open(&q, f->dir, NULL, 0, &behind, &err), &err);
+    check(ec_query_open(&q, f->dir, NULL, 0, &backlog, &err), &err);
     assert_int_equal(ec_query_moment(q, NULL, NULL, "start", &moment, &err), EA_EUSAGE);
     check(ec_query_moment(q, "beta", NULL, "start", &moment, &err), &err);
     assert_string_equal(moment.fold.host, "beta");

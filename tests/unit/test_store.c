@@ -371,30 +371,30 @@ static int count_class(const ea_class *c, void *arg) {
 
 /* What the collector remembers of classes is bounded, for all agents together: as many as one of them sends, and
  * however large they are, others' batches are stored, with new classes and with those of before. */
-static void one_agents_classes_crowd_out_nobody(void **state) {
+static void one_agents_classes_leave_room_for_others(void **state) {
     enum { CLASSES_MAX = 65536, OWN = 1, HUGE_ENTRIES = 100000, HUGE_COUNT = 80 };
 
     fixture *f = *state;
     test_maker m;
-    test_batch told, untold, again;
+    test_batch described, undescribed, again;
     uint32_t which = 0;
     test_maker_init(&m, 3);
-    test_make(&m, 1, 4, 0, &told);
+    test_make(&m, 1, 4, 0, &described);
     test_maker_forget_descriptions(&m);
-    test_make(&m, 2, 4, 10, &untold);
+    test_make(&m, 2, 4, 10, &undescribed);
     test_make(&m, 3, 4, 10, &again);
     test_maker_deinit(&m);
     open_store(f);
-    assert_int_equal(append(f, "alpha", &told), EC_STORED);
+    assert_int_equal(append(f, "alpha", &described), EC_STORED);
     crowd(f, &which, CLASSES_MAX - OWN - 1, 0); /* and alpha's */
     crowd(f, &which, 1, 0);                     /* alpha's is forgotten */
     crowd(f, &which, CLASSES_MAX - OWN - 1, 0);
-    if (append(f, "alpha", &untold) != EC_STORED)
-        fail_msg("behind %u classes: %s", which, f->err.message);
+    if (append(f, "alpha", &undescribed) != EC_STORED)
+        fail_msg("after %u classes: %s", which, f->err.message);
     for (int i = 0; i < HUGE_COUNT; i++)
         crowd(f, &which, 1, HUGE_ENTRIES);
     if (append(f, "alpha", &again) != EC_STORED)
-        fail_msg("behind huge classes: %s", f->err.message);
+        fail_msg("after huge classes: %s", f->err.message);
     commit(f);
     /* a query loads the classes that fit its limit, and continues without the others */
     ea_registry *registry;
@@ -408,37 +408,37 @@ static void one_agents_classes_crowd_out_nobody(void **state) {
         fail_msg("%s", f->err.message);
     ea_batch_close(v);
     ea_registry_destroy(registry);
-    free(told.data);
-    free(untold.data);
+    free(described.data);
+    free(undescribed.data);
     free(again.data);
 }
 
 static void asks_for_missing_classes(void **state) {
     fixture *f = *state;
     test_maker m;
-    test_batch told, untold, other;
+    test_batch described, undescribed, other;
     test_maker_init(&m, 3);
-    test_make(&m, 1, 4, 0, &told);
+    test_make(&m, 1, 4, 0, &described);
     test_maker_forget_descriptions(&m);
-    test_make(&m, 2, 4, 10, &untold);
+    test_make(&m, 2, 4, 10, &undescribed);
     test_maker_deinit(&m);
     test_maker_init(&m, 4); /* another stream, whose collector knows nothing yet */
     test_maker_forget_descriptions(&m);
     test_make(&m, 1, 4, 0, &other);
     test_maker_deinit(&m);
     open_store(f);
-    assert_int_equal(append(f, "alpha", &untold), EA_ENOTFOUND);
+    assert_int_equal(append(f, "alpha", &undescribed), EA_ENOTFOUND);
     const ec_store_notes *notes = ec_store_last_notes(f->store);
     assert_int_equal(notes->number, 2);
     assert_int_equal(notes->missing_count, 1);
     ea_hash_ref missing = notes->missing[0];
     assert_int_equal(missing.len_bytes, EA_CLASS_HASH_BYTES);
-    assert_int_equal(append(f, "alpha", &told), EC_STORED);
+    assert_int_equal(append(f, "alpha", &described), EC_STORED);
     notes = ec_store_last_notes(f->store);
     assert_int_equal(notes->missing_count, 0);
     assert_int_equal(notes->described_count, 1);
     assert_memory_equal(notes->described[0].bytes, missing.bytes, EA_CLASS_HASH_BYTES);
-    assert_int_equal(append(f, "alpha", &untold), EC_STORED);
+    assert_int_equal(append(f, "alpha", &undescribed), EC_STORED);
     assert_int_equal(append(f, "beta", &other), EA_ENOTFOUND); /* descriptions in another stream do not count */
     commit(f);
     ec_stream_row row;
@@ -447,8 +447,8 @@ static void asks_for_missing_classes(void **state) {
     assert_int_equal(rows, 1); /* a refused batch leaves no stream */
     assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
     assert_int_equal(row.batch_count, 2);
-    free(told.data);
-    free(untold.data);
+    free(described.data);
+    free(undescribed.data);
     free(other.data);
 }
 
@@ -1113,7 +1113,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
         cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_agents_classes_crowd_out_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),

@@ -59,21 +59,21 @@ static void reports_are_incidents(void **state) {
          &err);
     ec_watch_report r = {
         .host = "machine", .kind = "renewed-twice", .text = "first", .lasts_ns = 3600 * SECOND_MS * MS_NS};
-    ec_watch_tell(watch, &r);
+    ec_watch_raise(watch, &r);
     wait_for("end_utc_ns IS NULL AND host = 'machine' AND text = 'first'", 1);
     r.text = "second";
-    ec_watch_tell(watch, &r);
+    ec_watch_raise(watch, &r);
     wait_for("text = 'second'", 1);
     assert_int_equal(count("host = 'machine'"), 1);
     r = (ec_watch_report){.host = EC_WATCH_COLLECTOR, .kind = "crl-stale", .text = "late", .lasts_ns = 600 * MS_NS};
-    ec_watch_tell(watch, &r);
+    ec_watch_raise(watch, &r);
     wait_for("end_utc_ns IS NOT NULL AND kind = 'crl-stale'", 1);
     for (int i = 0; i < REPORTS; i++) { /* one is there already */
         char name[20];
         snprintf(name, sizeof name, "machine-%d", i);
-        ec_watch_tell(watch,
-                      &(ec_watch_report){
-                          .host = name, .kind = "renewed-twice", .text = "x", .lasts_ns = 3600 * SECOND_MS * MS_NS});
+        ec_watch_raise(watch,
+                       &(ec_watch_report){
+                           .host = name, .kind = "renewed-twice", .text = "x", .lasts_ns = 3600 * SECOND_MS * MS_NS});
     }
     assert_int_equal(ea_counter_get(&counters, EA_COUNT_incidents_dropped), 1);
     wait_for("end_utc_ns IS NULL", REPORTS);

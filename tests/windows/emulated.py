@@ -106,7 +106,7 @@ class Machine:
 
     def wait_held(self, name, record):
         """Waits until the session pauses after that record of the trace, as "hold=" demands."""
-        self.wait(lambda: self.sessions()[f"etwagent-{name}"]["played"] == record, f"session {name} behind record {record}")
+        self.wait(lambda: self.sessions()[f"etwagent-{name}"]["played"] == record, f"session {name} after record {record}")
 
     def sessions(self):
         """The emulated sessions by name."""

@@ -797,7 +797,7 @@ static void to_enable_flags(uint32_t *masks) {
         }
 }
 
-static ULONG tell_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
+static ULONG report_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
     const emul_session *s = emul_by_handle(emul_lock(), handle);
     ULONG error = check_kernel_list(s, bytes, sizeof s->masks);
     if (!error && (!data || bytes != sizeof s->masks))
@@ -825,7 +825,7 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         return 0;
     }
     if (!error && which == TraceSystemTraceEnableFlagsInfo)
-        return tell_flags(handle, data, bytes, ret);
+        return report_flags(handle, data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_COUNTER_OWNERS)
         return tell_owners(data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_SESSION_INFORMATION)

@@ -36,7 +36,7 @@ static void write_one(void *arg, const ea_record *r) {
     ea_record own = *r;
     own.source = 0;
     if (ea_etl_writer_add(f->writer, &own, NULL))
-        emul_fail("a log file takes no more: the disk is full, or the record is one that nobody can have logged");
+        emul_fail("a log file takes no more: the disk is full, or the record is one that no provider can log");
 }
 
 static void keep(void *arg, const ea_record *r) {
@@ -131,7 +131,7 @@ static int goes_on(const file *f, emul_session *ret) {
 static DWORD WINAPI run(void *arg) {
     file *f = arg;
     emul_session *now = f->now;
-    emul_stream_counts told = {0}; /* the counts that the table already has */
+    emul_stream_counts counted = {0}; /* the counts that the table already has */
     while (goes_on(f, now) && !emul_logs_something(now))
         Sleep(1); /* the trace begins to play when the session has enabled something that could be logged */
     emul_stream *st = emul_stream_open(now);
@@ -145,13 +145,13 @@ static DWORD WINAPI run(void *arg) {
         s->file_events = counts.logged - counts.lost;
         s->over = handed < 0;
         if (!(s->mode & EVENT_TRACE_REAL_TIME_MODE)) {
-            s->logged += counts.logged - told.logged;
-            s->lost_events += counts.lost - told.lost;
+            s->logged += counts.logged - counted.logged;
+            s->lost_events += counts.lost - counted.lost;
             s->played = counts.position;
             s->written += handed == 1;
         }
         emul_unlock();
-        told = counts;
+        counted = counts;
         if (handed != 1)
             Sleep(5);
     }

@@ -159,9 +159,9 @@ static int in_list(const uint16_t *list, const WCHAR *name) {
 
 /* A process that the script does not describe is in no list. */
 static int process_passes(const emul_lists *l, uint32_t pid) {
-    static const emul_process NOBODY = {.names = {L"-", L"-", L"-", L"-"}};
+    static const emul_process NO_PROCESS = {.names = {L"-", L"-", L"-", L"-"}};
     const emul_script *w = emul_what();
-    const emul_process *p = &NOBODY;
+    const emul_process *p = &NO_PROCESS;
     for (uint32_t i = 0; i < w->process_count; i++)
         if (w->processes[i].pid == pid)
             p = &w->processes[i];

@@ -1,6 +1,6 @@
 /* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. The events of a session are delivered buffer by buffer
  * on the caller's thread. See emulator.h. */
-#include "service/etw/machine.h"
+#include "service/etw/machine_facts.h"
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
@@ -15,9 +15,9 @@ typedef struct consumer {
     uint32_t incarnation;
     size_t index; /* the session's place in the table */
     uint16_t logger;
-    uint32_t clock;           /* the session's */
-    const ea_clock *of_trace; /* while the stream is open; NULL: there is no trace */
-    emul_stream_counts told;  /* the counts that the table already has */
+    uint32_t clock;             /* the session's */
+    const ea_clock *of_trace;   /* while the stream is open; NULL: there is no trace */
+    emul_stream_counts counted; /* the counts that the table already has */
 } consumer;
 
 static consumer consumers[CONSUMERS]; /* of this process; their number is the handle */
@@ -167,11 +167,11 @@ static void note(consumer *c, const emul_stream *st, uint32_t buffers, int over)
     s->played = now.position;
     s->written += buffers;
     s->over = over;
-    s->logged += now.logged - c->told.logged;
-    s->lost_events += now.lost - c->told.lost;
+    s->logged += now.logged - c->counted.logged;
+    s->lost_events += now.lost - c->counted.lost;
     s->late_ms = now.late_ms;
     emul_unlock();
-    c->told = now;
+    c->counted = now;
 }
 
 /* Ends a buffer: calls the consumer's BufferCallback when it has one. */
@@ -219,7 +219,7 @@ static void play(consumer *c, emul_session *now) {
     int wanted = 1;
     if (!st)
         return;
-    c->told = (emul_stream_counts){0};
+    c->counted = (emul_stream_counts){0};
     c->clock = now->clock;
     c->of_trace = emul_stream_info(st) ? &emul_stream_info(st)->clock : NULL;
     deliver_header(c, now, emul_stream_time(st));

@@ -110,7 +110,7 @@ void emul_rundown_see(emul_rundown *d, const ea_record *r) {
     }
     uint8_t *payload = malloc(r->payload_bytes);
     if (!d->items || !payload)
-        emul_fail("no memory for what there is");
+        emul_fail("no memory for the rundown's objects");
     memcpy(payload, r->payload, r->payload_bytes);
     d->items[d->count++] = (item){a, b, *r, payload};
 }

@@ -22,10 +22,10 @@ def run(*command):
 def main():
     build, native = map(pathlib.Path, sys.argv[1:3])
     program, pdb = build / "service" / "app" / "etwagent.exe", build / "service" / "app" / "etwagent.pdb"
-    told = run("llvm-pdbutil", "dump", "--publics", "--section-headers", pdb)
-    bases = [int(base, 16) for base in re.findall(r"^ *([0-9A-F]+) virtual address$", told, re.M)]
+    dumped = run("llvm-pdbutil", "dump", "--publics", "--section-headers", pdb)
+    bases = [int(base, 16) for base in re.findall(r"^ *([0-9A-F]+) virtual address$", dumped, re.M)]
     addresses = {name: bases[int(section) - 1] + int(offset)
-                 for name, section, offset in re.findall(r"`(\w+)`\n.*addr = (\d+):(\d+)", told)}
+                 for name, section, offset in re.findall(r"`(\w+)`\n.*addr = (\d+):(\d+)", dumped)}
     # 16 bytes after each function's first byte: the name must apply to the whole function, not only to its first byte
     asked = {name: addresses[name] + 16 for name in FUNCTIONS}
     lines = run(native / "collector" / "app" / "etwcollector", "symbols", "--lines", program, *map(hex, asked.values())).splitlines()

@@ -33,7 +33,7 @@ static struct {
 #undef X
 } f;
 
-static const GUID NOBODY = {0x11111111, 0x2222, 0x3333, {1, 2, 3, 4, 5, 6, 7, 8}};
+static const GUID NO_PROVIDER = {0x11111111, 0x2222, 0x3333, {1, 2, 3, 4, 5, 6, 7, 8}};
 static int tried, wrong;
 
 static void expect(const char *what, ULONG answer, ULONG right) {
@@ -139,7 +139,7 @@ static void names_and_handles(void) {
     p = good();
     expect("ControlTrace: neither name nor handle", f.ControlTraceW(0, NULL, &p.p, 0), ERROR_INVALID_PARAMETER);
     expect("ControlTrace: an unknown code", f.ControlTraceW(first, NULL, &p.p, 77), ERROR_INVALID_PARAMETER);
-    expect("ControlTrace: a name that nobody has", f.ControlTraceW(0, L"nobody", &p.p, 0),
+    expect("ControlTrace: a name that no session has", f.ControlTraceW(0, L"absent", &p.p, 0),
            ERROR_WMI_INSTANCE_NOT_FOUND);
     p = good();
     expect("ControlTrace: stop", f.ControlTraceW(first, NULL, &p.p, EVENT_TRACE_CONTROL_STOP), 0);
@@ -175,7 +175,7 @@ static ULONG enable(EVENT_FILTER_DESCRIPTOR *filters, ULONG count, ULONG propert
                                  .EnableProperty = property,
                                  .EnableFilterDesc = filters,
                                  .FilterDescCount = count};
-    return f.EnableTraceEx2(started, &NOBODY, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 5, 0, 0, 0, &e);
+    return f.EnableTraceEx2(started, &NO_PROVIDER, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 5, 0, 0, 0, &e);
 }
 
 static ULONG one(int type, const void *data, size_t bytes, ULONG property) {
@@ -247,12 +247,12 @@ static void wrong_filters(void) {
     expect("EnableTraceEx2: two filters of a type", enable(two, 2, 0), BAD);
     expect("EnableTraceEx2: a number of filters without them", enable(NULL, 1, 0), BAD);
     ENABLE_TRACE_PARAMETERS e = {.Version = 3};
-    expect("EnableTraceEx2: version 3", f.EnableTraceEx2(started, &NOBODY, 1, 5, 0, 0, 0, &e), BAD);
+    expect("EnableTraceEx2: version 3", f.EnableTraceEx2(started, &NO_PROVIDER, 1, 5, 0, 0, 0, &e), BAD);
     e = (ENABLE_TRACE_PARAMETERS){.Version = 2, .ControlFlags = 1};
-    expect("EnableTraceEx2: control flags", f.EnableTraceEx2(started, &NOBODY, 1, 5, 0, 0, 0, &e), BAD);
-    expect("EnableTraceEx2: an unknown code", f.EnableTraceEx2(started, &NOBODY, 3, 5, 0, 0, 0, NULL), BAD);
-    expect("EnableTraceEx2: nobody", f.EnableTraceEx2(started, NULL, 1, 5, 0, 0, 0, NULL), BAD);
-    expect("EnableTraceEx2: no session", f.EnableTraceEx2(12345, &NOBODY, 1, 5, 0, 0, 0, NULL), BAD);
+    expect("EnableTraceEx2: control flags", f.EnableTraceEx2(started, &NO_PROVIDER, 1, 5, 0, 0, 0, &e), BAD);
+    expect("EnableTraceEx2: an unknown code", f.EnableTraceEx2(started, &NO_PROVIDER, 3, 5, 0, 0, 0, NULL), BAD);
+    expect("EnableTraceEx2: no provider", f.EnableTraceEx2(started, NULL, 1, 5, 0, 0, 0, NULL), BAD);
+    expect("EnableTraceEx2: no session", f.EnableTraceEx2(12345, &NO_PROVIDER, 1, 5, 0, 0, 0, NULL), BAD);
 }
 
 /* ---- the kernel's part ---- */
@@ -328,14 +328,14 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     expect("the counters, no room", f.TraceQueryInformation(0, TraceProfileSourceListInfo, masks, 8, &bytes),
            ERROR_BAD_LENGTH);
     expect("the counters, the room that they want", bytes > 48 && bytes % 8 == 0, 1);
-    ULONG told[8];
+    ULONG got_flags[8];
     expect("the flags of a session",
-           f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, told, sizeof told, &bytes), 0);
-    expect("the flags that were set", told[0], masks[0]);
+           f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, got_flags, sizeof got_flags, &bytes), 0);
+    expect("the flags that were set", got_flags[0], masks[0]);
     expect("the flags of a user's session",
-           f.TraceQueryInformation(user, TraceSystemTraceEnableFlagsInfo, told, sizeof told, &bytes), BAD);
-    expect("the flags, no room", f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, told, 28, &bytes),
-           ERROR_BAD_LENGTH);
+           f.TraceQueryInformation(user, TraceSystemTraceEnableFlagsInfo, got_flags, sizeof got_flags, &bytes), BAD);
+    expect("the flags, no room",
+           f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, got_flags, 28, &bytes), ERROR_BAD_LENGTH);
     expect("what sessions count, of an older Windows",
            f.TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_PMC_SESSION_INFORMATION, masks, sizeof masks, &bytes),
            BAD);
@@ -359,7 +359,7 @@ static ULONG open_error(const EVENT_TRACE_LOGFILEW *given) {
 }
 
 static void wrong_consumers(void) {
-    static WCHAR name[] = L"nobody", file[] = L"C:\\x.etl";
+    static WCHAR name[] = L"absent", file[] = L"C:\\x.etl";
     EVENT_TRACE_LOGFILEW l = {.LoggerName = name, .EventRecordCallback = on_event};
 
     enum { BAD = ERROR_INVALID_PARAMETER };
@@ -378,7 +378,7 @@ static void wrong_consumers(void) {
     expect("OpenTrace: not by records", open_error(&other), BAD);
     other = l;
     other.EventRecordCallback = NULL;
-    expect("OpenTrace: nobody to call", open_error(&other), BAD);
+    expect("OpenTrace: no callback", open_error(&other), BAD);
     other = l;
     other.ProcessTraceMode &= ~(ULONG)PROCESS_TRACE_MODE_RAW_TIMESTAMP;
     expect("OpenTrace: times that are not raw, which the emulator has not", open_error(&other), ERROR_NOT_SUPPORTED);
@@ -395,9 +395,9 @@ static void wrong_consumers(void) {
 
 static void wrong_questions(const GUID *known) {
     uint8_t room[64];
-    GUID guid = NOBODY, there = *known;
+    GUID guid = NO_PROVIDER, there = *known;
     ULONG bytes = 0;
-    EVENT_RECORD event = {.EventHeader = {.ProviderId = NOBODY}};
+    EVENT_RECORD event = {.EventHeader = {.ProviderId = NO_PROVIDER}};
     EVENT_DESCRIPTOR d = {.Id = 1};
     static WCHAR field[] = L"Field", value[] = L"1";
     ea_payload_predicate conditions[9];
@@ -409,8 +409,8 @@ static void wrong_questions(const GUID *known) {
         conditions[i] = (ea_payload_predicate){field, 0, value};
     expect("EnumerateTraceGuidsEx: half a GUID",
            f.EnumerateTraceGuidsEx(TraceGuidQueryInfo, &guid, 8, room, 64, &bytes), BAD);
-    expect("EnumerateTraceGuidsEx: nobody's", f.EnumerateTraceGuidsEx(TraceGuidQueryInfo, &guid, 16, room, 64, &bytes),
-           ERROR_WMI_GUID_NOT_FOUND);
+    expect("EnumerateTraceGuidsEx: no provider's",
+           f.EnumerateTraceGuidsEx(TraceGuidQueryInfo, &guid, 16, room, 64, &bytes), ERROR_WMI_GUID_NOT_FOUND);
     expect("EnumerateTraceGuidsEx: no room", f.EnumerateTraceGuidsEx(TraceGuidQueryInfo, &there, 16, NULL, 0, &bytes),
            ERROR_INSUFFICIENT_BUFFER);
     expect("EnumerateTraceGuidsEx: the room that it wants", bytes,

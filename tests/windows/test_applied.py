@@ -65,12 +65,12 @@ def structures(env, checks, session, windows, collector):
             checks.equal({k: found[k] for k in wanted}, wanted, f"{name}: what Windows got")
         checks.that("other values" not in machine.log() and "left out" not in machine.log(), machine.log())
         listed = json.loads(session.run([machine.agent, "sessions", "--json"], environment=machine.environment).stdout)
-        told = {s["session"]["name"]: s["session"] for s in machine.sources().values()}
+        reported = {s["session"]["name"]: s["session"] for s in machine.sources().values()}
         for s in listed:
             e = there[s["name"]]
             checks.equal([s[k] for k in APPLIED], [f"0x{e['mode']:08x}", e["buffer_kib"] * 1024, e["min"], e["max"], e["flush"], e["clock"], e["max_file_mib"]],
                          f"{s['name']}: etwagent sessions")
-            checks.equal([told[s["name"]][k] for k in APPLIED], [s[k] for k in APPLIED], f"{s['name']}: the status")
+            checks.equal([reported[s["name"]][k] for k in APPLIED], [s[k] for k in APPLIED], f"{s['name']}: the status")
             checks.equal(s["flags"], KERNEL_FLAGS if s["name"] == "etwagent-kernel" else [], f"{s['name']}: the kernel's flags by name")
         checks.equal(sorted(s["name"] for s in listed), sorted(there), "sessions that are listed")
         checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")

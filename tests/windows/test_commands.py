@@ -30,14 +30,14 @@ WRONG = {
     ("record", "x.etl"): (2, "--config FILE is required"),
     ("record", "--config", "C:\\nowhere.yaml"): (2, "etwagent record --help"),
     ("record", "--config", "C:\\nowhere.yaml", "x.etl"): (1, "nowhere.yaml"),
-    ("record", "--config", "CONFIG", "--session", "nobody", "x.etl"): (2, "it has no such session"),
+    ("record", "--config", "CONFIG", "--session", "absent", "x.etl"): (2, "it has no such session"),
     ("record", "--config", "WRONG", "x.etl"): (3, ":2:"),
     ("record", "--nonsense", "x.etl"): (2, "--nonsense"),
     ("trace",): (2, "etwagent trace --help"),
-    ("trace", "-c", "x.exe", "--flag", "NOBODY"): (2, "NOBODY"),
+    ("trace", "-c", "x.exe", "--flag", "NO_SUCH_FLAG"): (2, "NO_SUCH_FLAG"),
     ("sessions", "one"): (2, "unexpected argument 'one'"),
     ("session", "start", "--config", "CONFIG"): (2, "session one: it needs a file"),
-    ("session", "start", "--config", "CONFIG", "nobody"): (2, "it has no session nobody"),
+    ("session", "start", "--config", "CONFIG", "absent"): (2, "it has no session absent"),
     ("session", "start", "--config", "WRONG"): (3, ":2:"),
     ("session", "stop", "etwagent-one"): (1, 'no session etwagent-one runs; "etwagent sessions --all" lists those that do'),
     ("session", "show", "etwagent-one"): (1, "no session etwagent-one runs"),
@@ -85,8 +85,8 @@ def providers(env, checks, session, machine):
     checks.that(create and [f["name"] for f in create[0]["fields"]] == FIELDS, f"an event and its fields: {create}")
     code, said, _ = run("microsoft-windows-kernel-file")
     checks.that(code == 0 and all(w in said for w in (FILES, "KERNEL_FILE_KEYWORD_CREATE", "win:Informational", "FileName")), f"in words: {said[:2000]}")
-    code, said, trouble = run("Nobody-Knows-This")
-    checks.that(code == 1 and "Nobody-Knows-This" in trouble and not said, f"a provider that nobody knows: {code} {said}{trouble}")
+    code, said, trouble = run("No-Such-Provider")
+    checks.that(code == 1 and "No-Such-Provider" in trouble and not said, f"an unknown provider: {code} {said}{trouble}")
     machine.plays(traces.paths(TRACE, env.build), *script, f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
     count = lambda: len([p for p in json.loads(run("--json")[1]) if p["layer"] == "windows"])  # noqa: E731
     checks.equal(count(), 1, "providers by what TDH said a moment ago")
@@ -114,7 +114,7 @@ def record(env, checks, session, machine):
         os.kill(pid, signal.SIGINT)
     checks.equal(running.wait(timeout=60), 0, "exit code after Ctrl-C")
     said = (machine.folder / "said").read_text(errors="replace")
-    checks.that(re.match(r"C:\\\\?.*mine\.etl: \d+ buffers of 256 KiB written; lost: 0 events, 0 buffers; others ended it 1 times, the last file is .*mine-2\.etl$", said.strip()), f"what is said at the end: {said}")
+    checks.that(re.match(r"C:\\\\?.*mine\.etl: \d+ buffers of 256 KiB written; lost: 0 events, 0 buffers; others ended it 1 times, the last file is .*mine-2\.etl$", said.strip()), f"the message at the end: {said}")
     events = env.run([env.agent, "dump", "--format", "raw", file]).stdout.splitlines()
     checks.equal(sum(json.loads(e)["provider"] == FILES for e in events), 562, "events in the file")
     none = session.run([machine.agent, "sessions"]), session.run([machine.agent, "sessions", "--json"])
@@ -155,8 +155,8 @@ def detached(env, checks, session, machine):
     checks.equal(run("session", "disable", "etwagent-one", FILES), (0, "", ""), "disable the first")
     checks.equal(list(providers()), [RUNTIME], "the second alone")
     checks.equal(run("session", "enable", "Foreign", RUNTIME), (0, "", ""), "enable in the session of another program")
-    code, _, trouble = run("session", "enable", "Foreign", "Nobody-Knows-This")
-    checks.that(code == 1 and "this machine has no provider Nobody-Knows-This" in trouble, f"a provider that the machine lacks: {code} {trouble}")
+    code, _, trouble = run("session", "enable", "Foreign", "No-Such-Provider")
+    checks.that(code == 1 and "this machine has no provider No-Such-Provider" in trouble, f"a provider that the machine lacks: {code} {trouble}")
     code, said, _ = run("session", "show", "Foreign")
     checks.that(code == 0 and said.startswith("Foreign: ") and f"  provider {RUNTIME}: level 5, keywords any 0xffffffffffffffff all 0x0, properties 0x0\n" in said, f"in words: {said}")
     checks.equal(run("session", "flush", "etwagent-one")[0], 0, "flush")

@@ -43,7 +43,7 @@ RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b97
 SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # its schema is known to TDH alone; each of its events comes twice
 # numbers of trace records: after the rundown at the trace's start, before its first Process/Start, between SHELL's events and their
 # repetition, before its last third
-TOLD, QUIET, BETWEEN, FULL = 20000, 28000, 60000, 100000
+FIRST, QUIET, BETWEEN, FULL = 20000, 28000, 60000, 100000
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
 PERF_INFO = "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc"
 IMAGE, FILE_IO = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "90cbdc39-4a3e-11d1-84f4-0000f80464e3"
@@ -120,8 +120,8 @@ def refused(env, checks, session, windows, collector):
             "providers": [{"provider": "No-Such-Provider"}]}])
         machine.start()
         machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events of a session that lacks its counters")
-        told, s = machine.sources()["kernel"]["session"], machine.sessions()["etwagent-kernel"]
-        checks.equal((told["refused_counters"], told["refused_parts"]), (3, 1), "what was refused, in the status")
+        reported, s = machine.sources()["kernel"]["session"], machine.sessions()["etwagent-kernel"]
+        checks.equal((reported["refused_counters"], reported["refused_parts"]), (3, 1), "what was refused, in the status")
         checks.equal((s["sampled"], s["counters"], s["pmc_events"], s["masks"][1]), ([10], [], 0, 0x402), "the sample that there was room for, and no counters on events")
         for word in ("no performance counter LLCReference", "3 of 4 are held: TotalIssues by 'VTSS', CacheMisses by 'VTSS', one by 0x00000007"):
             checks.that(word in machine.log(), f"no word of: {word}\n{machine.log()}")
@@ -155,7 +155,7 @@ def no_room(env, checks, session, windows, collector):
         machine.start()
         machine.wait(lambda: all(f"start session {n}" in machine.sources().get(n, {}).get("trouble", "") for n in ("kernel", "files")), "word of no room")
         checks.that("system loggers: system-1, system-2, system-3, system-4, system-5, system-6" in machine.sources()["kernel"]["trouble"],
-                    f"who has the system loggers: {machine.sources()['kernel']['trouble']}")
+                    f"holders of the system loggers: {machine.sources()['kernel']['trouble']}")
         machine.control("stop", "fill-1")  # a place, and none for the kernel's
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
         checks.equal(len(machine.sessions()), 64, "sessions that Windows has")
@@ -172,7 +172,7 @@ def no_room(env, checks, session, windows, collector):
         checks.that(ids and ids <= {12, 14}, f"ids that came: {ids}")
         events = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "jsonl"]).stdout.splitlines()
         names = [e["name"] for e in map(json.loads, events) if e["provider"] == SHELL]
-        checks.equal((len(names), names[0]), (8, ""), "events that nobody knew at first")
+        checks.equal((len(names), names[0]), (8, ""), "events without a known schema at first")
         checks.that("ImmersiveShellAppManagerSetActiveProcess/win:Start" in names[4:], f"names that TDH knew: {names}")
     refusals = [test_ledger.counters(stream).get("source_starts_refused", 0) for stream in test_ledger.ledger(collector, "full")["streams"]]
     checks.that(len(refusals) == 2 and min(refusals) >= 1, f"no room, in the ledger of either session: {refusals}")
@@ -184,11 +184,11 @@ def in_mid_run(env, checks, session, windows, collector):
     paths = traces.paths(TRACE, env.build)
     with emulated.Machine(env, session, windows, "stolen") as machine:
         # asking after a session that is gone fails before ProcessTrace comes back: Windows' last numbers stay what they were
-        machine.plays(paths, "rate=8000", f"hold={TOLD}", f"hold={QUIET}", "stall=1500 etwagent-kernel")
+        machine.plays(paths, "rate=8000", f"hold={FIRST}", f"hold={QUIET}", "stall=1500 etwagent-kernel")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 0, "events")
-        machine.wait_held("kernel", TOLD)
+        machine.wait_held("kernel", FIRST)
         before = machine.sessions()["etwagent-kernel"]
         machine.control("lose", "etwagent-kernel", "100", "2", "3")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 100, "the loss in the status")
@@ -202,11 +202,11 @@ def in_mid_run(env, checks, session, windows, collector):
         def is_said():
             nonlocal turns
             turns += 1
-            return "ended by somebody else" in machine.log()
+            return "ended by another program" in machine.log()
         machine.wait(is_said, "word of it")
         noticed = turns * harness.TURN_S
         print(f"stolen: noticed after {noticed:.2f} s", flush=True)
-        checks.that(noticed < 1, f"somebody ended the session, which was noticed after {noticed} s")
+        checks.that(noticed < 1, f"another program ended the session, which was detected after {noticed} s")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["starts"] == 2, "the session to be started again")
         status = machine.sources()["kernel"]
         checks.equal(status["session"]["ended_by_others"], 1, "times that it was ended by others")
@@ -224,7 +224,7 @@ def in_mid_run(env, checks, session, windows, collector):
     stored = raw(env, collector, "stolen")
     checks.equal(len({json.dumps(r) for r in stored}), len(stored), "records that came once")
     rundown = {opcode: sum(r["provider"] == PROCESS and r["opcode"] == opcode for r in stored) for opcode in (3, 4)}
-    checks.equal(rundown, {3: 2 * 32, 4: 2 * 32}, "processes told at two starts, the first time by the trace itself, and two ends")
+    checks.equal(rundown, {3: 2 * 32, 4: 2 * 32}, "processes recorded at two starts, the first time by the trace itself, and two ends")
     truth = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()[:QUIET]
     truth = [line for line in truth if is_logged(json.loads(line))]
     missing = emulated.compared(truth) - emulated.compared(map(json.dumps, stored))
@@ -251,8 +251,8 @@ def was_there(env, checks, session, windows, collector):
         machine.wait(lambda: all(machine.sources().get(n, {}).get("session", {}).get("rundowns") == 1 for n in ("bare", "own")), "both rundowns")
         machine.wait_shipped(2 * 3054 + 4000)
         checks.equal(set(machine.sessions()), {"etwagent-bare", "etwagent-own", "etwagent-dotnet"}, "sessions when the rundowns are over")
-        told = {name: machine.sources()[name]["session"]["rundown_events"] for name in ("bare", "own")}
-        checks.that("a session of this name was there; it was stopped" in machine.log(), "word of the one that was left")
+        reported = {name: machine.sources()[name]["session"]["rundown_events"] for name in ("bare", "own")}
+        checks.that("a session of this name was there; it was stopped" in machine.log(), "a message about the session that was left")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
     dropped = {name: x["session"]["dropped_events"] for name, x in machine.sources().items()}
@@ -269,15 +269,15 @@ def was_there(env, checks, session, windows, collector):
                for name, guid in (("process", PROCESS), ("thread", THREAD), ("image", IMAGE))}
     for name, counts in rundown.items():
         checks.that(len(counts) == 2 and len(set(counts.values())) == 1 and len(loggers & set(counts)) == 1,
-                    f"{name}: told by one session itself and once by a second one: {counts}, second sessions {loggers}")
+                    f"{name}: recorded by one session itself and once by a second one: {counts}, second sessions {loggers}")
     kinds = sum(next(iter(counts.values())) for counts in rundown.values())
     # RDComplete follows every rundown at a start
-    checks.equal((told["bare"], told["own"]), (kinds + 3054 + 1, 3054 + 1), "records of the second sessions")
+    checks.equal((reported["bare"], reported["own"]), (kinds + 3054 + 1, 3054 + 1), "records of the second sessions")
     checks.equal([r["opcode"] for (guid, _), rows in by_kind.items() if guid in (PROCESS, THREAD) for r in rows if r["logger"] in loggers and r["opcode"] != 3], [],
                  "what the second sessions logged beside the rundown")
     checks.that(by_kind.get((CLR_RUNDOWN, 187)) and len(by_kind[(CLR_RUNDOWN, 144)]) > 1000, "methods that were compiled before")
     ledger = ledger_of(collector, "was-there")
-    checks.equal((ledger["source_rundowns"], ledger["source_rundown_records"], ledger.get("source_rundown_failures", 0)), (2, sum(told.values()), 0), "the ledger")
+    checks.equal((ledger["source_rundowns"], ledger["source_rundown_records"], ledger.get("source_rundown_failures", 0)), (2, sum(reported.values()), 0), "the ledger")
     # of the session that has no flags for processes, state and names come from the second one alone
     listed = collector.ask_json("ps", "--host", "was-there", "--all")["processes"]
     checks.that(sum(p["pid"] != 0 and bool(p["command_line"]) for p in listed) > 20, f"{len(listed)} processes")
@@ -297,16 +297,16 @@ def troubles(env, checks, session, windows, collector):
         machine.wait(lambda: "No-Answer is left out: ask TDH" in machine.log(), "word of TDH's failure")
         machine.wait(lambda: machine.sources()["named"].get("session", {}).get("events", 0) > 0, "events of what needs no name")
         machine.wait(lambda: machine.log().count("the system's clock was set by 3") >= 2, "word of the clock, from each session")
-        told = machine.sources()["kernel"]["events_acknowledged"]
-        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 1000, "events behind the step")
+        reported = machine.sources()["kernel"]["events_acknowledged"]
+        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > reported + 1000, "events after the step")
         machine.wait(lambda: "the system's clock was set by -" in machine.log(), "word of the clock that was set back")
         machine.wait(lambda: machine.sessions()["etwagent-kernel"]["over"], "the trace's end")
-        machine.wait(lambda: (k := machine.sources()["kernel"])["events_acknowledged"] - k["events_synthesised"] == k["session"]["events"], "events behind the drift")
+        machine.wait(lambda: (k := machine.sources()["kernel"])["events_acknowledged"] - k["events_synthesised"] == k["session"]["events"], "events after the drift")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
     ledger = ledger_of(collector, "troubles")
     checks.that(ledger.get("source_clock_steps", 0) >= 2, "the ledger's clock steps, of the session that still logs")
-    checks.equal(ledger.get("source_parts_refused", 0), 1, "the ledger: a provider whose name TDH could not tell")
+    checks.equal(ledger.get("source_parts_refused", 0), 1, "the ledger: a provider whose name TDH does not know")
     checks.equal(ledger.get("events_dropped_full", 0), 0, "the ledger's dropped events")
     follows_clock(env, checks, collector)
 
@@ -378,7 +378,7 @@ def flood(env, checks, session, windows, collector):
     checks.equal(len(stored), s["session"]["events"] - dropped, "events stored and events dropped are all")
     truth = emulated.compared(env.run([env.agent, "dump", "--format", "raw", *traces.paths(TRACE, env.build)]).stdout.splitlines())
     extra = emulated.compared(map(json.dumps, stored)) - truth
-    checks.equal(list(extra)[:1], [], f"{sum(extra.values())} records that nobody logged")
+    checks.equal(list(extra)[:1], [], f"{sum(extra.values())} records that were never logged")
     for stream in test_ledger.ledger(collector, "flood")["streams"]:
         checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")
     checks.that(0 < ledger.get("events_dropped_full", 0) <= dropped, f"the ledger says {ledger.get('events_dropped_full')} of {dropped}")
@@ -392,7 +392,7 @@ def full_disk(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full-disk") as machine:
         machine.spool.mkdir()
         with disk.Small(machine.spool, 4) as small:
-            machine.plays(traces.paths(TRACE, env.build), "rate=8000", f"hold={TOLD}", f"hold={FULL}")
+            machine.plays(traces.paths(TRACE, env.build), "rate=8000", f"hold={FIRST}", f"hold={FULL}")
             machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
             machine.start()
             machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events before the disk is full")
@@ -402,9 +402,9 @@ def full_disk(env, checks, session, windows, collector):
             s = machine.sources()["kernel"]
             checks.equal((s["state"], s["session"]["starts"], machine.sessions()["etwagent-kernel"]["over"]), ("reading", 1, 0), "the session on a full disk")
             hog.unlink()
-            told = machine.sources()["kernel"]["events_acknowledged"]
+            reported = machine.sources()["kernel"]["events_acknowledged"]
             machine.go("kernel")
-            machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 10000, "events when there is room again")
+            machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > reported + 10000, "events when there is room again")
             machine.wait(machine.settled, "the trace's end, and every event acknowledged or counted as lost")
             s = machine.sources()["kernel"]
             checks.that(s["ledger_balanced"] and machine.status()["ledger_balanced"], "the ledger balances")
@@ -441,7 +441,7 @@ def pressed(env, checks, session, windows, collector):
         checks.that(held < spool_bytes + spool_bytes // 4, f"the spool has {held} bytes")
         checks.equal((before["file"]["state"], before["file"]["events_acknowledged"]), ("reading", 0), "the file's source, and what went of it")
         checks.that(0 < before["file"]["events_delivered"] < traces.event_count(TRACE), f"the file waits: {before['file']['events_delivered']} events")
-        checks.that(before["bulk"]["events_evicted_size"] > 5000, f"the bulk session gives way: {before['bulk']}")
+        checks.that(before["bulk"]["events_evicted_size"] > 5000, f"the bulk session loses events: {before['bulk']}")
         between.plan = lambda _: proxy.Plan()
 
         machine.wait(lambda: machine.settled() and machine.sources()["file"]["state"] == "shipped", "every event acknowledged or counted")
@@ -454,12 +454,12 @@ def pressed(env, checks, session, windows, collector):
                  "and those that arrived")
     streams = {x["stream"]: x for x in test_ledger.ledger(collector, "pressed")["streams"]}
     for name, x in s.items():
-        told = streams[x["stream"]]
-        named = sum(b["events"] for b in told["blindness"] if b["cause"] == "events_evicted_size")
-        checks.equal((told["stored_events"], told["missing_batches"], named), (x["events_acknowledged"], 0, x["events_evicted_size"]),
+        reported = streams[x["stream"]]
+        named = sum(b["events"] for b in reported["blindness"] if b["cause"] == "events_evicted_size")
+        checks.equal((reported["stored_events"], reported["missing_batches"], named), (x["events_acknowledged"], 0, x["events_evicted_size"]),
                      f"{name}: stored, batches missing, named by tombstones")
-        checks.equal((told["unbalanced_families"], told["alerts"]), ([], []), f"{name}: alerts of the collector")
-    print(f"pressed: {s['bulk']['events_evicted_size']} of {s['bulk']['session']['events']} events of the bulk session gave way, none of "
+        checks.equal((reported["unbalanced_families"], reported["alerts"]), ([], []), f"{name}: alerts of the collector")
+    print(f"pressed: {s['bulk']['events_evicted_size']} of {s['bulk']['session']['events']} events of the bulk session were evicted, none of "
           f"{s['security']['session']['events']} of the security session, none of {s['file']['events_delivered']} of the file", flush=True)
 
 
@@ -505,7 +505,7 @@ def asked(env, checks, session, windows, collector):
     checks.equal((new["missing_batches"], new["unbalanced_families"], [a for a in new["alerts"] if a["kind"] != "keyframe"]), (0, [], []), "the new stream")
     checks.equal((ledger["streams_renewed"], ledger["keyframes_written"] > 0, ledger["events_delivered"]), (1, True, s["session"]["events"]), "its ledger")
     checks.equal(new["stored_events"], s["session"]["events"] + ledger["events_synthesised"], "events stored under the new name, and keyframes")
-def told_by(env, paths, provider):
+def described_by(env, paths, provider):
     """The trace's own TRACE_EVENT_INFO and EVENT_MAP_INFO records of a provider, which are the emulator's answers:
     {(id, version): {field: map}}, {map: {value: name}}."""
     infos, maps = {}, {}
@@ -543,7 +543,7 @@ def providers(env, checks, session, windows, collector):
         checks.that(create and any(f["name"] == "FileName" for f in create[0]["fields"]), f"event 12: {create}")
         checks.that("KERNEL_FILE_KEYWORD_CREATE" in one[0]["keywords"].values(), f"keywords: {one[0]['keywords']}")
         runtime = said(RUNTIME)[0][0]["events"]
-        infos, maps = told_by(env, traces.paths(TRACE, env.build), RUNTIME)
+        infos, maps = described_by(env, traces.paths(TRACE, env.build), RUNTIME)
         checks.equal(collections.Counter((e["id"], e["version"]) for e in runtime), collections.Counter(infos.keys()), "events, each once")
         values = {(e["id"], e["version"], f["name"]): {int(v, 0): n for v, n in (f.get("values") or f["flags"]).items()} for e in runtime
                   for f in e["fields"] if f.get("values") or f.get("flags")}
@@ -573,23 +573,23 @@ def record(env, checks, session, windows, collector):
         checks.that(all(mode & 1 and not mode & 0x100 for mode in modes.values()), f"sequential files, nothing in real time: {modes}")
         machine.control("lose", "etwagent-one", "100", "2", "0")
         machine.control("stop", "etwagent-two")
-        machine.wait(lambda: len(machine.sessions()) == 2, "the session that somebody ended, again")
+        machine.wait(lambda: len(machine.sessions()) == 2, "the session that another program ended, again")
         checks.equal(machine.stop(), 0, "exit code")
         said, _ = running.communicate()
-        told = {s["session"]: (s["lost_events"], s["lost_buffers"], s["ended_by_others"], s["file"][-12:]) for s in json.loads(said)}
-        checks.equal(told, {"one": (100, 2, 0, "\\out-one.etl"), "two": (0, 0, 1, "\\out-two.etl")}, "what is said at the end")
-        checks.equal(machine.sessions(), {}, "sessions that are left behind")
+        reported = {s["session"]: (s["lost_events"], s["lost_buffers"], s["ended_by_others"], s["file"][-12:]) for s in json.loads(said)}
+        checks.equal(reported, {"one": (100, 2, 0, "\\out-one.etl"), "two": (0, 0, 1, "\\out-two.etl")}, "the message at the end")
+        checks.equal(machine.sessions(), {}, "sessions that are left over")
         kept = {p.name: p.read_bytes() for p in machine.folder.glob("out-one.*.etl")}
         checks.equal(kept, {"out-one.1.etl": b"earlier", "out-one.2.etl": b"older"}, "files of earlier starts")
 
         def begins(path):
             lines = map(json.loads, env.run([env.agent, "dump", "--format", "raw", path]).stdout.splitlines())
             return [(r["opcode"], r["clock"], r["payload"]) for r in lines if r["provider"] in (PROCESS, THREAD) and r["opcode"] in (1, 2, 3)]
-        told, truth = begins(machine.folder / "out-one.etl"), begins(*traces.paths(TRACE, env.build))
-        checks.that(len(told) > 600 and told == truth[:len(told)], f"{len(told)} records read back from the file, of {len(truth)} of the trace")
+        reported, truth = begins(machine.folder / "out-one.etl"), begins(*traces.paths(TRACE, env.build))
+        checks.that(len(reported) > 600 and reported == truth[:len(reported)], f"{len(reported)} records read back from the file, of {len(truth)} of the trace")
         done = session.run([*command, "--duration", "1s"])
-        told = {s["session"]: s["ended_by_others"] for s in json.loads(done.stdout)}
-        checks.equal((done.returncode, told, machine.sessions()), (0, {"one": 0, "two": 0}, {}), "a recording that ends by itself")
+        reported = {s["session"]: s["ended_by_others"] for s in json.loads(done.stdout)}
+        checks.equal((done.returncode, reported, machine.sessions()), (0, {"one": 0, "two": 0}, {}), "a recording that ends by itself")
 
 
 def test(env, checks, session, windows, arguments):

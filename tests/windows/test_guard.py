@@ -133,7 +133,7 @@ def controls(checks, machine):
     machine.wait(lambda: "configuration read again" in machine.log(), "the reload")
     before = machine.status()["written_utc_ns"]
     time.sleep(0.5)
-    checks.equal(machine.status()["written_utc_ns"], before, "a status that nobody asked for")
+    checks.equal(machine.status()["written_utc_ns"], before, "a status without a request")
     machine.run(machine.faultctl, "control", "201")
     machine.wait(lambda: machine.status().get("written_utc_ns", 0) > before, "the status that control 201 asked for")
 
@@ -178,7 +178,7 @@ def hangs(checks, machine, pid):
         raise harness.Failure("no thread writes the status")
     checks.that(time.monotonic() - start > 1, "the watchdog of 2 s took less")
     dump = machine.dump(2)
-    checks.that(dump.exception() is None and machine.exe.name in dump.modules(), "a dump of a process that stands still")
+    checks.that(dump.exception() is None and machine.exe.name in dump.modules(), "a dump of a process that hangs")
     checks.that(int(thread) in dump.threads(), f"thread {thread} is not in its dump")
     checks.equal((machine.dumps / "crash-3.dmp").read_text(), "older", "a younger dump")
 

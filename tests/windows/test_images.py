@@ -100,12 +100,12 @@ def play(machine, records):
     machine.plays([file])
 
 
-def told(machine):
+def image_counts(machine):
     return machine.sources().get("kernel", {}).get("session", {})
 
 
 def wait_answered(machine, count):
-    machine.wait(lambda: told(machine).get("images_asked") == count and sum(told(machine)[k] for k in ENDS) == count, f"answers about {count} modules")
+    machine.wait(lambda: image_counts(machine).get("images_asked") == count and sum(image_counts(machine)[k] for k in ENDS) == count, f"answers about {count} modules")
 
 
 def modules(collector, host, pid):
@@ -149,7 +149,7 @@ def look(env, checks, session, windows, collector):
         wait_answered(machine, len(loads))
         machine.wait(lambda: (s := machine.sources()["kernel"])["events_acknowledged"] - s["events_synthesised"] == s["events_delivered"], "all of it at the collector")
         said = session.run([machine.agent, "status", "--file", wine.windows_path(machine.status_file)]).stdout
-        checks.that("images of 15 modules: 10 told, 0 wait, 5 could not be read, 0 were left out" in said, f"etwagent status: {said}")
+        checks.that("images of 15 modules: 10 recorded, 0 wait, 5 could not be read, 0 were left out" in said, f"etwagent status: {said}")
         checks.equal(machine.stop(), 0, "exit code")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
     ledger = test_faults.ledger_of(collector, "looks")
@@ -189,7 +189,7 @@ def leave(env, checks, session, windows, collector):
         play(machine, [load(0, volume(session, session.drive / "images" / "etwagent.exe"), 0), load(1, volume(session, session.drive / "images" / "cut.dll"), 0)])
         machine.configure(collector, [{**SESSION, "image-rate": "64KiB"}])
         machine.start()
-        machine.wait(lambda: told(machine).get("images_asked") == 2, "both modules")
+        machine.wait(lambda: image_counts(machine).get("images_asked") == 2, "both modules")
         begun = time.monotonic()
         checks.equal(machine.stop(), 0, "exit code")
         checks.that(time.monotonic() - begun < 60, f"the end took {time.monotonic() - begun:.1f} s")
@@ -213,10 +213,10 @@ def hang(env, checks, session, windows, collector):
             machine.start()
             if name != "slow":
                 machine.wait(machine.delivered, "all of the session", 60)
-                machine.wait(lambda: (s := machine.sources()["kernel"])["events_acknowledged"] == s["events_delivered"] and told(machine)["images_asked"] == 2,
+                machine.wait(lambda: (s := machine.sources()["kernel"])["events_acknowledged"] == s["events_delivered"] and image_counts(machine)["images_asked"] == 2,
                              "what came of it at the collector, while the disk hangs", 60)
                 time.sleep(1.5)  # what has a rate may go on
-                checks.equal([told(machine)[k] for k in ENDS], [0] * len(ENDS), "modules that were looked at: the worker hangs")
+                checks.equal([image_counts(machine)[k] for k in ENDS], [0] * len(ENDS), "modules that were looked at: the worker hangs")
                 begun = time.monotonic()
                 checks.equal(machine.stop(), 0, "exit code")
                 checks.that(time.monotonic() - begun < 15, f"the end took {time.monotonic() - begun:.1f} s, of 600 that the disk takes")

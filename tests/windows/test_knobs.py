@@ -232,7 +232,7 @@ def named(*names, levels=5, keywords=None):
 
 # of a TraceLogging provider, as FILTERS
 NAMES = {
-    "in": (traced(event_names=["EbpfReturn", "EbpfGenericError", "Nobody"]), named("EbpfReturn", "EbpfGenericError")),
+    "in": (traced(event_names=["EbpfReturn", "EbpfGenericError", "Absent"]), named("EbpfReturn", "EbpfGenericError")),
     "out": (traced(exclude_event_names=["EbpfGenericMessage", "EbpfSuccess"]), named("EbpfReturn", "EbpfGenericError")),
     "prefix": (traced(event_names=["Ebpf", "EbpfGenericErrors", "EbpfReturn"]), named("EbpfReturn")),
     "own-level": (traced(event_names=["EbpfGenericMessage"], names_level="error"), named("EbpfGenericMessage", levels=2)),
@@ -280,7 +280,7 @@ def not_there(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "not-there") as machine:
         machine.plays(traces.paths(TRACE, env.build))
         sessions = [{"name": "event", "providers": [ask(FILES, payload=[{"event": 4000, "field": "X", "value": "y"}])], **SMALL},
-                    {"name": "field", "providers": [ask(FILES, payload=[{"event": 12, "field": "Nobody", "value": "y"}])], **SMALL}]
+                    {"name": "field", "providers": [ask(FILES, payload=[{"event": 12, "field": "Absent", "value": "y"}])], **SMALL}]
         files, words = record(env, session, machine, sessions, "out")
         checks.that("conditions on event 4000 are left out: this machine knows no such event" in words, f"word of the event: {words}")
         checks.that("conditions on event 12 are left out" in words, f"word of the field: {words}")
@@ -366,18 +366,18 @@ def adopted(env, checks, session, windows, arguments):
         checks.equal((after["providers"], machine.sources()["mine"]["session"]["buffer_bytes"]), (1, before["buffer_kib"] * 1024), "its provider, and what the status says of it")
         checks.that("1000 events and 50 buffers that it had lost by then" in machine.log(), f"what it had lost before: {machine.log()}")
         machine.control("lose", "etwagent-mine", "7", "1", "1")
-        machine.wait(lambda: machine.sources()["mine"]["session"]["lost_events"] == 7, "a loss behind the adoption, alone")
+        machine.wait(lambda: machine.sources()["mine"]["session"]["lost_events"] == 7, "a loss after the adoption, alone")
         checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
     ledger = test_faults.ledger_of(collector, "adopted")
-    checks.equal((ledger["source_events_lost"], ledger["source_buffers_lost"]), (7, 2), "losses in the ledger: what came behind the adoption")
+    checks.equal((ledger["source_events_lost"], ledger["source_buffers_lost"]), (7, 2), "losses in the ledger: what came after the adoption")
     collector.stop()
 
 
 def registered(env, checks, session, windows, arguments):
     """Whether a process has registered a provider, and which of the requested parameters Windows applies."""
-    nobody, other = "no program has it registered now", "Windows applies level 4 and keywords 0x30, 0x10 (5 and 0x30, 0x10 were asked for)"
-    asked = [{"name": "there", "providers": [ask(any="0x30", all="0x10")], **SMALL}, {"name": "nobody", "providers": [ask(FILES)], **SMALL}]
-    for name, script, words in (("as-asked", [], {FILES: [nobody]}), ("other", ["level-kept=4"], {RUNTIME: [other], FILES: [nobody, "level 4"]}),
+    unregistered_text, other = "no program has it registered now", "Windows applies level 4 and keywords 0x30, 0x10 (5 and 0x30, 0x10 were asked for)"
+    asked = [{"name": "there", "providers": [ask(any="0x30", all="0x10")], **SMALL}, {"name": "unregistered", "providers": [ask(FILES)], **SMALL}]
+    for name, script, words in (("as-asked", [], {FILES: [unregistered_text]}), ("other", ["level-kept=4"], {RUNTIME: [other], FILES: [unregistered_text, "level 4"]}),
                                 ("fails", ["level-kept=4", "fail=EnumerateTraceGuidsEx 5 99"], {})):
         with emulated.Machine(env, session, windows, f"registered-{name}") as machine:
             machine.plays(traces.paths(TRACE, env.build), f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", *script)
@@ -425,12 +425,12 @@ def older(env, checks, session, windows, arguments):
     for name, (lacks, asked, words) in OLDER.items():
         with emulated.Machine(env, session, windows, f"older-{name.split()[-1]}", lacks) as machine:
             machine.plays(paths)
-            files, told = record(env, session, machine, [{"name": "one", **asked, **SMALL}, {"name": "two", "providers": [traced(event_ids=["0"])], **SMALL}], "out",
+            files, printed = record(env, session, machine, [{"name": "one", **asked, **SMALL}, {"name": "two", "providers": [traced(event_ids=["0"])], **SMALL}], "out",
                                  idle=["etwagent-one"])
-            checks.that(all(w in told for w in words), f"without {lacks}: {told}")
+            checks.that(all(w in printed for w in words), f"without {lacks}: {printed}")
             checks.equal(len([e for e in said(env, [files["two"]]) if e["provider"] == EBPF]), 13599, f"without {lacks}: events of the other session")
             if not words:
-                checks.that("registered now" not in told and "left out" not in told, f"without {lacks}: {told}")
+                checks.that("registered now" not in printed and "left out" not in printed, f"without {lacks}: {printed}")
     commands = {"QueryAllTracesW": (["sessions"], 1, "this Windows cannot list its sessions"),
                 "TdhGetEventInformation": (["providers", RUNTIME], 0, "this Windows knows no schemas"),
                 "TdhGetEventMapInformation": (["providers", RUNTIME], 0, "this Windows knows no schemas"),
@@ -461,7 +461,7 @@ def counters(env, checks, session, windows, arguments):
              "taken": ([*named, "fail=counters 1450 9"], {}, (0, 0), "pmc-counters: another profiler or the hypervisor holds the machine's counters (error 1450); it is left out"),
              "held": ([*named, "owner=VTSS 19", "owner=0x7 -", "owner=- -"], {}, (0, 0),
                       "pmc-counters: another profiler or the hypervisor holds the machine's counters (error 1450); 3 of 4 are held: TotalIssues by 'VTSS', "
-                      "one by 0x00000007, one by somebody without a name; it is left out"),
+                      "one by 0x00000007, one by an owner without a name; it is left out"),
              "fewer": ([*named, "applied=19 11"], {}, (3, 1), "pmc-counters: TotalIssues, CacheMisses, BranchMispredictions were taken, and Windows counts "
                        "TotalIssues, BranchMispredictions"),
              "order": ([*named, "applied=10 19 11"], {}, (3, 1), "and Windows counts CacheMisses, TotalIssues, BranchMispredictions"),
@@ -488,7 +488,7 @@ def driver(env, checks, session, windows, arguments):
     paths = traces.paths(TRACE, env.build)
     every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
     pid = every[0]["pid"]
-    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["nobody.exe"]}, "package": {"packages": ["Nobody"]}}
+    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["no-program.exe"]}, "package": {"packages": ["NoPackage"]}}
     for registered, wanted in (("driver", len(every)), ("program", 0)):
         with emulated.Machine(env, session, windows, f"registered-{registered}") as machine:
             machine.plays(paths, f"driver={RUNTIME}" if registered == "driver" else f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
@@ -515,7 +515,7 @@ def state(env, checks, session, windows, arguments):
 
 
 def five(env, checks, session, windows, arguments):
-    """Windows takes four counters and four events with counters; the configuration's check says so, of more the recording would have none."""
+    """Windows takes four counters and four events with counters; the configuration's check refuses more, of more the recording would have none."""
     events = ["Thread/CSwitch", "Process/Start", "Process/End", "Thread/Start", "Thread/End"]
     names = [f"Counter{i}" for i in range(5)]
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH"]}

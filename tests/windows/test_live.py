@@ -60,7 +60,7 @@ def same_files(env, checks, paths, providers, files):
         logged = [line for line in truth if json.loads(line)["provider"] in wanted]
         found = env.run([env.agent, "dump", "--format", "raw", file]).stdout.splitlines()
         whole, kept = emulated.compared(logged), emulated.compared(found)
-        checks.that(not kept - whole, f"{file.name}: records that nobody logged: {list(kept - whole)[:2]}")
+        checks.that(not kept - whole, f"{file.name}: records that were never logged: {list(kept - whole)[:2]}")
         newest = emulated.compared(logged[-1:])
         is_right = kept == whole if i == 0 else newest - kept == collections.Counter() and (kept == whole or sum(kept.values()) < sum(whole.values()) / 2)
         checks.that(logged and is_right, f"{file.name}: {sum(kept.values())} of {sum(whole.values())} records")
@@ -113,7 +113,7 @@ def same_state(env, checks, collector, host, replayed, frequency):
     facts = [[p for p, _ in found] for found in (live, file)]
     checks.that(facts[0] == facts[1], f"processes differ: {[p for p in facts[0] if p not in facts[1]][:3]} in place of {[p for p in facts[1] if p not in facts[0]][:3]}")
     off_s = [abs(a - b) for (_, mine), (_, theirs) in zip(live, file) for a, b in zip(mine, theirs) if a is not None and b is not None]
-    checks.that(max(off_s, default=0) < FOLLOWED_S and (off_s or host == "made"), f"times of processes, of which the made machine tells none: {off_s} s off")
+    checks.that(max(off_s, default=0) < FOLLOWED_S and (off_s or host == "made"), f"times of processes, of which the made machine has none: {off_s} s off")
     for table, columns in STATE.items():
         mine, theirs = (rows_of(collector, h, table, columns) for h in (host, replayed))
         checks.that(sum(theirs.values()) > 20, f"{host}: {table}: {sum(theirs.values())} in the replay")
@@ -176,12 +176,12 @@ def played(env, checks, session, windows, name, paths):
         listed = session.run([machine.agent, "sessions", "--json"], environment=machine.environment)
         checks.equal(sorted((s["name"], s["mode"]) for s in json.loads(listed.stdout)),
                      sorted((s["session"]["name"], s["session"]["mode"]) for s in sources.values()), "etwagent sessions")
-        told = session.run([machine.agent, "status", "--file", wine.windows_path(machine.status_file)]).stdout
-        checks.that("session kernel: reading" in told and "in Windows etwagent-kernel: 64 to 128 buffers of 1024 KiB" in told,
-                    f"etwagent status says {told}")
+        printed = session.run([machine.agent, "status", "--file", wine.windows_path(machine.status_file)]).stdout
+        checks.that("session kernel: reading" in printed and "in Windows etwagent-kernel: 64 to 128 buffers of 1024 KiB" in printed,
+                    f"etwagent status says {printed}")
         code = machine.stop()
         checks.equal(code, 0, "exit code after Ctrl-C")
-        checks.equal(machine.sessions(), {}, "sessions that are left behind")
+        checks.equal(machine.sessions(), {}, "sessions that are left over")
     checks.equal(same_records(env, checks, collector, name, paths), count - 3, "records stored, beside headers")
     ended(env, checks, collector, name)
     same_machine(checks, session, collector, name)

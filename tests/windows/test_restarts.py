@@ -56,18 +56,18 @@ def restarted(env, checks, session, windows, world, collector, name):
         machine.configure(collector, [{"name": name, **SMALL, **SESSIONS[name]}])
         machine.start()
         second = int(name in ("bare", "mixed"))
-        machine.wait(lambda: (s := machine.sources().get(name, {}).get("session", {})).get("rundowns") == second and s["events"] > 500, "events, and what was there")
+        machine.wait(lambda: (s := machine.sources().get(name, {}).get("session", {})).get("rundowns") == second and s["events"] > 500, "events, and existing objects")
         machine.control("stop", f"etwagent-{name}")
-        machine.wait(lambda: (s := machine.sources()[name]["session"])["starts"] == 2 and s["rundowns"] == 2 * second, "the next start, and what was there")
+        machine.wait(lambda: (s := machine.sources()[name]["session"])["starts"] == 2 and s["rundowns"] == 2 * second, "the next start, and existing objects")
         machine.wait(lambda: machine.sessions()[f"etwagent-{name}"]["over"], "the trace's end")
         machine.wait(lambda: (x := machine.sources()[name])["events_acknowledged"] - x["events_synthesised"] == x["events_delivered"] == x["session"]["events"], "everything acknowledged")
         s = machine.sources()[name]["session"]
         checks.equal((s["ended_by_others"], s["lost_events"], s["dropped_events"]), (1, 0, 0), f"{name}: times that it was ended; events lost and dropped")
         checks.equal(machine.stop(), 0, f"{name}: exit code")
     events = test_rundown.exported(env, collector, name)
-    told = sorted(e["clock"] for e in events if e["name"] == test_rundown.COMPLETE)
-    checks.equal(len(told), 2 * (1 + second), f"{name}: starts that were told to their end, of each session")
-    first, last = told[0], told[-1]
+    completed = sorted(e["clock"] for e in events if e["name"] == test_rundown.COMPLETE)
+    checks.equal(len(completed), 2 * (1 + second), f"{name}: starts that were recorded to their end, of each session")
+    first, last = completed[0], completed[-1]
     now = test_rundown.open_now(collector, name)
     ended = max(e["clock"] for e in events if e["name"] == "PerfInfo/SampleProf")
     for kind in KINDS:

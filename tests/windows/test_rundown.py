@@ -152,13 +152,13 @@ def files(env, checks, session, windows, world, collector):
             machine.configure(collector, [{"name": "files", "flags": ["PROFILE"], "rundown": ["file-name"], **SMALL}])
             machine.start()
             machine.wait(lambda: machine.sources().get("files", {}).get("session", {}).get("rundowns") == 1, "the rundown of files")
-            told = machine.sources()["files"]["session"]["rundown_events"]
+            counted = machine.sources()["files"]["session"]["rundown_events"]
             machine.wait(machine.settled, "everything acknowledged")
             checks.equal(machine.stop(), 0, f"{rule}: exit code")
         events = exported(env, collector, f"files-{rule}")
         own = {e["logger"] for e in events if e["name"] == "PerfInfo/SampleProf"}
         names = collections.Counter(e["name"] for e in events if e["logger"] not in own and e["name"] != "EventTrace/Header")
-        checks.that(names[COMPLETE] == 1 and set(names) == {COMPLETE, "FileIo/FileRundown"} and sum(names.values()) == told, f"{rule}: events of the second session: {names}")
+        checks.that(names[COMPLETE] == 1 and set(names) == {COMPLETE, "FileIo/FileRundown"} and sum(names.values()) == counted, f"{rule}: events of the second session: {names}")
 
 
 def alone(env, checks, session, windows, world, collector):
@@ -168,7 +168,7 @@ def alone(env, checks, session, windows, world, collector):
             machine.configure(collector, [{"name": word, "flags": ["PROFILE"], "rundown": [word], **SMALL}])
             machine.start()
             machine.wait(lambda: machine.sources().get(word, {}).get("session", {}).get("rundowns") == 1, f"the rundown of {word}")
-            told = machine.sources()[word]["session"]["rundown_events"]
+            reported = machine.sources()[word]["session"]["rundown_events"]
             machine.wait(machine.settled, f"{word}: everything acknowledged")
             checks.equal(machine.stop(), 0, f"{word}: exit code")
         events = exported(env, collector, word)
@@ -176,19 +176,19 @@ def alone(env, checks, session, windows, world, collector):
         second = [e for e in events if e["logger"] not in own and e["name"] != "EventTrace/Header"]
         ends = [e for e in second if e["name"] == "Registry/KCBRundownEnd"]
         begins = [e for e in second if e["name"] == name]
-        checks.equal((len(own), len(second), [e["name"] for e in second if e not in begins + ends]), (1, told, [COMPLETE]),
-                     f"{word}: what the second session told beside {name}")
+        checks.equal((len(own), len(second), [e["name"] for e in second if e not in begins + ends]), (1, reported, [COMPLETE]),
+                     f"{word}: what the second session recorded beside {name}")
         got, wanted = {OF_EVENT[kind](e["fields"]) for e in begins}, world.truth.at(kind, world.begin_raw)
-        checks.that(len(got) == len(begins) and wanted and got == wanted, f"{word}: told: {differ(got, wanted)}")
+        checks.that(len(got) == len(begins) and wanted and got == wanted, f"{word}: recorded: {differ(got, wanted)}")
         now = open_now(collector, word)
         if word == "registry":  # Windows names keys when the second session ends, too: those that there are then
             wanted = world.truth.at(kind, ends[0]["clock"])
             got = {OF_EVENT[kind](e["fields"]) for e in ends}
-            checks.that(got == wanted, f"{word}: told at the end: {differ(got, wanted)}")
+            checks.that(got == wanted, f"{word}: recorded at the end: {differ(got, wanted)}")
             checks.that(wanted <= now[kind], f"{word}: names at the collector: {differ(now[kind], wanted)}")
         else:
             checks.that(now[kind] == wanted, f"{word}: the state: {differ(now[kind], wanted)}")
-        checks.equal([k for k, rows in now.items() if rows and k != kind], [], f"{word}: state of what nobody asked for")
+        checks.equal([k for k, rows in now.items() if rows and k != kind], [], f"{word}: state of objects that were not asked for")
         if word == "driver":
             drivers = {(number(m["base"]), m["path"]) for m in collector.ask_json("modules", "--host", word, "--pid", 0, "--at", "end")["modules"]}
             wanted = {(base, path) for pid, base, _, path in wanted if pid == 0}
@@ -206,12 +206,12 @@ def crowd(env, checks, session, windows, world, collector):
         # events of the trace's own rundown at its end, long after the start, may be dropped when the ring is full
         checks.equal(machine.sources()["own"]["session"]["lost_events"], 0, "events that Windows lost meanwhile")
         checks.equal(machine.stop(), 0, "exit code")
-    told = exported(env, collector, "crowd")
-    checks.equal(sum(e["name"] == COMPLETE for e in told), 1, "crowd: the start is told to its end")
-    told = [e for e in told if e["opcode"] == 3]
-    print(f"crowd: {len(told)} records, {sum(len(e['payload']) // 2 for e in told) >> 10} KiB of payloads", flush=True)
+    reported = exported(env, collector, "crowd")
+    checks.equal(sum(e["name"] == COMPLETE for e in reported), 1, "crowd: the start is recorded to its end")
+    reported = [e for e in reported if e["opcode"] == 3]
+    print(f"crowd: {len(reported)} records, {sum(len(e['payload']) // 2 for e in reported) >> 10} KiB of payloads", flush=True)
     for kind, name in (("process", "Process/DCStart"), ("thread", "Thread/DCStart"), ("module", "Image/DCStart")):
-        got, wanted = {OF_EVENT[kind](e["fields"]) for e in told if e["name"] == name}, world.truth.at(kind, world.begin_raw)
+        got, wanted = {OF_EVENT[kind](e["fields"]) for e in reported if e["name"] == name}, world.truth.at(kind, world.begin_raw)
         checks.that(got == wanted, f"crowd: {kind}: {differ(got, wanted)}")
 
 
@@ -224,23 +224,23 @@ def refused(env, checks, session, windows, world, collector):
         machine.configure(collector, [{"name": "first", "flags": ["PROFILE"], "rundown": ["process"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("first", {}).get("events_acknowledged", 0) > 100, "events of the first session")
-        checks.that("what is there already cannot be had: start session first-rundown" in machine.log(), f"word of it: {machine.log()}")
+        checks.that("rundown of existing objects failed: start session first-rundown" in machine.log(), f"word of it: {machine.log()}")
         s = machine.sources()["first"]["session"]
         checks.equal((s["runs"], s["starts"], s["rundowns"], s["rundown_events"]), (True, 1, 0, 0), "the first session, without a rundown")
         checks.that("etwagent-first-rundown" not in machine.sessions(), "no second session")
-        checks.equal([p for p in collector.ask_json("ps", "--host", "refused", "--all")["processes"] if p["name"]], [], "processes that somebody named")
+        checks.equal([p for p in collector.ask_json("ps", "--host", "refused", "--all")["processes"] if p["name"]], [], "processes with a name")
         machine.control("stop", "system-3")
         machine.control("stop", "etwagent-first")
         machine.wait(lambda: (s := machine.sources()["first"]["session"])["starts"] == 2 and s["rundowns"] == 1, "the next start, and its rundown")
         machine.wait(lambda: (x := machine.sources()["first"])["events_acknowledged"] - x["events_synthesised"] == x["session"]["events"] and machine.sessions()["etwagent-first"]["over"],
                      "everything acknowledged")
-        told = machine.sources()["first"]["session"]["rundown_events"]
+        reported = machine.sources()["first"]["session"]["rundown_events"]
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
     ledger = test_faults.ledger_of(collector, "refused")
-    checks.equal([ledger.get(f"source_rundown{name}", 0) for name in ("_failures", "s", "_records")], [1, 1, told], "the ledger: failed, had, records")
+    checks.equal([ledger.get(f"source_rundown{name}", 0) for name in ("_failures", "s", "_records")], [1, 1, reported], "the ledger: failed, had, records")
     wanted, now = world.truth.at("process", world.begin_raw), open_now(collector, "refused")["process"]
-    checks.that(told == len(wanted) + 1 and now == wanted, f"processes in the end: {differ(now, wanted)}")
+    checks.that(reported == len(wanted) + 1 and now == wanted, f"processes in the end: {differ(now, wanted)}")
 
 
 def late(env, checks, session, windows, world, collector):
@@ -252,13 +252,13 @@ def late(env, checks, session, windows, world, collector):
         machine.wait(lambda: machine.sources().get("first", {}).get("events_acknowledged", 0) > 100, "events while the second session is waited for")
         machine.wait(lambda: "the rest did not come in time" in machine.log(), "word of it")
         machine.wait(lambda: machine.sources()["first"]["session"]["rundowns"] == 1, "the end of the waiting")
-        told = machine.sources()["first"]["session"]["rundown_events"]
+        reported = machine.sources()["first"]["session"]["rundown_events"]
         checks.equal(set(machine.sessions()), {"etwagent-first"}, "sessions")
         machine.wait(machine.settled, "everything acknowledged")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
     ledger = test_faults.ledger_of(collector, "late")
-    checks.equal([ledger.get(f"source_rundown{name}", 0) for name in ("_failures", "s", "_records")], [1, 0, told], "the ledger: failed, had, records")
+    checks.equal([ledger.get(f"source_rundown{name}", 0) for name in ("_failures", "s", "_records")], [1, 0, reported], "the ledger: failed, had, records")
     checks.that(not [e for e in exported(env, collector, "late") if e["name"] == "FileIo/FileRundown" and e["logger"] != 1], "names that came")
 
 
@@ -336,7 +336,7 @@ def framed(env, checks, session, windows, world, collector):
         ends = [i for i in range(len(kinds)) if kinds[i] == 2 and kinds[i + 1:i + 2] != [2]]  # a keyframe may take several batches
         frames = keyframes_of(env, whole, host)
         checks.that(len(ends) >= 3 and len(frames) == len(ends) and (host == "bare" or frames[2][0] < world.end_raw),
-                    f"{host}: {len(frames)} keyframes, three before the trace tells all itself")
+                    f"{host}: {len(frames)} keyframes, three before the trace has all itself")
         for raw, frame in frames[1:3]:  # the rundown at the start may still arrive when the first keyframe is due
             # a session without start and end events knows the objects that existed at its start
             moment = raw if host == "own" else world.begin_raw
@@ -350,8 +350,8 @@ def framed(env, checks, session, windows, world, collector):
         test_ledger.upload(env, middle, host, batches[ends[1] + 1:ends[2] + 1])
         middle.stop()
         middle.ask("ledger", "--host", host, check=False)  # builds the state; the missing batches before these raise an alarm
-        told = exported(env, middle, host)
-        checks.equal([e["name"] for e in told if e["name"].endswith(("DCStart", "KCBRundownBegin"))], [], f"{host}: records of a rundown in the middle")
+        reported = exported(env, middle, host)
+        checks.equal([e["name"] for e in reported if e["name"].endswith(("DCStart", "KCBRundownBegin"))], [], f"{host}: records of a rundown in the middle")
         now, frame = open_now(middle, host), frames[2][1]
         for kind, got in now.items():
             checks.that(got == frame[kind], f"{host}: who joins in the middle: {kind}: {differ(got, frame[kind])}")

@@ -59,13 +59,13 @@ def make(env, native, name, rate):
     return trace, {c: p for c, p in brief.items() if p["end_utc_ns"] - p["begin_utc_ns"] < SHORT_NS}
 
 
-def brief_are_told(checks, collector, host, truth):
+def brief_are_recorded(checks, collector, host, truth):
     """Each brief process with its command line, times and images."""
-    told = {p["command_line"]: p for p in collector.ask_json("ps", "--host", host, "--all")["processes"] if p["name"] == "brief.exe"}
+    reported = {p["command_line"]: p for p in collector.ask_json("ps", "--host", host, "--all")["processes"] if p["name"] == "brief.exe"}
     checks.that(len(truth) > 5, f"{len(truth)} processes that live less than 5 ms")
     print(f"{host}: {len(truth)} processes that live less than 5 ms", flush=True)
     for command, p in truth.items():
-        got = told.get(command)
+        got = reported.get(command)
         if not got or not got["begin"] or not got["end"]:
             checks.that(False, f"{host}: {command}: {got}")
             continue
@@ -126,13 +126,13 @@ def run(env, checks, session, windows, native, collector, name, rate, lines, ses
         machine.wait(machine.settled, f"{name}: all acknowledged or counted")
         missing = accounted(env, checks, collector, machine, name, trace)
         late_ms = max(s["late_ms"] for s in machine.sessions().values())
-        checks.that(late_ms == 0 if in_order else 80 <= late_ms <= 200, f"{name}: an event came {late_ms} ms behind a later one")
+        checks.that(late_ms == 0 if in_order else 80 <= late_ms <= 200, f"{name}: an event came {late_ms} ms after a later one")
         sources, peak = machine.sources(), memory_kib(session)
         checks.equal(machine.stop(), 0, f"{name}: exit code")
     total = sum(s["session"]["events"] for s in sources.values()) + sum(missing.values())
     print(f"{name}: {total} events in {offered:.1f} s, {sum(missing.values())} of them not stored and counted; {peak >> 10} MiB", flush=True)
     if in_order:
-        brief_are_told(checks, collector, name, truth)
+        brief_are_recorded(checks, collector, name, truth)
     late = test_faults.ledger_of(collector, name).get("source_late_records", 0)
     checks.that(late == 0 if in_order else late > 100, f"{name}: records that came late, in the ledger: {late}")
     checks.that(0 < peak < CEILING_KIB, f"{name}: the process took {peak} KiB")
@@ -157,15 +157,15 @@ def test(env, checks, session, windows, arguments):
         checks.equal(missing["security"], 0, "beyond: events of the security session lost")
         checks.that(missing["bulk"] > 0, "beyond: nothing was lost, so it was not beyond")
         truth, stored = records(env, collector, "beyond", trace)
-        nobody = set(stored) - set(truth)
-        added = [dict(zip(emulated.IDENTITY, json.loads(r))) for r in nobody]
+        unlogged = set(stored) - set(truth)
+        added = [dict(zip(emulated.IDENTITY, json.loads(r))) for r in unlogged]
         clocks = {json.loads(r)[emulated.IDENTITY.index("clock")] for r in truth}
         odd = [r for r in added if (r["provider"], r["opcode"]) != (LOST, RT_LOST_EVENT) or r["clock"] not in clocks]
-        checks.equal(odd[:1], [], "beyond: records that nobody logged, but for RTLostEvents at the time of the event behind them")
-        checks.that(len(nobody) > 0, "beyond: no RTLostEvent in the stream")
+        checks.equal(odd[:1], [], "beyond: records that were never logged, but for RTLostEvents at the time of the event after them")
+        checks.that(len(unlogged) > 0, "beyond: no RTLostEvent in the stream")
         ledger = test_faults.ledger_of(collector, "beyond")
         checks.equal(ledger.get("source_events_lost", 0) + ledger.get("events_dropped_full", 0), missing["bulk"], "beyond: the ledger's losses")
-        checks.that(0 < ledger["source_lost_records"] <= len(nobody), f"beyond: RTLostEvents that the ledger knows: {ledger['source_lost_records']}")
+        checks.that(0 < ledger["source_lost_records"] <= len(unlogged), f"beyond: RTLostEvents that the ledger knows: {ledger['source_lost_records']}")
     collector.stop()
 
 

@@ -233,13 +233,13 @@ def install(env, checks, session, collector, package):
     service.run("reload")
     service.wait_said("agent.crt")
     time.sleep(6)  # another round of attempts
-    checks.that(service.log().count("agent.crt") <= 3, f"a missing certificate is said again and again:\n{service.log()}")
+    checks.that(service.log().count("agent.crt") <= 3, f"a missing certificate is logged again and again:\n{service.log()}")
     service.give_certificate()
     service.wait(lambda: (service.status().get("shipping") or {}).get("trouble"), "word of the missing collector")
     checks.equal(service.run("status", check=False).returncode, 0, "exit code of status without a collector")
     service.wait_said("Failed to connect")
     time.sleep(3)  # some more attempts
-    checks.that(service.log().count("Failed to connect") <= 3, f"a missing collector is said again and again:\n{service.log()}")
+    checks.that(service.log().count("Failed to connect") <= 3, f"a missing collector is logged again and again:\n{service.log()}")
     collector.start()
     service.wait_shipped("one")
     service.wait_said("works again")
@@ -282,7 +282,7 @@ def reloads(env, checks, service):
     (service.data / "etwagent.yaml").write_text("surprise: 1\n")
     service.run("reload")
     service.wait_said("etwagent.yaml:1:1: ")
-    checks.equal(sorted(service.sources()), ["one", "two"], "sources behind a configuration with a mistake")
+    checks.equal(sorted(service.sources()), ["one", "two"], "sources after a configuration with a mistake")
     service.configure({"two": (TWO, 0)})
     service.run("reload")
     service.wait(lambda: sorted(service.sources()) == ["two"], "source one to end")
@@ -365,7 +365,7 @@ def enrolment(env, checks, session, collector, package):
     service.run("reload")
     service.wait_shipped("one")
     checks.equal(service.status()["enrolment"]["state"], "enrolled", "state of the enrolment")
-    check_stored(env, checks, service, [ONE], "behind an enrolment")
+    check_stored(env, checks, service, [ONE], "after an enrolment")
     secret = token.split("_")[2]
     left = [str(path) for path in service.data.rglob("*") if path.is_file() and secret.encode() in path.read_bytes().replace(b"\0", b"")]
     checks.equal(left, [], "files that hold the token")

@@ -20,7 +20,7 @@ def test(env, checks, session, windows, arguments):
         lines = done.stdout.splitlines()
         checks.equal((done.returncode, lines[:-1]), (0, []), "calls that were answered otherwise than documented")
         checks.that(lines and int(lines[-1].split()[0]) > 180, f"calls made: {lines[-1:]} {done.stderr}")
-        checks.equal(machine.sessions(), {}, "sessions that are left behind")
+        checks.equal(machine.sessions(), {}, "sessions that are left over")
 
 
 if __name__ == "__main__":

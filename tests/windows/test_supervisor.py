@@ -59,7 +59,7 @@ def ended(checks, machine, session, collector):
     before = machine.sources()["kernel"]["events_acknowledged"]
     machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > before + 1000, "events of the last one")
     checks.equal(machine.stop(), 0, "exit code")
-    checks.equal(machine.log().count("the session runs again"), TIMES, "times that it is said")
+    checks.equal(machine.log().count("the session runs again"), TIMES, "times that it is logged")
     return {"source_session_ends": TIMES}
 
 
@@ -84,8 +84,8 @@ def restless(checks, machine, session, collector):
     last_ms = machine.sessions()[NAME]["away_ms"]
     wanted_ms = FIRST_PAUSE_MS * 2 ** (FAILURES - 2)
     print(f"restless: the last pause was {last_ms} ms, all took {time.monotonic() - begun:.1f} s", flush=True)
-    checks.that(last_ms >= wanted_ms, f"the last start came {last_ms} ms behind the end, {wanted_ms} ms at the least are right")
-    checks.equal(machine.log().count("ProcessTrace ended with error 5"), FAILURES, "times that it is said why")
+    checks.that(last_ms >= wanted_ms, f"the last start came {last_ms} ms after the end, {wanted_ms} ms at the least are right")
+    checks.equal(machine.log().count("ProcessTrace ended with error 5"), FAILURES, "times that the reason is logged")
     checks.equal(machine.stop(), 0, "exit code")
     return {"source_session_ends": FAILURES}
 
@@ -95,7 +95,7 @@ def waits(checks, machine, session, collector):
     machine.control("stop", NAME)
     machine.wait(lambda: "start session kernel" in machine.log() and "it is tried again" in machine.log(), "word of the refusal")
     time.sleep(LONG_S)
-    checks.equal(kernel(machine)["runs"], False, "the session, which nobody may start")
+    checks.equal(kernel(machine)["runs"], False, "the session, which may not be started")
     begun = time.monotonic()
     for pid in session.processes("etwagent.exe"):
         os.kill(pid, signal.SIGINT)
@@ -111,7 +111,7 @@ def beside(checks, machine, session, collector):
     machine.plays(traces.paths(TRACE, machine.env.build), "rate=4000", "from=60000", f"lost={LOST} {NAME}-rundown")
     machine.configure(collector, [{**KERNEL, "flags": ["PROFILE"], "rundown": ["process"]}])
     machine.start()
-    machine.wait(lambda: kernel(machine).get("rundowns") == 1, "what was there before")
+    machine.wait(lambda: kernel(machine).get("rundowns") == 1, "existing objects")
     machine.wait(lambda: kernel(machine)["lost_events"] == LOST, "the loss in the status")
     checks.that(f"rundown: Windows lost {LOST} events of it" in machine.log(), f"word of it: {machine.log()}")
     checks.equal(kernel(machine)["grown"], 0, "more buffers, which would be the first session's")
@@ -154,11 +154,11 @@ def grows(checks, machine, session, collector):
             took.append(machine.sessions()[NAME]["grown_ms"])
         checks.equal(machine.sessions()[NAME]["max"], most, f"buffers that it may have after {i + 1} losses")
     print(f"grows: from {first} to {most} buffers, {', '.join(map(str, took))} ms after a loss", flush=True)
-    checks.that(len(took) == 2 and most == KERNEL["max-buffers"], f"the losses reach the bound and one is behind it: {took}, {most}")
+    checks.that(len(took) == 2 and most == KERNEL["max-buffers"], f"the losses reach the bound and one is after it: {took}, {most}")
     checks.that(min(took) < SECOND_MS, f"noticed, in ms: {took}")
     calm = kernel(machine)["events"]
     machine.wait(lambda: kernel(machine)["events"] > calm + 1000, "events without losses")
-    checks.equal((kernel(machine)["grown"], machine.log().count("it may have ")), (2, 2), "times that it grew, and that it is said")
+    checks.equal((kernel(machine)["grown"], machine.log().count("it may have ")), (2, 2), "times that it grew, and that it is logged")
     listed = json.loads(session.run([machine.agent, "sessions", "--json"]).stdout)
     checks.equal([(s["name"], s["max_buffers"], s["lost_events"]) for s in listed], [(NAME, most, LOST * TIMES)], "etwagent sessions --json")
     text = session.run([machine.agent, "sessions"]).stdout

@@ -28,7 +28,7 @@ HALF = 100000  # records of the trace, in the middle of its events
 NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
 PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
 COLUMNS = [*NUMBERS, "provider", "provider_name", "name", *PIDS, *TIDS]
-NOBODY = 0xffffffff
+NO_ID = 0xffffffff
 
 
 def truth(events, root, children):
@@ -43,7 +43,7 @@ def truth(events, root, children):
                 pids.discard(e["ProcessId"])
         if name in ("Thread/Start", "Thread/DCStart"):
             (tids.add if e["ProcessId"] in pids else tids.discard)(e["TThreadId"])
-        about = e["pid"] in pids if e["pid"] != NOBODY else e["tid"] in tids
+        about = e["pid"] in pids if e["pid"] != NO_ID else e["tid"] in tids
         if e["provider_name"] == "Windows Kernel Trace":
             about |= e["ProcessId"] in pids or e["StackProcess"] in pids or any(e[k] in tids for k in TIDS)
         if about:
@@ -112,7 +112,7 @@ def whole(env, checks, session, windows, arguments):
         checks.equal(there["etwagent-trace-providers"]["pids"], 0, "ids that Windows filters by: none, children are wanted")
         code, said = run.end()
         checks.equal(code, 7, f"the command's exit code; {said}")
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
         found = read(env, [file])
         pid = next((e["pid"] for e in found if e["name"] == "Process/Start"), None)
         checks.that(pid and "of 2 processes" in said, f"the command's id, and two processes: {pid} {said}")
@@ -130,9 +130,9 @@ def whole(env, checks, session, windows, arguments):
 
 def same_events(checks, found, wanted, families):
     """By class; what sessions themselves log at their start and end is not in the trace."""
-    told = ("DCEnd", "DCStart", "Rundown", "DCLoad")
+    rundown_ends = ("DCEnd", "DCStart", "Rundown", "DCLoad")
     for family in families:
-        mine, theirs = (sorted(key(e) for e in es if (e["name"] == family or family[-1] == "/" and e["name"].startswith(family)) and not e["name"].endswith(told))
+        mine, theirs = (sorted(key(e) for e in es if (e["name"] == family or family[-1] == "/" and e["name"].startswith(family)) and not e["name"].endswith(rundown_ends))
                         for es in (found, wanted))
         checks.that(mine == theirs and (theirs or family == "Image/Load"), f"{family}: {len(mine)} events, {len(theirs)} are right; {sorted(set(mine) ^ set(theirs))[:4]}")
 
@@ -153,7 +153,7 @@ def ended(env, checks, session, windows, arguments):
         run.wait_played(1)
         code, said = run.end()
         checks.that(code == 7 and "others ended its sessions 1 times" in said, f"exit code, and word of it: {code} {said}")
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
         found, every = read(env, [file]), read(env, paths)
         wanted, _ = truth(every, root, True)
         middle = every[HALF]["clock"]
@@ -174,7 +174,7 @@ def killed(env, checks, session, windows, arguments):
         code, said = run.end(False)
         checks.that(code == 99 and "of 2 processes" in said, f"exit code and word: {code} {said}")
         checks.that(file.exists() and len(read(env, [file])) > 100, "the recording")
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
 
 
 def waits(env, checks, session, windows, arguments):
@@ -190,7 +190,7 @@ def waits(env, checks, session, windows, arguments):
         checks.that(run.process.poll() is None and machine.sessions(), "the recording ended with the command, and what that started runs on")
         code, said = run.end()
         checks.that(code == 0 and "events, of" in said, f"the command's exit code: {code} {said}")
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
 
 
 def alone(env, checks, session, windows, arguments):
@@ -209,7 +209,7 @@ def alone(env, checks, session, windows, arguments):
         wanted = [e["id"] for e in truth(read(env, paths), root, False)[0] if e["provider"] == FILES and e["pid"] == root]
         checks.equal(mine, [12] * 16 if traces.real_folder() else wanted, "events of the command alone")  # the real ones counted by hand
         checks.that(wanted, "the command has events")
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
 
 
 def trouble(env, checks, session, windows, arguments):
@@ -221,8 +221,8 @@ def trouble(env, checks, session, windows, arguments):
         machine.plays([])
         code, said = Run(machine, session, machine.folder / "no.etl", linger="no-such-program.exe").end(False)
         checks.that(code == 1 and "start no-such-program.exe" in said, f"no such command: {code} {said}")
-        code, said = Run(machine, session, machine.folder / "no.etl", "--flag", "NOBODY", linger="x").end(False)
-        checks.that(code == 2 and "no kernel flag 'NOBODY'" in said, f"no such flag: {code} {said}")
+        code, said = Run(machine, session, machine.folder / "no.etl", "--flag", "NO_SUCH_FLAG", linger="x").end(False)
+        checks.that(code == 2 and "no kernel flag 'NO_SUCH_FLAG'" in said, f"no such flag: {code} {said}")
         run = Run(machine, session, machine.folder / "stopped.etl")
         harness.wait_until(lambda: len(machine.sessions()) == 1 and session.processes(PROGRAM), "the command", 240)
         for pid in session.processes("etwagent.exe"):
@@ -230,7 +230,7 @@ def trouble(env, checks, session, windows, arguments):
         code, said = run.end(False)
         checks.that(code == 130 and "goes on without being recorded" in said, f"Ctrl-C that the command does not heed: {code} {said}")
         run.gate.touch()
-        checks.equal(left_behind(machine), [], "what is left behind")
+        checks.equal(left_behind(machine), [], "what is left over")
         harness.wait_until(lambda: not session.processes(PROGRAM), "the command's own end", 240)
 
 

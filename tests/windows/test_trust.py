@@ -27,7 +27,7 @@ import wine  # noqa: E402
 import xxh3  # noqa: E402
 
 DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent-test"
-NOBODY = 65534
+OTHER_USER = 65534
 PROFILE = "batching: {batch-events: 100}\n"
 CONFIG = "shipping: {collector: 'https://localhost:1', cert: a.crt, key: a.key, ca: ca.crt}\n"
 PLANTED = CONFIG + "schemas: {plugins: 'C:\\evil'}\n"
@@ -71,7 +71,7 @@ def state_folder(world):
     world.data.mkdir()
     world.config.write_text(PLANTED)
     for path in (world.config, world.data):
-        os.chown(path, NOBODY, -1)
+        os.chown(path, OTHER_USER, -1)
     done = world.configure()
     aside = list(world.data.parent.glob("etwagent.untrusted-*"))
     checks.that(done.returncode == 0 and f"{DATA} belongs to S-1-5-7; expected SYSTEM or Administrators" in done.stderr and
@@ -86,12 +86,12 @@ def state_folder(world):
     checks.that(done.returncode == 0 and f"{DATA} was open to others and is private now: S-1-1-0 may" in done.stderr, f"an open folder: {done.stderr}")
     checks.equal(world.data.stat().st_mode & 0o002, 0, "others may write to the folder afterwards")  # Wine keeps what they may read
 
-    for change, undo, says in ((lambda: os.chown(world.config, NOBODY, -1), lambda: os.chown(world.config, 0, -1), "etwagent.yaml belongs to S-1-5-7; expected SYSTEM or Administrators (icacls"),
+    for change, undo, says in ((lambda: os.chown(world.config, OTHER_USER, -1), lambda: os.chown(world.config, 0, -1), "etwagent.yaml belongs to S-1-5-7; expected SYSTEM or Administrators (icacls"),
                                (lambda: world.config.chmod(0o666), lambda: world.config.chmod(0o600), "S-1-1-0 may write to C:\\ProgramData\\etwagent\\etwagent.yaml")):
         before = world.config.read_bytes()
         change()
-        world.refused(world.configure("--replace"), says, "configure beside a configuration of somebody else")
-        world.refused(world.run("install"), says, "install beside a configuration of somebody else")
+        world.refused(world.configure("--replace"), says, "configure beside a configuration of another user")
+        world.refused(world.run("install"), says, "install beside a configuration of another user")
         checks.equal(world.config.read_bytes(), before, "the configuration")
         undo()
     checks.equal(world.state(), "NONE", "a service after refused installations")
@@ -105,8 +105,8 @@ def program(world):
         path.chmod(mode | 0o002)
         world.refused(world.run("install"), f"S-1-1-0 may write to {wine.windows_path(path)}; expected", f"install with an open {path.name}")
         path.chmod(mode)
-        os.chown(path, NOBODY, -1)
-        world.refused(world.run("install"), f"{wine.windows_path(path)} belongs to S-1-5-7", f"install with {path.name} of somebody else")
+        os.chown(path, OTHER_USER, -1)
+        world.refused(world.run("install"), f"{wine.windows_path(path)} belongs to S-1-5-7", f"install with {path.name} of another user")
         os.chown(path, 0, -1)
     above = world.programs / "above"
     (above / "folder").mkdir(parents=True)
@@ -137,8 +137,8 @@ def plugins(world):
         path.chmod(mode | 0o002)
         world.checks.that(f"plug-in some.dll is left out: S-1-1-0 may write to {named}" in says(), f"a plug-in with an open {path.name}: {says()}")
         path.chmod(mode)
-        os.chown(path, NOBODY, -1)
-        world.checks.that(f"{named} belongs to S-1-5-7" in says(), f"a plug-in with {path.name} of somebody else: {says()}")
+        os.chown(path, OTHER_USER, -1)
+        world.checks.that(f"{named} belongs to S-1-5-7" in says(), f"a plug-in with {path.name} of another user: {says()}")
         os.chown(path, 0, -1)
     world.checks.that("some.dll is left out: it is no library that can be loaded" in says(), f"a plug-in that is trusted: {says()}")
     shutil.rmtree(folder)
@@ -152,7 +152,7 @@ def service(world):
     world.config.chmod(0o600)
     checks.equal(world.run("start").returncode, 0, "start")
     harness.wait_until(lambda: '"state"' in world.run("status", "--json").stdout, "a status", 60)
-    os.chown(world.config, NOBODY, -1)
+    os.chown(world.config, OTHER_USER, -1)
     world.run("reload")
     harness.wait_until(lambda: "etwagent.yaml belongs to S-1-5-7; expected SYSTEM or Administrators (icacls" in world.log(), "the refusal in the log", 60, lambda: world.log())
     world.run("stop")

@@ -1,6 +1,7 @@
 /* See address_space.h. */
 #include "collector/query/analysis/address_space.h"
 
+#include "collector/query/analysis/query.h"
 #include "collector/state/state_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
@@ -303,6 +304,13 @@ uint32_t ec_address_space_pid_of_thread(ec_address_space *p, uint32_t tid, int64
 
 const ea_process *ec_address_space_get_process(const ec_address_space *p, uint32_t index) {
     return index < p->process_count ? &p->processes[index] : NULL;
+}
+
+const char *ec_address_space_process_name(const ec_address_space *p, uint32_t index) {
+    const ea_process *process = ec_address_space_get_process(p, index);
+    if (process && process->pid == 0)
+        return "Idle";
+    return process && *process->image_name ? ec_base_name(process->image_name) : "?";
 }
 
 size_t ec_address_space_process_count(const ec_address_space *p) {

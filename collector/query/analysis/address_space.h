@@ -29,6 +29,8 @@ uint32_t ec_address_space_thread(const ec_address_space *p, uint32_t tid, int64_
 enum { EC_NO_THREAD = -1 }; /* as uint32_t */
 
 const ea_process *ec_address_space_get_process(const ec_address_space *p, uint32_t index);
+/* The file name of its image; "Idle" for process 0; "?" when it is unknown. */
+const char *ec_address_space_process_name(const ec_address_space *p, uint32_t index);
 size_t ec_address_space_process_count(const ec_address_space *p);
 size_t ec_address_space_thread_count(const ec_address_space *p);
 

@@ -384,11 +384,12 @@ static void add_int(ec_group *g, int64_t v) {
         g->greatest.i = v;
 }
 
-/* Many at once. */
+/* Many at once, of a column that has no other kind of values: only sum and is_overflow can be its result, sum_real is
+ * not. */
 static void add_ints(ec_group *g, const int64_t *numbers, uint32_t count) {
     int64_t sum = 0, least = INT64_MAX, greatest = INT64_MIN;
     uint64_t before = g->value_count;
-    int overflow = g->is_overflow || g->is_real;
+    int overflow = g->is_overflow;
     for (uint32_t i = 0; i < count; i++) {
         int64_t v = numbers[i];
         overflow |= __builtin_add_overflow(sum, v, &sum);
@@ -400,7 +401,6 @@ static void add_ints(ec_group *g, const int64_t *numbers, uint32_t count) {
             add_int(g, numbers[i]);
         return;
     }
-    g->sum_real += (double)(sum - g->sum);
     g->sum = sum;
     widen(g, &(ec_value){.type = EC_INT, .i = least});
     widen(g, &(ec_value){.type = EC_INT, .i = greatest});

@@ -1,6 +1,7 @@
 /* SELECTs over the history. See query.h. */
 #include "collector/query/analysis/query.h"
 
+#include "collector/query/scan/archive.h"
 #include "collector/state/state_worker.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
@@ -126,6 +127,8 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
     int rc = ec_state_db_each_fold(q->tables, host, consider, &c, err);
     if (rc)
         return rc;
+    if (c.candidate_count == 0 && host && !stream)
+        return ec_unknown_host(host, err);
     if (c.candidate_count == 0)
         return ea_fail(err, EA_ENOTFOUND, "nothing is stored of %s%s%s%s", host ? "host " : "any host",
                        host ? host : "", stream ? ", stream " : "", stream ? stream : "");

@@ -190,3 +190,24 @@ void ec_sched_lost(ec_sched *s) {
     for (size_t i = 0; i < s->cpu_count; i++)
         s->cpus[i].tid = UINT32_MAX;
 }
+
+size_t ec_sched_event(ec_sched *s, const ec_event_cursor *t, const ec_event_cursor_event *e, enum ec_role role,
+                      ec_sched_slice ret[3]) {
+    uint64_t new_tid, old_tid, state, reason;
+    if (role == EC_ROLE_READY)
+        return ec_sched_ready(s, e->time, (uint32_t)ec_event_cursor_u64_or_0(t, e, EC_THREAD_TID),
+                              e->tid != UINT32_MAX ? e->tid : ec_sched_running(s, e->cpu), ret);
+    if (!ec_event_cursor_u64(t, e, EC_SWITCH_NEW_TID, &new_tid) ||
+        !ec_event_cursor_u64(t, e, EC_SWITCH_OLD_TID, &old_tid) ||
+        !ec_event_cursor_u64(t, e, EC_SWITCH_OLD_STATE, &state))
+        return 0;
+    reason = ec_event_cursor_u64_or_0(t, e, EC_SWITCH_OLD_REASON);
+    return ec_sched_switch(s, e->time, e->cpu, (uint32_t)old_tid, (uint8_t)state, (uint8_t)reason, (uint32_t)new_tid,
+                           ret);
+}
+
+int ec_sched_life_event(ec_sched *s, const ec_event_cursor *t, const ec_event_cursor_event *e, enum ec_role role,
+                        ec_sched_slice *ret) {
+    uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(t, e, EC_THREAD_TID);
+    return role == EC_ROLE_THREAD_BEGIN ? ec_sched_begin(s, tid, ret) : ec_sched_end(s, tid, ret);
+}

@@ -34,7 +34,7 @@ EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const c
 #define EC_PROFILE_LACKS(X)                                                                                            \
     X(UNANSWERED, "unanswered", "its user half was to come later, and never came")                                     \
     X(LATE, "late", "its user half came when the event had left the window")                                           \
-    X(UNDEFINED, "undefined", "nobody said what a key on it stands for")                                               \
+    X(UNDEFINED, "undefined", "a key on it was never defined")                                                         \
     X(NO_ROOM, "no_room", "a half of it had no room in the table of stacks")
 
 enum ec_profile_lack {

@@ -225,6 +225,12 @@ int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret
     return 0;
 }
 
+int ec_unknown_host(const char *host, ea_err *err) {
+    return ea_fail(err, EA_ENOTFOUND,
+                   "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts lists",
+                   host);
+}
+
 int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err) {
     const ec_archive_stream *streams = NULL;
     size_t count = 0;
@@ -234,7 +240,7 @@ int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_co
         while (k < count && strcmp(streams[k].row.host, hosts[i]) != 0)
             k++;
         if (k == count)
-            rc = ea_fail(err, EA_ENOTFOUND, "nothing is stored of host %.200s", hosts[i]);
+            rc = ec_unknown_host(hosts[i], err);
     }
     return rc;
 }

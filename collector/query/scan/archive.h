@@ -33,6 +33,8 @@ ea_registry *ec_archive_registry(ec_archive *a);
 /* The streams, in the order in which they were first received; borrowed until close. They are read when they are first
  * asked for: a question about classes or machines' tables needs none of them. */
 EA_MUST_CHECK int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err);
+/* EA_ENOTFOUND, with the sentence of all commands and routes for a host of which nothing is stored. */
+EA_MUST_CHECK int ec_unknown_host(const char *host, ea_err *err);
 /* EA_ENOTFOUND: nothing is stored of one of these hosts. */
 EA_MUST_CHECK int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err);
 /* All classes, those without a name too; borrowed until close. They are read, and added to the registry, when they are

@@ -67,7 +67,8 @@ typedef struct ec_listener {
 } ec_listener;
 
 /* Asks and waits for the end. When first_sql has no row, sql is not run. stop: looked at now and then; may be NULL.
- * EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND when there is no store; an end at a limit is no error. Thread: any. */
+ * EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND when there is no store or nothing is stored of the host; an end at a
+ * limit is no error. Thread: any. */
 EA_MUST_CHECK int ec_ask(const ec_question *question, const ec_listener *listener, atomic_int *stop, ec_outcome *ret,
                          ea_err *err);
 

@@ -1,4 +1,5 @@
 /* The process that answers one question. See ask.h. It has one thread. */
+#include "collector/query/scan/archive.h"
 #include "collector/query/sql/ask.h"
 #include "collector/query/sql/confine.h"
 #include "collector/query/sql/sql.h"
@@ -390,14 +391,16 @@ static uint64_t sort_bytes(uint64_t limit_bytes) {
     return bytes < least ? least : bytes < most ? bytes : most;
 }
 
+/* EA_ENOTFOUND when nothing is stored of the question's host: a misspelt name must not be answered with no rows. */
 static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
-    return ec_sql_open(ret, w->store,
-                       &(ec_sql_options){.host = w->host,
-                                         .shown = w->shown,
-                                         .keep_going = keep_going,
-                                         .arg = w,
-                                         .sort_bytes = sort_bytes(w->limit_bytes)},
-                       err);
+    int rc = ec_sql_open(ret, w->store,
+                         &(ec_sql_options){.host = w->host,
+                                           .shown = w->shown,
+                                           .keep_going = keep_going,
+                                           .arg = w,
+                                           .sort_bytes = sort_bytes(w->limit_bytes)},
+                         err);
+    return rc || !w->host ? rc : ec_archive_has_hosts(ec_sql_archive(*ret), &w->host, 1, err);
 }
 
 /* Whether the question's statements read the history. What is wrong with a statement is found again when it is run. */

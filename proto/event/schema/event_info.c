@@ -114,12 +114,12 @@ static int read_info(const info *in, ea_schemas *into, enum ea_schema_layer laye
     ea_field *fields = ea_arena_zalloc(in->arena, EA_FIELDS_MAX, sizeof *fields);
     if (!head.provider_name || !task || !opcode || !notes.level || !notes.channel || !notes.message || !properties ||
         !fields)
-        return ea_fail(err, EA_ECORRUPT, "event information: a text stands outside of it");
+        return ea_fail(err, EA_ECORRUPT, "event information: a text is outside of it");
     notes.task = task;
     notes.opcode = opcode;
     for (uint32_t i = 0; i < count; i++)
         if (!read_property(in, &head.provider, p + HEAD_BYTES + (size_t)i * PROPERTY_BYTES, &properties[i]))
-            return ea_fail(err, EA_ECORRUPT, "event information: a property's name stands outside of it");
+            return ea_fail(err, EA_ECORRUPT, "event information: a property's name is outside of it");
     const char *wrong;
     size_t which;
     int n = ea_properties_to_fields(properties, count, top, fields, &wrong, &which);
@@ -165,13 +165,13 @@ int ea_event_map_read(ea_arena *arena, const uint8_t *data, size_t len_bytes, ea
     ea_enum map = {.name = text_at(&in, 0), .is_flags = is_flags, .count = count};
     ea_map_entry *entries = ea_arena_zalloc(arena, (size_t)count + 1, sizeof *entries);
     if (!map.name || !entries)
-        return ea_fail(err, EA_ECORRUPT, "map of an event: its name stands outside of it");
+        return ea_fail(err, EA_ECORRUPT, "map of an event: its name is outside of it");
     for (uint32_t i = 0; i < count; i++) {
         size_t at = MAP_HEAD_BYTES + (size_t)i * MAP_ENTRY_BYTES;
         uint64_t place = !is_flags ? i : i < 64 ? UINT64_C(1) << i : 0;
         entries[i] = (ea_map_entry){flags & MAP_WBEM_NO_VALUES ? place : ea_load32(data + at + 4), text_at(&in, at)};
         if (!entries[i].name)
-            return ea_fail(err, EA_ECORRUPT, "map of an event: a name stands outside of it");
+            return ea_fail(err, EA_ECORRUPT, "map of an event: a name is outside of it");
     }
     map.entries = entries;
     *ret = map;

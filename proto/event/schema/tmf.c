@@ -438,7 +438,7 @@ static void read_message(reader *r, span line) {
         problem(r, "#typev is not followed by a name, a number up to 65535 and a text in quotes");
         good = 0;
     } else if (!r->has_guid) {
-        problem(r, "#typev stands before any message GUID");
+        problem(r, "#typev is before any message GUID");
         good = 0;
     }
     const char *at = r->at;

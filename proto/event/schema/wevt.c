@@ -107,7 +107,7 @@ static const char *name_at(wevt *w, size_t at, ea_arena *arena) {
         return "";
     size_t bytes = inside(w, at, 4) ? ea_load32(w->data + at) : 0, n = 4;
     if (bytes < 4 || bytes > 2 * EA_NAME_MAX_BYTES + 8 || !inside(w, at, bytes)) {
-        problem(w, at, "a name stands outside of the resource");
+        problem(w, at, "a name is outside of the resource");
         return "";
     }
     if (!may_look_at(w, bytes / 16))
@@ -165,7 +165,7 @@ static size_t definition(wevt *w, const shape *s, const table *t, uint32_t offse
         return value ? find_value(w, s, t, value, other) : 0;
     if (inside(w, offset, s->bytes))
         return offset;
-    problem(w, offset, "%s: an event's definition stands outside of the resource", s->signature);
+    problem(w, offset, "%s: an event's definition is outside of the resource", s->signature);
     return 0;
 }
 
@@ -458,7 +458,7 @@ static void read_provider(wevt *w, size_t at) {
     for (uint32_t i = 0; i < count; i++) {
         size_t element = ea_load32(w->data + at + 20 + (size_t)i * 8);
         if (!inside(w, element, 12)) {
-            problem(w, element, "a table of the provider stands outside of the resource");
+            problem(w, element, "a table of the provider is outside of the resource");
             continue;
         }
         if (memcmp(w->data + element, "EVNT", 4) == 0)

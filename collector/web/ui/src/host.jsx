@@ -7,7 +7,7 @@ import { change, enc, go, rangeOf, shortTime, toIso, toMs, url, useApi } from '.
 
 const SERIES = 6;
 
-// The processes alive at a moment, each behind its parent.
+// The processes alive at a moment, each after its parent.
 function treeAt(list, at) {
   const alive = list.filter((p) => p.begin_ms <= at && p.end_ms > at);
   const key = (stream, instance) => stream + '/' + instance;
@@ -95,7 +95,7 @@ export function Host({ view, dark }) {
     const ends = new Map((runs.data?.items ?? []).map((s, i) => [s.stream, i ? toMs(s.end) : Infinity])); // newest first
     return (list.data?.items ?? []).map((p) => ({ ...p, begin_ms: toMs(p.begin), end_ms: p.end ? toMs(p.end) : ends.get(p.stream) ?? Infinity }));
   }, [list.data, runs.data]);
-  const bars = useMemo(() => { // those that came or went in the range stand above those that were always there
+  const bars = useMemo(() => { // processes that began or ended in the range are above those that ran all the time
     const moves = (p) => (p.begin_cause === 'start' && p.begin_ms >= from) || p.end_ms < to;
     return [...processes.filter(moves), ...processes.filter((p) => !moves(p))]
       .map((p) => ({ begin: p.begin_ms, end: Math.min(p.end_ms, to), name: p.image_name || String(p.pid), row_data: p }));

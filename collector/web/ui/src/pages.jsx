@@ -1,4 +1,4 @@
-// The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host stands in host.jsx.)
+// The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host is in host.jsx.)
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Flame } from './flame.jsx';
 import { bytes, count, duration, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
@@ -182,12 +182,12 @@ const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_
 
 /** What a profile knows to be missing, in words. */
 function lacksOf(d) {
-  const why = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that nobody defined', no_room: 'no room for a half' };
+  const why = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that was never defined', no_room: 'no room for a half' };
   const add = (n, i) => n + (d.other?.incomplete[i] ?? 0);
   const parts = Object.keys(why).map((cause) => [add(d.incomplete[cause], cause), why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
   return (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
-    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules that they tell of are not known.` : '') +
-    (d.unfinished ? ` ${count(d.unfinished)} times that nobody saw the end of are not in it${d.unfinished_ns ? `: ${duration(d.unfinished_ns)}` : ''}.` : '');
+    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '') +
+    (d.unfinished ? ` ${count(d.unfinished)} intervals without a recorded end are not in it${d.unfinished_ns ? `: ${duration(d.unfinished_ns)}` : ''}.` : '');
 }
 
 export function Profile({ view, dark }) {
@@ -229,7 +229,7 @@ export function Profile({ view, dark }) {
       <Search name="other_from" label="from" view={view} /><Search name="other_to" label="to" view={view} />
       <label class="field"><span>What counts there</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.target.value })}>
         <option value="">the same</option>{weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
-      <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. What is not given is as on this one.'}</p></div>}
+      <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. An empty field has the value of this side.'}</p></div>}
     <Notice state={s} />
     {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
     {root && d.total ? <>
@@ -285,7 +285,7 @@ function Export({ path, params }) {
   return <span class="export">Export: <a href={url(path, { ...params, format: 'csv' })} download>CSV</a> <a href={url(path, { ...params, format: 'jsonl' })} download>JSON lines</a></span>;
 }
 
-// Searches that somebody saved, in this browser.
+// Saved searches, in this browser.
 function Saved({ view }) {
   const [saved, set] = useState(() => remembered('searches', []));
   const put = (list) => { set(list); remember('searches', list); };

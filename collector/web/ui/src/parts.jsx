@@ -25,14 +25,14 @@ export function duration(ns) {
   return ns >= 1e9 ? (ns / 1e9).toFixed(2) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(1) + ' ms' : (ns / 1e3).toFixed(1) + ' µs';
 }
 
-// Rows of blindness. A count whose times Windows' records tell is no period of its own.
+// Rows of blindness. A count whose times are in Windows' own records is no period of its own.
 export const isPeriod = (b) => b.kind !== 'counted' || b.records === 0;
 export const lostEvents = (b) => b.events ?? (b.at_least ? `at least ${b.at_least}, unknown which` : 'unknown');
 const CAUSES = {
   missing: 'batches have not come', RTLostEvent: "events lost, by a record of Windows", RTLostBuffer: "a buffer lost, by a record of Windows", RTLostFile: "a file lost, by a record of Windows",
   source_events_lost: 'events that Windows says it lost', source_buffers_lost: 'buffers that Windows says it lost',
 };
-export const lossText = (b) => (b.kind === 'counted' ? b.counted + ' ' : '') + (CAUSES[b.cause] ?? b.cause.replaceAll('_', ' ')) + (b.kind === 'counted' && b.records ? `, in ${b.records} ${b.records === 1 ? 'period' : 'periods'} that its records tell` : '');
+export const lossText = (b) => (b.kind === 'counted' ? b.counted + ' ' : '') + (CAUSES[b.cause] ?? b.cause.replaceAll('_', ' ')) + (b.kind === 'counted' && b.records ? `, in ${b.records} ${b.records === 1 ? 'period' : 'periods'} from its records` : '');
 
 export function Notice({ state, empty }) {
   if (state.error) return <p class="notice bad" role="alert">{state.error}</p>;
@@ -46,8 +46,8 @@ export function Notice({ state, empty }) {
 }
 
 // columns: [{name, title, right, mono, show(row), sort}]. The view's {sort, descending} say what is sorted. What the cells show besides
-// the row stands in view's time range or changes with rows: the body is made again only with these.
-// Of a long table the rows that one sees are painted first, those behind them right afterwards. of: what is asked for; the same table with
+// the row depends on the view's time range or changes with rows: the body is made again only with these.
+// Of a long table the visible rows are painted first, the others right afterwards. of: what is asked for; the same table with
 // newer numbers stays whole.
 const FIRST_ROWS = 40;
 export function Table({ label, columns, rows, view, caption, of = '' }) {
@@ -130,7 +130,7 @@ export function Pages({ view, data }) {
   </p>;
 }
 
-// A canvas as wide as what it stands in, and a brush for it, which measures in pixels of the page.
+// A canvas as wide as its parent, and a brush for it, which measures in pixels of the page.
 export function useCanvas() {
   const canvas = useRef();
   const [width, setWidth] = useState(900);

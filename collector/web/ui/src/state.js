@@ -1,4 +1,4 @@
-// What is shown stands in the URL: page, time range, search. A link brings one back to the same view.
+// The URL holds the view: page, time range, search. A link opens the same view again.
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 
 const listeners = new Set();
@@ -7,11 +7,11 @@ let current = read();
 function read() {
   return Object.fromEntries(new URLSearchParams(location.search));
 }
-function tell() {
+function update() {
   current = read();
   listeners.forEach((f) => f(current));
 }
-addEventListener('popstate', tell);
+addEventListener('popstate', update);
 
 export function linkTo(state) {
   const p = new URLSearchParams();
@@ -24,7 +24,7 @@ export function go(state, replace) {
   const url = linkTo(state);
   if (url === location.pathname + location.search) return;
   history[replace ? 'replaceState' : 'pushState'](null, '', url);
-  tell();
+  update();
 }
 export function change(part, replace) {
   go({ ...current, ...part }, replace);
@@ -97,7 +97,7 @@ async function askAll(address, options) {
   }
   return data;
 }
-// {data, error, loading}; what was there stays while something new is asked. address null: nothing is asked. all: every page of a list.
+// {data, error, loading}; the old data stays during a new request. address null: no request. all: every page of a list.
 export function useApi(address, every, all) {
   const [state, set] = useState({ loading: !!address });
   useLayoutEffect(() => { // not after the next frame: the question is on its way while the browser paints

@@ -1,5 +1,5 @@
-/* Facts of the machine. See machine.h. */
-#include "service/etw/machine.h"
+/* Facts of the machine. See machine_facts.h. */
+#include "service/etw/machine_facts.h"
 
 #include <windows.h>
 

@@ -1,0 +1,108 @@
+/* See activity.h: the rows of a table, found by their keys while they are summed, and by the hash column later. */
+#include "collector/query/analysis/activity_internal.h"
+#include "proto/base/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 1 << 20 };
+
+const char *ec_activity_text(ec_activity *a, const char *text, size_t len_bytes) {
+    const char *known = ea_bytes_map_get(&a->texts, text, len_bytes);
+    if (known)
+        return known;
+    char *copy = ea_arena_alloc(&a->arena, len_bytes + 1);
+    if (copy) {
+        memcpy(copy, text, len_bytes);
+        copy[len_bytes] = 0;
+        copy = ea_bytes_map_put(&a->texts, copy, len_bytes, copy) ? NULL : copy;
+    }
+    a->is_short |= !copy;
+    return copy;
+}
+
+/* The row of a key, which is made when it is new. */
+int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret) {
+    k->stream = a->stream;
+    const void *known = ea_bytes_map_get(&a->index, k, sizeof *k);
+    if (known) {
+        *ret = &a->rows[(uintptr_t)known - 1];
+        return 0;
+    }
+    int rc = EA_GROW(a->rows, a->capacity, a->count + 1, ROWS_MAX);
+    if (rc)
+        return rc;
+    const void *copy = ea_arena_copy(&a->arena, k, sizeof *k);
+    if (!copy || ea_bytes_map_put(&a->index, copy, sizeof *k, (void *)(uintptr_t)(a->count + 1)))
+        return EA_ENOMEM;
+    a->rows[a->count] = (ec_activity_row){.k = *k};
+    *ret = &a->rows[a->count++];
+    return 0;
+}
+
+size_t ec_activity_count(const ec_activity *a) {
+    return a->count;
+}
+
+static uint64_t hash_at(const ec_activity *a, uint32_t at) {
+    return a->rows[at].k.key[KEY_STACK_HASH];
+}
+
+/* A row on its way into the order by hash. */
+typedef struct hashed_row {
+    uint64_t hash;
+    uint32_t at;
+} hashed_row;
+
+static int compare_hashed(const void *a, const void *b) {
+    const hashed_row *x = a, *y = b;
+    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash) : (x->at > y->at) - (x->at < y->at);
+}
+
+static int sort_by_hash(ec_activity *a) {
+    hashed_row *rows = malloc((a->count + 1) * sizeof *rows);
+    uint32_t *by_hash = malloc((a->count + 1) * sizeof *by_hash);
+    for (size_t i = 0; rows && i < a->count; i++)
+        rows[i] = (hashed_row){hash_at(a, (uint32_t)i), (uint32_t)i};
+    if (rows && by_hash) {
+        qsort(rows, a->count, sizeof *rows, compare_hashed);
+        for (size_t i = 0; i < a->count; i++)
+            by_hash[i] = rows[i].at;
+        a->by_hash = by_hash;
+    } else {
+        free(by_hash);
+    }
+    free(rows);
+    return a->by_hash ? 0 : EA_ENOMEM;
+}
+
+int ec_activity_find(ec_activity *a, uint64_t value, const uint32_t **ret, size_t *ret_count) {
+    size_t low = 0, high = a->count;
+    if (!a->by_hash && sort_by_hash(a))
+        return EA_ENOMEM;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (hash_at(a, a->by_hash[middle]) < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret = a->by_hash + low;
+    *ret_count = 0;
+    while (low + *ret_count < a->count && hash_at(a, a->by_hash[low + *ret_count]) == value)
+        ++*ret_count;
+    return 0;
+}
+
+uint64_t ec_activity_number(const ec_activity *a, size_t at) {
+    const ec_activity_key *k = &a->rows[at].k;
+    const int64_t range[] = {a->from_utc_ns, a->to_utc_ns};
+    uint64_t hash = ea_hash64(k->stream->id, sizeof k->stream->id, ea_hash64(range, sizeof range, 0));
+    hash = ea_hash64(k->key, sizeof k->key, hash);
+    for (size_t i = 0; i < sizeof k->text / sizeof *k->text; i++)
+        hash = k->text[i] ? ea_hash64(k->text[i], strlen(k->text[i]) + 1, hash) : ~hash;
+    hash = ea_hash64(k->process, sizeof k->process, ea_hash64(&k->bucket, sizeof k->bucket, hash));
+    for (size_t i = 0; i < 2; i++)
+        hash = k->image[i] ? ea_hash64(k->image[i], strlen(k->image[i]) + 1, hash) : ~hash;
+    return hash;
+}
