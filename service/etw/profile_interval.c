@@ -17,7 +17,16 @@ typedef struct entry {
 /* The value of a source in the registry. */
 typedef struct kept {
     uint32_t interval, pid;
+    uint64_t started; /* the process: ids are used again */
 } kept;
+
+/* When a process was started; 0: there is none, or Windows does not say. */
+static uint64_t started_of(HANDLE process) {
+    FILETIME began, ended, kernel, user;
+    return process && GetProcessTimes(process, &began, &ended, &kernel, &user)
+               ? (uint64_t)began.dwHighDateTime << 32 | began.dwLowDateTime
+               : 0;
+}
 
 static SRWLOCK lock = SRWLOCK_INIT;
 static entry entries[ENTRIES_MAX];
@@ -36,7 +45,7 @@ static entry *find(uint32_t source) {
 }
 
 static void write_value(uint32_t source, uint32_t interval) {
-    kept value = {interval, GetCurrentProcessId()};
+    kept value = {interval, GetCurrentProcessId(), started_of(GetCurrentProcess())};
     WCHAR name[NAME_CHARS];
     HKEY key;
     _snwprintf(name, NAME_CHARS, L"%u", source);
@@ -98,11 +107,12 @@ void ea_profile_restore(ea_session *s) {
     ReleaseSRWLockExclusive(&lock);
 }
 
-static int is_alive(uint32_t pid) {
-    HANDLE process = OpenProcess(SYNCHRONIZE, FALSE, pid);
+/* The process that wrote the value runs. */
+static int is_alive(const kept *value) {
+    HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, value->pid);
     if (!process)
         return GetLastError() != ERROR_INVALID_PARAMETER;
-    int runs = WaitForSingleObject(process, 0) == WAIT_TIMEOUT;
+    int runs = WaitForSingleObject(process, 0) == WAIT_TIMEOUT && started_of(process) == value->started;
     CloseHandle(process);
     return runs;
 }
@@ -119,7 +129,7 @@ void ea_profile_recover(const ea_etw_api *api) {
         if (RegEnumValueW(key, i, name, &chars, NULL, &type, (BYTE *)&value, &bytes))
             break;
         uint32_t source = (uint32_t)wcstoul(name, NULL, 10);
-        if (type != REG_BINARY || bytes != sizeof value || find(source) || is_alive(value.pid)) {
+        if (type != REG_BINARY || bytes != sizeof value || find(source) || is_alive(&value)) {
             i++;
             continue;
         }
