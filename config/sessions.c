@@ -883,12 +883,14 @@ static const ea_option SESSION_ROWS[] = {
      .help =
          "Windows starts the session at boot, without filters, and writes to this .etl file until the service runs; "
          "then the file is shipped as source NAME-boot, out of FILE-booted.etl, which becomes FILE-taken.etl when the "
-         "spool has it; of boots whose files are not taken yet there are as many as keep-files says beside the newest"},
+         "spool has it; of boots whose files are not taken yet there are as many as keep-files says beside the newest; "
+         "with Fast Startup, the default of Windows clients, it starts at a restart and not after a shutdown"},
     {.name = "per-processor",
      .type = EA_OPT_FLAG,
      .offset = AT(per_processor),
      .fallback = "true",
-     .help = "each processor has buffers of its own; false: all share them, which keeps events in order and is slow"},
+     .help = "each processor has buffers of its own; false: all share them, which keeps events in order and is slow; "
+             "events have no processor number then"},
     {.name = "independent",
      .type = EA_OPT_FLAG,
      .offset = AT(independent),
@@ -1045,6 +1047,10 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
                    s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
                    (double)s->min_buffers * (double)s->buffer_bytes / 1048576.0,
                    (double)s->max_buffers * (double)s->buffer_bytes / 1048576.0, (double)s->flush_ns / 1e9);
+    if (s->output == EA_OUTPUT_BOTH)
+        ea_text_str(
+            t, "    warning: with real time beside a file Windows writes partly filled buffers each second, and a full "
+               "playback file ends the file, too\n");
     if (s->boot_file)
         ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
     for (size_t i = 0; i < s->flags.count; i++) {
