@@ -419,6 +419,7 @@ void ea_session_pmc(ea_session *s) {
     ULONG bytes = 0, error = 0;
     source_list list = {NULL, 0};
     int may_profile = take_privilege(); /* also for the flags PROFILE and PMC_PROFILE (enable.c) */
+    ea_profile_recover(s->api);
     if (!c->profile_interval_ns && !asked)
         return;
     if (!may_profile)

@@ -31,10 +31,11 @@ static uint64_t started_of(HANDLE process) {
 static SRWLOCK lock = SRWLOCK_INIT;
 static entry entries[ENTRIES_MAX];
 
-static void set(const ea_etw_api *api, uint32_t source, uint32_t interval) {
+/* Returns whether Windows took it; it needs the privilege that pmc.c enables. */
+static int set(const ea_etw_api *api, uint32_t source, uint32_t interval) {
     TRACE_PROFILE_INTERVAL value = {source, interval};
-    if (api->TraceSetInformation)
-        (void)api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value);
+    return api->TraceSetInformation &&
+           !api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value);
 }
 
 static entry *find(uint32_t source) {
@@ -99,7 +100,7 @@ void ea_profile_restore(ea_session *s) {
         WCHAR name[NAME_CHARS];
         if (!e || --e->users)
             continue;
-        set(s->api, e->source, e->interval);
+        (void)set(s->api, e->source, e->interval);
         _snwprintf(name, NAME_CHARS, L"%u", e->source);
         remove_value(name);
     }
@@ -129,11 +130,11 @@ void ea_profile_recover(const ea_etw_api *api) {
         if (RegEnumValueW(key, i, name, &chars, NULL, &type, (BYTE *)&value, &bytes))
             break;
         uint32_t source = (uint32_t)wcstoul(name, NULL, 10);
-        if (type != REG_BINARY || bytes != sizeof value || find(source) || is_alive(&value)) {
+        if (type != REG_BINARY || bytes != sizeof value || find(source) || is_alive(&value) ||
+            !set(api, source, value.interval)) {
             i++;
             continue;
         }
-        set(api, source, value.interval);
         remove_value(name);
     }
     ReleaseSRWLockExclusive(&lock);

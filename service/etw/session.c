@@ -272,8 +272,6 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (error)
         return fail_start(err, error, s);
     s->starts++;
-    if (s->c->kind != EA_SESSION_USER)
-        ea_profile_recover(s->api);
     ea_session_enable(s);
     int rc = ea_session_query(s, err);
     if (rc) {
