@@ -20,7 +20,7 @@ typedef struct reading {
     yaml_document_t document;
     const char *name, *text;
     size_t len_bytes;
-    ea_config_say *say;
+    ea_config_note *on_note;
     void *arg;
     ea_err first;
     unsigned problems;
@@ -48,8 +48,8 @@ static void problem(reading *r, yaml_mark_t at, const char *format, ...) {
         r->no_memory = 1;
     else if (r->problems == 0)
         ea_fail(&r->first, EA_EFORMAT, "%s", t.data);
-    if (!t.failed && r->say && r->problems < EA_CONFIG_PROBLEMS_MAX)
-        r->say(r->arg, t.data);
+    if (!t.failed && r->on_note && r->problems < EA_CONFIG_PROBLEMS_MAX)
+        r->on_note(r->arg, t.data);
     r->problems++;
     ea_text_deinit(&t);
 }
@@ -328,9 +328,10 @@ static void read_document(reading *r, yaml_parser_t *parser, const ea_table *tab
 }
 
 static int parse(ea_config **ret, const char *name, const char *text, size_t len_bytes, const ea_table *table,
-                 void *target, int partial, ea_config_say *say, void *arg, ea_err *err) {
+                 void *target, int partial, ea_config_note *on_note, void *arg, ea_err *err) {
     yaml_parser_t parser;
-    reading r = {.name = name, .text = text, .len_bytes = len_bytes, .say = say, .arg = arg, .partial = partial};
+    reading r = {
+        .name = name, .text = text, .len_bytes = len_bytes, .on_note = on_note, .arg = arg, .partial = partial};
     int rc = ea_option_fallbacks(table->rows, target, err);
     if (rc)
         return rc;
@@ -357,18 +358,18 @@ static int parse(ea_config **ret, const char *name, const char *text, size_t len
 }
 
 int ea_config_parse(ea_config **ret, const char *name, const char *text, size_t len_bytes, const ea_table *table,
-                    void *target, ea_config_say *say, void *arg, ea_err *err) {
-    return parse(ret, name, text, len_bytes, table, target, 0, say, arg, err);
+                    void *target, ea_config_note *on_note, void *arg, ea_err *err) {
+    return parse(ret, name, text, len_bytes, table, target, 0, on_note, arg, err);
 }
 
-int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target, ea_config_say *say,
+int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target, ea_config_note *on_note,
                    void *arg, ea_err *err) {
     char *text;
     size_t len_bytes;
     int rc = ea_path_read_all(path, EA_CONFIG_MAX_BYTES, &text, &len_bytes, err);
     if (rc)
         return rc;
-    rc = parse(ret, path, text, len_bytes, table, target, 0, say, arg, err);
+    rc = parse(ret, path, text, len_bytes, table, target, 0, on_note, arg, err);
     free(text);
     return rc;
 }
@@ -382,7 +383,7 @@ void ea_config_destroy(ea_config *c) {
 
 /* ---- --config of a command ---- */
 
-static void say_to_stderr(void *arg, const char *line) {
+static void note_to_stderr(void *arg, const char *line) {
     unsigned *n = arg;
     if ((*n)++) /* the first one is in the error */
         fprintf(stderr, "%s\n", line);
@@ -392,7 +393,7 @@ int ea_config_parse_of_command(void **ret, const char *path, const char *text, s
                                void *options, ea_err *err) {
     ea_config *c;
     unsigned n = 0;
-    int rc = parse(&c, path, text, len_bytes, &(ea_table){.rows = rows}, options, 1, say_to_stderr, &n, err);
+    int rc = parse(&c, path, text, len_bytes, &(ea_table){.rows = rows}, options, 1, note_to_stderr, &n, err);
     if (!rc)
         *ret = c;
     return rc;

@@ -20,16 +20,16 @@ enum {
 typedef struct ea_config ea_config; /* owns the texts and lists that a target points to */
 
 /* One line for each mistake, "FILE:LINE:COLUMN: what is wrong", no newline; at most EA_CONFIG_PROBLEMS_MAX. */
-typedef void ea_config_say(void *arg, const char *line);
+typedef void ea_config_note(void *arg, const char *line);
 
-/* Reads path into target, a zeroed struct of table->size bytes: first all fallbacks, then what the file says. say may
- * be NULL. Errors: EA_EIO, EA_ENOTFOUND (no such file), EA_EFORMAT (it has mistakes; the message is the first one and
- * how many more there are), EA_ENOMEM. On failure nothing is to be destroyed and target's content is undefined. */
+/* Reads path into target, a zeroed struct of table->size bytes: first all fallbacks, then what the file says. on_note
+ * may be NULL. Errors: EA_EIO, EA_ENOTFOUND (no such file), EA_EFORMAT (it has mistakes; the message is the first one
+ * and how many more there are), EA_ENOMEM. On failure nothing is to be destroyed and target's content is undefined. */
 EA_MUST_CHECK int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target,
-                                 ea_config_say *say, void *arg, ea_err *err);
+                                 ea_config_note *on_note, void *arg, ea_err *err);
 /* The same for text of len_bytes in memory, called name in messages. */
 EA_MUST_CHECK int ea_config_parse(ea_config **ret, const char *name, const char *text, size_t len_bytes,
-                                  const ea_table *table, void *target, ea_config_say *say, void *arg, ea_err *err);
+                                  const ea_table *table, void *target, ea_config_note *on_note, void *arg, ea_err *err);
 void ea_config_destroy(ea_config *c); /* NULL is allowed */
 
 /* What --config of a command does: mistakes go to standard error. */

@@ -234,7 +234,7 @@ static int check_stack_filter(const ea_provider_config *p, const char **ret_key,
         return rc;
     *ret_key = "stack-any";
     if (p->stack_any && !p->stack_level && !p->stack_event_names.count)
-        return ea_fail(err, EA_EINVAL, "stack-level says up to which level; it is missing");
+        return ea_fail(err, EA_EINVAL, "stack-level is missing: expected the level up to which stacks are walked");
     return are_keywords(p->stack_any, err);
 }
 
@@ -644,7 +644,7 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         return ea_fail(err, EA_EINVAL, "the samples come with the kernel flag PMC_PROFILE; it is missing");
     *ret_key = "pmc-events";
     if (s->pmc_events.count && !s->pmc_counters.count)
-        return ea_fail(err, EA_EINVAL, "pmc-counters says which counters these events carry; it is missing");
+        return ea_fail(err, EA_EINVAL, "pmc-counters is missing: expected the counters that these events carry");
     if ((rc = are_kernel_classes(&s->pmc_events, err)))
         return rc;
     if (s->pmc_events.count > EA_PMC_MAX)
@@ -652,7 +652,7 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
                        EA_PMC_MAX);
     *ret_key = "pmc-counters";
     if (s->pmc_counters.count && !s->pmc_events.count)
-        return ea_fail(err, EA_EINVAL, "pmc-events says which events carry the counters; it is missing");
+        return ea_fail(err, EA_EINVAL, "pmc-events is missing: expected the events that carry the counters");
     if (s->pmc_counters.count > EA_PMC_MAX)
         return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most %d, and never more than the hardware has",
                        s->pmc_counters.count, EA_PMC_MAX);
@@ -718,7 +718,7 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
         return ea_fail(err, EA_EINVAL, "it is the session's own file, too");
     *ret_key = "circular";
     if (s->circular && !s->file_bytes)
-        return ea_fail(err, EA_EINVAL, "file-size says when the file begins anew; it is missing");
+        return ea_fail(err, EA_EINVAL, "file-size is missing: expected the size at which the file begins anew");
     *ret_key = NULL;
     for (size_t i = 0; i < s->providers.count; i++)
         for (size_t k = 0; k < i; k++) {
@@ -901,7 +901,7 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(stale),
      .fallback = "stop",
      .choices = STALE,
-     .help = "what becomes of a session of this name that is there at the start"},
+     .help = "what to do with an existing session of this name at the start"},
     {.name = "providers",
      .type = EA_OPT_TABLES,
      .offset = AT(providers),

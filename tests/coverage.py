@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How many lines of the code that reads batches, uploads and answers are run by its corpus, its unit tests and the batches of test_wire_differential.py.
 Builds the coverage preset (only what that takes), runs them, asks gcov, prints each file and the lines that were not run. It fails below the
-percentage, and when the corpus alone runs fewer lines than it should. The corpus cannot run all: the same files have the functions that write
-batches, and the answers to a lack of memory, which test_no_memory.c runs.
+percentage, also when the corpus alone does. fuzz_batch writes what it reads, and makes allocations fail, so that the corpus reaches the writers and
+the answers to a lack of memory, too. What it does not reach: definitions whose hashes begin alike, batches above 16 MiB, some allocations.
 
-usage: tests/coverage.py [--least 98] [--corpus-least 87] [--build DIR] [--jobs N]
+usage: tests/coverage.py [--least 98] [--corpus-least 98] [--build DIR] [--jobs N]
 """
 import argparse
 import json
@@ -74,7 +74,7 @@ def tell_lies(build):
 def main():
     parser = argparse.ArgumentParser(description="Line coverage of proto/wire's readers.")
     parser.add_argument("--least", type=float, default=98, help="percent of all lines")
-    parser.add_argument("--corpus-least", type=float, default=87, help="percent of all lines, by the corpus alone")
+    parser.add_argument("--corpus-least", type=float, default=98, help="percent of all lines, by the corpus alone")
     parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build" / "coverage")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 2))
     arguments = parser.parse_args()

@@ -8,6 +8,8 @@
 - data flows one way: proto/ includes from no other folder, service/ not from collector/, collector/ not from service/;
 - functions that take no buffer size, that keep global state or that have unexpected results are banned;
 - a C file opens with a comment that says what it is for;
+- a header's include guard follows from its path: EC_ below collector/, else EA_, then the path without its first folder (tests/
+  keeps it); --mend rewrites those that differ;
 - a path of a source file that a text names exists;
 - no path of a developer's machine, no tab in C, no space at a line's end, a newline at the end of a file;
 - no conflict markers of git;
@@ -83,7 +85,37 @@ def check_c(path, text, report):
             report(path, number, f"{match.group(1)} is banned: use {BANNED[match.group(1)]}")
 
 
+def guard_of(path):
+    """The include guard of a header: EC_QUERY_SQL_ASK_H of collector/query/sql/ask.h."""
+    folders = path.parts if path.parts[0] == "tests" else path.parts[1:]
+    return re.sub(r"\W", "_", "_".join(["EC" if path.parts[0] == "collector" else "EA", *folders])).upper()
+
+
+GUARD = re.compile(r"^#ifndef (\w+)\n#define (\w+)\n", re.M)
+
+
+def check_guard(path, text, report):
+    found = GUARD.search(text)
+    if not found or found.groups() != (guard_of(path),) * 2:
+        report(path, 1, f"the include guard is not {guard_of(path)}: tests/lint_rules.py --mend")
+
+
+def mend_guards():
+    """Gives each header the guard that its path asks for."""
+    for path in tracked():
+        if path.suffix != ".h":
+            continue
+        text = (SOURCE / path).read_text(encoding="utf-8")
+        found = GUARD.search(text)
+        if found and found.group(1) == found.group(2):
+            mended = re.sub(rf"\b{found.group(1)}\b", guard_of(path), text)
+            if mended != text:
+                (SOURCE / path).write_text(mended, encoding="utf-8")
+
+
 def main():
+    if sys.argv[1:] == ["--mend"]:
+        mend_guards()
     problems = []
 
     def report(path, line, sentence):
@@ -101,6 +133,8 @@ def main():
             continue
         if path.suffix in (".c", ".h"):
             check_c(path, text, report)
+        if path.suffix == ".h":
+            check_guard(path, text, report)
         if path.parts[:2] == (".github", "workflows"):
             for number, line in enumerate(text.split("\n"), 1):
                 action = re.match(r"\s*-?\s*uses:\s*(\S+)", line)

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Plants what the structural lints must find, and checks that each finds it: a link cycle inside a library, an include that the
-library does not name, an include without its folder, and two headers of one base name. Exits 1 when a lint misses one.
+library does not name, an include without its folder, two headers of one base name, wrong include guards, and mistakes with a
+mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h. Exits 1 when one is missed.
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+
+import lint_rules
 
 TESTS = pathlib.Path(__file__).resolve().parent
 GOOD = {
@@ -29,6 +33,59 @@ PLANTED = {
                                    "no header has this path"),
     "two headers of one base name": ({"service/two/a.h": "int d(void);\n"}, "includes", "the base name is that of"),
 }
+
+
+# a function that needs a mutex, and what its callers do wrong
+LOCKED = """#include "proto/base/platform.h"
+
+typedef struct store {{
+    ea_mutex *lock;
+    int value;
+}} store;
+
+static void change(store *s) EA_REQUIRES(s->lock) {{
+    ea_mutex_assert_held(s->lock);
+    s->value++;
+}}
+
+static void read_all(store *s) EA_EXCLUDES(s->lock) {{
+    ea_mutex_lock(s->lock);
+    change(s);
+    ea_mutex_unlock(s->lock);
+}}
+
+void planted(store *s);
+
+void planted(store *s) {{
+{body}
+}}
+"""
+MUTEX = {
+    "": "    ea_mutex_lock(s->lock);\n    change(s);\n    ea_mutex_unlock(s->lock);\n    read_all(s);",
+    "calling function 'change' requires holding mutex": "    change(s);\n    read_all(s);",
+    "still held at the end of function": "    read_all(s);\n    ea_mutex_lock(s->lock);\n    change(s);",
+    "cannot call function 'read_all' while mutex": "    ea_mutex_lock(s->lock);\n    read_all(s);\n    ea_mutex_unlock(s->lock);",
+}
+
+
+def mutex(body):
+    """Compiles a function with the clang options that the build has: (exit code, output)."""
+    cmake = (TESTS.parent / "installer" / "cmake" / "house.cmake").read_text(encoding="utf-8")
+    options = re.search(r'if\(CMAKE_C_COMPILER_ID STREQUAL "Clang"\)\s*add_compile_options\(([^)]*)\)', cmake).group(1).split()
+    done = subprocess.run(["clang", "-std=c11", "-Werror", "-DEA_ASSERTIONS", *options, "-I", TESTS.parent, "-fsyntax-only", "-x", "c", "-"],
+                          input=LOCKED.format(body=body), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout
+
+
+# include guards of collector/query/sql/ask.h: (text, whether lint_rules.py takes it)
+GUARDS = [("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_SQL_ASK_H\n", True), ("#ifndef EC_QUERY_ASK_H\n#define EC_QUERY_ASK_H\n", False),
+          ("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_ASK_H\n", False), ("#pragma once\n", False)]
+
+
+def guard_is_good(text):
+    problems = []
+    lint_rules.check_guard(pathlib.PurePosixPath("collector/query/sql/ask.h"), text, lambda *problem: problems.append(problem))
+    return not problems
 
 
 def lint(which, changed):
@@ -65,7 +122,16 @@ def main():
         if code != 1 or words not in output:
             failed += 1
             print(f"FAILED: {name}: lint_{which}.py ended with {code} and printed\n{output}")
-    print(f"{len(PLANTED) + 2 - failed} passed, {failed} failed")
+    for text, is_good in GUARDS:
+        if guard_is_good(text) != is_good:
+            failed += 1
+            print(f"FAILED: the include guard {text!r} is {'refused' if is_good else 'taken'}")
+    for words, body in MUTEX.items():
+        code, output = mutex(body)
+        if bool(code) != bool(words) or words not in output:
+            failed += 1
+            print(f"FAILED: a mutex, '{words}': clang ended with {code} and printed\n{output}")
+    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + 2 - failed} passed, {failed} failed")
     return failed != 0
 
 

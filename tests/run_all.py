@@ -35,6 +35,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 BUILD = SOURCE / "build"
 LOGS = BUILD / "logs"
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 2)
+FUZZ_SECONDS = 1800  # of each target, in the long form
 NATIVE = ["dev", "asan-ubsan", "tsan"]
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
@@ -355,13 +356,12 @@ def main():
     if arguments.soak and not arguments.only and build(tally, "windows-pdb"):
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak and not arguments.only:
-        step(tally, "two builds of a release have the same bytes", ["installer/release/reproducible.sh"], 7200)
+        step(tally, "two builds of a release have the same bytes", ["installer/release/reproducible.sh", "--libraries"], 10800)
     if arguments.soak:
         step(tally, "judges see planted mistakes", [sys.executable, "tests/judges/planted.py"], 7200)
         step(tally, "mutants of queries and ledgers", [sys.executable, "tests/mutate.py"], 36000)
-        step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
-        batches = [word for name in ("batch", "ingest", "upload", "web", "front") for word in ("--only", name)]
-        step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 14400)
+        rounds = -(-len(list((SOURCE / "tests" / "fuzz").glob("fuzz_*.c"))) // JOBS)
+        step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", FUZZ_SECONDS, "--jobs", JOBS], 3600 + rounds * (FUZZ_SECONDS + 600))
         step(tally, "coverage of the readers of batches", [sys.executable, "tests/coverage.py"], 3600)
     return tally.finish()
 

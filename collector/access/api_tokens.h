@@ -6,8 +6,8 @@
  * s since 1970; 0, or not there: never. An expired token stays until it is revoked or its name is given again. Lines
  * that cannot be read are no tokens. Before it: the commands token add, list, revoke. After it: access.h. Thread: any.
  */
-#ifndef EC_ACCESS_TOKENS_H
-#define EC_ACCESS_TOKENS_H
+#ifndef EC_ACCESS_API_TOKENS_H
+#define EC_ACCESS_API_TOKENS_H
 
 #include "collector/access/token_store.h"
 

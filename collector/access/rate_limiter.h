@@ -1,7 +1,7 @@
 /* Limits the request rate of each address with a token bucket: requests empty it, time fills it. After too many wrong
  * tokens the bucket is closed for a while. Called by: access.h, collector/enroll. Calls: none. Thread: its owner's. */
-#ifndef EC_ACCESS_RATES_H
-#define EC_ACCESS_RATES_H
+#ifndef EC_ACCESS_RATE_LIMITER_H
+#define EC_ACCESS_RATE_LIMITER_H
 
 #include "proto/base/err.h"
 

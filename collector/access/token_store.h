@@ -4,8 +4,8 @@
  * A token is a prefix of four characters, an id, "_" and a secret: 8 and 64 hex digits. The secret is 256 random bits,
  * so that a plain hash of it is as good as a slow one.
  * Before it: nothing. After it: api_tokens.h, collector/ca. Thread: any. */
-#ifndef EC_ACCESS_SECRETS_H
-#define EC_ACCESS_SECRETS_H
+#ifndef EC_ACCESS_TOKEN_STORE_H
+#define EC_ACCESS_TOKEN_STORE_H
 
 #include "proto/base/err.h"
 #include "proto/base/platform.h"

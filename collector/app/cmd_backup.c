@@ -54,7 +54,7 @@ static int restore(const void *arg, int operand_count, char **operands) {
 const ea_command ec_cmd_backup = {
     .name = "backup",
     .operands = "",
-    .summary = "Copy a store as it is at one moment, while its collector goes on",
+    .summary = "Copy a store as it is at one moment, while its collector runs",
     .details = "Closed segment files are linked where source and copy are on one file system: they never change, and "
                "take no room.\nFor a copy that outlives the disk, name a folder on another one. Segments, index, "
                "machines' history and the hashes of\ntokens are in it; certificates and keys are not. Exit codes: 0 "

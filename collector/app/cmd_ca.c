@@ -50,7 +50,7 @@ const ea_command ec_cmd_ca_init = {
     .summary = "makes a certificate authority",
     .details = "Writes ca.key (readable by its owner only), ca.crt and an empty revocation list ca.crl into a folder, "
                "which is\n"
-               "made when it is missing. A CA that is there already is left alone.\n\n"
+               "made when it is missing. An existing CA is not changed.\n\n"
                "  etwcollector ca init --dir certs\n"
                "  etwcollector ca issue --dir certs --server --name collector --san DNS:collector.example\n"
                "  etwcollector ca issue --dir certs --name machine-1\n\n"
@@ -274,7 +274,7 @@ const ea_command ec_cmd_ca_issue = {
     .details =
         "An agent's certificate names it: what it sends is kept under that name. A collector's (--server) carries the\n"
         "names and addresses under which agents reach it; without --san that is DNS:NAME.\n"
-        "Writes NAME.crt and NAME.key (readable by its owner only); files that are there already are left alone.",
+        "Writes NAME.crt and NAME.key (readable by its owner only); existing files are not changed.",
     .options =
         (const ea_option[]){{.name = "dir",
                              .letter = 'd',

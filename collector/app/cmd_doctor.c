@@ -24,9 +24,10 @@ typedef struct options {
     int verify, json;
 } options;
 
-enum verdict { FINE, WARNING, WRONG };
+/* INFO: what an operator should know, though nothing has to be done now. */
+enum verdict { FINE, INFO, WARNING, WRONG };
 
-static const char *const VERDICTS[] = {"ok", "warning", "wrong"};
+static const char *const VERDICTS[] = {"ok", "info", "warning", "wrong"};
 
 enum { EXIT_WARNING = 3, EXIT_WRONG = 4, TOLD_HOSTS = 20 };
 
@@ -40,9 +41,9 @@ typedef struct report {
     enum verdict worst;
 } report;
 
-static void say(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
+static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
 
-static void say(report *r, enum verdict v, const char *check, const char *format, ...) {
+static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) {
     char text[800];
     va_list args;
     va_start(args, format);
@@ -69,22 +70,22 @@ static void check_store(report *r, ec_store *s) {
     ec_store_size size;
     ec_backup read;
     if (ec_store_measure(s, &size, &err)) {
-        say(r, WRONG, "store", "%s", err.message);
+        add_finding(r, WRONG, "store", "%s", err.message);
         return;
     }
-    say(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB", size.segment_count,
-        (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
-        (double)size.state_bytes / 1048576.0);
+    add_finding(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB",
+                size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
+                (double)size.state_bytes / 1048576.0);
     if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
-        say(r, WRONG, "verify", "%s", err.message);
+        add_finding(r, WRONG, "verify", "%s", err.message);
     else if (r->o->verify)
-        say(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
+        add_finding(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
     uint64_t free_bytes = ea_path_free_bytes(r->o->store);
-    say(r,
-        free_bytes < r->o->least_free / 4 ? WRONG
-        : free_bytes < r->o->least_free   ? WARNING
-                                          : FINE,
-        "disk", "%.1f MiB are free", (double)free_bytes / 1048576.0);
+    add_finding(r,
+                free_bytes < r->o->least_free / 4 ? WRONG
+                : free_bytes < r->o->least_free   ? WARNING
+                                                  : FINE,
+                "disk", "%.1f MiB are free", (double)free_bytes / 1048576.0);
 }
 
 static void check_daemon(report *r) {
@@ -97,9 +98,9 @@ static void check_daemon(report *r) {
         rc = ea_file_try_lock(file, &ignored);
     ea_file_close(file);
     if (rc == EA_EBUSY)
-        say(r, FINE, "collector", "one runs with this store");
+        add_finding(r, FINE, "collector", "one runs with this store");
     else
-        say(r, WARNING, "collector", "none runs with this store");
+        add_finding(r, WARNING, "collector", "none runs with this store");
 }
 
 /* What keeps questions, symbols and the CA's signer apart from the rest of this machine. */
@@ -110,7 +111,7 @@ static void check_sandbox(report *r) {
     ea_text_init(&t);
     ec_sandbox_describe(&s, &t);
     int is_whole = s.has[EC_SANDBOX_HAS_SECCOMP] && s.has[EC_SANDBOX_HAS_FILES];
-    say(r, is_whole ? FINE : WARNING, "sandbox", "%s", t.failed ? "?" : t.data);
+    add_finding(r, is_whole ? FINE : WARNING, "sandbox", "%s", t.failed ? "?" : t.data);
     ea_text_deinit(&t);
 }
 
@@ -127,16 +128,16 @@ static void check_certificate(report *r, const char *path) {
     const ASN1_TIME *end = x ? X509_get0_notAfter(x) : crl ? X509_CRL_get0_nextUpdate(crl) : NULL;
     int days = 0, seconds = 0;
     if (!x && !crl)
-        say(r, WRONG, "certificate", "%s: no certificate or revocation list can be read", path);
+        add_finding(r, WRONG, "certificate", "%s: no certificate or revocation list can be read", path);
     else if (!end)
-        say(r, FINE, "certificate", "%s: does not expire", path);
+        add_finding(r, FINE, "certificate", "%s: does not expire", path);
     else if (!ASN1_TIME_diff(&days, &seconds, NULL, end))
-        say(r, WRONG, "certificate", "%s: its date cannot be read", path);
+        add_finding(r, WRONG, "certificate", "%s: its date cannot be read", path);
     else if (days < 0 || seconds < 0)
-        say(r, WRONG, "certificate", "%s: expired %d days ago", path, -days);
+        add_finding(r, WRONG, "certificate", "%s: expired %d days ago", path, -days);
     else
-        say(r, (int64_t)days * 86400 * S_NS < r->o->expire_within ? WARNING : FINE, "certificate",
-            "%s: expires in %d days", path, days);
+        add_finding(r, (int64_t)days * 86400 * S_NS < r->o->expire_within ? WARNING : FINE, "certificate",
+                    "%s: expires in %d days", path, days);
     X509_free(x);
     X509_CRL_free(crl);
     if (f)
@@ -178,28 +179,29 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         else if (age > GONE_NS)
             gone++;
         else if (age > r->o->silent_after && ++silent <= TOLD_HOSTS)
-            say(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
-                age / (60 * S_NS));
+            add_finding(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
+                        age / (60 * S_NS));
         if (sqlite3_column_int64(st, 2) > SKEW_NS && ++ahead <= TOLD_HOSTS)
-            say(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival", host ? host : "?",
-                (int64_t)sqlite3_column_int64(st, 2) / S_NS);
+            add_finding(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival",
+                        host ? host : "?", (int64_t)sqlite3_column_int64(st, 2) / S_NS);
     }
     if (code != SQLITE_OK) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
-        say(r, WRONG, "hosts", "%s", err.message);
+        add_finding(r, WRONG, "hosts", "%s", err.message);
     } else {
-        say(r, FINE, "hosts",
-            "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64 " gone for more than a week",
-            hosts, ended, silent, gone);
+        add_finding(r, FINE, "hosts",
+                    "%" PRIu64 " agents, %" PRIu64 " of them ended, %" PRIu64 " silent, %" PRIu64
+                    " gone for more than a week",
+                    hosts, ended, silent, gone);
     }
     sqlite3_finalize(st);
     ec_ends_close(ends);
     ec_state_db_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
-        say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
-            (newest - now_ns) / S_NS);
+        add_finding(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
+                    (newest - now_ns) / S_NS);
     else
-        say(r, FINE, "clock", "this machine's clock agrees with what was stored");
+        add_finding(r, FINE, "clock", "this machine's clock agrees with what was stored");
 }
 
 /* Streams whose last numbers are there, and those of them that cannot be judged. */
@@ -229,13 +231,31 @@ static int judge(const ec_state_fold *fold, void *arg) {
     return rc;
 }
 
-/* What is missing of each host: batches, and what Windows and the agents admit to have lost. */
+/* The times of a host's gaps; NULL: unknown. */
+static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int last_column, int open_column) {
+    if (sqlite3_column_type(st, first_column) != SQLITE_NULL) {
+        ea_text_str(t, "; the first began at ");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, first_column));
+    }
+    if (sqlite3_column_int64(st, open_column)) {
+        ea_text_str(t, ", the last lasts");
+    } else if (sqlite3_column_type(st, last_column) != SQLITE_NULL) {
+        ea_text_str(t, ", the last ended at ");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, last_column));
+    }
+}
+
+/* What is missing of each host: batches, and what Windows and the agents admit to have lost. A gap that ended more than
+ * a day ago is no warning, since nothing can be done about it any more, but it is named as long as it is in the
+ * history.
+ */
 static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
     static const char SQL[] =
         "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
         " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
-        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)) FROM blind b"
+        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)),"
+        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM blind b"
         " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
@@ -243,19 +263,26 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     sqlite3_bind_int64(st, 1, now_ns);
-    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        ea_text times;
+        ea_text_init(&times);
+        put_gap_times(&times, st, 7, 8, 9);
         if (++hosts <= TOLD_HOSTS)
-            say(r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : FINE, "blindness",
+            add_finding(
+                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "blindness",
                 "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
-                " events were lost, and %lld times an unknown number: see etwcollector ledger",
+                " events were lost, and %lld times an unknown number%s: see etwcollector ledger",
                 (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                 (long long)sqlite3_column_int64(st, 2), (long long)sqlite3_column_int64(st, 3),
-                (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5));
+                (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5),
+                times.failed || !times.data ? "" : times.data);
+        ea_text_deinit(&times);
+    }
     sqlite3_finalize(st);
     if (code != SQLITE_DONE)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     if (!hosts)
-        say(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
+        add_finding(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
     return 0;
 }
 
@@ -269,32 +296,32 @@ static void check_ledgers(report *r, int64_t now_ns) {
     int rc = ec_state_db_open(&t, r->o->store, 0, &err);
     judged j = {.tables = t, .err = &err};
     if (rc == EA_ENOTFOUND) {
-        say(r, FINE, "ledger", "no history yet");
+        add_finding(r, FINE, "ledger", "no history yet");
         return;
     }
     if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
     while (!rc && sqlite3_step(st) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
-            say(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
-                (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
-                (const char *)sqlite3_column_text(st, 2));
+            add_finding(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
+                        (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
+                        (const char *)sqlite3_column_text(st, 2));
     sqlite3_finalize(st);
     if (!rc)
         rc = ec_state_db_each_fold(t, NULL, judge, &j, &err);
     if (!rc && !hosts)
-        say(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
+        add_finding(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
     if (!rc && j.unknown)
-        say(r, WARNING, "ledger",
-            "of %" PRIu64
-            " streams it cannot be judged whether all that was acknowledged is stored here: how many events"
-            " are in batches that have not come is unknown",
-            j.unknown);
+        add_finding(r, WARNING, "ledger",
+                    "of %" PRIu64
+                    " streams it cannot be judged whether all that was acknowledged is stored here: how many events"
+                    " are in batches that have not come is unknown",
+                    j.unknown);
     if (!rc)
         rc = check_blindness(r, t, now_ns, &err);
     ec_state_db_close(t);
     if (rc)
-        say(r, WRONG, "ledger", "%s", err.message);
+        add_finding(r, WRONG, "ledger", "%s", err.message);
 }
 
 /* What the running collector saw: incidents that last, and how many were over within a day. */
@@ -318,9 +345,9 @@ static void check_incidents(report *r, int64_t now_ns) {
             ea_text begin;
             ea_text_init(&begin);
             ea_text_utc_ns(&begin, sqlite3_column_int64(st, 2));
-            say(r, is_silence ? WARNING : WRONG, "incident", "%s: since %s: %.300s",
-                (const char *)sqlite3_column_text(st, 0), begin.failed ? "?" : begin.data,
-                (const char *)sqlite3_column_text(st, 3));
+            add_finding(r, is_silence ? WARNING : WRONG, "incident", "%s: since %s: %.300s",
+                        (const char *)sqlite3_column_text(st, 0), begin.failed ? "?" : begin.data,
+                        (const char *)sqlite3_column_text(st, 3));
             ea_text_deinit(&begin);
         }
     }
@@ -329,13 +356,13 @@ static void check_incidents(report *r, int64_t now_ns) {
     sqlite3_finalize(st);
     ec_incidents_close(a);
     if (rc)
-        say(r, WRONG, "incident", "%s", err.message);
+        add_finding(r, WRONG, "incident", "%s", err.message);
     else
-        say(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
+        add_finding(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
-    static const int CODES[] = {0, EXIT_WARNING, EXIT_WRONG};
+    static const int CODES[] = {0, 0, EXIT_WARNING, EXIT_WRONG};
     const options *o = arg;
     report r = {.o = o};
     ec_store *store = NULL;
@@ -346,7 +373,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_str(&r.out, "{\"checks\": [");
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (rc) {
-        say(&r, WRONG, "store", "%s", err.message);
+        add_finding(&r, WRONG, "store", "%s", err.message);
     } else {
         check_store(&r, store);
         check_daemon(&r);
@@ -373,9 +400,10 @@ const ea_command ec_cmd_doctor = {
     .name = "doctor",
     .operands = "",
     .summary = "Look for what is wrong, or will be soon: store, disk, certificates, clock, silent hosts, ledgers",
-    .details = "A line a finding: ok, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
-               "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
-               "wrong.",
+    .details =
+        "A line a finding: ok, info, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
+        "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
+        "wrong.",
     .options =
         (const ea_option[]){
             EC_STORE_OPTION(options, store),

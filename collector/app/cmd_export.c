@@ -80,7 +80,7 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
 /* The tables with the names of what is stored now; *ret stays NULL when there are none and none can be made. */
 static int open_tables(export *x, ec_state_db **ret) {
     uint64_t backlog = 0;
-    int rc = ec_state_worker_catch_up(x->options->store, x->options->host, WAIT_NS, &backlog, x->err);
+    int rc = ec_state_worker_catch_up(x->options->store, x->options->host, EC_WAIT_FOLDED, WAIT_NS, &backlog, x->err);
     if (!rc)
         rc = ec_state_db_open(ret, x->options->store, 0, x->err);
     if (rc == EA_ENOTFOUND || (!rc && backlog))

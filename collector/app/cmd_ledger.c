@@ -602,7 +602,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
-        rc = ec_state_worker_catch_up(o->store, o->host, o->wait_ns, &backlog, &err);
+        rc = ec_state_worker_catch_up(o->store, o->host, EC_WAIT_FOLDED, o->wait_ns, &backlog, &err);
     if (!rc && backlog)
         fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", backlog);
     if (!rc)
@@ -665,7 +665,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, wait_ns),
      .fallback = "10s",
-     .help = "how long to wait until what is stored now can be asked for"},
+     .help = "how long to wait until all stored batches are in the ledger"},
     {.name = "series",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, series),

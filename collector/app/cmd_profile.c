@@ -38,7 +38,7 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 }
 
 /* Events whose stacks lack something, a line a cause. */
-static void say_incomplete(const ec_profile *p) {
+static void print_incomplete(const ec_profile *p) {
     for (int i = 0; i < EC_LACKS_COUNT; i++) {
         uint64_t n = p->incomplete[0][i] + p->incomplete[1][i];
         if (n)
@@ -47,7 +47,7 @@ static void say_incomplete(const ec_profile *p) {
     }
 }
 
-static void say(const ec_profile *p) {
+static void print_summary(const ec_profile *p) {
     uint64_t orphaned = 0, all = 0;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
         all += p->halves[i];
@@ -59,7 +59,7 @@ static void say(const ec_profile *p) {
             " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
-    say_incomplete(p);
+    print_incomplete(p);
     if (p->behind)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "
@@ -137,7 +137,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_profile_write(p, (enum ec_profile_format)o->format, &t, &err);
     if (!rc) {
-        say(p);
+        print_summary(p);
         rc = ec_answer_write(&t, &err);
     }
     if (rc)

@@ -7,6 +7,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,12 +49,6 @@ typedef struct printer {
     ea_err *err;
     int rc;
 } printer;
-
-static atomic_int stopped; /* any thread's signal handler sets it */
-
-static void on_stop(void) {
-    atomic_store(&stopped, 1);
-}
 
 /* ---- cells ---- */
 
@@ -385,7 +380,6 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&p.held);
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
     if (!rc) {
-        ea_on_stop(on_stop);
         ec_question question = {.store = o->store,
                                 .host = o->host,
                                 .sql = sql,
@@ -394,7 +388,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                                 .limit_temp_bytes = o->limit_temp_bytes,
                                 .limit_bytes = o->limit_bytes,
                                 .limit_rows = o->limit_rows};
-        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &stopped,
+        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, ea_stop_flag(),
                     &outcome, &err);
         if (!rc)
             rc = p.rc;
@@ -456,7 +450,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, wait_ns),
      .fallback = "10s",
-     .help = "how long to wait until what is stored now is in the tables of machines"},
+     .help = "how long to wait until all stored batches are in the tables of machines"},
     {.name = NULL},
 };
 
@@ -468,9 +462,9 @@ const ea_command ec_cmd_query = {
         "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"
         "process of its own, can only read, and ends at its limits or with Ctrl-C; the collector may run meanwhile.\n\n"
         "Tables: events, and one a class of events, named as the class is: \"Process/Start\". processes, threads,\n"
-        "modules; hosts, streams, batches, classes; ledger, blindness, alerts. Each event has host, time, cpu, pid, "
-        "tid\n"
-        "and, not in SELECT *, provider_name, name, stream, batch, position, version, opcode, keyword, activity_id,\n"
+        "modules; hosts, streams, batches, classes; ledger, blindness, alerts, host_totals. Each event has host,\n"
+        "time, cpu, pid, tid and, not in SELECT *, provider_name, name, stream, batch, position, version, opcode, "
+        "keyword, activity_id,\n"
         "fields (JSON), stack (JSON) and more; a class's table has the fields as columns, too.\n"
         "PRAGMA_table_xinfo('Process/Start') lists a table's columns.\n"
         "NAME_by beside each table of events counts natively, which is many times faster than GROUP BY:\n"

@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -53,11 +54,7 @@ enum { STOP_POLL_MS = 50, AGENT_SHARES = 8 /* of the memory for uploads */ };
 
 static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
-static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
-
-static void on_stop(void) {
-    atomic_store(&stop_asked, 1);
-}
+static atomic_int reload_asked; /* any thread's signal handler sets it */
 
 static void on_reload(void) {
     atomic_store(&reload_asked, 1);
@@ -98,13 +95,29 @@ static int wants_keyframe(void *history, const char *agent, const uint8_t *strea
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
 
-/* Agents cause these lines, so they take none of the collector's own. */
-static void on_history_note(void *log, const char *text) {
-    ec_log_about(log, EC_LOG_STATE, "%s", text);
+typedef struct history_uses {
+    ec_log *log;
+    ec_quota *quota;
+} history_uses;
+
+static void on_note(void *log, const char *text) {
+    ec_log_line(log, "%s", text);
 }
 
+/* Agents cause the lines of the next two, so they take none of the collector's own. */
 static void on_watch_note(void *log, const char *text) {
     ec_log_about(log, EC_LOG_WATCH, "%s", text);
+}
+
+static void on_history_note(void *arg, const char *text) {
+    const history_uses *uses = arg;
+    ec_log_about(uses->log, EC_LOG_STATE, "%s", text);
+}
+
+/* Folding an agent's new batches counts as their upload does. */
+static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
+    const history_uses *uses = arg;
+    ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
 }
 
 /* ---- the configuration file, read again ---- */
@@ -402,7 +415,7 @@ static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_par
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
     if (!rc)
-        rc = ec_store_make_private(o->store, on_history_note, log, err);
+        rc = ec_store_make_private(o->store, on_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
     if (!rc)
@@ -493,6 +506,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_state_worker_worker *history = NULL;
+    history_uses uses = {.log = log, .quota = quota};
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
     ea_text_init(&web.symbol_folder);
@@ -553,7 +567,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                                   .cpu_percent = o->cpu_percent,
                                   .counters = counters,
                                   .on_note = on_history_note,
-                                  .arg = log};
+                                  .on_used = on_history_used,
+                                  .arg = &uses};
     rc = ec_state_worker_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);
@@ -599,7 +614,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         look_at_crl(ingest, watch, &gauges, &crl_look_ns);
     if (!rc)
         rc = announce(o, broker, ec_ingest_port(ingest), err);
-    while (!rc && !stop_asked) {
+    while (!rc && !atomic_load(ea_stop_flag())) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
         ec_audit_tick(web.audit);
         ec_audit_tick(enroll.audit);
@@ -647,7 +662,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_log *log = NULL;
     ec_quota *quota = NULL;
     (void)operand_count, (void)operands;
-    ea_on_stop(on_stop);
+    (void)ea_stop_flag();
     ea_on_reload(on_reload);
     ec_quota_amounts quotas = read_quotas(o);
     int rc = check(o, &err);
@@ -673,7 +688,7 @@ static const ea_option OPTIONS[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, config),
-     .help = "YAML file with these options by name; what the command line says wins"},
+     .help = "YAML file with these options by name; the command line takes precedence"},
     {.name = "store",
      .argument = "DIR",
      .type = EA_OPT_STRING,
@@ -703,7 +718,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, ca),
      .required = 1,
-     .help = "who may sign agents' certificates (PEM)"},
+     .help = "the CA that signs agents' certificates (PEM)"},
     {.name = "crl",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -770,7 +785,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, web_memory),
      .fallback = "512MiB",
      .min = 16 << 20,
-     .help = "most memory of one question; a question that needs more ends, and its answer says that"},
+     .help = "most memory of one question; a question that needs more ends, and its answer reports that"},
     {.name = "web-memory-all",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,
@@ -785,7 +800,7 @@ static const ea_option OPTIONS[] = {
      .fallback = "1GiB",
      .help =
          "most temporary files of one question, in the folder temp of the store, and at most a quarter of what is free "
-         "there: sorts that memory does not hold; a question that needs more ends, and its answer says that"},
+         "there: sorts that memory does not hold; a question that needs more ends, and its answer reports that"},
     {.name = "web-unread",
      .argument = "TIME",
      .type = EA_OPT_DURATION,
@@ -808,7 +823,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, enroll),
      .help =
          "give certificates to agents here: a first one for a token (see ca token), the next one for the current one; "
-         "what is given goes to DIR/audit.jsonl; port 0 takes any free one"},
+         "issued certificates are logged in DIR/audit.jsonl; port 0 takes any free one"},
     {.name = "ca-dir",
      .argument = "DIR",
      .type = EA_OPT_STRING,
@@ -959,7 +974,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, hole_wait),
      .fallback = "30s",
      .min = 1000000,
-     .help = "how long a missing batch is waited for before the state goes on without it"},
+     .help = "how long the state waits for a missing batch before it continues without it"},
     {.name = "silent-after",
      .argument = "TIME",
      .type = EA_OPT_DURATION,
@@ -1010,7 +1025,7 @@ static const ea_option OPTIONS[] = {
      .argument = "TIME",
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, retain_age),
-     .help = "delete what was received longer ago, a segment file at a time; nothing is when it is not given"},
+     .help = "delete batches that were received longer ago, a segment file at a time; default: none is deleted"},
     {.name = "retain-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,
@@ -1021,8 +1036,9 @@ static const ea_option OPTIONS[] = {
      .argument = "TIME",
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, retain_min_age),
-     .help = "never delete for its size what was received since then; when the size cannot be kept so, uploads of "
-             "agents above their share are refused"},
+     .help =
+         "never delete for the size batches that were received since then; when the size cannot be kept so, uploads of "
+         "agents above their share are refused"},
     {.name = "retain-interval",
      .argument = "TIME",
      .type = EA_OPT_DURATION,

@@ -144,7 +144,7 @@ const ea_command ec_cmd_token_add = {
     .operands = "",
     .summary = "Make a token for a reader over the network, and print it once",
     .details =
-        "The store keeps its hash alone. A collector that runs knows it at once. Programs send it as\n"
+        "The store keeps its hash alone. A running collector accepts it immediately. Programs send it as\n"
         "\"Authorization: Bearer TOKEN\"; a browser asks for a password, which is the token, whatever the name.\n"
         "A token with --hosts reads what names one of them: /api/v1/hosts/HOST/..., or host=HOST.",
     .options = ADD_OPTIONS,

@@ -38,7 +38,7 @@ typedef struct ec_question_options {
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = offsetof(options, member.wait_ns),                                                                  \
          .fallback = "10s",                                                                                            \
-         .help = "how long to wait until what is stored now can be asked for"},                                        \
+         .help = "how long to wait until all stored batches are in the history"},                                      \
     {                                                                                                                  \
         .name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, member.json), .help = "print JSON"            \
     }

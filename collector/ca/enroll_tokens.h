@@ -8,8 +8,8 @@
  * to, or -: when that certificate did not reach its files, the same key gets it without another use.
  * A token begins with "ece_". A used-up token stays until it expires, because an answer may get lost on the way.
  * Called by: ca.c, the commands ca token, ca tokens, ca revoke-token. Calls: token_store.h. Thread: any. */
-#ifndef EC_CA_GRANTS_H
-#define EC_CA_GRANTS_H
+#ifndef EC_CA_ENROLL_TOKENS_H
+#define EC_CA_ENROLL_TOKENS_H
 
 #include "collector/access/token_store.h"
 

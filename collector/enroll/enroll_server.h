@@ -10,8 +10,8 @@
  * audit log. Before it: agents ("etwagent enroll"). After it: signer.h. Thread: its own; start and stop belong to the
  * main one.
  */
-#ifndef EC_ENROLL_ENROLL_H
-#define EC_ENROLL_ENROLL_H
+#ifndef EC_ENROLL_ENROLL_SERVER_H
+#define EC_ENROLL_ENROLL_SERVER_H
 
 #include "collector/access/audit.h"
 #include "collector/enroll/signer.h"

@@ -6,8 +6,8 @@
  * runs and connections of one identity follow each other: when a run returns after another run was seen, both agents
  * run. This is noted from the second such return within an hour on, since a single return may be a late request of an
  * ended run. Only the note depends on it: stream, number and checksum decide what is stored. */
-#ifndef EC_INGEST_IDENTITIES_H
-#define EC_INGEST_IDENTITIES_H
+#ifndef EC_INGEST_DUPLICATE_AGENTS_H
+#define EC_INGEST_DUPLICATE_AGENTS_H
 
 #include "proto/base/err.h"
 

@@ -52,7 +52,8 @@ struct ec_verifier {
 /* ---- shares ---- */
 
 /* The mutex is held. */
-static use *use_of(ec_verifier *v, const char *agent) {
+static use *use_of(ec_verifier *v, const char *agent) EA_REQUIRES(v->mutex) {
+    ea_mutex_assert_held(v->mutex);
     use *u = &v->uses[ea_hash64(agent, strlen(agent), v->seed) % USES];
     int64_t now_ns = ea_monotonic_ns();
     u->above_ns -= (now_ns - u->at_ns) / EC_QUICK_SHARE;
@@ -119,6 +120,7 @@ static void walk(worker *me, ec_upload *u) {
 }
 
 static void note_check(ec_upload *u, int rc, const char *text) {
+    EA_ASSERT(u->checks && u->check_count < u->batch_count);
     ec_check *check = &u->checks[u->check_count];
     check->text = rc < 0 || rc == EC_CHECK_LATER ? ea_arena_strdup(&u->texts, text) : NULL;
     if (!check->text && (rc < 0 || rc == EC_CHECK_LATER)) {
@@ -190,7 +192,8 @@ static int go_on(worker *me, ec_upload *u) {
 /* ---- lanes ---- */
 
 /* The mutex is held. Whether another thread of the lane has an upload of the agent. */
-static int is_served(const worker *me, const char *agent) {
+static int is_served(const worker *me, const char *agent) EA_REQUIRES(me->v->mutex) {
+    ea_mutex_assert_held(me->v->mutex);
     const ec_verifier *v = me->v;
     for (size_t i = 0; i < v->worker_count; i++)
         if (v->workers[i].lane == me->lane && v->workers[i].at_hand && strcmp(v->workers[i].at_hand->agent, agent) == 0)
@@ -199,7 +202,8 @@ static int is_served(const worker *me, const char *agent) {
 }
 
 /* The mutex is held. The next upload of the lane; NULL: none that may be served now. */
-static ec_upload *take_next(worker *me) {
+static ec_upload *take_next(worker *me) EA_REQUIRES(me->v->mutex) {
+    ea_mutex_assert_held(me->v->mutex);
     ec_turns *turns = &me->v->lanes[me->lane].turns;
     ec_upload **at = &turns->first;
     while (*at && is_served(me, (*at)->agent))
@@ -210,14 +214,16 @@ static ec_upload *take_next(worker *me) {
 }
 
 /* The mutex is held. */
-static void add(ec_verifier *v, ec_upload *u) {
+static void add(ec_verifier *v, ec_upload *u) EA_REQUIRES(v->mutex) {
+    ea_mutex_assert_held(v->mutex);
     lane *l = &v->lanes[u->is_slow ? SLOW : QUICK];
     ec_turns_add(&l->turns, u);
     ea_cond_broadcast(l->wake);
 }
 
 /* The mutex is held. The upload at hand is so no more; u: it waits for its next turn. */
-static void leave(worker *me, ec_upload *u) {
+static void leave(worker *me, ec_upload *u) EA_REQUIRES(me->v->mutex) {
+    ea_mutex_assert_held(me->v->mutex);
     me->at_hand = NULL;
     if (u)
         add(me->v, u);
@@ -237,38 +243,39 @@ static void worker_main(void *arg) {
     ea_cpu_throttle pace = {.percent = v->options.cpu_percent};
     if (me->lane == SLOW)
         ea_thread_lower(EA_BULK_LOW);
-    ea_mutex_lock(v->mutex);
+    ea_mutex_lock(me->v->mutex);
     for (;;) {
         ec_upload *u = take_next(me);
         if (!u && v->stopping)
             break;
         if (!u) {
-            ea_cond_wait(v->lanes[me->lane].wake, v->mutex);
+            ea_cond_wait(v->lanes[me->lane].wake, me->v->mutex);
             continue;
         }
+        EA_ASSERT(!me->at_hand);
         me->at_hand = u;
-        ea_mutex_unlock(v->mutex);
+        ea_mutex_unlock(me->v->mutex);
         while (!is_stopping(v) && ea_cpu_throttle_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         open_store(me);
         while (u && !go_on(me, u)) {
-            ea_mutex_lock(v->mutex);
+            ea_mutex_lock(me->v->mutex);
             int is_left = !v->stopping; /* else its lane's threads may have ended */
             if (is_left)
                 leave(me, u);
-            ea_mutex_unlock(v->mutex);
+            ea_mutex_unlock(me->v->mutex);
             if (is_left)
                 u = NULL;
         }
         if (u) {
-            ea_mutex_lock(v->mutex);
+            ea_mutex_lock(me->v->mutex);
             leave(me, NULL);
-            ea_mutex_unlock(v->mutex);
+            ea_mutex_unlock(me->v->mutex);
             v->options.done(v->options.done_arg, u);
         }
-        ea_mutex_lock(v->mutex);
+        ea_mutex_lock(me->v->mutex);
     }
-    ea_mutex_unlock(v->mutex);
+    ea_mutex_unlock(me->v->mutex);
 }
 
 /* ---- from outside ---- */

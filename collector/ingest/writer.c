@@ -395,7 +395,8 @@ static void commit_group(ec_writer *w, ec_upload *list) {
 
 /* The mutex is held. The lane of the next group; -1: nothing is to be stored now, until *ret_ns. When both lanes wait
  * they alternate. */
-static int choose_lane(const ec_writer *w, int64_t now_ns, int64_t *ret_ns) {
+static int choose_lane(const ec_writer *w, int64_t now_ns, int64_t *ret_ns) EA_REQUIRES(w->mutex) {
+    ea_mutex_assert_held(w->mutex);
     int quick = w->turns[0].first != NULL, slow = w->turns[1].first != NULL;
     *ret_ns = w->retain_at_ns;
     if (slow && !w->stopping && now_ns < w->slow_at_ns) {
@@ -445,7 +446,7 @@ static void retain(ec_writer *w) {
         return;
     int rc = ec_store_retain(w->options.store, &limits, &err);
     if (rc < 0)
-        ec_log_line(w->options.log, "what is too old could not be deleted: %s", err.message);
+        ec_log_line(w->options.log, "old batches could not be deleted: %s", err.message);
     ea_mutex_lock(w->mutex);
     w->retain_at_ns = now_ns + (rc == 1 ? 0 : rc == EC_RETAIN_BUSY ? RETAIN_BUSY_NS : w->options.retain_every_ns);
     ea_mutex_unlock(w->mutex);

@@ -14,8 +14,7 @@
 #include <string.h>
 
 enum {
-    FIRST_OF_COLLECTOR = EA_COUNT_ingest_requests, /* counters from here on are the collector's (counters.h) */
-    FAMILIES_MAX = 64,                             /* of a stream; further ones are omitted */
+    FAMILIES_MAX = 64, /* of a stream; further ones are omitted */
     FAMILY_BYTES = 32,
 };
 
@@ -99,11 +98,9 @@ static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int code;
-    if (sqlite3_prepare_v2(
-            db,
-            "SELECT cause, count(*), CAST(total(least_count) AS INTEGER) FROM blindness WHERE stream = ?1"
-            " GROUP BY cause",
-            -1, &s, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(db,
+                           "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM blind_sums WHERE stream = ?1",
+                           -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the gaps");
     sqlite3_bind_int64(s, 1, to->fold.fold_id);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
@@ -125,7 +122,7 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
     uint64_t total = 0;
     if (sqlite3_prepare_v2(
             db,
-            "SELECT stream, host, id, event_count, (SELECT count(*) FROM alerts a WHERE a.stream = s.stream),"
+            "SELECT stream, host, id, event_count, (SELECT row_count FROM alert_sums a WHERE a.stream = s.stream),"
             " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns,"
             " last_instance FROM streams s ORDER BY utc_ns DESC, stream DESC",
             -1, &s, NULL) != SQLITE_OK)
@@ -253,7 +250,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         return;
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (c >= FIRST_OF_COLLECTOR)
+        if (row->part == EA_OF_COLLECTOR)
             continue;
         snprintf(name, sizeof name, "etwagent_%s%s", row->name, row->type == EA_GAUGE ? "" : "_total");
         add_head(x, name, row->type, row->text);
@@ -471,7 +468,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         return ea_fail(err, EA_ENOMEM, "write the metrics");
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (c < FIRST_OF_COLLECTOR)
+        if (row->part != EA_OF_COLLECTOR)
             continue;
         snprintf(name, sizeof name, "etwcollector_%s_total", row->name);
         add_head(x, name, EA_COUNTER, row->text);

@@ -6,7 +6,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 
-enum { INPUT_BYTES = 64 << 20, ADDRESS_INPUT_BYTES = 8 << 20 }; /* of requests that are not whole */
+enum { INPUT_BYTES = 64 << 20 }; /* of requests that are not whole */
 
 int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
     ec_http *h = ret;
@@ -31,7 +31,7 @@ int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
                               .limits = o->limits,
                               .evicts_idle = 1,
                               .input_bytes = INPUT_BYTES,
-                              .address_input_bytes = ADDRESS_INPUT_BYTES,
+                              .address_input_bytes = EC_HTTP_BODIES_OF_ONE,
                               .counters = o->counters,
                               .log = o->log};
     guard.limits.idle_ns = (int64_t)o->timeout_s * INT64_C(1000000000);

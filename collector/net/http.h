@@ -12,6 +12,10 @@
 struct evhttp;
 struct evhttp_request;
 
+/* Bytes of the bodies of requests that one address (while they are not whole) or one caller (while they wait) may have.
+ */
+enum { EC_HTTP_BODIES_OF_ONE = 8 << 20 };
+
 typedef struct ec_http_options {
     const char *what;   /* "the dashboard", in errors */
     const char *listen; /* the address as it was given, in errors */

@@ -29,7 +29,12 @@ static const uint32_t LOSS_RECORDS[LOSS_KINDS] = {EC_BLIND_LOST_EVENT, EC_BLIND_
 enum statement { PUT, MOVE, END_OPEN, FIND_OPEN, LAST_COUNTED, SUM_RECORDS, GREATEST, COUNT_RECORDED, STATEMENTS };
 
 static const char *const SQL[STATEMENTS] = {
-    [PUT] = "INSERT OR REPLACE INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    /* not OR REPLACE, which would remove a row without its trigger (blind_sums) */
+    [PUT] = "INSERT INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+            " ON CONFLICT(stream, first, cause, position) DO UPDATE SET last = excluded.last,"
+            " batch_count = excluded.batch_count, event_count = excluded.event_count,"
+            " least_count = excluded.least_count, counted = excluded.counted, record_count = excluded.record_count,"
+            " begin_utc_ns = excluded.begin_utc_ns, end_utc_ns = excluded.end_utc_ns",
     [MOVE] = "UPDATE blindness SET begin_utc_ns = ?4, end_utc_ns = ?5, record_count = ?6 WHERE stream = ?1 AND"
              " first = ?2 AND cause = ?3 AND position = 0",
     /* ?2: the first event now, ?3: the session's begin */

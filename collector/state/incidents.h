@@ -3,8 +3,8 @@
  * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one
  * thread.
  */
-#ifndef EC_STATE_ALARMS_H
-#define EC_STATE_ALARMS_H
+#ifndef EC_STATE_INCIDENTS_H
+#define EC_STATE_INCIDENTS_H
 
 #include "collector/net/quota.h"
 #include "proto/base/err.h"

@@ -38,7 +38,10 @@ enum statement { PUT_BATCH, PUT_COUNT, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT
 static const char *const SQL[STATEMENT_COUNT] = {
     [PUT_BATCH] = PUT_BATCH_SQL,
     [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
-    [PUT_ALERT] = "INSERT OR REPLACE INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    /* not OR REPLACE, which would remove a row without its trigger (alert_sums) */
+    [PUT_ALERT] = "INSERT INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(stream, number, family, kind)"
+                  " DO UPDATE SET utc_ns = excluded.utc_ns, left_count = excluded.left_count,"
+                  " right_count = excluded.right_count, text = excluded.text",
     [LAST_BATCH] =
         "SELECT number, incarnation, end_utc_ns FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
     [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY 1, 2",
@@ -351,7 +354,7 @@ static int check(ec_ledger *l) {
     static const char *const LEFT[EQUATION_COUNT] = {"events were delivered", "events went into batches or were made",
                                                      "events are stored"};
     static const char *const RIGHT[EQUATION_COUNT] = {"are accounted for", "are accounted for",
-                                                      "are acknowledged, says the agent"};
+                                                      "are acknowledged by the agent's count"};
     uint64_t values[EA_COUNTER_COUNT], left[EQUATION_COUNT], right[EQUATION_COUNT], elsewhere = 0;
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_DELIVERED, values, &left[0], &right[0]);

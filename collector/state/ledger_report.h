@@ -9,8 +9,8 @@
  * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;
  * one that merely persists is not repeated. Everything is written in the transaction of the fold, and is made anew from
  * the segments with it. */
-#ifndef EC_STATE_LEDGER_H
-#define EC_STATE_LEDGER_H
+#ifndef EC_STATE_LEDGER_REPORT_H
+#define EC_STATE_LEDGER_REPORT_H
 
 #include "collector/state/blindness.h"
 #include "collector/state/state_db.h"

@@ -6,8 +6,8 @@
  * Bounded for each stream: beyond limit_names or limit_name_bytes the names that ended first are evicted, then the
  * oldest names; beyond limit_operations the oldest operations are evicted. A sixteenth is evicted at a time. Evicted
  * rows are counted as state_evicted, and an event that needs one is printed without it. */
-#ifndef EC_STATE_NAMING_H
-#define EC_STATE_NAMING_H
+#ifndef EC_STATE_OBJECT_NAMES_DB_H
+#define EC_STATE_OBJECT_NAMES_DB_H
 
 #include "collector/state/state_db.h"
 #include "proto/base/counters.h"

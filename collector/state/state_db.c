@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 5, BUSY_TIMEOUT_MS = 10000 };
+enum { SCHEMA_VERSION = 6, WITHOUT_SUMS = 5 /* a version that can be completed */, BUSY_TIMEOUT_MS = 10000 };
 
 /* SCHEMA.md describes these. */
 static const char SCHEMA[] =
@@ -84,6 +84,40 @@ static const char SCHEMA[] =
     " utc_ns INTEGER NOT NULL, left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(stream, number, family, kind)) WITHOUT ROWID;";
 
+/* What version 6 has and version 5 had not. The sums of blindness and alerts have a row for each stream (and cause),
+ * so that a question about all machines does not read each row that an agent made. Triggers keep them in the
+ * transaction of the rows. */
+static const char SUMS[] =
+    "CREATE TABLE rounds(round INTEGER PRIMARY KEY CHECK(round = 1), segment INTEGER NOT NULL, offset INTEGER NOT"
+    " NULL);"
+    "CREATE TABLE blind_sums(stream INTEGER NOT NULL, cause INTEGER NOT NULL, row_count INTEGER NOT NULL,"
+    " unrecorded_count INTEGER NOT NULL, batch_count INTEGER NOT NULL, least_count INTEGER NOT NULL,"
+    " PRIMARY KEY(stream, cause)) WITHOUT ROWID;"
+    "CREATE TABLE alert_sums(stream INTEGER PRIMARY KEY, row_count INTEGER NOT NULL);"
+    "INSERT INTO blind_sums SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count)"
+    " FROM blindness GROUP BY stream, cause;"
+    "INSERT INTO alert_sums SELECT stream, count(*) FROM alerts GROUP BY stream;"
+    "CREATE TRIGGER blind_added AFTER INSERT ON blindness BEGIN"
+    " INSERT INTO blind_sums VALUES(NEW.stream, NEW.cause, 1, NEW.record_count = 0, NEW.batch_count, NEW.least_count)"
+    " ON CONFLICT(stream, cause) DO UPDATE SET row_count = row_count + 1,"
+    " unrecorded_count = unrecorded_count + excluded.unrecorded_count,"
+    " batch_count = batch_count + excluded.batch_count, least_count = least_count + excluded.least_count; END;"
+    "CREATE TRIGGER blind_changed AFTER UPDATE OF record_count, batch_count, least_count ON blindness BEGIN"
+    " UPDATE blind_sums SET unrecorded_count = unrecorded_count + (NEW.record_count = 0) - (OLD.record_count = 0),"
+    " batch_count = batch_count + NEW.batch_count - OLD.batch_count,"
+    " least_count = least_count + NEW.least_count - OLD.least_count"
+    " WHERE stream = NEW.stream AND cause = NEW.cause; END;"
+    "CREATE TRIGGER blind_removed AFTER DELETE ON blindness BEGIN"
+    " UPDATE blind_sums SET row_count = row_count - 1, unrecorded_count = unrecorded_count - (OLD.record_count = 0),"
+    " batch_count = batch_count - OLD.batch_count, least_count = least_count - OLD.least_count"
+    " WHERE stream = OLD.stream AND cause = OLD.cause;"
+    " DELETE FROM blind_sums WHERE stream = OLD.stream AND cause = OLD.cause AND row_count = 0; END;"
+    "CREATE TRIGGER alert_added AFTER INSERT ON alerts BEGIN INSERT INTO alert_sums VALUES(NEW.stream, 1)"
+    " ON CONFLICT(stream) DO UPDATE SET row_count = row_count + 1; END;"
+    "CREATE TRIGGER alert_removed AFTER DELETE ON alerts BEGIN"
+    " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"
+    " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END;";
+
 /* Prepared when first used. */
 #define LIFE_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7"
 #define LIFE_UPDATE                                                                                                    \
@@ -103,6 +137,8 @@ static const char SCHEMA[] =
     X(SET_FOLD,                                                                                                        \
       "UPDATE streams SET position = ?2, batch_count = ?3, event_count = ?4, missing_count = ?5, damaged_count = ?6,"  \
       " last_instance = ?7, begin_utc_ns = ?8, end_utc_ns = ?9 WHERE stream = ?1")                                     \
+    X(GET_ROUND, "SELECT segment, offset FROM rounds")                                                                 \
+    X(SET_ROUND, "INSERT OR REPLACE INTO rounds VALUES(1, ?1, ?2)")                                                    \
     X(DROP_PROCESSES, "DELETE FROM processes WHERE stream = ?1")                                                       \
     X(DROP_THREADS, "DELETE FROM threads WHERE stream = ?1")                                                           \
     X(DROP_MODULES, "DELETE FROM modules WHERE stream = ?1")                                                           \
@@ -267,7 +303,7 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     if (rc)
         return rc;
     /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
-    if (read_version(t, &version, NULL) || (version != 0 && version != SCHEMA_VERSION)) {
+    if (read_version(t, &version, NULL) || (version != 0 && version != SCHEMA_VERSION && version != WITHOUT_SUMS)) {
         sqlite3_close(t->db);
         t->db = NULL;
         rc = remove_database(path, err);
@@ -283,7 +319,8 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         return rc;
     ea_text sql;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT;", SCHEMA, SCHEMA_VERSION);
+    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s PRAGMA user_version = %d; COMMIT;",
+                   version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
@@ -551,6 +588,31 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
             return rc;
     }
     return 0;
+}
+
+int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    *ret = (ec_store_place){0};
+    int rc = prepare(t, S_GET_ROUND, &s, err);
+    if (rc)
+        return rc;
+    int code = sqlite3_step(s);
+    if (code == SQLITE_ROW)
+        *ret = (ec_store_place){(uint64_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1)};
+    else if (code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, t->db, "read how far the last round looked");
+    sqlite3_reset(s);
+    return rc;
+}
+
+int ec_state_db_set_round(ec_state_db *t, const ec_store_place *place, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(t, S_SET_ROUND, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 1, (int64_t)place->segment);
+    sqlite3_bind_int64(s, 2, (int64_t)place->offset);
+    return ec_sqlite_run(s, "keep how far a round looked", err);
 }
 
 /* ---- rows ---- */

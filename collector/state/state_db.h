@@ -3,13 +3,14 @@
  * SCHEMA.md beside this file describes it for people who write SQL.
  * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one
  * thread; one process at a time may write (DIR/state.lock), any number may read meanwhile. */
-#ifndef EC_STATE_TABLES_H
-#define EC_STATE_TABLES_H
+#ifndef EC_STATE_STATE_DB_H
+#define EC_STATE_STATE_DB_H
 
 #include "proto/state/machine.h"
 #include "proto/wire/wire.h"
 
 #include "collector/store/sqlite.h"
+#include "collector/store/store.h"
 
 /* SQLite's integers are signed, addresses are not: 0xFFFFF80000000000 would sort below 0x7FF700000000. All addresses
  * and kernel keys are stored with their highest bit turned over, which keeps their order. */
@@ -57,6 +58,9 @@ EA_MUST_CHECK int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold
  * returned. */
 EA_MUST_CHECK int ec_state_db_each_fold(ec_state_db *t, const char *host,
                                         int (*fn)(const ec_state_fold *fold, void *arg), void *arg, ea_err *err);
+/* The place in the store up to which the last round has looked at all streams; all 0: no round has ended yet. */
+EA_MUST_CHECK int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err);
+EA_MUST_CHECK int ec_state_db_set_round(ec_state_db *t, const ec_store_place *place, ea_err *err);
 /* Deletes all that was folded of a stream; its fold starts again. */
 EA_MUST_CHECK int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 

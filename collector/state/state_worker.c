@@ -23,6 +23,7 @@ enum {
     WORKER_IDLE_MS = 1000,
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
+    TURN_MS = 50,           /* of processor time, of an agent in a round of the daemon */
     LOOK_BACK = 8,          /* batches in which a lost record's CPU is looked for */
     ALERT_SECONDS = 10,     /* between two lines about ledgers */
     KEYFRAME_WISHES = 6,    /* for one gap: an agent may have none that is whole */
@@ -49,6 +50,7 @@ typedef struct live {
     uint64_t stream_id;     /* the store's */
     uint64_t used;          /* the least recently used is evicted */
     int has_gap;            /* since the last whole keyframe; -1: not reported yet */
+    int64_t again_ns;       /* processor time of a fold from the start that is not done yet; 0: there is none */
     /* of a hole that is waited for: when the last batch had come, and that by the monotonic clock */
     int64_t hole_received_utc_ns, hole_since_ns;
 } live;
@@ -75,7 +77,14 @@ struct ec_state_worker {
     ea_u64_map failed; /* the store's stream id -> monotonic time before which it is not tried again; FAILED_MAX */
     work *works;
     size_t work_count, work_capacity;
-    ea_err *err; /* where the observers write an error; of the call at hand */
+    ec_store_place begin;     /* the end of the store when this worker was opened */
+    ec_store_place looked;    /* what the tables have of the last round */
+    uint64_t first_stream_id; /* the stream with which the next round begins; 0: the first one */
+    ea_u64_map turns;         /* hash of the host -> processor time of its turn in this round */
+    int64_t turn_ends_cpu_ns; /* of the thread: when the turn at hand is over */
+    int64_t used_cpu_ns;      /* of new batches of the stream at hand */
+    int is_left;              /* a turn ended before its streams were done */
+    ea_err *err;              /* where the observers write an error; of the call at hand */
     uint64_t folded_count;
     int64_t alert_logged_ns; /* monotonic */
     uint64_t alerts_untold;
@@ -446,7 +455,24 @@ static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
     return 1;
 }
 
-/* Up to batches_per_commit batches, and their transaction. *ret_more: there may be more. */
+static int is_before(const ec_store_place *a, const ec_store_place *b) {
+    return a->segment < b->segment || (a->segment == b->segment && a->offset < b->offset);
+}
+
+static int is_turn_over(const ec_state_worker *h) {
+    return ea_thread_cpu_ns() >= h->turn_ends_cpu_ns;
+}
+
+/* Whether to go on with the stream at hand. */
+static int goes_on(ec_state_worker *h, int more) {
+    if (!more || h->stopping)
+        return 0;
+    if (is_turn_over(h))
+        h->is_left = 1;
+    return !h->is_left;
+}
+
+/* Up to batches_per_commit batches, one at the least, and their transaction. *ret_more: there may be more. */
 static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
     ec_state_worker *h = l->history;
     ec_batch_row row;
@@ -454,8 +480,12 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
     int rc = ec_state_db_begin(h->tables, err), more = 0;
     if (rc)
         return rc;
-    while (n < h->options.batches_per_commit && !h->stopping && (more = next_batch(l, w, &row, err)) == 1) {
+    while (n < h->options.batches_per_commit && !h->stopping && !(n && is_turn_over(h)) &&
+           (more = next_batch(l, w, &row, err)) == 1) {
+        int64_t begin_cpu_ns = ea_thread_cpu_ns();
         rc = fold_batch(l, &row, err);
+        if (!is_before(&(ec_store_place){row.segment, row.offset}, &h->begin))
+            h->used_cpu_ns += ea_thread_cpu_ns() - begin_cpu_ns;
         if (is_damage(rc)) {
             note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host, row.number,
                  err ? err->message : ea_code_text(rc));
@@ -516,12 +546,30 @@ static uint64_t pause_after(int64_t began_ns) {
     return (uint64_t)(now_ns + pause_ns);
 }
 
+/* Folds the stream until it is done, or its agent's turn is over; one batch at the least: reading its machine back may
+ * have taken the whole turn. */
+static int fold_turn(live *l, const work *w, ea_err *err) {
+    ec_state_worker *h = l->history;
+    int64_t begin_cpu_ns = ea_thread_cpu_ns();
+    int rc, more;
+    do
+        rc = fold_some(l, w, &more, err);
+    while (!rc && goes_on(h, more));
+    if (!rc && l->again_ns) { /* folded from the start: it is not done again before ten times this time has passed */
+        l->again_ns += ea_thread_cpu_ns() - begin_cpu_ns;
+        rc = ea_u64_map_put(&h->again, w->stream_id, pause_after(ea_monotonic_ns() - l->again_ns));
+        if (!h->is_left)
+            l->again_ns = 0;
+    }
+    return rc;
+}
+
 static int fold_all_of(ec_state_worker *h, const work *w, ea_err *err) {
     live *l = NULL;
-    int rc = get_live(&l, h, w, err), more = 1;
-    while (!rc && more && !h->stopping)
-        rc = fold_some(l, w, &more, err);
-    if (rc || h->stopping)
+    int rc = get_live(&l, h, w, err);
+    if (!rc)
+        rc = fold_turn(l, w, err);
+    if (rc || h->stopping || h->is_left)
         return rc;
     if (l->fold.batch_count >= w->batch_count && l->fold.event_count >= w->event_count)
         return ea_u64_map_put(&h->done, w->stream_id, w->batch_count + w->event_count);
@@ -529,15 +577,16 @@ static int fold_all_of(ec_state_worker *h, const work *w, ea_err *err) {
     rc = ec_store_next_batch(h->store, w->stream_id, l->fold.position, &row, err);
     if (rc)
         return rc < 0 ? rc : 0; /* it waits for a hole to be filled */
-    int64_t began_ns = ea_monotonic_ns();
+    int64_t begin_cpu_ns = ea_thread_cpu_ns();
     int started;
     rc = fold_again(h, w, &started, err);
     if (rc || !started)
         return rc;
     rc = get_live(&l, h, w, err);
-    for (more = 1; !rc && more && !h->stopping;)
-        rc = fold_some(l, w, &more, err);
-    return rc ? rc : ea_u64_map_put(&h->again, w->stream_id, pause_after(began_ns));
+    if (rc)
+        return rc;
+    l->again_ns = ea_thread_cpu_ns() - begin_cpu_ns + 1;
+    return fold_turn(l, w, err);
 }
 
 /* A stream that cannot go on: it is left alone for a while, and said, in a line at most every ALERT_SECONDS. */
@@ -562,8 +611,11 @@ static void set_aside(ec_state_worker *h, const work *w, int64_t began_ns, const
 static int fold_stream(ec_state_worker *h, const work *w, ea_err *err) {
     int64_t began_ns = ea_monotonic_ns();
     h->err = err;
+    h->used_cpu_ns = 0;
     int rc = fold_all_of(h, w, err);
     h->err = NULL;
+    if (h->used_cpu_ns && h->options.on_used)
+        h->options.on_used(h->options.arg, w->host, h->used_cpu_ns);
     if (!rc) {
         ea_u64_map_remove(&h->failed, w->stream_id);
         return 0;
@@ -661,17 +713,44 @@ static int prune(ec_state_worker *h, ea_err *err) {
     return rc;
 }
 
-/* All streams but those that failed a while ago. One that fails holds up no other: *ret_failed is the first such
- * failure, and err says it. Any other failure is returned. */
+/* A stream in its agent's turn. When the turn is over already, the stream waits, and the next round begins with the
+ * first stream that waited. */
+static int fold_in_turn(ec_state_worker *h, const work *w, ea_err *err) {
+    uint64_t key = ea_hash64(w->host, strlen(w->host), 0);
+    const uint64_t *before = h->options.turn_ns ? ea_u64_map_get(&h->turns, key) : NULL;
+    int64_t used_ns = before ? (int64_t)*before : 0, begin_cpu_ns = ea_thread_cpu_ns();
+    int was_left = h->is_left, rc = 0;
+    h->is_left = h->options.turn_ns && used_ns >= h->options.turn_ns;
+    h->turn_ends_cpu_ns = h->options.turn_ns ? begin_cpu_ns + h->options.turn_ns - used_ns : INT64_MAX;
+    if (!h->is_left)
+        rc = fold_stream(h, w, err);
+    else if (!h->first_stream_id)
+        h->first_stream_id = w->stream_id;
+    used_ns += ea_thread_cpu_ns() - begin_cpu_ns;
+    if (h->options.turn_ns && ea_u64_map_put(&h->turns, key, (uint64_t)used_ns))
+        ea_u64_map_clear(&h->turns); /* without memory for them turns are longer */
+    h->is_left |= was_left;
+    return rc;
+}
+
+/* All streams but those that failed a while ago, beginning with the one at which the round before left off. One that
+ * fails holds up no other: *ret_failed is the first such failure, and err says it. Any other failure is returned. */
 static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
     unsigned in_a_row = 0;
+    size_t first = 0;
     *ret_failed = 0;
-    for (size_t i = 0; i < h->work_count && !h->stopping; i++) {
-        const uint64_t *not_before = ea_u64_map_get(&h->failed, h->works[i].stream_id);
+    ea_u64_map_clear(&h->turns);
+    h->is_left = 0;
+    while (first < h->work_count && h->works[first].stream_id < h->first_stream_id)
+        first++;
+    h->first_stream_id = 0;
+    for (size_t k = 0; k < h->work_count && !h->stopping; k++) {
+        const work *w = &h->works[(first + k) % h->work_count];
+        const uint64_t *not_before = ea_u64_map_get(&h->failed, w->stream_id);
         if (not_before && (uint64_t)ea_monotonic_ns() < *not_before)
             continue;
         ea_err why = {0};
-        int rc = fold_stream(h, &h->works[i], &why);
+        int rc = fold_in_turn(h, w, &why);
         in_a_row = rc ? in_a_row + 1 : 0;
         if (rc && !*ret_failed) {
             *ret_failed = rc;
@@ -685,21 +764,36 @@ static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
     return 0;
 }
 
+/* The round has looked at all that was stored at its begin. */
+static int keep_round(ec_state_worker *h, const ec_store_place *place, ea_err *err) {
+    if (place->segment == h->looked.segment && place->offset == h->looked.offset)
+        return 0;
+    int rc = ec_state_db_set_round(h->tables, place, err);
+    if (!rc)
+        h->looked = *place;
+    return rc;
+}
+
 /* The streams of host; NULL: all. */
 static int fold_round(ec_state_worker *h, const char *host, int *ret_failed, ea_err *err) {
     ea_err why = {0};
+    ec_store_place place;
     h->work_count = 0;
     h->folded_count = 0;
     h->stopping = 0;
     *ret_failed = 0;
-    int rc = ec_store_each_stream(h->store, host, add_work, h, err);
+    int rc = ec_store_position(h->store, &place, err);
+    if (!rc)
+        rc = ec_store_each_stream(h->store, host, add_work, h, err);
     if (rc == EA_ENOMEM)
         return ea_fail(err, rc, "fold the streams");
     if (!rc)
         rc = fold_streams(h, ret_failed, err);
     if (rc || h->stopping)
         return rc;
-    rc = prune(h, &why);
+    rc = host ? 0 : keep_round(h, &place, &why);
+    if (!rc)
+        rc = prune(h, &why);
     if (rc)
         *err = why;
     return rc;
@@ -731,11 +825,16 @@ int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_
     ea_u64_map_init(&h->done, 0);
     ea_u64_map_init(&h->again, 0);
     ea_u64_map_init(&h->failed, FAILED_MAX);
+    ea_u64_map_init(&h->turns, 0);
     h->lives = calloc(h->options.live_streams, sizeof(live *));
     int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
                       : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
     if (!rc)
         rc = ec_state_db_open(&h->tables, dir, 1, err);
+    if (!rc)
+        rc = ec_store_position(h->store, &h->begin, err);
+    if (!rc)
+        rc = ec_state_db_get_round(h->tables, &h->looked, err);
     if (rc) {
         ec_state_worker_close(h);
         return rc;
@@ -754,6 +853,7 @@ void ec_state_worker_close(ec_state_worker *h) {
     ea_u64_map_deinit(&h->done);
     ea_u64_map_deinit(&h->again);
     ea_u64_map_deinit(&h->failed);
+    ea_u64_map_deinit(&h->turns);
     ec_state_db_close(h->tables);
     ec_store_close(h->store);
     free(h);
@@ -772,7 +872,9 @@ typedef struct goal {
 typedef struct goals {
     goal *items;
     size_t count, capacity;
-    size_t next; /* where the fold at hand is looked for first */
+    size_t next;           /* where the fold at hand is looked for first */
+    ec_store_place place;  /* the end of the store, once the streams were read */
+    ec_store_place looked; /* of the last round */
 } goals;
 
 static int add_goal(const ec_stream_row *row, void *arg) {
@@ -807,6 +909,9 @@ static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_ba
     for (size_t i = 0; i < g->count; i++)
         g->items[i].backlog = g->items[i].batch_count;
     int rc = ec_state_db_open(&t, dir, 0, err);
+    /* the round before the folds: what it has looked at is in them */
+    if (!rc)
+        rc = ec_state_db_get_round(t, &g->looked, err);
     if (!rc)
         rc = ec_state_db_each_fold(t, host, measure_goal, g, err);
     if (rc == EA_ENOTFOUND)
@@ -818,7 +923,8 @@ static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_ba
     return rc;
 }
 
-int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_backlog, ea_err *err) {
+int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
+                             uint64_t *ret_backlog, ea_err *err) {
     ea_err local = {0};
     if (!err)
         err = &local;
@@ -829,6 +935,8 @@ int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns,
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
     if (!rc)
         rc = ec_store_each_stream(store, host, add_goal, &g, err);
+    if (!rc)
+        rc = ec_store_position(store, &g.place, err);
     ec_store_close(store);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "look at the streams of %s", dir);
@@ -850,7 +958,8 @@ int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns,
         }
         /* who may only read (a question in its sandbox) waits for the daemon, too */
         int is_the_daemons = can == EA_EBUSY || why.os_error == EACCES;
-        if (!is_the_daemons || ea_monotonic_ns() >= deadline_ns)
+        int is_enough = wait == EC_WAIT_ROUND && !is_before(&g.looked, &g.place);
+        if (!is_the_daemons || is_enough || ea_monotonic_ns() >= deadline_ns)
             break;
         ea_sleep_ns(MS_TO_NS(CATCH_UP_POLL_MS));
     }
@@ -894,6 +1003,12 @@ static int worker_takes_on(void *arg) {
     while (worker_goes_on(w) && ea_cpu_throttle_wait(&w->pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
     }
     return worker_goes_on(w);
+}
+
+static void worker_used(void *arg, const char *host, int64_t cpu_ns) {
+    const ec_state_worker_worker *w = arg;
+    if (w->options.on_used)
+        w->options.on_used(w->options.arg, host, cpu_ns);
 }
 
 static void worker_note(void *arg, const char *text) {
@@ -965,7 +1080,10 @@ static void work_until_stopped(void *arg) {
     options.keep_going = worker_takes_on;
     options.on_note = worker_note;
     options.on_gap = worker_gap;
+    options.on_used = worker_used;
     options.arg = w;
+    if (!options.turn_ns)
+        options.turn_ns = MS_TO_NS(TURN_MS);
     int is_reported = 0, failed;
     ea_u64_map left_alone; /* what the history before it remembered of failures */
     ea_u64_map_init(&left_alone, FAILED_MAX);
@@ -984,6 +1102,8 @@ static void work_until_stopped(void *arg) {
             ec_state_worker_close(h);
             h = NULL;
         }
+        if (!rc && h->is_left) /* more is to be done already */
+            continue;
         worker_wait(w, MS_TO_NS(WORKER_IDLE_MS));
         if (worker_goes_on(w))
             ea_sleep_ns(MS_TO_NS(WORKER_PAUSE_MS));

@@ -6,9 +6,14 @@
  * The position up to which a stream is folded is stored in the same transaction as the result: after a crash the fold
  * continues from there, with the same result. When a number is missing and later batches exist, the fold waits for it;
  * a tombstone, or a limit of time or count, ends the waiting. When such a batch arrives after all, its stream is folded
- * again from the start. */
-#ifndef EC_STATE_HISTORY_H
-#define EC_STATE_HISTORY_H
+ * again from the start.
+ *
+ * The daemon's thread folds in rounds. In a round each agent has one turn, which ends when its processor time is used
+ * up; the rest of its batches is folded in later rounds. After each round the place in the store up to which the round
+ * has looked is kept in the tables. So a question of one agent's streams, or of all, can wait for one round instead of
+ * for an agent that sends more than can be folded, or whose stream waits for a missing batch. */
+#ifndef EC_STATE_STATE_WORKER_H
+#define EC_STATE_STATE_WORKER_H
 
 #include "proto/base/counters.h"
 #include "proto/base/err.h"
@@ -28,6 +33,10 @@ typedef struct ec_state_worker_options {
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
     int (*keep_going)(void *arg);
     uint64_t cpu_percent; /* of the daemon's thread: see ingest/writer.h */
+    int64_t turn_ns;      /* processor time of an agent in one round; 0: no limit, in the daemon's thread 50 ms */
+    /* Called with the processor time of an agent's batches that were stored since the worker was opened. May be NULL.
+     */
+    void (*on_used)(void *arg, const char *host, int64_t cpu_ns);
     /* Called with a line for a person about what was skipped or begun again. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     /* A stream's state lacks something that a keyframe would mend (gap 1), or has had a whole keyframe since (0). May
@@ -46,13 +55,19 @@ void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
  * fail in a row it is not theirs, and the fold ends. */
 EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err);
 
+/* How long ec_state_worker_catch_up waits, at most for its wait_ns. */
+enum ec_state_wait {
+    EC_WAIT_FOLDED, /* until all is folded */
+    EC_WAIT_ROUND,  /* until all is folded, or one of the daemon's rounds has looked at all that is stored now */
+};
+
 /* For queries: makes sure that what is stored now of host (NULL: of all) is folded. Folds it itself when no other
  * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_backlog: batches that
  * are stored and not folded yet. A folder without write permission is no error: then nothing is folded. */
-EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_backlog,
-                                           ea_err *err);
+EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
+                                           uint64_t *ret_backlog, ea_err *err);
 
-/* The daemon's: a thread that folds what arrives. keep_going and on_gap of the options are not used. */
+/* The daemon's: a thread that folds what arrives, in rounds. keep_going and on_gap of the options are not used. */
 typedef struct ec_state_worker_worker ec_state_worker_worker;
 EA_MUST_CHECK int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir,
                                         const ec_state_worker_options *options, ea_err *err);

@@ -1,4 +1,5 @@
 /* The store's index in SQLite: its tables, its statements, and how it is opened. See store_parts.h. */
+#include "collector/store/sqlite.h"
 #include "collector/store/store_parts.h"
 
 #include <stdarg.h>
@@ -83,10 +84,10 @@ static const char *const SQL[EC_STATEMENT_COUNT] = {
 
 static int db_fail(ec_store *s, ea_err *err, const char *what) {
     int primary = sqlite3_errcode(s->db) & 0xff;
-    int code = primary == SQLITE_FULL    ? EA_EFULL
-               : primary == SQLITE_NOMEM ? EA_ENOMEM
-               : primary == SQLITE_BUSY  ? EA_EBUSY
-                                         : EA_EDATABASE;
+    int code = ec_sqlite_lacks_memory(sqlite3_extended_errcode(s->db)) ? EA_ENOMEM
+               : primary == SQLITE_FULL                                ? EA_EFULL
+               : primary == SQLITE_BUSY                                ? EA_EBUSY
+                                                                       : EA_EDATABASE;
     return ea_fail(err, code, "%s in %s/index.db: %s", what, s->dir, sqlite3_errmsg(s->db));
 }
 

@@ -1,5 +1,6 @@
 /* SELECTs over the index of batches. See index_query.h; database.c has the tables. */
 #include "collector/store/index_query.h"
+#include "collector/store/sqlite.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct ec_find {
 
 static int fail(ec_store *store, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(store);
-    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE,
+    return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE,
                    "%s in %s/index.db: %s", what, ec_store_folder(store), sqlite3_errmsg(db));
 }
 

@@ -1,7 +1,7 @@
 /* Which stored batches can hold an answer: the index asked by stream, time, class and process id.
  * Before it: append.c wrote the index. After it: collector/query reads the batches. Thread: its store's. */
-#ifndef EC_STORE_FIND_H
-#define EC_STORE_FIND_H
+#ifndef EC_STORE_INDEX_QUERY_H
+#define EC_STORE_INDEX_QUERY_H
 
 #include "collector/store/store.h"
 

@@ -17,8 +17,8 @@
  *
  * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
  * duplicate, or a conflict. */
-#ifndef EC_STORE_RETAIN_H
-#define EC_STORE_RETAIN_H
+#ifndef EC_STORE_RETENTION_H
+#define EC_STORE_RETENTION_H
 
 #include "collector/store/store.h"
 

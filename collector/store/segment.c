@@ -121,6 +121,7 @@ int ec_segment_append(ec_segment *s, const char *agent, const uint8_t *data, siz
     memcpy(header + EC_RECORD_HEADER_BYTES, agent, agent_bytes);
     ea_store64(header + 40, header_hash(s, s->end, header, header_bytes));
 
+    EA_ASSERT(s->end >= EC_SEGMENT_HEADER_BYTES && s->end % 8 == 0); /* a record begins at a multiple of 8 */
     int rc = ea_file_write_at(s->file, s->end, header, header_bytes, err);
     if (!rc)
         rc = ea_file_write_at(s->file, s->end + header_bytes, data, data_bytes, err);

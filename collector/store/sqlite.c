@@ -1,13 +1,17 @@
 /* See sqlite.h. */
 #include "collector/store/sqlite.h"
 
+int ec_sqlite_lacks_memory(int code) {
+    return (code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM || code == SQLITE_IOERR_SHMMAP;
+}
+
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
     int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
     const char *text = db ? sqlite3_errmsg(db) : "out of memory";
-    int ours = code == SQLITE_NOMEM   ? EA_ENOMEM
-               : code == SQLITE_FULL  ? EA_EFULL
-               : code == SQLITE_IOERR ? EA_EIO
-                                      : EA_EDATABASE;
+    int ours = ec_sqlite_lacks_memory(db ? sqlite3_extended_errcode(db) : code) ? EA_ENOMEM
+               : code == SQLITE_FULL                                            ? EA_EFULL
+               : code == SQLITE_IOERR                                           ? EA_EIO
+                                                                                : EA_EDATABASE;
     return ea_fail(err, ours, "%s: %s", doing, text);
 }
 

@@ -8,6 +8,9 @@
 
 #include <sqlite3.h>
 
+/* Whether a failure of this code (an extended one) is for want of memory: also where the index of the WAL cannot be
+ * mapped any more, as in a process whose address space is bounded. */
+int ec_sqlite_lacks_memory(int code);
 /* Fills err from the database's last error. Returns EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. db NULL: it could not
  * be opened for lack of memory. */
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing);

@@ -137,6 +137,14 @@ typedef struct ec_stream_row {
     const char *labels; /* a JSON object, borrowed for the call; NULL: none */
 } ec_stream_row;
 
+/* A place in the segments. Places of later batches are greater. */
+typedef struct ec_store_place {
+    uint64_t segment, offset;
+} ec_store_place;
+
+/* The end of what is stored and in the index; all 0 in an empty store. */
+EA_MUST_CHECK int ec_store_position(ec_store *s, ec_store_place *ret, ea_err *err);
+
 /* Streams in the order in which they were first received; fn returns non-zero to stop. host NULL: of all hosts. */
 EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg),
                                        void *arg, ea_err *err);

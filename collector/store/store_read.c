@@ -67,6 +67,17 @@ static int read_stream(sqlite3_stmt *st, ec_stream_row *r) {
     return r->labels ? 0 : EA_ENOMEM;
 }
 
+int ec_store_position(ec_store *s, ec_store_place *ret, ea_err *err) {
+    sqlite3_stmt *st = ec_db_statement(s, EC_ST_GET_POSITION);
+    int rc = ec_db_row(s, st, "read the position", err);
+    *ret = (ec_store_place){0};
+    if (rc != 1)
+        return rc;
+    *ret = (ec_store_place){(uint64_t)sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1)};
+    ec_db_done(st);
+    return 0;
+}
+
 int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg), void *arg,
                          ea_err *err) {
     ec_stream_row *rows = malloc(STREAMS_AT_ONCE * sizeof *rows);

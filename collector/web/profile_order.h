@@ -4,7 +4,7 @@
 #define EC_WEB_PROFILE_ORDER_H
 
 #include "collector/query/export/profile_write.h"
-#include "collector/web/message.h"
+#include "collector/sandbox/message.h"
 
 enum { EC_PROFILE_LIST_MAX = 4096 }; /* hosts, labels, processes */
 

@@ -3,7 +3,7 @@
 
 #include "collector/query/sql/confine.h"
 #include "collector/sandbox/child.h"
-#include "collector/web/message.h"
+#include "collector/sandbox/message.h"
 #include "collector/web/profile_names.h"
 #include "collector/web/profile_order.h"
 #include "collector/web/symbol_worker.h"

@@ -70,23 +70,25 @@ typedef struct fixed {
 
 /* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
+/* What the history counts for each machine. Such a question does not read the rows of alerts and blindness: their
+ * number is up to each agent. */
+#define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
+#define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
 /* What Windows and the agent admit to have lost, at the least: of no batch. */
 #define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
 /* Counts the rows of blindness that have a time of their own. The times of a `counted` row with records of Windows are
  * the times of these records, which have rows of their own. */
 #define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
-    "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \
-    " b AS MATERIALIZED (SELECT host, " PERIODS " AS n, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL " AS lost"        \
-    " FROM blindness GROUP BY host),"                                                                                  \
+    "WITH b AS MATERIALIZED (SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals),"      \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
-#define MACHINES_WITH_TROUBLE                                                                                          \
-    "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
+#define MACHINES_WITH_TROUBLE "hosts h LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
 /* An agent whose newest run ended in order is not silent. */
 #define IS_SILENT "(h.received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000 AND h.ended IS NULL)"
 /* The group of a machine: by is health, agent_version or labels.NAME; '' when it has none. */
 #define GROUP_OF(by)                                                                                                   \
-    "CASE " by " WHEN 'health' THEN CASE WHEN coalesce(a.n, 0) + coalesce(b.batches, 0) + coalesce(i.n, 0) > 0 THEN"   \
+    "CASE " by                                                                                                         \
+    " WHEN 'health' THEN CASE WHEN coalesce(b.alerts, 0) + coalesce(b.missing_batches, 0) + coalesce(i.n, 0) > 0 THEN" \
     " 'alerts, incidents or gaps' WHEN " IS_SILENT                                                                     \
     " THEN 'silent' WHEN h.ended IS NOT NULL THEN 'ended' ELSE 'well' END"                                             \
     " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
@@ -119,10 +121,9 @@ static const fixed LISTS[] = {
     {"/api/v1/fleet",
      "All machines in one line; silent: nothing came of them for a minute, and their last run did not end in order",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
-     " coalesce(sum(" IS_SILENT "), 0) AS silent,"
-     " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
-     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events,"
-     " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts h",
+     " coalesce(sum(" IS_SILENT "), 0) AS silent, " TOTAL("alerts") " AS alerts, " TOTAL(
+         "missing_batches") " AS missing_batches, " TOTAL("lost_events") " AS lost_events, " OPEN_INCIDENTS
+                                                                         " AS incidents FROM hosts h",
      NULL,
      {{0}},
      FIXED_ONE},
@@ -137,7 +138,7 @@ static const fixed LISTS[] = {
      "Machines by health, agent_version or a label (labels.NAME): how many, and what came of them",
      MACHINES ", g AS MATERIALIZED (SELECT " GROUP_OF(
          "?1") " AS \"group\", h.events, h.bytes, " IS_SILENT
-               " AS silent, a.n AS alerts, i.n AS incidents, b.batches FROM " MACHINES_WITH_TROUBLE
+               " AS silent, b.alerts, i.n AS incidents, b.missing_batches AS batches FROM " MACHINES_WITH_TROUBLE
                " WHERE h.host LIKE ?2 ESCAPE '\\') SELECT \"group\", count(*) AS hosts, sum(events) AS events, "
                "sum(bytes) AS bytes, sum(silent) AS silent, coalesce(sum(alerts), 0) AS alerts,"
                " coalesce(sum(incidents), 0) AS incidents, " BATCHES_IN_ALL
@@ -149,8 +150,9 @@ static const fixed LISTS[] = {
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
               "h.\"end\", h.received_first,"
-              " h.received_last, h.ended, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
-              " coalesce(b.batches, 0) AS missing_batches, coalesce(b.lost, 0) AS lost_events,"
+              " h.received_last, h.ended, coalesce(b.alerts, 0) AS alerts, coalesce(b.blind_periods, 0) AS"
+              " blind_periods, coalesce(b.missing_batches, 0) AS missing_batches, coalesce(b.lost_events, 0) AS"
+              " lost_events,"
               " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
@@ -160,11 +162,9 @@ static const fixed LISTS[] = {
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
-     " h.received_last, h.ended, (SELECT count(*) FROM alerts) AS alerts, (SELECT " PERIODS
-     " FROM blindness) AS blind_periods,"
-     " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
-     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events, (SELECT count(*) FROM incidents WHERE"
-     " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
+     " h.received_last, h.ended, " TOTAL("alerts") " AS alerts, " TOTAL("blind_periods") " AS blind_periods, " TOTAL(
+         "missing_batches") " AS missing_batches, " TOTAL("lost_events") " AS lost_events, " OPEN_INCIDENTS
+                                                                         " AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
      FIXED_ONE},

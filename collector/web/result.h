@@ -1,7 +1,7 @@
 /* Answers that are rows of a statement: JSON with paging, CSV, one JSON object a line.
  * Before it: the handlers. After it: ask.h. Thread: the handler's. */
-#ifndef EC_WEB_ROWS_H
-#define EC_WEB_ROWS_H
+#ifndef EC_WEB_RESULT_H
+#define EC_WEB_RESULT_H
 
 #include "collector/query/sql/ask.h"
 #include "collector/web/call.h"

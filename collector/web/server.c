@@ -106,7 +106,8 @@ static void answer(ec_sender *s) {
 /* ---- lanes: callers take turns. All under the mutex ---- */
 
 /* The caller of that key, made when there is none; NULL without memory. */
-static ec_caller *caller_of(ec_web_lane *l, const char *key) {
+static ec_caller *caller_of(ec_web_lane *l, const char *key) EA_REQUIRES(l->web->mutex) {
+    ea_mutex_assert_held(l->web->mutex);
     ec_caller *at = l->ring;
     if (at) {
         do {
@@ -128,7 +129,8 @@ static ec_caller *caller_of(ec_web_lane *l, const char *key) {
 }
 
 /* Frees a caller without calls. */
-static void drop_idle(ec_web_lane *l, ec_caller *gone) {
+static void drop_idle(ec_web_lane *l, ec_caller *gone) EA_REQUIRES(l->web->mutex) {
+    ea_mutex_assert_held(l->web->mutex);
     if (gone->running || gone->waiting)
         return;
     ec_caller *before = gone;
@@ -141,7 +143,8 @@ static void drop_idle(ec_web_lane *l, ec_caller *gone) {
 }
 
 /* The next call: of the caller that has the fewest answered now, in turns among equal ones. NULL: none may begin. */
-static ec_sender *take(ec_web_lane *l) {
+static ec_sender *take(ec_web_lane *l) EA_REQUIRES(l->web->mutex) {
+    ea_mutex_assert_held(l->web->mutex);
     ec_caller *at = l->ring, *next = NULL;
     if (at) {
         do {
@@ -167,20 +170,22 @@ static void answer_lane(void *arg) {
     ec_web_lane *l = arg;
     ec_web *w = l->web;
     for (;;) {
-        ea_mutex_lock(w->mutex);
+        ea_mutex_lock(l->web->mutex);
         ec_sender *s;
         while (!(s = take(l)) && !w->quit)
-            ea_cond_wait(w->changed, w->mutex);
-        ea_mutex_unlock(w->mutex);
+            ea_cond_wait(w->changed, l->web->mutex);
+        ea_mutex_unlock(l->web->mutex);
         if (!s)
             return;
         ec_caller *of = s->caller;
+        size_t body_bytes = s->call.body_bytes;
         answer(s); /* the loop frees it */
-        ea_mutex_lock(w->mutex);
+        ea_mutex_lock(l->web->mutex);
         of->running--;
+        of->body_bytes -= body_bytes;
         drop_idle(l, of);
         ea_cond_broadcast(w->changed); /* another call of this caller may begin */
-        ea_mutex_unlock(w->mutex);
+        ea_mutex_unlock(l->web->mutex);
     }
 }
 
@@ -607,10 +612,11 @@ static void watch(ec_sender *s) {
 static int enqueue(ec_sender *s) {
     ec_web *w = s->web;
     ec_web_lane *l = &w->lanes[s->call.route->lane];
-    ea_mutex_lock(w->mutex);
+    ea_mutex_lock(l->web->mutex);
     ec_caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
-    int is_full = !of || of->waiting >= QUEUE_OF_ONE;
+    int is_full = !of || of->waiting >= QUEUE_OF_ONE || of->body_bytes + s->call.body_bytes > EC_HTTP_BODIES_OF_ONE;
     if (!is_full) {
+        of->body_bytes += s->call.body_bytes;
         s->caller = of;
         *of->last = s;
         of->last = &s->next;
@@ -618,7 +624,7 @@ static int enqueue(ec_sender *s) {
         l->waiting++;
         ea_cond_broadcast(w->changed);
     }
-    ea_mutex_unlock(w->mutex);
+    ea_mutex_unlock(l->web->mutex);
     return is_full ? -1 : 0;
 }
 
@@ -659,7 +665,7 @@ static int read_request(ec_sender *s, enum ec_method method, const char **ret_de
     s->input = malloc(c->body_bytes + 1);
     if (!s->input)
         return 503;
-    (void)evbuffer_copyout(input, s->input, c->body_bytes);
+    (void)evbuffer_remove(input, s->input, c->body_bytes); /* no second copy while it waits */
     s->input[c->body_bytes] = 0;
     c->body = s->input;
     return 0;

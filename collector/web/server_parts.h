@@ -48,6 +48,7 @@ typedef struct ec_caller {
     char key[EC_HOST_BYTES];
     ec_sender *first, **last; /* that wait */
     size_t waiting, running;
+    size_t body_bytes; /* of both */
 } ec_caller;
 
 typedef struct ec_web_lane {

@@ -2,8 +2,8 @@
 #include "collector/web/symbol_worker.h"
 
 #include "collector/sandbox/child.h"
+#include "collector/sandbox/message.h"
 #include "collector/symbols/symbol_confine.h"
-#include "collector/web/message.h"
 #include "proto/base/platform.h"
 
 #include <signal.h>

@@ -6,8 +6,8 @@
  *
  * Messages (message.h), in: O (options), then M (a module and its addresses) repeatedly. Out, for each M: S (a
  * symbol) for each address, in their order, then E (an error's code and text; code 0: none). */
-#ifndef EC_WEB_CLERK_H
-#define EC_WEB_CLERK_H
+#ifndef EC_WEB_SYMBOL_WORKER_H
+#define EC_WEB_SYMBOL_WORKER_H
 
 #include "collector/sandbox/broker.h"
 #include "collector/symbols/symbols.h"

@@ -1,8 +1,8 @@
 /* Import: converts what a command line of xperf, logman or PerfView, or a recording profile of WPR, would record, to
  * sessions of our configuration. An element without a counterpart is reported in a note, never skipped silently. Called
  * by: "etwagent import". Its results go to sessions.h, which writes them as YAML. Thread: its owner's. */
-#ifndef EA_IMPORT_H
-#define EA_IMPORT_H
+#ifndef EA_IMPORT_IMPORT_H
+#define EA_IMPORT_IMPORT_H
 
 #include "config/sessions.h"
 #include "proto/base/arena.h"

@@ -1,6 +1,6 @@
 /* Inside config/import: what the readers of the several command lines share. See import.h. */
-#ifndef EA_IMPORTER_H
-#define EA_IMPORTER_H
+#ifndef EA_IMPORT_IMPORTER_H
+#define EA_IMPORT_IMPORTER_H
 
 #include "config/import/import.h"
 #include "config/kernel_flags.h"

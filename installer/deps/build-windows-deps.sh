@@ -74,11 +74,17 @@ for package in "${packages[@]}"; do
     cp "$package/debian/copyright" "$prefix/licenses/$package"
 done
 
+# The libraries' bytes depend on the sources and the compiler alone (installer/release/reproducible.sh --libraries): no time and no
+# folder of this run gets into them. OpenSSL and curl are compiled by relative paths; OpenSSL also keeps its compiler's options.
+SOURCE_DATE_EPOCH=$(dpkg-parsechangelog -l openssl/debian/changelog -STimestamp)
+export SOURCE_DATE_EPOCH
+file_names="-ffile-prefix-map=$work/src="
+
 # step NAME: runs the commands on standard input in a bash of its own (a failing command ends it, which set -e does not do
 # inside a function whose result is tested), prints the time, and on failure the end of its log.
 step() {
     local name=$1 start=$SECONDS
-    if ! env host="$host" prefix="$prefix" jobs="$jobs" bash -euo pipefail -s >"$work/log/$name" 2>&1; then
+    if ! env host="$host" prefix="$prefix" jobs="$jobs" file_names="$file_names" bash -euo pipefail -s >"$work/log/$name" 2>&1; then
         echo "build-windows-deps.sh: $name failed:" >&2
         tail -n 40 "$work/log/$name" >&2
         exit 1
@@ -106,7 +112,7 @@ cp protobuf-c/protobuf-c/protobuf-c.h "$prefix/include/protobuf-c/"
 STEP
 
 step libyaml <<'STEP'
-cmake -G Ninja -S libyaml -B libyaml-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_BUILD_TYPE=Release \
+cmake -G Ninja -S libyaml -B libyaml-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_C_FLAGS="$file_names" -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
 cmake --build libyaml-build -j "$jobs" --target install
 STEP
@@ -124,7 +130,7 @@ cp expat/expat/lib/expat.h expat/expat/lib/expat_external.h "$prefix/include/"
 STEP
 
 step cmocka <<'STEP'
-cmake -G Ninja -S cmocka -B cmocka-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_BUILD_TYPE=Release \
+cmake -G Ninja -S cmocka -B cmocka-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_C_FLAGS="$file_names" -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_SHARED_LIBS=OFF -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
 cmake --build cmocka-build -j "$jobs"
 cp "$(find cmocka-build -name 'libcmocka*.a' ! -name '*.dll.a' | head -n 1)" "$prefix/lib/libcmocka.a"
@@ -132,13 +138,18 @@ cp cmocka/include/cmocka*.h "$prefix/include/"
 STEP
 
 # no-autoload-config: otherwise a user who can write the folder of openssl.cnf could have code loaded into the service
+# its folders are given to make, since Configure takes C:/... for a path relative to --prefix, which is a folder of this run
 step openssl <<'STEP'
 cd openssl
-perl ./Configure mingw64 --cross-compile-prefix="$host-" --prefix="$prefix" --libdir=lib --openssldir='C:/Program Files/etwagent/ssl' \
+perl ./Configure mingw64 --cross-compile-prefix="$host-" --prefix="$prefix" --libdir=lib \
     no-shared no-tests no-legacy no-autoload-config no-module no-ui-console no-engine no-dso no-ssl3 no-comp no-srp no-psk \
     no-dtls -D_WIN32_WINNT=0x0A00
-make -j"$jobs" build_libs
+program='C:/Program Files/etwagent'
+make -j"$jobs" build_libs OPENSSLDIR="$program/ssl" ENGINESDIR="$program/engines" MODULESDIR="$program/modules"
 make install_dev
+for words in "$prefix" 'built on: 19'; do
+    if grep -qaF -- "$words" "$prefix/lib/libcrypto.a"; then echo "libcrypto.a has '$words' in it"; exit 1; fi
+done
 STEP
 
 step curl <<'STEP'

@@ -14,7 +14,7 @@
 enum { DATA_CHARACTERS = 16384, SAID_BYTES = 2048, PIPE_BYTES = 65536 };
 
 /* A line for the installer's log, or for the person in front of it. */
-static void say(MSIHANDLE install, const WCHAR *what, DWORD number, const char *words) {
+static void log_line(MSIHANDLE install, const WCHAR *what, DWORD number, const char *words) {
     WCHAR wide[SAID_BYTES + 1] = L"";
     MultiByteToWideChar(CP_UTF8, 0, words, -1, wide, SAID_BYTES);
     MSIHANDLE record = MsiCreateRecord(3);
@@ -90,7 +90,7 @@ __declspec(dllexport) UINT __stdcall WriteConfiguration(MSIHANDLE install) {
     if (!failed)
         failed = run(data, utf8, said, &exit_code);
     if (failed || exit_code)
-        say(install, WHAT, failed ? failed : exit_code, said);
+        log_line(install, WHAT, failed ? failed : exit_code, said);
     if (data)
         SecureZeroMemory(data, DATA_CHARACTERS * sizeof *data); /* a token may be in it */
     if (utf8)

@@ -2,9 +2,9 @@
 #include "proto/base/counters.h"
 
 static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
-#define X(name, number, severity, text) {#name, number, severity, EA_COUNTER, 0, text},
-#define G(name, number, severity, text) {#name, number, severity, EA_GAUGE, 0, text},
-#define S(name, number, severity, text) {#name, number, severity, EA_COUNTER, 1, text},
+#define X(name, number, severity, part, text) {#name, number, severity, part, EA_COUNTER, 0, text},
+#define G(name, number, severity, part, text) {#name, number, severity, part, EA_GAUGE, 0, text},
+#define S(name, number, severity, part, text) {#name, number, severity, part, EA_COUNTER, 1, text},
     EA_COUNTERS(X, G, S)
 #undef X
 #undef G

@@ -3,8 +3,8 @@
  * Called by: service/app (files), collector/ingest, collector/state. Calls: platform.h.
  * Thread: each thread that waits has its own ea_cpu_throttle; all of them measure the processor time of the whole
  * process. */
-#ifndef EA_BASE_PACE_H
-#define EA_BASE_PACE_H
+#ifndef EA_BASE_CPU_THROTTLE_H
+#define EA_BASE_CPU_THROTTLE_H
 
 #include "proto/base/counters.h"
 

@@ -5,12 +5,14 @@
 #define EA_BASE_PLATFORM_H
 
 #include "proto/base/err.h"
+#include "proto/base/thread_safety.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* ---- threads ---- */
 typedef struct ea_thread ea_thread;
+struct EA_CAPABILITY("mutex") ea_mutex;
 typedef struct ea_mutex ea_mutex;
 typedef struct ea_cond ea_cond;
 
@@ -34,19 +36,19 @@ void ea_thread_is_bulk(void);
 
 EA_MUST_CHECK int ea_mutex_create(ea_mutex **ret, ea_err *err);
 void ea_mutex_destroy(ea_mutex *m);
-void ea_mutex_lock(ea_mutex *m);
-void ea_mutex_unlock(ea_mutex *m);
+void ea_mutex_lock(ea_mutex *m) EA_ACQUIRE(m);
+void ea_mutex_unlock(ea_mutex *m) EA_RELEASE(m);
 /* Checks that the calling thread holds the mutex. Like EA_ASSERT it does nothing in builds without EA_ASSERTIONS. */
 #if defined(EA_ASSERTIONS)
-void ea_mutex_assert_held(ea_mutex *m);
+void ea_mutex_assert_held(ea_mutex *m) EA_ASSERT_CAPABILITY(m);
 #else
 #define ea_mutex_assert_held(m) ((void)sizeof(m))
 #endif
 EA_MUST_CHECK int ea_cond_create(ea_cond **ret, ea_err *err);
 void ea_cond_destroy(ea_cond *c);
-void ea_cond_wait(ea_cond *c, ea_mutex *m);
+void ea_cond_wait(ea_cond *c, ea_mutex *m) EA_REQUIRES(m);
 /* Waits at most timeout_ns; returns 0 when it was woken, EA_ETIMEOUT otherwise. Spurious wake-ups happen. */
-int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns);
+int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) EA_REQUIRES(m);
 void ea_cond_signal(ea_cond *c);
 void ea_cond_broadcast(ea_cond *c);
 

@@ -120,20 +120,20 @@ void ea_mutex_destroy(ea_mutex *m) {
     free(m);
 }
 
-void ea_mutex_lock(ea_mutex *m) {
+void ea_mutex_lock(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     int rc = pthread_mutex_lock(&m->handle);
     EA_ASSERT(rc == 0);
     (void)rc;
 }
 
-void ea_mutex_unlock(ea_mutex *m) {
+void ea_mutex_unlock(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     int rc = pthread_mutex_unlock(&m->handle);
     EA_ASSERT(rc == 0);
     (void)rc;
 }
 
 #if defined(EA_ASSERTIONS)
-void ea_mutex_assert_held(ea_mutex *m) {
+void ea_mutex_assert_held(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     int rc = pthread_mutex_lock(&m->handle);
     EA_ASSERT(rc == EDEADLK);
     (void)rc;

@@ -189,18 +189,18 @@ static void note_owner(ea_mutex *m, DWORD thread_id) {
 #endif
 }
 
-void ea_mutex_lock(ea_mutex *m) {
+void ea_mutex_lock(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     AcquireSRWLockExclusive(&m->lock);
     note_owner(m, GetCurrentThreadId());
 }
 
-void ea_mutex_unlock(ea_mutex *m) {
+void ea_mutex_unlock(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     note_owner(m, 0);
     ReleaseSRWLockExclusive(&m->lock);
 }
 
 #if defined(EA_ASSERTIONS)
-void ea_mutex_assert_held(ea_mutex *m) {
+void ea_mutex_assert_held(ea_mutex *m) EA_NO_THREAD_SAFETY_ANALYSIS {
     EA_ASSERT(m->owner == GetCurrentThreadId());
 }
 #endif

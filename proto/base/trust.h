@@ -33,8 +33,8 @@ EA_MUST_CHECK int ea_trust_check(const char *path, ea_err *err);
  * - a link: it is refused.
  * - of a trusted owner: its access list becomes the private one (POSIX: its mode 0700), and everything in it must have
  *   trusted owners, be no link, and not be writable by others; else it is refused.
- * say: one line for each thing that was changed. EA_EREFUSED: the message says what to do. EA_EIO, EA_ENOMEM. */
-typedef void ea_trust_say(void *arg, const char *line);
-EA_MUST_CHECK int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err);
+ * on_note: one line for each thing that was changed. EA_EREFUSED: the message says what to do. EA_EIO, EA_ENOMEM. */
+typedef void ea_trust_note(void *arg, const char *line);
+EA_MUST_CHECK int ea_trust_claim(const char *folder, ea_trust_note *on_note, void *arg, ea_err *err);
 
 #endif

@@ -181,7 +181,7 @@ static int check_entries(const char *folder, int depth, ea_err *err) {
                : ea_path_list(folder, on_entry, &c, err);
 }
 
-int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
+int ea_trust_claim(const char *folder, ea_trust_note *on_note, void *arg, ea_err *err) {
     struct stat st;
     int rc = ea_path_make_dirs(folder, err);
     if (rc)
@@ -199,7 +199,7 @@ int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err
         char line[512];
         snprintf(line, sizeof line, "%s was open to others (mode %03o): its mode is 700 now", folder,
                  (unsigned)st.st_mode & 07777);
-        say(arg, line);
+        on_note(arg, line);
     }
     if (fd >= 0)
         close(fd);

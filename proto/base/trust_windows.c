@@ -461,7 +461,7 @@ static PACL state_list(PSECURITY_DESCRIPTOR *ret_security) {
 }
 
 /* An open folder of a trusted owner gets the private list, which what is in it inherits. */
-static int make_private(HANDLE h, const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
+static int make_private(HANDLE h, const char *folder, ea_trust_note *on_note, void *arg, ea_err *err) {
     PSECURITY_DESCRIPTOR security;
     ea_err why = {0};
     char line[LINE_BYTES];
@@ -476,12 +476,13 @@ static int make_private(HANDLE h, const char *folder, ea_trust_say *say, void *a
         return ea_fail_os(err, EA_EIO, (int)os, "set the access list of %s", folder);
     if (was) {
         snprintf(line, sizeof line, "%s was open to others and is private now: %s", folder, why.message);
-        say(arg, line);
+        on_note(arg, line);
     }
     return 0;
 }
 
-static int move_aside(const WCHAR *w, const char *folder, const char *why, ea_trust_say *say, void *arg, ea_err *err) {
+static int move_aside(const WCHAR *w, const char *folder, const char *why, ea_trust_note *on_note, void *arg,
+                      ea_err *err) {
     char to[PATH_BYTES], line[LINE_BYTES];
     int n = snprintf(to, sizeof to, "%s.untrusted-%lld", folder, (long long)ea_utc_ns());
     WCHAR *wide_to = n > 0 && (size_t)n < sizeof to ? ea_windows_path(to, 0) : NULL;
@@ -492,12 +493,12 @@ static int move_aside(const WCHAR *w, const char *folder, const char *why, ea_tr
         return ea_fail_os(err, EA_EREFUSED, os,
                           "%s; it cannot be renamed either: remove it, then run \"etwagent install\"", why);
     snprintf(line, sizeof line, "%s; it is %s now, and a new folder takes its place", why, to);
-    say(arg, line);
+    on_note(arg, line);
     return 0;
 }
 
 /* One look: 1 when the folder was made or moved aside and is to be looked at again. */
-static int claim_once(const WCHAR *w, const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
+static int claim_once(const WCHAR *w, const char *folder, ea_trust_note *on_note, void *arg, ea_err *err) {
     PSECURITY_DESCRIPTOR security;
     ea_err why = {0};
     HANDLE h = open_itself(w, READ_CONTROL | WRITE_DAC, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE);
@@ -516,24 +517,24 @@ static int claim_once(const WCHAR *w, const char *folder, ea_trust_say *say, voi
     int rc = judge(h, folder, 0, &why); /* the owner alone */
     if (rc) {
         CloseHandle(h);
-        return rc == EA_EREFUSED && !(rc = move_aside(w, folder, why.message, say, arg, err)) ? 1 : rc;
+        return rc == EA_EREFUSED && !(rc = move_aside(w, folder, why.message, on_note, arg, err)) ? 1 : rc;
     }
     if (is_link(h) || !is_folder(h))
         rc = ea_fail(err, EA_EREFUSED, "%s is a link or a file; expected a folder (remove it)", folder);
     else
-        rc = make_private(h, folder, say, arg, err);
+        rc = make_private(h, folder, on_note, arg, err);
     CloseHandle(h);
     return rc;
 }
 
-int ea_trust_claim(const char *folder, ea_trust_say *say, void *arg, ea_err *err) {
+int ea_trust_claim(const char *folder, ea_trust_note *on_note, void *arg, ea_err *err) {
     enum { LOOKS = 4 }; /* another user may make the folder again between two steps; then it is checked again */
 
     WCHAR *w = ea_windows_path(folder, 0);
     int rc = w ? ea_path_make_parent(folder, err) : ea_fail(err, EA_EINVAL, "open %s: the path is not usable", folder);
     int again = 1;
     for (int i = 0; !rc && again && i < LOOKS; i++) {
-        int seen = claim_once(w, folder, say, arg, err);
+        int seen = claim_once(w, folder, on_note, arg, err);
         again = seen == 1;
         rc = again ? 0 : seen;
     }

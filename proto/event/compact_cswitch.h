@@ -16,8 +16,8 @@
  *
  * A switch is a record of the class Thread/CompactCSwitch: provider of Thread, id 0x525, no classic header, version of
  * its record; pid and tid as in its record; its fields in classes/thread.c. */
-#ifndef EA_EVENT_EXPAND_H
-#define EA_EVENT_EXPAND_H
+#ifndef EA_EVENT_COMPACT_CSWITCH_H
+#define EA_EVENT_COMPACT_CSWITCH_H
 
 #include "proto/base/clock.h"
 #include "proto/event/event.h"

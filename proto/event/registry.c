@@ -58,6 +58,7 @@ static inline uint64_t key_hash(const class_key *k) {
     return h ^ (h >> 32);
 }
 
+/* Ends at a free slot: never more than half of them are taken. */
 static inline slot *find_slot(slot *slots, size_t mask, const class_key *k) {
     for (size_t i = (size_t)key_hash(k) & mask;; i = (i + 1) & mask) {
         slot *s = &slots[i];
@@ -81,6 +82,7 @@ static int grow(ea_registry *r) {
     free(r->slots);
     r->slots = slots;
     r->mask = mask;
+    EA_ASSERT((mask & (mask + 1)) == 0 && (r->count + 1) * 2 <= mask + 1);
     return 0;
 }
 

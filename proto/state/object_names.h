@@ -20,8 +20,8 @@
  * - .NET collections are operations too, of a process and a runtime instance: GC/Start (1) waits for GC/Stop (2) of the
  *   same number, and GC/SuspendEEStart (9), where the runtime begins to stop its threads, for GC/RestartEEStop (3),
  *   where the last of them runs again. */
-#ifndef EA_STATE_NAMES_H
-#define EA_STATE_NAMES_H
+#ifndef EA_STATE_OBJECT_NAMES_H
+#define EA_STATE_OBJECT_NAMES_H
 
 #include "proto/base/counters.h"
 #include "proto/event/event.h"

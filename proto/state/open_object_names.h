@@ -2,8 +2,8 @@
  * processes, threads and modules. The rules are those of object_names.h. A name that ends is removed; when the table is
  * full, the name that was added first is evicted.
  * Calls: object_names.h. Called by: keyframe.h. Thread: its owner's. */
-#ifndef EA_STATE_OPEN_NAMES_H
-#define EA_STATE_OPEN_NAMES_H
+#ifndef EA_STATE_OPEN_OBJECT_NAMES_H
+#define EA_STATE_OPEN_OBJECT_NAMES_H
 
 #include "proto/state/object_names.h"
 

@@ -1,7 +1,7 @@
 /* A process and those that it starts: whose events belong to a recording of it alone.
  * Before it: records in time order. After it: "etwagent trace". Thread: its owner's. */
-#ifndef EA_STATE_LINEAGE_H
-#define EA_STATE_LINEAGE_H
+#ifndef EA_STATE_PROCESS_TREE_FILTER_H
+#define EA_STATE_PROCESS_TREE_FILTER_H
 
 #include "proto/event/event.h"
 

@@ -1,7 +1,7 @@
 /* The machine's strings, each kept once: module paths repeat in every process.
  * Before it: machine_tables.c. Thread: the machine's. */
-#ifndef EA_STATE_TEXTS_H
-#define EA_STATE_TEXTS_H
+#ifndef EA_STATE_STRING_POOL_H
+#define EA_STATE_STRING_POOL_H
 
 #include <stddef.h>
 #include <stdint.h>

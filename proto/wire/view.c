@@ -332,7 +332,7 @@ static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwage
     for (size_t i = 0; i < s->n_items; i++) {
         const Etwagent__V1__Column *c = s->items[i]->data;
         if (c && (c->encoding || c->width || c->relative_to || c->planes || c->frame || c->bytes || c->lengths ||
-                  c->values || c->n_children))
+                  c->values || c->value_count || c->shared || c->n_children))
             return ea_view_corrupt(err, "a shape's item is no constant");
     }
     *ret = s;

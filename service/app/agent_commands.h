@@ -1,7 +1,7 @@
 /* The commands of etwagent, one file each (cmd_<name>.c). A new one is a row here, a line in main.c's table and its
  * file in CMakeLists.txt. Before it: main.c. After it: the command. Thread: the main one. */
-#ifndef EA_APP_COMMANDS_H
-#define EA_APP_COMMANDS_H
+#ifndef EA_APP_AGENT_COMMANDS_H
+#define EA_APP_AGENT_COMMANDS_H
 
 #include "proto/base/cli.h"
 

@@ -15,11 +15,11 @@ typedef struct options {
     int json, example, reference;
 } options;
 
-static void say(void *arg, const char *line) {
+static void print_line(void *arg, const char *line) {
     fprintf(arg, "%s\n", line);
 }
 
-static void say_json(void *arg, const char *line) {
+static void print_json_line(void *arg, const char *line) {
     ea_text *t = arg;
     if (t->len_bytes)
         ea_text_str(t, ", ");
@@ -139,7 +139,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
     ea_config *config;
     ea_text problems;
     ea_text_init(&problems);
-    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? say_json : say,
+    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : print_line,
                             o->json ? (void *)&problems : (void *)stderr, err);
     int wrong = rc == EA_EFORMAT;
     if (o->json && (!rc || wrong)) {

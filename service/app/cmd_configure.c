@@ -122,7 +122,7 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
     return rc;
 }
 
-static void say(void *arg, const char *line) {
+static void print_line(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -130,7 +130,7 @@ static void say(void *arg, const char *line) {
 static int check(const ea_text *t, const char *path, ea_err *err) {
     ea_agent_config c = {0};
     ea_config *memory;
-    int rc = ea_config_parse(&memory, path, t->data, t->len_bytes, &ea_agent_table, &c, say, NULL, err);
+    int rc = ea_config_parse(&memory, path, t->data, t->len_bytes, &ea_agent_table, &c, print_line, NULL, err);
     if (!rc)
         ea_config_destroy(memory);
     return rc;
@@ -254,7 +254,7 @@ static int read_answers(options *o, char *text, ea_err *err) {
 static int claim_state(ea_err *err) {
     char folder[EA_AGENT_PATH_BYTES];
     int rc = ea_state_dir(folder, sizeof folder, err);
-    return rc ? rc : ea_trust_claim(folder, say, NULL, err);
+    return rc ? rc : ea_trust_claim(folder, print_line, NULL, err);
 }
 
 static int configure(options *o, ea_err *err) {
@@ -344,7 +344,7 @@ const ea_command ea_cmd_configure = {
             {.name = "replace",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, replace),
-             .help = "write over a configuration that is there"},
+             .help = "replace an existing configuration"},
             {.name = "answers",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, answers),

@@ -1,8 +1,8 @@
 /* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
  * service/ship/enroll_client.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/ship/enroll_client.h"
 
@@ -99,7 +99,7 @@ const ea_command ea_cmd_enroll = {
                             {.name = "renew",
                              .type = EA_OPT_FLAG,
                              .offset = offsetof(options, renew),
-                             .help = "no token: the certificate that is there speaks for the next one"},
+                             .help = "no token: the current certificate authorizes the next one"},
                             {.name = "cert",
                              .argument = "FILE",
                              .type = EA_OPT_STRING,

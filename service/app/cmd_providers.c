@@ -50,7 +50,7 @@ static int make_path(const question *q, char *out, ea_err *err) {
     if (fits)
         memcpy(out, t.data, t.len_bytes + 1);
     ea_text_deinit(&t);
-    return fits ? 0 : ea_fail(err, EA_ELIMIT, "keep what TDH says: the path is too long");
+    return fits ? 0 : ea_fail(err, EA_ELIMIT, "keep TDH's answers: the path is too long");
 }
 
 /* Reads the file if it is young enough: 1, or 0. */
@@ -99,7 +99,7 @@ static int get(question *q, ea_schemas *into, ea_err *err) {
     rc = ask_tdh(q, path, into, err);
     if (rc && read_file(path, INT64_MAX, into)) {
         ea_err_print(stderr, "etwagent", err);
-        fprintf(stderr, "etwagent: what TDH said earlier is in %s\n", path);
+        fprintf(stderr, "etwagent: earlier answers of TDH are in %s\n", path);
         rc = 0;
     }
     return rc;
@@ -161,14 +161,14 @@ const ea_command ea_cmd_providers = {
              .argument = "DIR",
              .type = EA_OPT_STRING,
              .offset = offsetof(options, folder),
-             .help = "folder for what TDH said; default: the folder for state"},
+             .help = "folder for TDH's answers; default: the folder for state"},
             {.name = "max-age",
              .argument = "TIME",
              .type = EA_OPT_DURATION,
              .offset = offsetof(options, max_age_ns),
              .fallback = "24h",
              .max = INT64_C(31536000000000000),
-             .help = "what TDH said longer ago than this is asked again"},
+             .help = "TDH's answers that are older than this are asked for again"},
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print a JSON array"},
             {.name = NULL}},
     .options_size = sizeof(options),

@@ -1,8 +1,8 @@
 /* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
  * service/etw/live.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/etw/live.h"
 
@@ -31,12 +31,12 @@ typedef struct recording {
     ea_live_status status; /* at its end */
 } recording;
 
-static void say(void *arg, const char *text) {
+static void log_note(void *arg, const char *text) {
     const recording *r = arg;
     fprintf(stderr, "etwagent: session %s: %s\n", r->session.name, text);
 }
 
-static void say_problem(void *arg, const char *line) {
+static void print_problem(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -134,11 +134,12 @@ static int start(const options *o, const char *file, const ea_tables *sessions, 
         r->session.output = EA_OUTPUT_FILE;
         r->session.file = r->file;
         if (r->session.images)
-            say(r, "images: ignored; files of images are read for shipped sessions only");
+            log_note(r, "images: ignored; files of images are read for shipped sessions only");
         if (!rc)
             rc = ea_live_open(
                 &r->source,
-                &(ea_live_options){.session = &r->session, .counters = &r->counters, .on_note = say, .on_note_arg = r},
+                &(ea_live_options){
+                    .session = &r->session, .counters = &r->counters, .on_note = log_note, .on_note_arg = r},
                 err);
         if (rc)
             r->source = NULL;
@@ -154,7 +155,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     size_t count = 0;
     ea_err err = {0};
     (void)operand_count;
-    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, say_problem, NULL, &err);
+    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, print_problem, NULL, &err);
     if (!rc && !(all = calloc(c.sessions.count + 1, sizeof *all)))
         rc = ea_fail(&err, EA_ENOMEM, "record %s", operands[0]);
     (void)ea_stop_flag();

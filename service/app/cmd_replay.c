@@ -2,8 +2,8 @@
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_log.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
@@ -237,7 +237,7 @@ static void print_json(const replay *r, const summary *m) {
     int first = 1;
     for (int i = 0; i < EA_COUNTER_COUNT; i++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
-        if (row->number >= 50) /* the agent's and its source's */
+        if (row->part != EA_OF_LEDGER)
             continue;
         ea_text_printf(&t, "%s\"%s\": %" PRIu64, first ? "" : ", ", row->name, get(m, (enum ea_counter)i));
         first = 0;

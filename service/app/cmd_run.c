@@ -1,8 +1,8 @@
 /* etwagent run: runs the sources and sessions of a configuration until it is asked to stop.
  * Called by: main.c. Calls: agent.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent.h"
 
 #include <stddef.h>

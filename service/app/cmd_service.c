@@ -234,7 +234,7 @@ static void print_line(void *arg, const char *line) {
     fprintf(stderr, "etwagent: %s\n", line);
 }
 
-static const ea_service_report TO_PERSON = {.say = print_line};
+static const ea_service_report TO_PERSON = {.on_note = print_line};
 
 /* The service's program runs as the system: no other account may be able to write to it, or to a folder above it. */
 static int check_program(const char *program, ea_err *err) {

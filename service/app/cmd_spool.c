@@ -2,9 +2,9 @@
  * Before it: main.c. After it: service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "proto/base/text.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/shipping.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ static int on_stream(ea_spool_stream_state *state, void *arg) {
 static int on_bad_state(const char *why, void *arg) {
     look *l = arg;
     l->unreadable++;
-    fprintf(stderr, "etwagent: %s; what was acknowledged is not known\n", why);
+    fprintf(stderr, "etwagent: %s; the acknowledged batches are unknown\n", why);
     return 0;
 }
 
@@ -433,7 +433,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
 const ea_command ea_cmd_spool_drain = {
     .name = "spool drain",
     .operands = "",
-    .summary = "Send what is left in the spool",
+    .summary = "Send the batches that are left in the spool",
     .details = "Sends all batches of the certificate's name and ends when every one is answered. A replay that was "
                "interrupted is not finished "
                "by this: only\n"

@@ -10,7 +10,7 @@
 #include "service/scm/pipe.h"
 #endif
 #include "proto/base/platform.h"
-#include "service/app/stop_flag.h"
+#include "proto/base/stop_flag.h"
 #include "service/spool/spool.h"
 
 #include <inttypes.h>
@@ -198,9 +198,10 @@ static void describe_session(const session *s, ea_text *t) {
                    s->runs ? "" : ", which does not run now", s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
                    s->written_buffers, s->starts);
     if (s->lost_events || s->lost_buffers || s->dropped_events)
-        ea_text_printf(
-            t, "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64 " events had no room here\n",
-            s->lost_events, s->lost_buffers, s->dropped_events);
+        ea_text_printf(t,
+                       "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64
+                       " events were dropped since the ring was full\n",
+                       s->lost_events, s->lost_buffers, s->dropped_events);
     if (s->refused_counters || s->refused_parts)
         ea_text_printf(t,
                        "  refused, and left out: %" PRIu64 " performance counters, %" PRIu64
@@ -386,7 +387,7 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
         {"etwagent_batches_sent_total", "batches sent, repeats included", EA_COUNTER, s->shipping.batches_sent},
         {"etwagent_batches_refused_total", "batches that a collector refused for good", EA_COUNTER,
          s->shipping.batches_refused},
-        {"etwagent_collector_moves_total", "times that the agent went on with another collector", EA_COUNTER,
+        {"etwagent_collector_moves_total", "times that the agent switched to another collector", EA_COUNTER,
          s->shipping.moves},
         {"etwagent_shipping_held_seconds_total",
          "seconds that nothing was sent since a collector had asked for a pause", EA_COUNTER, s->shipping.held_seconds},
@@ -464,7 +465,7 @@ static int put_out(const options *o, const ea_text *t, ea_err *err) {
     return 0;
 }
 
-static int say(const options *o, int *ret_runs, ea_err *err) {
+static int print_status(const options *o, int *ret_runs, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     int rc = look(o, &t, ret_runs, err);
@@ -522,13 +523,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (o->every)
         (void)ea_stop_flag();
     if (!rc)
-        rc = say(o, &runs, &err);
+        rc = print_status(o, &runs, &err);
     for (int64_t next = ea_monotonic_ns() + o->every; !rc && o->every && !atomic_load(ea_stop_flag());) {
         ea_sleep_ns(STOP_POLL_NS);
         if (ea_monotonic_ns() < next)
             continue;
         next += o->every;
-        rc = say(o, &runs, &err);
+        rc = print_status(o, &runs, &err);
     }
     if (rc)
         ea_err_print(stderr, "etwagent", &err);

@@ -6,11 +6,11 @@
  * child's events in one session may precede its start event in another. Called by: main.c. Calls: service/etw (live.h,
  * launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/state/process_tree_filter.h"
 #include "service/app/agent_commands.h"
-#include "service/app/stop_flag.h"
 #include "service/core/agent_config.h"
 #include "service/etw/launch.h"
 #include "service/etw/live.h"
@@ -50,12 +50,12 @@ typedef struct plan {
     ea_provider_config *providers;
 } plan;
 
-static void say(void *arg, const char *text) {
+static void log_note(void *arg, const char *text) {
     const part *p = arg;
     fprintf(stderr, "etwagent: session %s: %s\n", p->name, text);
 }
 
-static void say_problem(void *arg, const char *line) {
+static void print_problem(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -128,7 +128,7 @@ static int add_own(plan *p, const options *o, ea_err *err) {
 
 static int make_plan(plan *p, const options *o, ea_err *err) {
     ea_agent_config c = {0};
-    int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, say_problem, NULL, err) : 0;
+    int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, print_problem, NULL, err) : 0;
     if (rc)
         return rc;
     const ea_session_config *given = c.sessions.items;
@@ -181,7 +181,7 @@ static int open_all(plan *p, ea_err *err) {
     int rc = 0;
     for (size_t i = 0; i < p->count && !rc; i++) {
         part *q = &p->parts[i];
-        ea_live_options o = {.session = &q->session, .counters = &q->counters, .on_note = say, .on_note_arg = q};
+        ea_live_options o = {.session = &q->session, .counters = &q->counters, .on_note = log_note, .on_note_arg = q};
         rc = ea_live_open(&q->source, &o, err);
         if (rc)
             q->source = NULL;
@@ -292,7 +292,7 @@ static int open_files(const plan *p, ea_etl_set **ret, ea_err *err) {
 }
 
 /* What became of the recording. */
-static void say_end(const plan *p, const options *o, const sieve *s, const ea_etl_writer_end *end) {
+static void print_end(const plan *p, const options *o, const sieve *s, const ea_etl_writer_end *end) {
     uint64_t ended = 0;
     for (size_t i = 0; i < p->count; i++)
         ended += p->parts[i].status.steals;
@@ -330,7 +330,7 @@ static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea
     if (!rc && s->writer)
         rc = ea_etl_writer_finish(s->writer, &end, err);
     if (!rc)
-        say_end(p, o, s, &end);
+        print_end(p, o, s, &end);
     if (s->too_large)
         fprintf(stderr, "etwagent: %s: %" PRIu64 " events were too large for it\n", o->output, s->too_large);
     return rc;
@@ -365,7 +365,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         watch(command);
     close_all(&p);
     if (!rc && !ea_launch_exit_code(command, &exit_code))
-        fprintf(stderr, "etwagent: the command goes on without being recorded\n");
+        fprintf(stderr, "etwagent: the command continues without being recorded\n");
     ea_launch_close(command);
     if (!rc)
         rc = write_own(&p, o, pid, &s, &err);

@@ -2,7 +2,7 @@
 #include "service/app/input.h"
 
 #include "proto/base/platform.h"
-#include "service/app/stop_flag.h"
+#include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 

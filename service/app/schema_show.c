@@ -213,7 +213,7 @@ static int show(output *o, const char *wanted, ea_err *err) {
         shown++;
     }
     if (!rc && !shown)
-        return ea_fail(err, EA_ENOTFOUND, "find a provider '%s': \"etwagent schema list\" prints those that are known",
+        return ea_fail(err, EA_ENOTFOUND, "find a provider '%s': \"etwagent schema list\" prints the known ones",
                        wanted);
     if (o->json)
         ea_text_str(&o->text, "]\n");

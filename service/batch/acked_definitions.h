@@ -1,7 +1,7 @@
 /* Which definitions the collector has: they need not be sent again on this stream, and are named by a few bytes.
  * Before it: acknowledgements. After it: encoder.c. Thread: any; it has a lock of its own. */
-#ifndef EA_BATCH_KNOWN_H
-#define EA_BATCH_KNOWN_H
+#ifndef EA_BATCH_ACKED_DEFINITIONS_H
+#define EA_BATCH_ACKED_DEFINITIONS_H
 
 #include "proto/base/map.h"
 #include "proto/base/platform.h"

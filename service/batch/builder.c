@@ -180,6 +180,7 @@ static ea_sources *copy_sources(const ea_wire_source *rows, size_t n, const ea_l
 
 /* With the lock. */
 static void let_go(ea_sources *s) {
+    EA_ASSERT(s->users);
     if (--s->users == 0)
         free_sources(s);
 }

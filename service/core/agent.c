@@ -152,7 +152,7 @@ static void reload(ea_agent *a) {
     if (read_checked_config(a, &fresh, &err)) {
         if (err.code != EA_EFORMAT) /* its mistakes were already reported */
             ea_log_warning("%s", err.message);
-        ea_log_line(EA_LOG_REFUSED, "the configuration that runs stays as it is");
+        ea_log_line(EA_LOG_REFUSED, "the running configuration stays in force");
         a->reloads_refused++;
         return;
     }
@@ -212,7 +212,8 @@ static void write_status(ea_agent *a, const char *state) {
     ea_text_init(&t);
     ea_status_put(a, state, &t, &lost);
     if (lost > a->lost)
-        ea_log_line(EA_LOG_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
+        ea_log_line(EA_LOG_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" has the causes",
+                    lost - a->lost);
     a->lost = lost;
     publish_status(a, &t, a->snapshot->c.service.status);
     ea_text_deinit(&t);
@@ -288,7 +289,7 @@ static int first_config(ea_agent *a, ea_err *err) {
         if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->patient) {
             ea_config_snapshot_release(a->snapshot);
             a->snapshot = NULL;
-            return ea_fail(err, EA_EUSAGE, "%s: no sources or sessions configured", a->path);
+            return ea_fail(err, EA_EUSAGE, "%s: no sources or sessions configured; add at least one", a->path);
         }
         if (!rc || !a->o->patient)
             return rc;

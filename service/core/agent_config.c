@@ -16,7 +16,7 @@ static const ea_option SERVICE_ROWS[] = {
     {.name = "status",
      .type = EA_OPT_STRING,
      .offset = offsetof(ea_service_config, status),
-     .help = "file that says how the agent is, for \"etwagent status\"; default: status.json in the folder for state"},
+     .help = "file with the agent's status, for \"etwagent status\"; default: status.json in the folder for state"},
     {.name = "status-every",
      .type = EA_OPT_DURATION,
      .offset = offsetof(ea_service_config, status_every_ns),
@@ -27,9 +27,8 @@ static const ea_option SERVICE_ROWS[] = {
     {.name = "log",
      .type = EA_OPT_STRING,
      .offset = offsetof(ea_service_config, log),
-     .help =
-         "file for what the agent says; default: log.txt in the folder for state when Windows runs it as a service, "
-         "else none"},
+     .help = "file for the agent's log; default: log.txt in the folder for state when Windows runs it as a service, "
+             "else none"},
     {.name = "log-bytes",
      .type = EA_OPT_SIZE,
      .offset = offsetof(ea_service_config, log_bytes),

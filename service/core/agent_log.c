@@ -153,7 +153,8 @@ void ea_log_close(void) {
     the_log.lines.budgets[0] = (ea_line_budget){0};
 }
 
-void ea_log_line(enum ea_log_kind kind, const char *format, ...) {
+/* Without a lock before ea_log_open. */
+void ea_log_line(enum ea_log_kind kind, const char *format, ...) EA_NO_THREAD_SAFETY_ANALYSIS {
     ea_text t;
     va_list args;
     ea_text_init(&t);

@@ -1,5 +1,5 @@
 /* Damage of trace files, as the reader reports it: all of it in a map, the first few places in the log.
- * Called by: proto/etl, through ea_etl_options.on_damage. Calls: damage_map.h, say.h. Thread: the reader's. */
+ * Called by: proto/etl, through ea_etl_options.on_damage. Calls: damage_map.h, agent_log.h. Thread: the reader's. */
 #ifndef EA_CORE_DAMAGE_LOG_H
 #define EA_CORE_DAMAGE_LOG_H
 

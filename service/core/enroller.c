@@ -120,7 +120,8 @@ static int round_once(ea_enroller *e, ea_enroller_status *ret, int64_t *ret_wait
 /* ---- the thread ---- */
 
 /* Until a round is due, the token's file is another, or what waits was installed. With the lock. */
-static void wait_for_next(ea_enroller *e, int64_t wait_s) {
+static void wait_for_next(ea_enroller *e, int64_t wait_s) EA_REQUIRES(e->lock) {
+    ea_mutex_assert_held(e->lock);
     int64_t until = ea_monotonic_ns() + wait_s * SECOND_NS;
     while (!atomic_load(&e->stop)) {
         int fresh = e->status.state == EA_ENROLLER_FRESH;

@@ -173,7 +173,8 @@ static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const e
 
 /* ---- a full batch ---- */
 
-static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err);
+static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err)
+    EA_REQUIRES(p->turn);
 
 /* Closes the open batch, if it holds anything, and hands it on. */
 static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
@@ -188,12 +189,13 @@ static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err 
 
 static size_t pipeline_take_families(ea_pipeline *p, ea_family_count *ret);
 static void pipeline_post_stacks(ea_pipeline *p);
-static void pipeline_wait_for_encoders(ea_pipeline *p);
+static void pipeline_wait_for_encoders(ea_pipeline *p) EA_REQUIRES(p->turn);
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
-                            const ea_family_count *families, size_t family_count, ea_err *err);
+                            const ea_family_count *families, size_t family_count, ea_err *err) EA_REQUIRES(p->turn);
 
 /* With turn. */
 static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err) {
+    ea_mutex_assert_held(p->turn);
     ea_open_batch *batch;
     ea_family_count families[EA_LEDGER_FAMILIES];
     size_t family_count = pipeline_take_families(p, families);
@@ -244,6 +246,7 @@ static void pipeline_post_stacks(ea_pipeline *p) {
 
 /* With turn, for which no encoder waits. Whole seconds of it are counted. */
 static void pipeline_wait_for_encoders(ea_pipeline *p) {
+    ea_mutex_assert_held(p->turn);
     int64_t began_ns = ea_monotonic_ns();
     ea_builder_wait(p->builder);
     p->held_ns += ea_monotonic_ns() - began_ns;
@@ -255,6 +258,7 @@ static void pipeline_wait_for_encoders(ea_pipeline *p) {
  */
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
                             const ea_family_count *families, size_t family_count, ea_err *err) {
+    ea_mutex_assert_held(p->turn);
     uint64_t number = ++p->number;
     int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
     if (rc) {
@@ -268,6 +272,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
         ea_mutex_lock(p->lock);
         while (p->count == p->ring_size) /* spare batches do not bound those without events */
             ea_cond_wait(p->changed, p->lock);
+        EA_ASSERT(p->count < p->ring_size);
         ea_pipeline_job *j = &p->ring[(p->first + p->count) % p->ring_size];
         j->batch = batch;
         j->number = number;
@@ -313,6 +318,7 @@ void ea_pipeline_worker_main(void *arg) {
         else if (j.batch)
             ea_open_batch_release(j.batch); /* so that no thread waits for it */
         ea_mutex_lock(p->lock);
+        EA_ASSERT(p->busy);
         p->busy--;
         ea_cond_broadcast(p->changed);
     }
@@ -426,7 +432,7 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     ea_stack_meter_end(p->stacks);
     int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
-    if (!rc)
+    if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;

@@ -58,8 +58,8 @@ EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_er
 EA_MUST_CHECK int ea_pipeline_flush(ea_pipeline *p, ea_err *err);
 /* Notes events that the source dropped before they came here. The source's thread. */
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause);
-/* Closes the open batch, and one with the ledger if there are new counts, and waits until all are in the spool. The
- * source's thread; no event may be added after it. */
+/* Closes the open batch (live: and one with the ledger if there are new counts) and waits until all are in the spool.
+ * The source's thread; no event may be added after it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
 /* Makes the stream's closing batch, after ea_pipeline_finish: a batch without events, whose ledger has the counter

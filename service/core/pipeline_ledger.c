@@ -15,6 +15,7 @@ void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j) {
 }
 
 uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now) {
+    ea_mutex_assert_held(p->turn);
     uint64_t changed = 0;
     int all = number - p->sent_number >= ALL_FAMILIES_BATCHES;
     for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
@@ -38,6 +39,7 @@ size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j
 }
 
 int ea_pipeline_has_news(ea_pipeline *p) {
+    ea_mutex_assert_held(p->turn);
     ea_counters now;
     ea_ledger_snapshot(p->o.ledger, &now, NULL);
     for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++)
@@ -65,6 +67,7 @@ static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) 
 }
 
 void ea_pipeline_rebase(ea_pipeline *p) {
+    ea_mutex_assert_held(p->turn);
     ea_counters now;
     ea_ledger_families families;
     uint64_t values[EA_COUNTER_COUNT], base[EA_COUNTER_COUNT], made = 0;

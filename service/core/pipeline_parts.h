@@ -101,16 +101,16 @@ EA_MUST_CHECK int ea_pipeline_write_keyframe(ea_pipeline *p, ea_err *err);
 void ea_pipeline_take_base(const ea_pipeline *p, ea_pipeline_job *j);
 /* The caller holds `turn`. The families whose counts this batch carries, a bit each: cumulative counts are sent when
  * they changed, and all of them periodically, since a batch may be lost. */
-uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now);
+uint64_t ea_pipeline_note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now) EA_REQUIRES(p->turn);
 /* The families that travel with a batch, into w->counts: those whose numbers changed. Zeros are left out. */
 size_t ea_pipeline_list_families(ea_pipeline_worker *w, const ea_pipeline_job *j);
 /* The caller holds `turn`. 1 when the source has new counts since the last batch: delivered, dropped, lost or decoded.
  * The states of batches on their way do not count, since sending these counts changes them. */
-int ea_pipeline_has_news(ea_pipeline *p);
+int ea_pipeline_has_news(ea_pipeline *p) EA_REQUIRES(p->turn);
 /* The ledger begins anew, under the stream's new name. With turn, and no batch in an encoder's hands. */
-void ea_pipeline_rebase(ea_pipeline *p);
+void ea_pipeline_rebase(ea_pipeline *p) EA_REQUIRES(p->turn);
 /* Has the spool save the numbers of the stream, under its new name. With turn. */
-EA_MUST_CHECK int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err);
+EA_MUST_CHECK int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err) EA_REQUIRES(p->turn);
 
 /* ---- pipeline_open.c ---- */
 

@@ -54,7 +54,7 @@ static int read_folder(ea_schemas *schemas, const ea_schema_options *options, ea
     return rc;
 }
 
-static void say(void *arg, const char *line) {
+static void log_note(void *arg, const char *line) {
     (void)arg;
     ea_log_warning("%s", line);
 }
@@ -62,7 +62,7 @@ static void say(void *arg, const char *line) {
 static int read_plugins(ea_schemas *schemas, const char *plugins, ea_err *err) {
     char program[4096];
     int rc = ea_program_path(program, sizeof program, err);
-    return rc ? rc : ea_plugins_load(schemas, program, plugins, 0, say, NULL, err);
+    return rc ? rc : ea_plugins_load(schemas, program, plugins, 0, log_note, NULL, err);
 }
 
 int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, ea_err *err) {

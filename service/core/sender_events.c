@@ -89,7 +89,7 @@ typedef struct renewal {
 static void log_renewal(const ea_sender_events *e, const char *name) {
     char head[160];
     snprintf(head, sizeof head, "%.150s%s", name, *name ? ": " : "");
-    log_line(e, head, "another machine has used this stream's numbers; it goes on under a new name");
+    log_line(e, head, "another machine has used this stream's numbers; the stream continues under a new name");
 }
 
 static int visit_renew(void *arg, const char *name, ea_pipeline *pipeline) {

@@ -1,6 +1,6 @@
 /* What a sender reports: brought to the pipeline whose stream it is about, and to the log. The one set of callbacks for
  * all who send: the agent, a replay, draining a spool.
- * Called by: the sender (service/ship/sender.h). Calls: pipeline.h, the spool, say.h. Thread: the sender's. */
+ * Called by: the sender (service/ship/sender.h). Calls: pipeline.h, the spool, agent_log.h. Thread: the sender's. */
 #ifndef EA_CORE_SENDER_EVENTS_H
 #define EA_CORE_SENDER_EVENTS_H
 

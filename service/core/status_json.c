@@ -19,6 +19,7 @@ static void put_counters(ea_text *t, const ea_counters *c, const enum ea_counter
 
 /* What Windows made of a session, and what it admits to. With the agent's lock. */
 static void put_session(ea_text *t, const ea_source_task *task, const ea_counters *c) {
+    ea_mutex_assert_held(task->tasks->lock);
     ea_live_status s = {.name = ""};
     if (task->feed && task->live)
         ea_live_get_status(task->live, &s);
@@ -52,6 +53,7 @@ static void put_session(ea_text *t, const ea_source_task *task, const ea_counter
 
 /* With the agent's lock. Adds to *lost. */
 static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
+    ea_mutex_assert_held(task->tasks->lock);
     static const char *const STATES[] = {
         [EA_SOURCE_WAITING] = "waiting", [EA_SOURCE_READING] = "reading", [EA_SOURCE_READ] = "read"};
     uint8_t stream[EA_STREAM_ID_BYTES] = {0};

@@ -1,5 +1,5 @@
 /* What is wrong with one thing now, logged once for each change.
- * Called by: the agent's parts. Calls: say.h. Thread: the caller's; one that is shared needs its owner's lock. */
+ * Called by: the agent's parts. Calls: agent_log.h. Thread: the caller's; one that is shared needs its owner's lock. */
 #ifndef EA_CORE_STICKY_ERROR_H
 #define EA_CORE_STICKY_ERROR_H
 

@@ -9,8 +9,8 @@
  *
  * Types are the numbers of Microsoft's tdh.h (TDH_INTYPE_*, TDH_OUTTYPE_*); some are defined below. All pointers must
  * stay valid and unchanged until the process ends. This file depends on nothing of etwagent and may be copied. */
-#ifndef ETWAGENT_PLUGIN_H
-#define ETWAGENT_PLUGIN_H
+#ifndef EA_DECODE_ETWAGENT_PLUGIN_H
+#define EA_DECODE_ETWAGENT_PLUGIN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -19,7 +19,7 @@ typedef struct loader {
     ea_plugin_functions *functions;
     const char *program, *folder;
     int64_t timeout_ns;
-    ea_plugin_say say;
+    ea_plugin_note on_note;
     void *arg;
     ea_err *err;
 } loader;
@@ -31,7 +31,7 @@ EA_PRINTF(3, 4) static void leave_out(const loader *l, const char *name, const c
     va_start(args, format);
     vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
-    l->say(l->arg, line);
+    l->on_note(l->arg, line);
 }
 
 /* The existing owner of a class that a plug-in requests; NULL: none. */
@@ -147,13 +147,13 @@ static int on_entry(const char *name, int is_dir, void *arg) {
     return is_dir || n <= m || strcmp(name + n - m, END) != 0 ? 0 : load(arg, name);
 }
 
-int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns, ea_plugin_say say,
-                    void *arg, ea_err *err) {
+int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns,
+                    ea_plugin_note on_note, void *arg, ea_err *err) {
     loader l = {.into = into,
                 .program = program,
                 .folder = folder,
                 .timeout_ns = timeout_ns ? timeout_ns : TIMEOUT_NS,
-                .say = say,
+                .on_note = on_note,
                 .arg = arg,
                 .err = err};
     int rc = ea_registry_create(&l.tables, 0, err);

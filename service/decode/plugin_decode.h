@@ -2,8 +2,8 @@
  * function's values before the payload that Windows logged, and a class with these fields. A reader without the plug-in
  * and without tables reads it like any other record; ea_class_logged returns the original payload.
  * Called by: decoder.c, cmd_dump.c. Calls: a registry, schemas.h. Thread: its owner's. */
-#ifndef EA_DECODE_UNFOLD_H
-#define EA_DECODE_UNFOLD_H
+#ifndef EA_DECODE_PLUGIN_DECODE_H
+#define EA_DECODE_PLUGIN_DECODE_H
 
 #include "proto/event/schemas.h"
 

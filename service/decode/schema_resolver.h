@@ -4,8 +4,8 @@
  *
  * A kind (provider, code, version) is requested once; if its schema is unknown, again after a while. Called by:
  * decoder.h. Calls: the ea_schema_lookup of the options (service/etw/tdh_schemas.h). Thread: as each function says. */
-#ifndef EA_DECODE_ASKER_H
-#define EA_DECODE_ASKER_H
+#ifndef EA_DECODE_SCHEMA_RESOLVER_H
+#define EA_DECODE_SCHEMA_RESOLVER_H
 
 #include "proto/base/counters.h"
 #include "proto/event/schemas.h"

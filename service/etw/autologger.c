@@ -20,9 +20,9 @@ typedef struct writer {
     void *note_arg;
 } writer;
 
-static void say(const writer *w, const char *format, ...) EA_PRINTF(2, 3);
+static void log_line(const writer *w, const char *format, ...) EA_PRINTF(2, 3);
 
-static void say(const writer *w, const char *format, ...) {
+static void log_line(const writer *w, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -80,7 +80,7 @@ static int write_provider(const writer *w, HKEY session, const ea_provider_confi
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {
-        say(w, "at boot provider %.128s is left out: %s", p->provider, why.message);
+        log_line(w, "at boot provider %.128s is left out: %s", p->provider, why.message);
         return 0;
     }
     guid_text(&guid, name, sizeof name / sizeof *name);

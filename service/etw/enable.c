@@ -70,7 +70,7 @@ static void report_flags(const ea_session *s, const uint32_t *asked) {
             ea_text_printf(&t, "%s%s", t.len_bytes ? ", " : "", f->name);
     }
     if (t.len_bytes && !t.failed)
-        ea_session_say(s, "flags: these are not among what Windows says the session has: %s", t.data);
+        ea_session_log(s, "flags: these are not among what Windows says the session has: %s", t.data);
     ea_text_deinit(&t);
 }
 
@@ -88,7 +88,7 @@ static size_t take_profile_flags_out(const ea_session *s, uint32_t *masks) {
             continue;
         masks[word] &= ~ea_kernel_flag_bits(f->mask);
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-        ea_session_say(s, "flag %s: this account may not profile the system (SeSystemProfilePrivilege); it is left out",
+        ea_session_log(s, "flag %s: this account may not profile the system (SeSystemProfilePrivilege); it is left out",
                        f->name);
         count++;
     }
@@ -254,11 +254,11 @@ static void report_applied(const ea_session *s, const GUID *guid, const ea_provi
     if (p->groups || ask_registrations(s->api, guid, (USHORT)s->handle, &r))
         return;
     if (!r.count)
-        ea_session_say(s, "provider %.128s: no program has it registered now; its events come when one does",
+        ea_session_log(s, "provider %.128s: no program has it registered now; its events come when one does",
                        p->provider);
     if (r.is_ours && (r.enabled.Level != asked->Level || r.enabled.MatchAnyKeyword != asked->MatchAnyKeyword ||
                       r.enabled.MatchAllKeyword != asked->MatchAllKeyword))
-        ea_session_say(
+        ea_session_log(
             s,
             "provider %.128s: Windows applies level %u and keywords 0x%llx, 0x%llx (%u and 0x%llx, 0x%llx were "
             "asked for)",
@@ -291,7 +291,7 @@ static void take_process_filters_out(const ea_session *s, const ea_guid *guid, e
         return;
     p->pids.count = p->executables.count = p->packages.count = p->app_ids.count = p->containers.count = 0;
     ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-    ea_session_say(s,
+    ea_session_log(s,
                    "provider %.128s: a driver has it registered, and Windows gives none of a driver's events to a "
                    "session that filters by process; this filter is left out",
                    p->provider);
@@ -307,19 +307,19 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
         rc = ea_level_parse(p->level, &level);
     if (rc) {
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-        ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
+        ea_session_log(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
     take_process_filters_out(s, &known->guid, p);
     ea_filters *f;
     if (ea_filters_create(&f, s->api, &known->guid, p, &err)) {
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-        ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
+        ea_session_log(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
     if (err.code) { /* one filter is not available */
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-        ea_session_say(s, "provider %.128s: %s", p->provider, err.message);
+        ea_session_log(s, "provider %.128s: %s", p->provider, err.message);
     }
     ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
                                           .EnableProperty = ea_provider_properties(p),
@@ -331,7 +331,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
                                          known->all, 0, &parameters);
     if (error && f->count) { /* more events are better than none, and stages can still filter them */
         ea_session_refused(s, p->provider, error);
-        ea_session_say(s, "provider %.128s: it is enabled without filters", p->provider);
+        ea_session_log(s, "provider %.128s: it is enabled without filters", p->provider);
         parameters.EnableFilterDesc = NULL;
         parameters.FilterDescCount = 0;
         error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, known->any,

@@ -67,9 +67,9 @@ typedef struct live {
     int64_t youngest_raw;
 } live;
 
-static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
+static void log_line(const live *l, const char *format, ...) EA_PRINTF(2, 3);
 
-static void say(const live *l, const char *format, ...) {
+static void log_line(const live *l, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -80,7 +80,7 @@ static void say(const live *l, const char *format, ...) {
 }
 
 static void pass_note(void *arg, const char *text) {
-    say(arg, "%s", text);
+    log_line(arg, "%s", text);
 }
 
 /* ---- ProcessTrace's thread ---- */
@@ -130,7 +130,7 @@ static void trace_main(void *arg) {
     live *l = arg;
     ULONG error = l->session.api->ProcessTrace(&l->trace_handle, 1, NULL, NULL);
     if (error && error != ERROR_CANCELLED)
-        say(l, "ProcessTrace ended with error %lu", error);
+        log_line(l, "ProcessTrace ended with error %lu", error);
     atomic_store(&l->traced, 1);
     ea_mutex_lock(l->lock);
     ea_cond_signal(l->wake);
@@ -246,7 +246,7 @@ static uint64_t take_losses(live *l) {
     l->status.written_buffers += written;
     ea_mutex_unlock(l->lock);
     if (events || buffers)
-        say(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
+        log_line(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
     return (uint64_t)events + buffers;
 }
 
@@ -405,7 +405,7 @@ static void look_at_clock(live *l) {
     l->seen_mono_ns = mono_ns;
     if (is_step) {
         ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
-        say(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
+        log_line(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
     }
     if (!is_step && mono_ns - l->paired_ns < PAIR_NS)
         return;
@@ -421,14 +421,14 @@ static void grow(live *l) {
         return;
     l->session.max_buffers = was > bound / 2 ? bound : was * 2;
     if (ea_session_grow(&l->session, &err)) {
-        say(l, "%s", err.message);
+        log_line(l, "%s", err.message);
         l->session.max_buffers = was;
         return;
     }
     ea_mutex_lock(l->lock);
     l->status.grown++;
     ea_mutex_unlock(l->lock);
-    say(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
+    log_line(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
 }
 
 /* Returns 0 when the session has ended. */
@@ -464,7 +464,7 @@ static void rest(live *l) {
  * else it grows (see rest). */
 static void begin_again(live *l) {
     char last_error[sizeof((ea_err){0}).message] = "";
-    say(l, "the session was ended by another program; it is started again");
+    log_line(l, "the session was ended by another program; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
@@ -476,24 +476,24 @@ static void begin_again(live *l) {
     for (rest(l); !atomic_load(&l->stop); rest(l)) {
         ea_err err = {0};
         if (!begin(l, 0, &err)) {
-            say(l, "the session runs again");
+            log_line(l, "the session runs again");
             return;
         }
         ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
         if (strcmp(last_error, err.message) != 0)
-            say(l, "%s; it is tried again", err.message);
+            log_line(l, "%s; it is tried again", err.message);
         memcpy(last_error, err.message, sizeof last_error);
     }
 }
 
 /* Logs the session's totals over all its starts. */
-static void say_end(live *l) {
+static void log_end(live *l) {
     ea_live_status s;
     ea_live_get_status(&l->base, &s);
-    say(l,
-        "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64 " events and %" PRIu64
-        " buffers; others ended it %" PRIu64 " times",
-        s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
+    log_line(l,
+             "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64
+             " events and %" PRIu64 " buffers; others ended it %" PRIu64 " times",
+             s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
 }
 
 static void keep(void *arg) {
@@ -518,7 +518,7 @@ static void keep(void *arg) {
         }
     }
     end(l);
-    say_end(l);
+    log_end(l);
     atomic_store(&l->over, 1);
 }
 

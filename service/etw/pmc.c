@@ -84,7 +84,7 @@ static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *
 
 /* ---- the holders of the other counters ---- */
 
-static void say_source(ea_text *t, const source_list *l, ULONG source) {
+static void add_source(ea_text *t, const source_list *l, ULONG source) {
     const PROFILE_SOURCE_INFO *p;
     for (size_t at = 0, room; (p = next_source(l, &at, &room));) {
         size_t chars = 0;
@@ -99,7 +99,7 @@ static void say_source(ea_text *t, const source_list *l, ULONG source) {
 }
 
 /* A tag is four letters, as those of pool memory are, or a number. */
-static void say_tag(ea_text *t, ULONG tag) {
+static void add_tag(ea_text *t, ULONG tag) {
     uint8_t letters[4];
     memcpy(letters, &tag, sizeof letters);
     int is_text = 1;
@@ -111,21 +111,21 @@ static void say_tag(ea_text *t, ULONG tag) {
         ea_text_printf(t, "0x%08lx", tag);
 }
 
-static void say_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
+static void add_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
     if (o->type == EA_PMC_OWNER_TAGGED_WITH_SOURCE)
-        say_source(t, l, o->source);
+        add_source(t, l, o->source);
     else
         ea_text_str(t, "one");
     ea_text_str(t, " by ");
     if (o->type == EA_PMC_OWNER_UNTAGGED)
         ea_text_str(t, "an owner without a name");
     else
-        say_tag(t, o->tag);
+        add_tag(t, o->tag);
 }
 
 /* The holders of a processor's counters: "; 2 of 4 are held: TotalIssues by 'VTSS', one by 0x00000007". Empty where
  * Windows does not return them, which is before 10 21H2. Source: TracePmcCounterOwners, evntrace.h. */
-static void say_owners(const ea_session *s, const source_list *l, char *out, size_t capacity) {
+static void list_owners(const ea_session *s, const source_list *l, char *out, size_t capacity) {
     ULONG bytes = 0, error = 0;
     ea_text t;
     *out = 0;
@@ -144,7 +144,7 @@ static void say_owners(const ea_session *s, const source_list *l, char *out, siz
     for (size_t i = 0; i < count && said < OWNERS_SAID; i++)
         if (o->owners[i].type != EA_PMC_OWNER_FREE) {
             ea_text_str(&t, said++ ? ", " : ": ");
-            say_owner(&t, l, &o->owners[i]);
+            add_owner(&t, l, &o->owners[i]);
         }
     if (said < held)
         ea_text_printf(&t, ", and %zu more", held - said);
@@ -183,15 +183,15 @@ static void lacks(const ea_session *s, size_t count) {
     ea_session_lacks(s, EA_COUNT_source_counters_refused, count);
 }
 
-static void say_no_counters(const ea_session *s, const source_list *l, const char *what, size_t count, ULONG error) {
+static void log_refused(const ea_session *s, const source_list *l, const char *what, size_t count, ULONG error) {
     char owners[OWNERS_TEXT_BYTES] = "", text[160] = "";
     const char *why = why_no_counters(error);
     lacks(s, count);
     if (error == ERROR_NO_SYSTEM_RESOURCES || error == ERROR_BUSY)
-        say_owners(s, l, owners, sizeof owners);
+        list_owners(s, l, owners, sizeof owners);
     if (!why)
         ea_os_error_text((int)error, text, sizeof text);
-    ea_session_say(s, "%s: %s%s (error %lu)%s; it is left out", what, why ? why : "Windows refuses it: ", text, error,
+    ea_session_log(s, "%s: %s%s (error %lu)%s; it is left out", what, why ? why : "Windows refuses it: ", text, error,
                    owners);
 }
 
@@ -202,7 +202,7 @@ static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handl
                       ? s->api->TraceSetInformation(handle, which, sources, (ULONG)(count * sizeof *sources))
                       : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
-        say_no_counters(s, l, what, count, error);
+        log_refused(s, l, what, count, error);
     return error ? -1 : 0;
 }
 
@@ -227,13 +227,13 @@ static int set_interval(ea_session *s, const source_list *l, ULONG source, ULONG
                       ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
                       : ERROR_CALL_NOT_IMPLEMENTED;
     if (error) {
-        say_no_counters(s, l, what, 1, error);
+        log_refused(s, l, what, 1, error);
         return -1;
     }
     if (s->api->TraceQueryInformation &&
         !s->api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &applied, sizeof applied, &bytes) &&
         applied.Interval && applied.Interval != interval)
-        ea_session_say(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit,
+        ea_session_log(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit,
                        unit_text, applied.Interval / unit, unit_text);
     return 0;
 }
@@ -289,9 +289,9 @@ int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg),
 
 /* ---- the configuration's counters ---- */
 
-static void say_unknown(const ea_session *s, const char *name) {
+static void log_unknown(const ea_session *s, const char *name) {
     lacks(s, 1);
-    ea_session_say(s, "this machine has no performance counter %.64s; it is left out", name);
+    ea_session_log(s, "this machine has no performance counter %.64s; it is left out", name);
 }
 
 /* Sets the list of sampled sources. It applies to the whole machine, and the samples go to each session that has the
@@ -302,19 +302,19 @@ static void set_samples(ea_session *s, const source_list *l) {
     for (size_t i = 0; i < s->c->pmc_samples.count; i++) {
         const PROFILE_SOURCE_INFO *found = find_source(l, samples[i].source);
         if (!found) {
-            say_unknown(s, samples[i].source);
+            log_unknown(s, samples[i].source);
             continue;
         }
         if (n == SOURCES_MAX) {
             lacks(s, 1);
-            ea_session_say(s, "%.64s: at most %d counters are sampled; it is left out", samples[i].source, SOURCES_MAX);
+            ea_session_log(s, "%.64s: at most %d counters are sampled; it is left out", samples[i].source, SOURCES_MAX);
             continue;
         }
         uint64_t interval = samples[i].interval;
         interval = interval < found->MinInterval ? found->MinInterval : interval;
         interval = interval > found->MaxInterval ? found->MaxInterval : interval;
         if (interval != samples[i].interval)
-            ea_session_say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source,
+            ea_session_log(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source,
                            interval);
         if (!set_interval(s, l, found->Source, (ULONG)interval, samples[i].source, 1, ""))
             sources[n++] = found->Source;
@@ -337,10 +337,10 @@ static const ea_pmc_session *find_session(const uint8_t *list, ULONG bytes, USHO
     return NULL;
 }
 
-static void say_sources(ea_text *t, const source_list *l, const ULONG *sources, size_t count) {
+static void add_sources(ea_text *t, const source_list *l, const ULONG *sources, size_t count) {
     for (size_t i = 0; i < count && i < SOURCES_MAX; i++) {
         ea_text_str(t, i ? ", " : "");
-        say_source(t, l, sources[i]);
+        add_source(t, l, sources[i]);
     }
     if (!count)
         ea_text_str(t, "none");
@@ -368,14 +368,14 @@ static void check_counters(const ea_session *s, const source_list *l, const ULON
     if (applied_count != count || memcmp(applied, sources, count * sizeof *sources) != 0) {
         ea_text t;
         ea_text_init(&t);
-        say_sources(&t, l, sources, count);
+        add_sources(&t, l, sources, count);
         ea_text_str(&t, " were taken, and Windows counts ");
-        say_sources(&t, l, applied, applied_count);
-        ea_session_say(s, "pmc-counters: %s", t.data);
+        add_sources(&t, l, applied, applied_count);
+        ea_session_log(s, "pmc-counters: %s", t.data);
         ea_text_deinit(&t);
     }
     if (p && p->hook_count < events)
-        ea_session_say(s, "pmc-events: %zu were taken, and Windows puts counters on %lu", events, p->hook_count);
+        ea_session_log(s, "pmc-events: %zu were taken, and Windows puts counters on %lu", events, p->hook_count);
     free(list);
 }
 
@@ -387,12 +387,12 @@ static void set_counters(const ea_session *s, const source_list *l) {
         if (found)
             sources[n++] = found->Source;
         else
-            say_unknown(s, names->items[i]);
+            log_unknown(s, names->items[i]);
     }
     ULONG most = most_counters(s->api, SOURCES_MAX);
     if (n > most) {
         lacks(s, n - most);
-        ea_session_say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken",
+        ea_session_log(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken",
                        n, most);
         n = most;
     }
@@ -401,14 +401,14 @@ static void set_counters(const ea_session *s, const source_list *l) {
     CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
     size_t events = ea_session_class_ids(&s->c->pmc_events, ids);
     if (events > EA_PMC_MAX) { /* a name may stand for several */
-        ea_session_say(s, "pmc-events: %zu are asked for, and Windows puts counters on %d; the first are taken", events,
+        ea_session_log(s, "pmc-events: %zu are asked for, and Windows puts counters on %d; the first are taken", events,
                        EA_PMC_MAX);
         events = EA_PMC_MAX;
     }
     ULONG error =
         events ? s->api->TraceSetInformation(s->handle, TracePmcEventListInfo, ids, (ULONG)(events * sizeof *ids)) : 0;
     if (error)
-        say_no_counters(s, l, "pmc-events", n, error);
+        log_refused(s, l, "pmc-events", n, error);
     else
         check_counters(s, l, sources, n, events);
 }
@@ -423,7 +423,7 @@ void ea_session_pmc(ea_session *s) {
     if (!c->profile_interval_ns && !asked)
         return;
     if (!may_profile)
-        ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
+        ea_session_log(s, "this account may not profile the system (SeSystemProfilePrivilege)");
     if (asked) {
         list.data = ask_windows(s->api, TraceProfileSourceListInfo, &bytes, &error);
         list.bytes = list.data ? bytes : 0;
@@ -434,7 +434,7 @@ void ea_session_pmc(ea_session *s) {
         set_samples(s, &list);
         set_counters(s, &list);
     } else if (asked) {
-        say_no_counters(s, &list, "pmc-samples and pmc-counters", asked, error);
+        log_refused(s, &list, "pmc-samples and pmc-counters", asked, error);
     }
     free(list.data);
 }

@@ -52,9 +52,9 @@ struct ea_rundown {
     _Atomic uint64_t records;
 };
 
-static void say(const ea_rundown *r, const char *format, ...) EA_PRINTF(2, 3);
+static void log_line(const ea_rundown *r, const char *format, ...) EA_PRINTF(2, 3);
 
-static void say(const ea_rundown *r, const char *format, ...) {
+static void log_line(const ea_rundown *r, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -64,7 +64,7 @@ static void say(const ea_rundown *r, const char *format, ...) {
 }
 
 static void pass_note(void *arg, const char *text) {
-    say(arg, "rundown: %s", text);
+    log_line(arg, "rundown: %s", text);
 }
 
 static int is_asked(const ea_session_config *c, const char *word) {
@@ -121,7 +121,7 @@ static void trace_main(void *arg) {
     ea_rundown *r = arg;
     ULONG error = r->session.api->ProcessTrace(&r->handle, 1, NULL, NULL);
     if (error && error != ERROR_CANCELLED)
-        say(r, "rundown: ProcessTrace ended with error %lu", error);
+        log_line(r, "rundown: ProcessTrace ended with error %lu", error);
     atomic_store(&r->traced, 1);
 }
 
@@ -177,7 +177,7 @@ void ea_rundown_begin(ea_rundown **ret, const ea_rundown_options *options) {
             *ret = r;
             return;
         }
-        say(r, "rundown of existing objects failed: %s", err.message);
+        log_line(r, "rundown of existing objects failed: %s", err.message);
     }
     ea_count(options->counters, EA_COUNT_source_rundown_failures, 1);
     free(r);
@@ -191,7 +191,7 @@ static void stop(ea_rundown *r) {
     ea_count(r->o.counters, EA_COUNT_source_buffers_lost,
              (uint64_t)r->session.now.p.LogBuffersLost + r->session.now.p.RealTimeBuffersLost);
     if (r->session.now.p.EventsLost)
-        say(r, "rundown: Windows lost %lu events of it", r->session.now.p.EventsLost);
+        log_line(r, "rundown: Windows lost %lu events of it", r->session.now.p.EventsLost);
 }
 
 static void finish(ea_rundown *r) {
@@ -202,8 +202,8 @@ static void finish(ea_rundown *r) {
     r->is_over = 1;
     ea_count(r->o.counters, is_whole ? EA_COUNT_source_rundowns : EA_COUNT_source_rundown_failures, 1);
     ea_count(r->o.counters, EA_COUNT_source_rundown_records, atomic_load(&r->records));
-    say(r, "%" PRIu64 " records of objects that existed before it%s", atomic_load(&r->records),
-        is_whole ? "" : "; the rest did not come in time");
+    log_line(r, "%" PRIu64 " records of objects that existed before it%s", atomic_load(&r->records),
+             is_whole ? "" : "; the rest did not come in time");
 }
 
 int ea_rundown_look(ea_rundown *r) {

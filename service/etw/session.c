@@ -85,7 +85,7 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
         numbered(file, n, to, sizeof to / sizeof *to);
         numbered(file, n - 1, from, sizeof from / sizeof *from);
         if (!MoveFileExW(n == 1 ? file : from, to, MOVEFILE_REPLACE_EXISTING) && n == 1)
-            ea_session_say(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
+            ea_session_log(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
     }
 }
 
@@ -151,7 +151,7 @@ static ULONG have_stale(ea_session *s, int *ret_existed) {
             s->had_log_buffers = p->LogBuffersLost;
             s->had_realtime_buffers = p->RealTimeBuffersLost;
             s->had_written = p->BuffersWritten;
-            ea_session_say(s,
+            ea_session_log(s,
                            "a session of this name was there; it is used as it is; %lu events and %lu buffers that it "
                            "had lost by then are not counted here",
                            p->EventsLost, p->LogBuffersLost + p->RealTimeBuffersLost);
@@ -163,7 +163,7 @@ static ULONG have_stale(ea_session *s, int *ret_existed) {
         return error;
     if (!error) {
         *ret_existed = 1;
-        ea_session_say(s, "a session of this name was there; it was stopped");
+        ea_session_log(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
     }
@@ -199,7 +199,7 @@ void ea_session_stop_boot(ea_session *s, int has_key) {
 }
 
 /* Logs the properties that Windows applied differently from the request; additional bits of the mode are ignored. */
-static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
+static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
     const EVENT_TRACE_PROPERTIES *now = &s->now.p;
 
     const struct {
@@ -221,7 +221,7 @@ static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
     if (asked->LogFileMode & ~now->LogFileMode)
         ea_text_printf(&t, "%smode 0x%08lx (0x%08lx)", t.len_bytes ? ", " : "", now->LogFileMode, asked->LogFileMode);
     if (t.len_bytes && !t.failed)
-        ea_session_say(s, "Windows applies other values than were asked for (in brackets): %s", t.data);
+        ea_session_log(s, "Windows applies other values than were asked for (in brackets): %s", t.data);
     ea_text_deinit(&t);
 }
 
@@ -278,7 +278,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
         ea_session_stop(s);
         return rc;
     }
-    say_applied(s, &asked);
+    log_applied(s, &asked);
     return 0;
 }
 
@@ -312,7 +312,7 @@ int ea_session_grow(ea_session *s, ea_err *err) {
     if (error)
         return fail_etw(err, error, "give more buffers to", s);
     if (is_known && !ea_session_flags(s->api, s->handle, after) && memcmp(before, after, sizeof before) != 0) {
-        ea_session_say(s, "Windows changed the kernel flags when it gave more buffers; they are set again");
+        ea_session_log(s, "Windows changed the kernel flags when it gave more buffers; they are set again");
         ea_session_restore_masks(s);
     }
     return 0;

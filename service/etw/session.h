@@ -52,7 +52,7 @@ typedef struct ea_session {
 EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters,
                                   ea_session_note note, void *note_arg, ea_err *err);
 /* Calls the note with a line of at most 511 bytes. */
-void ea_session_say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
+void ea_session_log(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
 /* Starts it and enables all parts of its configuration; parts that Windows refuses are logged and skipped. An existing
  * session of its name is stopped or adopted, as configured. */
 EA_MUST_CHECK int ea_session_start(ea_session *s, ea_err *err);

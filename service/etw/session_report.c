@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void ea_session_say(const ea_session *s, const char *format, ...) {
+void ea_session_log(const ea_session *s, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -26,7 +26,7 @@ void ea_session_refused(const ea_session *s, const char *what, ULONG error) {
     char text[160] = "";
     ea_os_error_text((int)error, text, sizeof text);
     ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
-    ea_session_say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
+    ea_session_log(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
 }
 
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids) {

@@ -32,7 +32,7 @@ void ea_session_system_flags(const ea_session *s, uint32_t *masks) {
     if (s->c->pool_tags.count && has_system_providers())
         *pool &= ~pool_bits; /* the flag has no filter: the provider takes its place */
     else if (s->c->pool_tags.count)
-        ea_session_say(s, "pool-tags: this Windows (build %lu) has no filter for them; events of all tags come",
+        ea_session_log(s, "pool-tags: this Windows (build %lu) has no filter for them; events of all tags come",
                        windows_build());
     for (size_t i = 0; i < s->c->providers.count && !has_system_providers(); i++) {
         const ea_system_provider *p = ea_system_provider_find(providers[i].provider);
@@ -40,9 +40,9 @@ void ea_session_system_flags(const ea_session *s, uint32_t *masks) {
         if (!p || ea_system_keywords(p, providers[i].any, &any, NULL))
             continue;
         uint64_t left_out = ea_system_masks(p, any, masks);
-        ea_session_say(s, "this Windows (build %lu) has no %s: kernel flags stand for it", windows_build(), p->name);
+        ea_session_log(s, "this Windows (build %lu) has no %s: kernel flags stand for it", windows_build(), p->name);
         if (left_out)
-            ea_session_say(s, "%s: no kernel flag stands for keywords 0x%" PRIx64 "; they are left out", p->name,
+            ea_session_log(s, "%s: no kernel flag stands for keywords 0x%" PRIx64 "; they are left out", p->name,
                            left_out);
     }
 }
@@ -104,7 +104,7 @@ void ea_session_system_providers(const ea_session *s) {
     if (masks[ea_kernel_flag_word(pool_flag()->mask)] & ea_kernel_flag_bits(pool_flag()->mask))
         memory_any |= pool;
     if (!(memory_any & pool)) {
-        ea_session_say(s, "pool-tags: pool events are not asked for");
+        ea_session_log(s, "pool-tags: pool events are not asked for");
         return;
     }
     EVENT_FILTER_DESCRIPTOR filter = {.Ptr = (uintptr_t)&tags, .Type = (ULONG)EA_FILTER_SCHEMATIZED};

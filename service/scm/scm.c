@@ -188,8 +188,8 @@ static void refused(const ea_service_report *report, const char *what, DWORD os)
     char text[256], line[512];
     ea_os_error_text((int)os, text, sizeof text);
     snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
-    if (report && report->say)
-        report->say(report->arg, line);
+    if (report && report->on_note)
+        report->on_note(report->arg, line);
 }
 
 static void configure(SC_HANDLE s, DWORD level, void *info, const char *what, const ea_service_report *report) {

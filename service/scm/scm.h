@@ -31,9 +31,9 @@ typedef struct ea_service {
  * elsewhere Windows lets it wait for seconds and fails it. The main thread; one at a time. */
 EA_MUST_CHECK int ea_service_main(const ea_service *service, ea_err *err);
 
-/* Calls say(arg, line) for each step that this Windows refused and that installing goes past. */
+/* Calls on_note(arg, line) for each step that this Windows refused and that installing goes past. */
 typedef struct ea_service_report {
-    void (*say)(void *arg, const char *line);
+    void (*on_note)(void *arg, const char *line);
     void *arg;
 } ea_service_report;
 

@@ -87,24 +87,24 @@ int ea_guard_crashes(const char *folder, ea_err *err) {
 
 /* ---- ceilings ---- */
 
-static void refused(const char *what, void (*say)(void *arg, const char *line), void *arg) {
+static void refused(const char *what, void (*on_note)(void *arg, const char *line), void *arg) {
     char text[256], line[400];
     ea_os_error_text((int)GetLastError(), text, sizeof text);
     snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
-    say(arg, line);
+    on_note(arg, line);
 }
 
-void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg) {
+void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, const char *line), void *arg) {
     static const DWORD CLASSES[] = {NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, IDLE_PRIORITY_CLASS};
     static HANDLE job;
     if (!SetPriorityClass(GetCurrentProcess(), CLASSES[limits->priority]))
-        refused("the priority class", say, arg);
+        refused("the priority class", on_note, arg);
     if (!job && !limits->memory_bytes && !limits->cpu_percent)
         return;
     if (!job) {
         job = CreateJobObjectW(NULL, NULL);
         if (!job || !AssignProcessToJobObject(job, GetCurrentProcess())) {
-            refused("a job object for the limits", say, arg);
+            refused("a job object for the limits", on_note, arg);
             if (job)
                 CloseHandle(job);
             job = NULL;
@@ -117,14 +117,14 @@ void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const 
         memory.ProcessMemoryLimit = (SIZE_T)limits->memory_bytes;
     }
     if (!SetInformationJobObject(job, JobObjectExtendedLimitInformation, &memory, sizeof memory))
-        refused("the memory limit", say, arg);
+        refused("the memory limit", on_note, arg);
     JOBOBJECT_CPU_RATE_CONTROL_INFORMATION cpu = {0};
     if (limits->cpu_percent) {
         cpu.ControlFlags = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
         cpu.CpuRate = limits->cpu_percent * 100; /* in 1/100 percent */
     }
     if (!SetInformationJobObject(job, JobObjectCpuRateControlInformation, &cpu, sizeof cpu) && limits->cpu_percent)
-        refused("the CPU limit", say, arg);
+        refused("the CPU limit", on_note, arg);
 }
 
 /* ---- the watchdog ---- */

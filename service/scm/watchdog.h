@@ -1,7 +1,7 @@
 /* Limits the process and records its crashes: limits by a job object, priority, a watchdog, minidumps. Called by: the
  * service. Calls: Windows. Thread: the main one; the watchdog has its own. */
-#ifndef EA_SCM_GUARD_H
-#define EA_SCM_GUARD_H
+#ifndef EA_SCM_WATCHDOG_H
+#define EA_SCM_WATCHDOG_H
 
 #include "proto/base/err.h"
 
@@ -13,14 +13,14 @@
 EA_MUST_CHECK int ea_guard_crashes(const char *folder, ea_err *err);
 
 /* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, but not
- * removed before the process ends. Each part that Windows refuses is reported to say, and skipped. */
+ * removed before the process ends. Each part that Windows refuses is reported to on_note, and skipped. */
 typedef struct ea_guard_limits {
     uint64_t memory_bytes;
     unsigned cpu_percent;
     int priority;
 } ea_guard_limits;
 
-void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg);
+void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, const char *line), void *arg);
 
 /* Ends the process, with a minidump, when *beats has not changed for limit_ns. The limit may be changed; 0: never. */
 typedef struct ea_watchdog ea_watchdog;

@@ -5,6 +5,7 @@
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 #include "service/host/host.h"
+#include "service/ship/curl_reason.h"
 #include "service/ship/tls_store.h"
 
 #include <curl/curl.h>
@@ -263,8 +264,9 @@ static void drop_headers(exchange *x) {
     curl_slist_free_all(x->headers);
 }
 
-static int from_curl(const exchange *x, CURLcode code, ea_err *err) {
-    const char *text = x->curl_text[0] ? x->curl_text : curl_easy_strerror(code);
+static int from_curl(const exchange *x, CURL *handle, CURLcode code, ea_err *err) {
+    char reason[EA_CURL_REASON_BYTES];
+    const char *text = ea_curl_reason(handle, code, x->url, x->curl_text, reason);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         return ea_fail(err, EA_ETLS, "ask %s: the collector's certificate is not to be trusted: %s", x->url, text);
@@ -278,9 +280,6 @@ static int from_curl(const exchange *x, CURLcode code, ea_err *err) {
         return ea_fail(err, EA_ETIMEOUT, "ask %s: no answer in time", x->url);
     case CURLE_ABORTED_BY_CALLBACK:
         return ea_fail(err, EA_ECANCELED, "ask %s", x->url);
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_COULDNT_RESOLVE_HOST: /* libcurl's sentence has the time in it, and would be news each time */
-        return ea_fail(err, EA_ENET, "ask %s: %s", x->url, curl_easy_strerror(code));
     case CURLE_WRITE_ERROR:
         return ea_fail(err, EA_EFORMAT, "ask %s: the answer is no certificate", x->url);
     default:
@@ -358,7 +357,7 @@ static int perform(exchange *x, const ea_text *body, ea_err *err) {
     int rc = bad == CURLE_OK ? 0 : ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
     CURLcode code = rc ? CURLE_OK : curl_easy_perform(c);
     if (code != CURLE_OK)
-        rc = from_curl(x, code, err);
+        rc = from_curl(x, c, code, err);
     else if (!rc)
         curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     if (!rc && status != 200)

@@ -5,8 +5,8 @@
  * any two steps is mended by ea_enroll_install, and an attempt that got no answer goes on with the key that it made,
  * for which the collector gives the same certificate again. Before it: "etwagent enroll", service/core/enroller.h.
  * After it: collector/enroll. Thread: any, one for each pair of files. */
-#ifndef EA_SHIP_ENROLL_H
-#define EA_SHIP_ENROLL_H
+#ifndef EA_SHIP_ENROLL_CLIENT_H
+#define EA_SHIP_ENROLL_CLIENT_H
 
 #include "proto/base/err.h"
 

@@ -8,27 +8,33 @@
 const ea_power_policy_facts ea_power_policy_of_machine = {ea_power_is_battery, ea_network_is_metered};
 
 void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                          const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg) {
-    *t = (ea_power_policy){
-        .on_battery = on_battery, .on_metered = on_metered, .facts = facts, .say = say, .say_arg = arg, .pace = 0};
+                          const ea_power_policy_facts *facts, void (*on_note)(void *arg, const char *text), void *arg) {
+    *t = (ea_power_policy){.on_battery = on_battery,
+                           .on_metered = on_metered,
+                           .facts = facts,
+                           .on_note = on_note,
+                           .on_note_arg = arg,
+                           .pace = 0};
 }
 
 static void log_pace(const ea_power_policy *t, int first) {
     static const char *const HOW[] = {
         [EA_PACE_NORMAL] = "as always", [EA_PACE_SLOW] = "slowly", [EA_PACE_HOLD] = "nothing for now"};
     char line[200];
-    if (!t->say)
+    if (!t->on_note)
         return;
     if (first && t->battery < 0)
-        t->say(t->say_arg, "on-battery has no effect: the operating system does not say what powers this machine");
+        t->on_note(t->on_note_arg,
+                   "on-battery has no effect: the operating system does not say what powers this machine");
     if (first && t->metered < 0)
-        t->say(t->say_arg, "on-metered has no effect: the operating system does not say what its network costs");
+        t->on_note(t->on_note_arg,
+                   "on-metered has no effect: the operating system does not say what its network costs");
     if (first && t->pace == EA_PACE_NORMAL)
         return;
     snprintf(line, sizeof line, "shipping sends %s%s%s", HOW[t->pace],
              t->battery > 0 && t->on_battery ? "; the machine runs on its battery" : "",
              t->metered > 0 && t->on_metered ? "; its network is metered" : "");
-    t->say(t->say_arg, line);
+    t->on_note(t->on_note_arg, line);
 }
 
 enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns) {

@@ -2,8 +2,8 @@
  * meanwhile stays in the spool, within the spool's bounds.
  * Before it: the configuration, the operating system. After it: the sender asks before each request. Thread: the
  * sender's, after ea_power_policy_init. */
-#ifndef EA_SHIP_THRIFT_H
-#define EA_SHIP_THRIFT_H
+#ifndef EA_SHIP_POWER_POLICY_H
+#define EA_SHIP_POWER_POLICY_H
 
 #include "service/ship/sender.h"
 
@@ -20,8 +20,8 @@ enum { EA_POWER_POLICY_LOOK_SECONDS = 15 }; /* between two looks */
 typedef struct ea_power_policy {
     enum ea_sender_pace on_battery, on_metered;
     const ea_power_policy_facts *facts;
-    void (*say)(void *arg, const char *text); /* called at each change; may be NULL */
-    void *say_arg;
+    void (*on_note)(void *arg, const char *text); /* called at each change; may be NULL */
+    void *on_note_arg;
     int64_t look_at_ns;       /* monotonic; 0: not yet */
     int battery, metered;     /* the last answers; -1: unknown */
     enum ea_sender_pace pace; /* the result */
@@ -29,7 +29,7 @@ typedef struct ea_power_policy {
 
 /* Rules of the configuration. facts is borrowed. */
 void ea_power_policy_init(ea_power_policy *t, enum ea_sender_pace on_battery, enum ea_sender_pace on_metered,
-                          const ea_power_policy_facts *facts, void (*say)(void *arg, const char *text), void *arg);
+                          const ea_power_policy_facts *facts, void (*on_note)(void *arg, const char *text), void *arg);
 /* The slower one of the rules that hold at now_ns (monotonic). */
 enum ea_sender_pace ea_power_policy_pace(ea_power_policy *t, int64_t now_ns);
 

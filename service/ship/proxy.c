@@ -40,7 +40,8 @@ static void free_all(ea_proxies *p) {
 
 /* Asks for the proxy of each URL once. The caller holds `lock`; the function releases it meanwhile and takes it again.
  */
-static void ask_all(ea_proxies *p) {
+static void ask_all(ea_proxies *p) EA_REQUIRES(p->lock) {
+    ea_mutex_assert_held(p->lock);
     ea_err trouble = {0};
     for (size_t i = 0; i < p->count && !p->closing; i++) {
         char proxy[EA_PROXY_BYTES] = "";
@@ -59,7 +60,8 @@ static void ask_all(ea_proxies *p) {
 }
 
 /* Until something asks for another round. With the lock. */
-static void wait_for_reason(ea_proxies *p, ea_network_watch *watch) {
+static void wait_for_reason(ea_proxies *p, ea_network_watch *watch) EA_REQUIRES(p->lock) {
+    ea_mutex_assert_held(p->lock);
     int64_t since = ea_monotonic_ns();
     while (!p->closing) {
         int64_t age = ea_monotonic_ns() - since;

@@ -3,6 +3,7 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/host/host.h"
+#include "service/ship/curl_reason.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
@@ -218,23 +219,14 @@ static int is_refused_certificate(const char *text) {
     return 0;
 }
 
-/* "... port 1 after 17 ms: ..." would differ each time: without the time, repeated messages are equal and reported
- * once. */
-static char *without_time(char *text) {
-    char *at = strstr(text, " after ");
-    size_t digits = at ? strspn(at + 7, "0123456789") : 0;
-    if (digits && strncmp(at + 7 + digits, " ms", 3) == 0)
-        memmove(at, at + 7 + digits + 3, strlen(at + 7 + digits + 3) + 1);
-    return text;
-}
-
 static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     if (s->tls.code) {
         *ret_mends = 0;
         return ea_fail_os(err, s->tls.code, s->tls.os_error, "send to %s: %s", url, s->tls.message);
     }
-    const char *text = s->curl_text[0] ? without_time(s->curl_text) : curl_easy_strerror(code);
+    char reason[EA_CURL_REASON_BYTES];
+    const char *text = ea_curl_reason(s->curl, code, url, s->curl_text, reason);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         *ret_mends = 0;
@@ -377,6 +369,7 @@ static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
             return rc;
         if (s->o.on_unknown)
             s->o.on_unknown(s->o.arg, ack->stream, &ack->unknown[i]);
+        EA_ASSERT(s->missing_count < MISSING_MAX);
         s->missing[s->missing_count++] = ack->unknown[i];
         news = 1;
     }
@@ -437,7 +430,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
         if (conflict && s->o.fail_fast && !renews) {
             *ret_fatal = 1;
-            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
+            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is stored with another content %s", url,
                     (unsigned long long)refusal->number, refusal->text);
             continue; /* it stays in the spool */
         }
@@ -664,6 +657,7 @@ static int run(ea_sender *s, ea_err *err) {
             pause_for(s, SECOND_NS / 4, 0);
             continue;
         }
+        EA_ASSERT(s->limit_bytes);
         s->item_count = ea_spool_take(s->spool, limit, s->items, ITEMS_MAX);
         if (s->item_count)
             rc = send_items(s, err);

@@ -79,7 +79,8 @@ static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *cons
 }
 
 /* The caller holds `lock`. All steps that may fail come first. */
-static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) {
+static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     stream *k = ea_spool_find_stream(s, id), *fresh = NULL;
     size_t count = 0, cursor = 0;
     uint64_t number, value;
@@ -242,7 +243,8 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
 
 /* The caller holds `lock`. If live streams share the spool, a resumable stream has room only while half of both limits
  * is free. Exception: when the spool has no batch, all of it is free for one, so that a batch larger than half fits. */
-static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
+static int has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
     size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
     int half = is_resumable && s->o.live && batches;
@@ -251,7 +253,8 @@ static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
 
 /* The caller holds `lock`; the function releases it meanwhile and takes it again. Deletes open segments without live
  * batches to make room. 1 when there was one to delete. */
-static int free_idle(ea_spool *s, ea_err *err) {
+static int free_idle(ea_spool *s, ea_err *err) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     int idle = s->dead != NULL;
     for (unsigned i = 0; i < LANES; i++)
         idle |= s->active[i] && !s->active[i]->live;
@@ -281,7 +284,8 @@ static int free_idle(ea_spool *s, ea_err *err) {
 /* The caller holds `lock`; the function releases it while it waits or makes room, and takes it again. 0: there is room.
  * EA_EFULL: there is none. For a live stream: no segment of the same or a lower priority can be evicted; for a
  * resumable stream: all batches are locked, so that none will leave. */
-static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) {
+static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     int is_resumable = k->state.resumable != EA_SPOOL_LIVE;
     if (need > s->o.limit_bytes)
         return ea_fail(err, EA_ELIMIT, "append to the spool %s: a batch of %llu bytes never fits into %llu", s->dir,
@@ -348,6 +352,7 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
             ea_spool_write_deferred(s, 0);
         ea_mutex_unlock(s->write_lock);
         ea_mutex_lock(s->lock);
+        EA_ASSERT(s->reserved_bytes >= need && s->reserved_batches);
         s->reserved_bytes -= need;
         s->reserved_batches--;
         size_t here = s->waiting_count + s->taken_count;
@@ -414,7 +419,8 @@ void ea_spool_wake(ea_spool *s) {
 
 /* The caller holds `lock`. The stream whose turn it is: among the streams with a waiting batch of the highest priority,
  * another one than the last served, so that batches of an earlier process do not starve new ones. */
-static const stream *next_stream(const ea_spool *s) {
+static const stream *next_stream(const ea_spool *s) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     const queue *q = NULL;
     for (int p = EA_SPOOL_PRIORITIES - 1; p >= 0 && !q; p--)
         if (s->waiting[p].first)
@@ -566,6 +572,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
         graves[i].stream->live++; /* the stream stays in memory until its tombstone is written */
     for (size_t i = n; i--;) {    /* backwards, so that returned batches get their old order */
         entry *e = items[i].entry;
+        EA_ASSERT(e->taken && e->segment->taken && s->taken_count);
         s->taken_count--;
         e->segment->taken--;
         e->taken = 0;

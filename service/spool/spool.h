@@ -75,8 +75,8 @@
  * Called by: the encoder threads (append), the sender's thread (take, read, settle).
  * Thread: the comment of each function names it. No function holds a lock during input or output that another thread
  * needs for an event. */
-#ifndef EA_SPOOL_H
-#define EA_SPOOL_H
+#ifndef EA_SPOOL_SPOOL_H
+#define EA_SPOOL_SPOOL_H
 
 #include "service/spool/descriptions.h"
 #include "service/spool/ledger.h"

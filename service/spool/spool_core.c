@@ -41,6 +41,8 @@ int ea_spool_segment_sequence(const char *name, uint64_t *ret) {
 }
 
 void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) {
+    ea_spool_assert_held(s, s->lock);
+    EA_ASSERT(!e->taken);
     queue *q = e->locked ? &s->locked[e->priority] : &s->waiting[e->priority];
     e->prev = at_the_front ? NULL : q->last;
     e->next = at_the_front ? q->first : NULL;
@@ -56,7 +58,9 @@ void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) {
 }
 
 void ea_spool_dequeue(ea_spool *s, entry *e) {
+    ea_spool_assert_held(s, s->lock);
     queue *q = e->locked ? &s->locked[e->priority] : &s->waiting[e->priority];
+    EA_ASSERT(q->count && !e->taken);
     *(e->prev ? &e->prev->next : &q->first) = e->next;
     *(e->next ? &e->next->prev : &q->last) = e->prev;
     q->count--;
@@ -69,6 +73,7 @@ void ea_spool_dequeue(ea_spool *s, entry *e) {
 }
 
 stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) {
+    ea_spool_assert_held(s, s->lock);
     for (stream *k = s->streams; k; k = k->next)
         if (memcmp(k->state.stream, id, EA_STREAM_ID_BYTES) == 0)
             return k;
@@ -76,6 +81,7 @@ stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) {
 }
 
 stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) {
+    ea_spool_assert_held(s, s->lock);
     uint64_t there;
     for (stream *k = s->streams; k; k = k->next)
         if (ea_spool_state_has_moved(&k->state, id, *number, &there)) {
@@ -99,6 +105,7 @@ void ea_spool_free_stream(stream *k) {
 }
 
 int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret) {
+    ea_spool_assert_held(s, s->lock);
     if (s->stream_count >= EA_SPOOL_STREAMS_MAX) {
         stream **at = &s->streams, **victim = NULL;
         for (; *at; at = &(*at)->next)
@@ -123,7 +130,9 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
     return 0;
 }
 
-static void forget_stream(ea_spool *s, stream *k) {
+static void forget_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
+    EA_ASSERT(!k->live && !k->segments && !k->owed_count);
     stream **at = &s->streams;
     while (*at != k)
         at = &(*at)->next;
@@ -134,6 +143,7 @@ static void forget_stream(ea_spool *s, stream *k) {
 }
 
 void ea_spool_let_go(ea_spool *s, stream *k) {
+    ea_spool_assert_held(s, s->lock);
     if (!k->live && !k->segments && !k->open && !k->owed_count && !k->state.numbers &&
         k->state.resumable != EA_SPOOL_REPLAY)
         forget_stream(s, k);
@@ -198,6 +208,7 @@ void ea_spool_free_entry(entry *e) {
 
 int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted,
                        const ea_family_count *families, size_t family_count) {
+    ea_spool_assert_held(s, s->lock);
     entry *e = calloc(1, sizeof *e);
     if (!e || ea_spool_attach(g, k)) {
         free(e);
@@ -229,6 +240,8 @@ int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record
 }
 
 void ea_spool_bury(ea_spool *s, segment *g) {
+    ea_spool_assert_held(s, s->lock);
+    EA_ASSERT(!g->live && !g->taken);
     segment **at = &s->segments;
     while (*at != g)
         at = &(*at)->next;
@@ -238,8 +251,10 @@ void ea_spool_bury(ea_spool *s, segment *g) {
 }
 
 void ea_spool_remove_entry(ea_spool *s, entry *e) {
+    ea_spool_assert_held(s, s->lock);
     segment *g = e->segment;
     stream *k = e->stream;
+    EA_ASSERT(!e->taken && g->live && k->live);
     ea_u64_map_remove(&k->entries, e->number);
     k->live--;
     if (--g->live == 0 && s->active[ea_spool_lane(g->priority, g->is_resumable)] != g)
@@ -251,7 +266,8 @@ void ea_spool_remove_entry(ea_spool *s, entry *e) {
 
 /* ---- the state file, and deleting segments ---- */
 
-static int save_state(ea_spool *s, ea_err *err) {
+static int save_state(ea_spool *s, ea_err *err) EA_REQUIRES(s->save_lock) {
+    ea_mutex_assert_held(s->save_lock);
     ea_text text;
     ea_text_init(&text);
     ea_mutex_lock(s->lock);

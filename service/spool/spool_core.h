@@ -8,8 +8,8 @@
  *   read_lock    the sender's open segment
  *   lock         all data in memory; never held during input or output
  * An append reserves its room before it takes write_lock, so that a full spool blocks only threads that append. */
-#ifndef EA_SPOOL_CORE_H
-#define EA_SPOOL_CORE_H
+#ifndef EA_SPOOL_SPOOL_CORE_H
+#define EA_SPOOL_SPOOL_CORE_H
 
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
@@ -116,6 +116,7 @@ struct ea_spool {
     size_t owing;     /* streams that owe tombstones */
     int dirty;        /* the state file is out of date */
     int opened;       /* recovery is complete: the state in memory may be saved */
+    int is_shared;    /* other threads may use the spool: from the end of its opening to the beginning of its close */
 
     int64_t opened_ns, opened_age_ns; /* the opening, by the monotonic clock and by ea_spool_age_clock */
     int64_t saved_ns;                 /* save_lock */
@@ -127,6 +128,16 @@ struct ea_spool {
     ea_file *reader; /* read_lock */
     uint64_t reader_sequence;
 };
+
+/* Checks an invariant of all functions below that say which lock the caller holds. One thread alone opens and closes a
+ * spool, and holds none then. */
+static inline void ea_spool_assert_held(const ea_spool *s, ea_mutex *lock) EA_NO_THREAD_SAFETY_ANALYSIS {
+    if (s->is_shared)
+        ea_mutex_assert_held(lock);
+}
+
+/* A function of the opening or the close, during which no other thread uses the spool: it needs no lock. */
+#define EA_SPOOL_ALONE EA_NO_THREAD_SAFETY_ANALYSIS
 
 /* The clock for the ages of segments: UTC at the opening of the spool (limited as in set_ages) plus the monotonic time
  * since then. A step of the wall clock does not change it. Any thread. */
@@ -143,17 +154,17 @@ EA_MUST_CHECK int ea_spool_start_maintenance(ea_spool *s, ea_err *err);
 void ea_spool_end_maintenance(ea_spool *s);
 
 /* For all of the following the caller holds `lock`, or no other thread exists yet. */
-void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front);
-void ea_spool_dequeue(ea_spool *s, entry *e);
-stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id);
+void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) EA_REQUIRES(s->lock);
+void ea_spool_dequeue(ea_spool *s, entry *e) EA_REQUIRES(s->lock);
+stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) EA_REQUIRES(s->lock);
 /* The current stream of a record on disk; sets *number to its number in that stream. NULL when there is none. */
-stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number);
+stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) EA_REQUIRES(s->lock);
 void ea_spool_free_stream(stream *k);
 /* Takes state's memory. When there are EA_SPOOL_STREAMS_MAX streams, the record of the oldest unused one is dropped;
  * EA_ELIMIT when all are in use. */
-int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret);
+int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret) EA_REQUIRES(s->lock);
 /* Called after a reference to the stream ended; removes the stream from memory when there is no other. */
-void ea_spool_let_go(ea_spool *s, stream *k);
+void ea_spool_let_go(ea_spool *s, stream *k) EA_REQUIRES(s->lock);
 entry *ea_spool_find_entry(const stream *k, uint64_t number);
 /* Brings the stream's last numbers up to date. */
 void ea_spool_take_numbers(stream *k);
@@ -164,31 +175,32 @@ int ea_spool_attach(segment *g, stream *k);
 void ea_spool_free_segment(segment *g);
 /* Adds a record that is on disk to the index, at the end of its queue. */
 int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted,
-                       const ea_family_count *families, size_t family_count);
+                       const ea_family_count *families, size_t family_count) EA_REQUIRES(s->lock);
 /* Keeps a copy of the families in the entry. EA_ENOMEM. */
 int ea_spool_set_families(entry *e, const ea_family_count *families, size_t family_count);
 void ea_spool_free_entry(entry *e);
 /* Removes a settled entry, which is in no queue. */
-void ea_spool_remove_entry(ea_spool *s, entry *e);
+void ea_spool_remove_entry(ea_spool *s, entry *e) EA_REQUIRES(s->lock);
 /* Moves a segment without live entries to the dead; ea_spool_reap deletes it. */
-void ea_spool_bury(ea_spool *s, segment *g);
+void ea_spool_bury(ea_spool *s, segment *g) EA_REQUIRES(s->lock);
 
 /* The caller holds no lock. Saves the state, then deletes the dead segments. force_save: saves the state also when
  * there is no dead segment. */
-EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
+EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err) EA_EXCLUDES(s->lock, s->write_lock);
 /* The caller holds `write_lock`. 1 when tombstones may be added; they may exceed both limits a little: limit_bytes by
  * half a segment, limit_batches by an eighth. */
-int ea_spool_has_place(ea_spool *s);
+int ea_spool_has_place(ea_spool *s) EA_REQUIRES(s->write_lock);
 /* The caller holds no lock. Allocates the disk space for deferred tombstones while there is room. */
-void ea_spool_reserve_deferred(ea_spool *s);
+void ea_spool_reserve_deferred(ea_spool *s) EA_EXCLUDES(s->lock, s->write_lock);
 /* The caller holds `write_lock`. Defers tombstones of the stream, to be written under that number if they are its first
  * ones. Above the limits, or without memory, they are dropped: the next opening finds a hole. */
-void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count);
+void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count)
+    EA_REQUIRES(s->write_lock);
 /* The caller holds `write_lock`. Writes the deferred tombstones to the file "owed", if the file has room. */
-void ea_spool_note_deferred(ea_spool *s);
+void ea_spool_note_deferred(ea_spool *s) EA_REQUIRES(s->write_lock);
 /* The caller holds `write_lock`. Writes the deferred tombstones of all streams, as far as there is room; at_the_end:
  * also above the limits. */
-void ea_spool_write_deferred(ea_spool *s, int at_the_end);
+void ea_spool_write_deferred(ea_spool *s, int at_the_end) EA_REQUIRES(s->write_lock);
 /* Called during the opening, after all records were read: recovers the tombstones that an earlier process deferred. */
 EA_MUST_CHECK int ea_spool_recover_deferred(ea_spool *s, ea_err *err);
 /* Adds the numbers of first..last that are not in known. EA_ENOMEM. */
@@ -197,22 +209,25 @@ EA_MUST_CHECK int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t l
 
 /* Writes one record and adds its entry. EA_EFULL: the disk is full. */
 EA_MUST_CHECK int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_family_count *families,
-                                        size_t family_count, ea_err *err);
+                                        size_t family_count, ea_err *err) EA_REQUIRES(s->write_lock);
 /* Writes tombstones of a stream as a batch with this number. */
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
-                                            const ea_tombstone *tombstones, size_t count, ea_err *err);
+                                            const ea_tombstone *tombstones, size_t count, ea_err *err)
+    EA_REQUIRES(s->write_lock);
 /* Syncs appended data that is not synced yet to the disk. */
-EA_MUST_CHECK int ea_spool_sync_open(ea_spool *s, ea_err *err);
+EA_MUST_CHECK int ea_spool_sync_open(ea_spool *s, ea_err *err) EA_REQUIRES(s->write_lock);
 
 /* The caller holds no lock. Evicts the oldest segment of live streams of the lowest priority that is at most
  * max_priority, if it was begun before before_ns (monotonic) and none of its batches is taken. Tombstones replace its
  * batches. Returns 1; 0 when there is no such segment. */
 EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause,
-                                 ea_err *err);
+                                 ea_err *err) EA_EXCLUDES(s->lock, s->write_lock);
 /* The caller holds `write_lock`. Writes the tombstone of a single batch; without room it is deferred. */
-EA_MUST_CHECK int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err);
+EA_MUST_CHECK int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err)
+    EA_REQUIRES(s->write_lock);
 /* The caller holds no lock. The same for a batch that was not written; its events are compressing. */
 EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
-                                        size_t family_count, enum ea_counter cause, ea_err *err);
+                                        size_t family_count, enum ea_counter cause, ea_err *err)
+    EA_EXCLUDES(s->lock, s->write_lock);
 
 #endif

@@ -58,7 +58,8 @@ static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_
 }
 
 /* The caller holds `lock`. Writes a slot with the deferred tombstones of all streams to out; returns its bytes. */
-static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) {
+static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     uint32_t count = 0;
     uint8_t *p = out + OWED_HEAD_BYTES;
     for (const stream *k = s->streams; k; k = k->next)
@@ -83,7 +84,8 @@ static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) {
 }
 
 /* Creates the file with its full size. Without room, the next deferred tombstone tries again. */
-static int reserve(ea_spool *s) {
+static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
+    ea_spool_assert_held(s, s->write_lock);
     if (s->owed_file)
         return 0;
     ea_err err;
@@ -122,6 +124,7 @@ void ea_spool_reserve_deferred(ea_spool *s) {
 }
 
 void ea_spool_note_deferred(ea_spool *s) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_err err;
     uint8_t *slot = malloc(OWED_SLOT_BYTES);
     if (slot && reserve(s) == 0) {
@@ -143,7 +146,8 @@ void ea_spool_note_deferred(ea_spool *s) {
 
 /* The caller holds `lock`. Returns 0 without memory or above OWED_MAX or OWED_ALL_MAX: the next opening then finds a
  * hole of unknown content. */
-static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) {
+static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
     if (last && last->last + 1 == t->first && last->cause == t->cause) {
         last->last = t->last;
@@ -173,6 +177,7 @@ static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *
 }
 
 void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
     for (size_t i = 0; i < count; i++)
         if (add_owed(s, k, under, &rows[i]) && rows[i].last > k->state.highest)
@@ -181,6 +186,7 @@ void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *ro
 }
 
 int ea_spool_has_place(ea_spool *s) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
     size_t batches = s->waiting_count + s->locked_count + s->taken_count;
     int has = s->disk_bytes <= s->o.limit_bytes + s->o.segment_bytes / 2 &&
@@ -190,7 +196,8 @@ int ea_spool_has_place(ea_spool *s) {
 }
 
 /* Writes the deferred tombstones of one stream. 0: they could not be written and stay deferred. */
-static int write_owed(ea_spool *s, stream *k) {
+static int write_owed(ea_spool *s, stream *k) EA_REQUIRES(s->write_lock) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_err err;
     uint64_t under = k->owed_under;
     if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
@@ -208,6 +215,7 @@ static int write_owed(ea_spool *s, stream *k) {
         if (rc)
             break; /* without memory: the next opening reads from the tombstones which numbers they cover */
     }
+    EA_ASSERT(s->owing);
     free(k->owed);
     k->owed = NULL;
     k->owed_count = 0;
@@ -217,6 +225,7 @@ static int write_owed(ea_spool *s, stream *k) {
 }
 
 void ea_spool_write_deferred(ea_spool *s, int at_the_end) {
+    ea_spool_assert_held(s, s->write_lock);
     int more = 1, written = 0;
     while (more && (at_the_end || ea_spool_has_place(s))) {
         ea_mutex_lock(s->lock);
@@ -253,7 +262,7 @@ int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_
 /* Reads a row of the file: the numbers that are neither in the spool nor settled are deferred again. known: the numbers
  * that are in the spool or settled. The events of batches that are still in the spool (a kill before their segment was
  * deleted) are subtracted. */
-static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
+static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) EA_SPOOL_ALONE {
     ea_range_set known = {0}, gone = {0};
     size_t cursor = 0;
     uint64_t number, value, here = 0;
@@ -281,7 +290,7 @@ static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
     return rc;
 }
 
-int ea_spool_recover_deferred(ea_spool *s, ea_err *err) {
+int ea_spool_recover_deferred(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
     char *data = NULL, *path = ea_spool_join(s->dir, "owed");
     size_t len_bytes = 0;
     uint32_t count = 0;

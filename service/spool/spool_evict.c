@@ -43,7 +43,8 @@ typedef struct eviction {
 } eviction;
 
 /* The caller holds `lock`. The oldest evictable segment of the lowest priority; NULL when there is none. */
-static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_ns) {
+static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_ns) EA_REQUIRES(s->lock) {
+    ea_spool_assert_held(s, s->lock);
     segment *best = NULL;
     for (segment *g = s->segments; g; g = g->next)
         if (g->priority <= max_priority && !g->is_resumable && g->live && !g->taken && g->begun_ns < before_ns &&
@@ -61,8 +62,10 @@ static int by_stream_and_number(const void *a, const void *b) {
 
 /* The caller holds `lock`. Removes the segment's entries from the index. Their streams stay in memory until
  * ea_spool_let_go. */
-static int collect(eviction *v, segment *g) {
+static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
+    ea_spool_assert_held(v->s, v->s->lock);
     ea_spool *s = v->s;
+    EA_ASSERT(!g->is_resumable && !g->taken); /* these are never evicted */
     v->list = calloc(g->live, sizeof *v->list);
     v->streams = calloc(g->live, sizeof *v->streams);
     if (!v->list || !v->streams)
@@ -77,7 +80,7 @@ static int collect(eviction *v, segment *g) {
             v->list[v->count++] = (gone){
                 .stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
             ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
-            ea_spool_dequeue(s, e);
+            ea_spool_dequeue(v->s, e);
             ea_u64_map_remove(&e->stream->entries, e->number);
             g->live--; /* stream->live is not decremented: it keeps the stream in memory */
             ea_spool_free_entry(e);
@@ -161,7 +164,8 @@ static void widen(ea_tombstone *t, const gone *g) {
 
 /* The caller holds `write_lock`. Writes the tombstones of list[0..count), which are of one stream. Without room they
  * are deferred. */
-static int mark_graves(eviction *v, const gone *list, size_t count) {
+static int mark_graves(eviction *v, const gone *list, size_t count) EA_REQUIRES(v->s->write_lock) {
+    ea_spool_assert_held(v->s, v->s->write_lock);
     stream *k = list[0].stream;
     size_t n = 0, room = count + v->older_count;
     ea_tombstone *rows = calloc(room, sizeof *rows);
@@ -201,13 +205,13 @@ static int mark_graves(eviction *v, const gone *list, size_t count) {
 int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause, ea_err *err) {
     eviction v = {.s = s, .cause = cause, .err = err};
     ea_file *file = NULL;
-    ea_mutex_lock(s->write_lock);
-    ea_mutex_lock(s->lock);
-    segment *g = pick(s, max_priority, before_ns);
+    ea_mutex_lock(v.s->write_lock);
+    ea_mutex_lock(v.s->lock);
+    segment *g = pick(v.s, max_priority, before_ns);
     int rc = g ? collect(&v, g) : 0;
     if (!g || rc) {
-        ea_mutex_unlock(s->lock);
-        ea_mutex_unlock(s->write_lock);
+        ea_mutex_unlock(v.s->lock);
+        ea_mutex_unlock(v.s->write_lock);
         free(v.list);
         free(v.streams);
         return rc;
@@ -219,7 +223,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     }
     v.sequence = g->sequence;
     v.segment = g; /* read_segment has finished with it before another thread may free it */
-    ea_mutex_unlock(s->lock);
+    ea_mutex_unlock(v.s->lock);
     ea_file_close(file);
     rc = read_segment(&v);
     for (size_t done = 0, n; !rc && done < v.count; done += n) {
@@ -230,30 +234,31 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
             rc = mark_graves(&v, v.list + done, n);
     }
     if (v.owes)
-        ea_spool_note_deferred(s);
-    ea_mutex_lock(s->lock);
-    ea_spool_bury(s, g);
+        ea_spool_note_deferred(v.s);
+    ea_mutex_lock(v.s->lock);
+    ea_spool_bury(v.s, g);
     for (size_t i = 0; i < v.count; i++) {
         v.list[i].stream->live--;
         if (i + 1 == v.count || v.list[i + 1].stream != v.list[i].stream)
-            ea_spool_let_go(s, v.list[i].stream);
+            ea_spool_let_go(v.s, v.list[i].stream);
     }
-    ea_mutex_unlock(s->lock);
-    ea_mutex_unlock(s->write_lock);
+    ea_mutex_unlock(v.s->lock);
+    ea_mutex_unlock(v.s->write_lock);
     free(v.list);
     free(v.streams);
     free(v.older);
     if (!rc)
         rc = ea_spool_reap(s, 0, err);
     if (!rc && v.owes) { /* on a full disk there is room for tombstones after the segment was deleted */
-        ea_mutex_lock(s->write_lock);
-        ea_spool_write_deferred(s, 0);
-        ea_mutex_unlock(s->write_lock);
+        ea_mutex_lock(v.s->write_lock);
+        ea_spool_write_deferred(v.s, 0);
+        ea_mutex_unlock(v.s->write_lock);
     }
     return rc ? rc : 1;
 }
 
 int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err) {
+    ea_spool_assert_held(s, s->write_lock);
     int rc = EA_EFULL;
     if (ea_spool_has_place(s))
         rc = ea_spool_write_tombstones(s, k->state.stream, t->first, t, 1, err);

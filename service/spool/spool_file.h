@@ -38,8 +38,8 @@
  *   end <16 hex: checksum of all lines above>
  *
  * Called by: spool.c, spool_write.c, spool_open.c. Thread: any (pure functions on the caller's memory). */
-#ifndef EA_SPOOL_FILE_H
-#define EA_SPOOL_FILE_H
+#ifndef EA_SPOOL_SPOOL_FILE_H
+#define EA_SPOOL_SPOOL_FILE_H
 
 #include "proto/base/err.h"
 #include "proto/base/text.h"

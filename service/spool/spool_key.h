@@ -14,8 +14,8 @@
  *
  * Called by: spool.c, spool_open.c, spool_write.c, spool_file.c, descriptions.c. Calls: OpenSSL. Thread: any; keys do
  * not change after they are read. */
-#ifndef EA_SPOOL_KEY_H
-#define EA_SPOOL_KEY_H
+#ifndef EA_SPOOL_SPOOL_KEY_H
+#define EA_SPOOL_SPOOL_KEY_H
 
 #include "proto/base/err.h"
 

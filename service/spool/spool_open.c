@@ -16,7 +16,7 @@ typedef struct recovery {
     ea_err *err;
 } recovery;
 
-static int recover_stream(ea_spool_stream_state *state, void *arg) {
+static int recover_stream(ea_spool_stream_state *state, void *arg) EA_SPOOL_ALONE {
     recovery *r = arg;
     stream *k;
     if (ea_spool_find_stream(r->s, state->stream)) {
@@ -72,7 +72,7 @@ static int is_outlived(const recovery *r, const entry *here, const ea_spool_reco
            (!here->tombstone || here->segment->sequence < r->segment->sequence || here->segment == r->segment);
 }
 
-static void outlive(const recovery *r, entry *e, const ea_spool_record *tombstone) {
+static void outlive(const recovery *r, entry *e, const ea_spool_record *tombstone) EA_SPOOL_ALONE {
     segment *before = e->segment;
     ea_spool_dequeue(r->s, e);
     r->segment->live++;
@@ -88,7 +88,7 @@ static void outlive(const recovery *r, entry *e, const ea_spool_record *tombston
         ea_spool_bury(r->s, before);
 }
 
-static int recover_record(const ea_spool_record *record, void *arg) {
+static int recover_record(const ea_spool_record *record, void *arg) EA_SPOOL_ALONE {
     recovery *r = arg;
     uint64_t number = record->number;
     stream *k = ea_spool_home(r->s, record->stream, &number);
@@ -190,7 +190,7 @@ static int unlock(recovery *r, segment *g, const ea_spool_head *head) {
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
 }
 
-static int recover_segment(recovery *r, uint64_t sequence) {
+static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     ea_spool *s = r->s;
     ea_err *err = r->err;
     char *data = NULL, *path = ea_spool_segment_path(s->dir, sequence);
@@ -349,7 +349,7 @@ static int recover(ea_spool *s, ea_err *err) {
 /* A live stream of an earlier process must not have a hole either: the numbers of batches that were lost by damage or a
  * crash get a tombstone. The number of their events is unknown. Streams of replays are not handled here: a replay makes
  * its batches again. */
-static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
+static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) EA_SPOOL_ALONE {
     ea_range_set there = {0};
     ea_tombstone *holes = NULL;
     size_t count = 0, cursor = 0;
@@ -430,7 +430,7 @@ int ea_spool_own(ea_spool *s, const char *name, ea_err *err) {
     ea_text text;
     ea_text_init(&text);
     ea_text_printf(&text,
-                   "the spool %s did not say whose it is (an older version wrote it, or the agent had no certificate "
+                   "the spool %s had no owner's name (an older version wrote it, or the agent had no certificate "
                    "yet): its %zu batches are sent as those of '%s'",
                    s->dir, here, name);
     if (here && s->o.on_note && !text.failed)
@@ -439,7 +439,7 @@ int ea_spool_own(ea_spool *s, const char *name, ea_err *err) {
     return 0;
 }
 
-int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err) {
+int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err) EA_SPOOL_ALONE {
     ea_spool *s = calloc(1, sizeof *s);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
@@ -509,8 +509,10 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     }
     if (!rc)
         rc = ea_spool_reap(s, mended, err);
-    if (!rc)
+    if (!rc) {
+        s->is_shared = 1;
         rc = ea_spool_start_maintenance(s, err);
+    }
     free(lock_path);
     free(classes_path);
     if (rc) {
@@ -523,11 +525,12 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     return 0;
 }
 
-int ea_spool_close(ea_spool *s, ea_err *err) {
+int ea_spool_close(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
     int rc = 0;
     if (!s)
         return 0;
     ea_spool_end_maintenance(s);
+    s->is_shared = 0;
     if (s->opened)
         ea_spool_write_deferred(s, 1);
     for (unsigned i = 0; i < LANES; i++) {

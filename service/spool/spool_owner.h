@@ -13,8 +13,8 @@
  * Each of these is a spool with its own limits.
  *
  * Called by: shipping.c, spool_open.c. Calls: files. Thread: any. */
-#ifndef EA_SPOOL_OWNER_H
-#define EA_SPOOL_OWNER_H
+#ifndef EA_SPOOL_SPOOL_OWNER_H
+#define EA_SPOOL_SPOOL_OWNER_H
 
 #include "proto/base/err.h"
 

@@ -9,7 +9,9 @@
 enum { AGE_PARTS = 8 }; /* a segment is open for this part of limit_age_ns */
 
 /* The open segment of a lane, if it has room for need more bytes; a full or old segment is closed. */
-static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
+static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err)
+    EA_REQUIRES(s->write_lock) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
     segment *g = s->active[lane];
     ea_file *full = NULL;
@@ -56,7 +58,8 @@ static int create_segment_file(ea_spool *s, segment *g, const ea_spool_head *hea
 }
 
 /* A new segment; it is not in the list yet. */
-static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err) {
+static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err) EA_REQUIRES(s->write_lock) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_spool_head head = {
         .priority = lane % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_spool_age_clock(s), .is_sealed = s->keys != NULL};
     segment *g = calloc(1, sizeof *g);
@@ -87,7 +90,9 @@ static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err
 }
 
 /* The caller holds `write_lock`. The open segment of a lane for a record of need bytes; creates one if needed. */
-static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
+static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err)
+    EA_REQUIRES(s->write_lock) {
+    ea_spool_assert_held(s, s->write_lock);
     segment *g;
     int rc = find_open_segment(s, lane, need, &g, err);
     if (!rc && !g) {
@@ -107,6 +112,7 @@ static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret,
 }
 
 int ea_spool_sync_open(ea_spool *s, ea_err *err) {
+    ea_spool_assert_held(s, s->write_lock);
     int rc = ea_descriptions_sync(s->descriptions, err);
     for (unsigned i = 0; !rc && i < LANES; i++) {
         ea_mutex_lock(s->lock);
@@ -141,6 +147,7 @@ static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_seale
 
 int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_family_count *families,
                           size_t family_count, ea_err *err) {
+    ea_spool_assert_held(s, s->write_lock);
     segment *g = NULL;
     ea_spool_record written = *given, *r = &written;
     unsigned lane = ea_spool_lane(r->priority, r->flags & EA_SPOOL_RESUMABLE);
@@ -209,6 +216,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
 
 int ea_spool_write_tombstones(ea_spool *s, const uint8_t *id, uint64_t number, const ea_tombstone *tombstones,
                               size_t count, ea_err *err) {
+    ea_spool_assert_held(s, s->write_lock);
     ea_text batch;
     ea_text_init(&batch);
     int rc = ea_batch_make_tombstone(id, number, tombstones, count, &batch, err);

@@ -1,14 +1,18 @@
-"""What comes in and is no whole request: pipelined requests and chunked bodies of an agent, bodies of strangers to the dashboard. Each of them
-went around the bounds of memory: one certificate had 934 MiB of chunked bodies in the collector's memory, pipelined requests grew
-without end, and the dashboard took 2 MiB of each stranger's connection before it looked at a token.
+"""What comes in and is no whole request, or waits: pipelined requests and chunked bodies of an agent, bodies of strangers to the dashboard,
+long questions of one reader. Each of them went around the bounds of memory: one certificate had 934 MiB of chunked bodies in the collector's
+memory, pipelined requests grew without end, the dashboard took 2 MiB of each stranger's connection before it looked at a token, and one token
+had 64 bodies of 2 MiB, each twice, while its questions waited.
 
 usage: test_received.py --build DIR [--soak] [--keep]
 """
+import json
+
 import world
 import harness
 import receiver
 
 MOST_MIB = 300
+QUESTIONS, QUESTIONS_MIB, HELD = 60, 60, 5
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n"
 CHUNK = b"1f40\r\n" + b"x" * 8000 + b"\r\n"
 CHUNKED, CHUNKS_MIB = 32, 16
@@ -65,6 +69,29 @@ def strangers(w, checks):
         connection.close()
 
 
+def waiting(w, checks):
+    """Long questions of one token, of which two are answered at a time: the bodies of those that wait are bounded."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    body = json.dumps({"sql": endless}).encode() + b" " * STRANGER_BYTES
+    head = HEAD % (b"/api/v1/sql", b"application/json") + b"Authorization: " + w.reader.headers["Authorization"].encode() + b"\r\n"
+    held, refused, before = [], 0, memory_mib(w)
+    for _ in range(QUESTIONS):
+        held.append(world.secure(w.reader.context, world.connect(w.web_port, "127.0.0.9")))
+        held[-1].settimeout(30)
+        held[-1].sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        held[-1].settimeout(2)
+        try:
+            refused += held[-1].recv(100).startswith(b"HTTP/1.1 503")
+        except OSError:  # it waits, or is answered
+            pass
+    grown = memory_mib(w) - before
+    checks.that(QUESTIONS - HELD <= refused < QUESTIONS, f"{refused} of {QUESTIONS} long questions of one token are refused")
+    checks.that(grown < QUESTIONS_MIB, f"{grown} MiB of memory for {QUESTIONS} long questions of one token")
+    print(f"{grown} MiB more memory with {QUESTIONS} long questions of one token, {refused} refused", flush=True)
+    for connection in held:
+        connection.close()
+
+
 def pipelined(w, checks):
     sent, texts = 0, b""
     for _ in range(8):
@@ -102,6 +129,7 @@ def test(env, checks, _):
     with world.World(env, checks, tokens=True) as w:
         chunked(w, checks)
         strangers(w, checks)
+        waiting(w, checks)
         pipelined(w, checks)
     quota(env, checks)
 

@@ -1,7 +1,7 @@
 /* The clock of the benchmarks: the processor time that this program has used, so that a busy machine's other work does
  * not count. (Where clock() counts all time, that.) Thread: programs of one thread. */
-#ifndef BENCH_CPU_TIME_H
-#define BENCH_CPU_TIME_H
+#ifndef EA_TESTS_BENCH_CPU_TIME_H
+#define EA_TESTS_BENCH_CPU_TIME_H
 
 #include <stdint.h>
 #include <time.h>

@@ -797,6 +797,7 @@ class Batch:
                 need(not m.directory and not m.frames and not m.sources and not m.context, "Tombstones",
                      "a batch of kind 1 has no directory, frames, sources and context")
                 need(m.tombstones, "Tombstones", "a batch of kind 1 holds a tombstone")
+            self.read_names()
 
     # definitions
 
@@ -885,6 +886,22 @@ class Batch:
         need(c.sources and len(c.sources) <= 8 * 4096 and len(c.shapes) <= 8 * 4096, "Bounds", "1 to 4,096 sources, at most 4,096 shapes")
         need(c.priority <= 255, "Bounds", "the priority is at most 255")
 
+    def read_names(self):
+        """A batch without events, too, names a context, its sources and shapes."""
+        self.read_context()
+        if self.context:
+            self.read_sources()
+            at = 8
+            while at < len(self.message.context):
+                _, at = self.next_shape(at)
+
+    def next_shape(self, at):
+        """The shape that the index at that offset of `context` names, and the offset after it."""
+        listed = listed_names(self.context.shapes)
+        index, at = varint(self.message.context, at, "Contexts")
+        need(index < len(listed), "Contexts", "a group's shape is in the context")
+        return self.find("shape", listed[index]), at
+
     def read_sources(self):
         if self.context:
             self.sources = [parse(self.find("source", name), "Source") for name in listed_names(self.context.sources)]
@@ -918,15 +935,16 @@ class Batch:
         need(sum(g.count for g in self.groups) == m.event_count, "Bounds", "groups' counts do not add up to event_count")
 
     def read_shapes(self):
-        groups, refs, at, shapes = self.directory.groups, self.message.context, 8, []
+        groups, at, shapes = self.directory.groups, 8, []
         if not self.context:
             return [None] * len(groups)
-        listed = listed_names(self.context.shapes)
         for _ in groups:
-            index, at = varint(refs, at, "Contexts")
-            need(index < len(listed), "Contexts", "a group's shape is in the context")
-            shapes.append(parse(self.find("shape", listed[index]), "Shape"))
-        need(at == len(refs), "Contexts", "`context` has a shape for each group")
+            data, at = self.next_shape(at)
+            shapes.append(parse(data, "Shape"))
+            for column in (item.data for item in shapes[-1].items if item.data):
+                need(all(not value for name, value in vars(column).items() if name not in ("constant", "unknown_bytes")), "Shapes",
+                     "an item's data in a shape is a column with nothing but `constant`")
+        need(at == len(self.message.context), "Contexts", "`context` has a shape for each group")
         return shapes
 
     @staticmethod

@@ -155,6 +155,26 @@ def refusals(checks, world, used):
         checks.equal(world.ca("token", *words, check=False).returncode, 2, f"exit code of ca token {words}")
 
 
+def wrong_ports(checks, world):
+    """The error has host, port and reason: of a port without a listener, and of the port for uploads, which closes a handshake without a certificate."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+
+        def ask(port):
+            return world.env.run([world.env.agent, "enroll", "--collector", f"https://localhost:{port}", "--ca", world.env.certs / "ca.crt", "--token", "x" * 40,
+                                  "--cert", world.env.folder / "wrong.crt", "--key", world.env.folder / "wrong.key"], check=False)
+
+        done = ask(port)
+        checks.that(done.returncode == 1 and f"Failed to connect to localhost port {port}: Connection refused" in done.stderr,
+                    f"enrolment with a port without a listener: {done.stderr}")
+    for _ in range(20):  # what libcurl notices first depends on the moment
+        said = ask(world.collector.port).stderr
+        reason = f"localhost port {world.collector.port} closed the connection during the TLS handshake" if "closed" in said else "certificate required"
+        if not checks.that(reason in said and "getpeername" not in said, f"enrolment with the port for uploads: {said}"):
+            break
+
+
 def hostile(checks, world):
     token = world.token("*", "--uses", "9")
     good = world.csr("honest")
@@ -543,7 +563,7 @@ def service(checks, world):
     agent.token_file.write_text(token + "\n")
     agent.wait(lambda: "onnect" in agent.enrolment().get("trouble", ""), "word of the missing collector")
     time.sleep(4)
-    checks.that(agent.said().count("onnect") == 1 and agent.said().count("no token") == 1, f"the error is logged again and again:\n{agent.said()}")
+    checks.that(agent.said().count("Failed to connect") == 1 and agent.said().count("no token") == 1, f"the error is logged again and again:\n{agent.said()}")
     collector.start()
     agent.wait_shipped()
     checks.equal(agent.enrolment()["state"], "enrolled", "state of the enrolment")
@@ -616,6 +636,7 @@ def test(env, checks, arguments):
     world = World(env)
     used = happy(checks, world)
     refusals(checks, world, used)
+    wrong_ports(checks, world)
     hostile(checks, world)
     renewal(checks, world)
     separation(checks, world)

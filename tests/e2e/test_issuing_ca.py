@@ -1,6 +1,6 @@
 """A CA below a root that stays offline: its request, the root's signature, what is refused on the way, and a collector and an
-agent that know the root alone. And CAs whose key is elsewhere: in a file that a URI names, and in a TPM (swtpm), when OpenSSL's
-provider for it is installed.
+agent that know the root alone. And CAs whose key is elsewhere: in a file that a URI names, and in a TPM (swtpm) and a PKCS#11 token (SoftHSM),
+where OpenSSL's providers for them are installed.
 
 # sanitizers: asan-ubsan
 """
@@ -179,6 +179,36 @@ def tpm(checks, c):
         process.wait(timeout=30)
 
 
+def token(checks, c):
+    """A key in a PKCS#11 token (SoftHSM), from ca init to what the running signer signs."""
+    modules = os.environ.get("OPENSSL_MODULES") or c.env.run(["openssl", "version", "-m"]).stdout.split('"')[1]
+    module = next((path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so") if os.path.exists(path)), None)
+    if not module or not shutil.which("softhsm2-util") or not os.path.exists(f"{modules}/pkcs11.so"):
+        checks.skipped += 1
+        print("SKIPPED: a CA's key in a PKCS#11 token: expected SoftHSM and OpenSSL's provider pkcs11 (Debian: softhsm2; pkcs11-provider, from 13 on)")
+        return
+    folder = c.env.folder / "token"
+    (folder / "tokens").mkdir(parents=True)
+    (folder / "conf").write_text(f"directories.tokendir = {folder}/tokens\n")
+    wanted = {"SOFTHSM2_CONF": f"{folder}/conf", "PKCS11_PROVIDER_MODULE": module}
+    kept = {name: os.environ.get(name) for name in (*wanted, "ASAN_OPTIONS")}
+    os.environ.update(wanted)
+    os.environ["ASAN_OPTIONS"] = (kept["ASAN_OPTIONS"] or "") + ":detect_leaks=0"  # the provider and the module do not free all that they allocate
+    try:
+        c.env.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", folder / "key.pem"])
+        c.env.run(["softhsm2-util", "--init-token", "--free", "--label", "ca", "--pin", "1234", "--so-pin", "5678"])
+        c.env.run(["softhsm2-util", "--import", folder / "key.pem", "--token", "ca", "--label", "key", "--id", "01", "--pin", "1234"])
+        (folder / "key.pem").unlink()
+        key_elsewhere(checks, c, "token", "pkcs11:token=ca;object=key;type=private?pin-value=1234", "--provider", "pkcs11")
+        refused(checks, c.ca("init", c.env.folder / "none", "--key-uri", "pkcs11:token=ca;object=another;type=private?pin-value=1234",
+                             "--provider", "pkcs11", check=False), "open the CA's key by its URI")
+    finally:
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
 def test(env, checks, _):
     c = Cas(env)
     make(checks, c)
@@ -188,6 +218,7 @@ def test(env, checks, _):
     key_elsewhere(checks, c, "file", f"file:{env.folder}/elsewhere.pem")
     refused(checks, c.ca("init", env.folder / "none", "--key-uri", f"file:{env.folder}/nothing", check=False), "open the CA's key by its URI")
     tpm(checks, c)
+    token(checks, c)
 
 
 if __name__ == "__main__":

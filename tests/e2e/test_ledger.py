@@ -412,6 +412,26 @@ def check_headless(env, checks, collector, batches):
     row, = stream["blindness"]
     checks.equal((row["first"], row["last"], row["batches"], utc_ns(row["from"]), utc_ns(row["to"])), (1, missing, missing, header, first), "a blind period at the begin")
     checks.that(header < first, f"it has a length: {header} to {first}")
+    here, gone = (sum(uploads.Head(batch).event_count for batch in part) for part in (batches[missing:], batches[:missing]))
+    acknowledged = last_ledger(batches)["events_acknowledged"]
+    checks.equal((row["events"], stream["stored_events"], stream["missing_batches"]), (gone, here, missing), "events and batches that have not come")
+    checks.that(here < acknowledged <= here + gone, f"the equation holds by the events of the hole alone: {here}, {gone}, {acknowledged}")
+    checks.equal([(e["left"], e["right"], e["holds"]) for e in stream["equations"] if e["name"] == "stored"], [(here + gone, acknowledged, True)],
+                 "what is stored here or may be elsewhere, and what is acknowledged")
+    text = env.run([env.collector, "ledger", "--store", collector.store, "--host", "headless"], check=False).stdout
+    checks.that(f"another collector >= acknowledged: {here + gone} and {acknowledged}: holds" in text and
+                f"blind from {row['from']} to {row['to']}: {missing} batches of 1..{missing} (they have not come), events: {gone}\n" in text, f"the ledger's words: {text[-1500:]}")
+    doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
+    checks.that(re.search(rf"^info +blindness +headless: {missing} batches are missing, with {gone} events and 0 times an unknown number; .*; the first began at "
+                          rf"{row['from']}, the last ended at {row['to']}: ", doctor, re.M), f"doctor: {doctor}")
+    # the first batch that comes has no events: the blind period ends with the first event after it
+    head = [batch for batch in batches if uploads.Head(batch).event_count]
+    collector.start()
+    upload(env, collector, "headless-late", batches[-1:])
+    collector.stop()
+    row, = ledger(collector, "headless-late")["streams"][0]["blindness"]
+    checks.equal((row["first"], row["last"], row["batches"], row["events"]), (1, len(head), len(head), sum(uploads.Head(batch).event_count for batch in head)),
+                 "a blind period of all batches but the closing one")
 
 
 def check_imbalance(env, checks, collector, batches):
@@ -481,7 +501,7 @@ def check_damaged_spool(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["again", "family", "headless", "whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "family", "headless", "headless-late", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)

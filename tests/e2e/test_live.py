@@ -74,7 +74,7 @@ def conflict(env, checks, collector, foreign, agent, trace, extra=()):
             between.reset_all()
             summary = run.finish(120)
             said = run.messages()
-    checks.that("goes on under a new name" in said, f"the agent logs it: {said}")
+    checks.that("continues under a new name" in said, f"the agent logs it: {said}")
     checks.equal(summary["ledger"]["streams_renewed"], 1, "streams renewed")
     faulted.check_summary_but_keyframes(checks, summary, traces.event_count(trace), agent)
     found = {s["stream"]: s for s in streams_of(collector, agent)}

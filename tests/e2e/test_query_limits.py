@@ -56,6 +56,8 @@ REFUSED = [
     ("SELECT no_column FROM events", "no such column"),
     ("SELECT * FROM sqlite_dbpage", ""),
     ("SELECT length(zeroblob(1 << 30))", "too big"),
+    ("SELECT printf('%.*c', 1000000000, 'x')", "too big"),
+    ("SELECT format('%1000000000d', 1)", "too big"),
     ("SELECT length(replace(hex(zeroblob(4000000)), '0', 'aaaaaaaa'))", "too big"),
     ("SELECT " + "(" * 5000 + "1" + ")" * 5000, ""),
     ("SELECT " + "+".join(["1"] * 5000), "Expression tree"),

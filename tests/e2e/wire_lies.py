@@ -173,6 +173,7 @@ REASONS = {
     "a header beside a shape": "a group has a shape and a header",
     "more items than the shape": "a group has more items than its shape",
     "an item with a type beside a shape": "an item has a type or linkage, and is in a group that has a shape",
+    "a shape's item that is no constant": "a shape's item is no constant",
     "a short directory with columns 9 deep": "columns nested too deep",
     "a struct in a short directory": "a struct in a short directory",
     "a short directory with a group of none": "a group without events",
@@ -484,6 +485,17 @@ def envelopes(zstd):
         yield what, section, change
 
 
+def shape_behind(more):
+    """The first shape that the context names has these bytes after it, and a name that is right."""
+    def change(b):
+        data = b.batch.contexts[0]
+        old = next(s for s in b.batch.shapes if s and hashlib.sha256(s).digest()[:8] in data)
+        b.batch.shapes = [s + more if s == old else s for s in b.batch.shapes]
+        data = data.replace(hashlib.sha256(old).digest()[:8], hashlib.sha256(old + more).digest()[:8])
+        b.batch.contexts, b.batch.context = [data], hashlib.sha256(data).digest()[:8] + b.batch.context[8:]
+    return change
+
+
 def small():
     """Of a batch with a context, whose groups have shapes."""
     def own_item(**members):
@@ -497,6 +509,8 @@ def small():
             ("a header beside a shape", "Shapes", last_group(lambda g: vars(g).update(header=message("Header")))),
             ("more items than the shape", "Shapes", last_group(lambda g: g.items.append(message("Item", data=column())))),
             ("an item with a type beside a shape", "Shapes", own_item(type=1)),
+            ("a shape's item that is no constant", "Shapes",
+             shape_behind(uploads._bytes(3, uploads._number(1, 1) + uploads._bytes(3, uploads._number(1, 1) + uploads._number(2, 1))))),
             ("a short directory with columns 9 deep", "Short directories", lambda b: vars(b).update(directory=deep)),
             ("a struct in a short directory", "Short directories", lambda b: vars(b).update(directory=b"\0" + uploads._varint(0) * 3 + b"\5")),
             ("a short directory with a group of none", "Short directories", lambda b: vars(b).update(directory=b"\0" + plain + b"\0\0")),

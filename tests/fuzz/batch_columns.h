@@ -2,8 +2,8 @@
  * out of a shared dictionary, values get another width, constants grow, columns move to other frames, all columns
  * become constants of any number of events, groups get shapes and the batch a context, the directory becomes a short
  * one. All data is placed anew, so that frames hold what columns take. For libFuzzer and for the differential tests. */
-#ifndef EA_FUZZ_BATCH_COLUMNS_H
-#define EA_FUZZ_BATCH_COLUMNS_H
+#ifndef EA_TESTS_FUZZ_BATCH_COLUMNS_H
+#define EA_TESTS_FUZZ_BATCH_COLUMNS_H
 
 #include <stddef.h>
 #include <stdint.h>

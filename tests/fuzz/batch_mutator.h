@@ -1,8 +1,8 @@
 /* Changes a batch as a protobuf message. The directory and the frames are decompressed, one field somewhere inside is
  * changed, and every length around the field is corrected. In most cases the checksum and the time range are corrected,
  * too, so that the code after their checks is reached. For libFuzzer alone. */
-#ifndef EA_FUZZ_BATCH_MUTATOR_H
-#define EA_FUZZ_BATCH_MUTATOR_H
+#ifndef EA_TESTS_FUZZ_BATCH_MUTATOR_H
+#define EA_TESTS_FUZZ_BATCH_MUTATOR_H
 
 #include <stddef.h>
 #include <stdint.h>

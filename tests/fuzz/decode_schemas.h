@@ -1,6 +1,6 @@
 /* For fuzz targets of schemas: a payload decoded by each of the first 64 schemas that were read. */
-#ifndef EA_FUZZ_DECODE_SCHEMAS_H
-#define EA_FUZZ_DECODE_SCHEMAS_H
+#ifndef EA_TESTS_FUZZ_DECODE_SCHEMAS_H
+#define EA_TESTS_FUZZ_DECODE_SCHEMAS_H
 
 #include "proto/event/render.h"
 #include "proto/event/schemas.h"

@@ -1,7 +1,7 @@
 /* A folder for the files of a fuzz target: in memory where there is one, and gone when the process ends. Not Windows.
  */
-#ifndef EA_FUZZ_FOLDER_H
-#define EA_FUZZ_FOLDER_H
+#ifndef EA_TESTS_FUZZ_FOLDER_H
+#define EA_TESTS_FUZZ_FOLDER_H
 
 #include <ftw.h>
 #include <stdio.h>

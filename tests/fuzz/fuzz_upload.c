@@ -15,7 +15,8 @@ static void answer(const uint8_t *data, size_t size) {
     ea_arena_init(&arena, 16 << 20);
     ea_arena_init(&second, 16 << 20);
     ea_text_init(&text);
-    if (ea_ack_decode(&ack, &arena, data, size, &err) == 0) {
+    int rc = ea_ack_decode(&ack, &arena, data, size, &err);
+    if (rc == 0) {
         for (size_t i = 0; i < ack.acknowledged_count; i++)
             if (!ea_ranges_have(ack.acknowledged, ack.acknowledged_count, ack.acknowledged[i].last))
                 abort();
@@ -34,6 +35,14 @@ static void answer(const uint8_t *data, size_t size) {
     ea_text_deinit(&text);
     ea_arena_deinit(&arena);
     ea_arena_deinit(&second);
+    /* with little memory: the same, or that there is none */
+    for (size_t most = 1; most < 256; most *= 2) {
+        ea_arena_init(&arena, most);
+        int little = ea_ack_decode(&again, &arena, data, size, &err);
+        if (little != rc && little != EA_ENOMEM)
+            abort();
+        ea_arena_deinit(&arena);
+    }
 }
 
 static int on_description(const uint8_t *data, size_t len_bytes, void *arg) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Builds the fuzz preset and runs every fuzz target for a limited time, from its seeds in tests/fuzz/corpus/<name> and from
-the inputs that earlier runs found (build/fuzz-corpus/<name>). A finding is stored in build/fuzz-findings/ and fails the run.
+the inputs that earlier runs found (build/fuzz-corpus/<name>). A finding is stored in build/fuzz-findings/ and fails the run, as does a target
+that is not built, or that read no input.
 With another build folder DIR, both folders are next to it: DIR-corpus and DIR-findings.
 
 usage: tests/fuzz/run.py [--seconds N] [--only NAME]... [--jobs N] [--build DIR]
@@ -16,6 +17,11 @@ import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def targets():
+    """Each target of the tree has a source file of its own."""
+    return sorted(path.stem[len("fuzz_"):] for path in pathlib.Path(__file__).parent.glob("fuzz_*.c"))
 
 
 def fuzz(program, seconds, build):
@@ -42,6 +48,8 @@ def fuzz(program, seconds, build):
     code = process.wait()
     guard.cancel()
     executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", "".join(lines))
+    if code == 0 and (not executed or int(executed.group(1)) == 0):
+        code = 1
     half = [c for t, c in coverage if t <= (time.monotonic() - begun) / 2]
     print(f"{name}: {'ok' if code == 0 else 'FAILED'}, {executed.group(1) if executed else '?'} inputs in {seconds} s, coverage "
           f"{half[0] if half else '?'} at first, {half[-1] if half else '?'} half way, {coverage[-1][1] if coverage else '?'} at the end",
@@ -61,10 +69,11 @@ def main():
     build = arguments.build.resolve()
     for command in (["cmake", "--preset", "fuzz", "-B", build], ["cmake", "--build", build, "-j", str(arguments.jobs)]):
         subprocess.run([str(c) for c in command], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
-    programs = sorted(p for p in (build / "tests" / "fuzz").glob("fuzz_*") if p.is_file() and os.access(p, os.X_OK))
-    if arguments.only:
-        programs = [p for p in programs if p.name[len("fuzz_"):] in arguments.only]
-        programs.sort(key=lambda p: arguments.only.index(p.name[len("fuzz_"):]))
+    wanted = arguments.only or targets()
+    programs = [build / "tests" / "fuzz" / f"fuzz_{name}" for name in wanted]
+    missing = [p.name for p in programs if not os.access(p, os.X_OK)]
+    if missing:
+        sys.exit(f"run.py: not built: {' '.join(missing)}")
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         failed = sum(code != 0 for code in pool.map(lambda p: fuzz(p, arguments.seconds, build), programs))
     print(f"{len(programs) - failed} passed, {failed} failed")

@@ -1,6 +1,6 @@
 /* A configuration file that holds sessions alone, for the targets that read one. */
-#ifndef EA_FUZZ_SESSIONS_FILE_H
-#define EA_FUZZ_SESSIONS_FILE_H
+#ifndef EA_TESTS_FUZZ_SESSIONS_FILE_H
+#define EA_TESTS_FUZZ_SESSIONS_FILE_H
 
 #include "config/config.h"
 #include "config/sessions.h"

@@ -73,10 +73,8 @@ def from_metrics():
     text, counters = text_of("collector/metrics/metrics.c"), text_of("proto/base/counters.h")
     names = {name for path in below("collector", "*.c") for name in re.findall(r'"(etwcollector_[a-z0-9_]+)[ {"]', text_of(path))}
     names |= {f"etwagent_family_{name}_events_total" for name in re.findall(r'^        \{"([a-z]+)", "events of the family', text, re.M)}
-    collector = False
-    for name in re.findall(r"^    [XGS]\((\w+),", counters, re.M):
-        collector |= name == "ingest_requests"
-        names.add(f"etwcollector_{name}_total" if collector else f"etwagent_{name}")
+    for name, part in re.findall(r"^    [XGS]\((\w+), \d+, EA_\w+,[\s\\]+EA_OF_(\w+),", counters, re.M):
+        names.add(f"etwcollector_{name}_total" if part == "COLLECTOR" else f"etwagent_{name}")
     return {f"metric {name}" for name in names}
 
 
@@ -120,7 +118,7 @@ def from_commands():
     parts = set(re.findall(r'open_list\(l, "(\w+)"\)', ledger)) | set(re.findall(r'\\"(unbalanced_families|unobserved|incidents)\\": \[', ledger))
     equations = re.findall(r'add_equation\(l, "(\w+)"', ledger)
     return {f"ledger {part}" for part in parts} | {f"ledger equation {name}" for name in equations} | \
-        {f"doctor {name}" for name in re.findall(r'say\(&?r, [^;]*?"(\w+)", "', doctor)}
+        {f"doctor {name}" for name in re.findall(r'add_finding\(&?r, [^;]*?"(\w+)", "', doctor)}
 
 
 def rows():

@@ -70,6 +70,10 @@ def judge_troubles(world):
         items = world.get("alerts", **({"host": host} if host else {}))
         world.same("route /api/v1/alerts", host or "all", [(row["host"], row["stream"], row["family"], row["kind"], row["left"], row["right"]) for row in items],
                    [(*row[:2], *row[3:]) for row in want if host in (None, row[0])])
+    totals = {host: judge_store.troubles(world, host) for host in world.hosts}
+    got = world.sql("SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals")
+    names = ("alerts", "blind_periods", "missing_batches", "lost_events")
+    world.same("table host_totals", "all", [tuple(row.values()) for row in got], [(host, *(found[name] for name in names)) for host, found in totals.items()])
     blind = []
     for host, stream, first, last, events in holes(world):
         records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
@@ -241,10 +245,15 @@ def judge_doctor(world):
     want = []
     for host in sorted(world.hosts):
         gaps = [(last - first + 1, events) for name, _, first, last, events in holes(world) if name == host]
+        records, (begin, _) = world.hosts[host].records, world.hosts[host].missing or (None, None)
         rows = [row for rows in judge_store.losses(world, host).values() for row in rows]
-        if gaps or rows:
-            want.append(("ok", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
-                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number: see etwcollector ledger"))
+        if gaps or rows:  # of traces that are older than a day
+            begins, ends = [row[6] for row in rows], [row[7] for row in rows]
+            if gaps:
+                begins, ends = [*begins, records[begin - 1]["time"]], [*ends, records[begin]["time"]]
+            want.append(("info", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
+                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number"
+                         f"; the first began at {min(begins)}, the last ended at {max(ends)}: see etwcollector ledger"))
     world.same("doctor blindness", "all", found["blindness"], want or [("ok", "no batch is missing, and no agent admits a loss")])
 
 

@@ -45,7 +45,7 @@ def batches(store):
 def counters():
     """{number: (name, severity, "counter" or "gauge", sentence)} of proto/base/counters.h, in the order of the file."""
     text = (harness.ROOT / "proto" / "base" / "counters.h").read_text(encoding="utf-8").replace("\\\n", " ")
-    rows = re.findall(r'([XGS])\((\w+),\s*(\d+),\s*EA_(\w+),\s*((?:"[^"]*"\s*)+)\)', text)
+    rows = re.findall(r'([XGS])\((\w+),\s*(\d+),\s*EA_(\w+),\s*EA_OF_\w+,\s*((?:"[^"]*"\s*)+)\)', text)
     return {int(number): (name, severity.lower(), "gauge" if kind == "G" else "counter", "".join(re.findall(r'"([^"]*)"', sentence)))
             for kind, name, number, severity, sentence in rows}
 

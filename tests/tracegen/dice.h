@@ -1,7 +1,7 @@
 /* A small generator of random numbers (splitmix64): the same seed gives the same numbers on every compiler.
  * Before it: a seed. After it: the model. Thread: its owner's. */
-#ifndef EA_TRACEGEN_DICE_H
-#define EA_TRACEGEN_DICE_H
+#ifndef EA_TESTS_TRACEGEN_DICE_H
+#define EA_TESTS_TRACEGEN_DICE_H
 
 #include <stdint.h>
 

@@ -97,7 +97,7 @@ static void path_of(const fleet *f, char *out, const char *folder, const char *n
     snprintf(out, PATH_BYTES, "%s/%s/%s%s", f->o->dir, folder, name, suffix);
 }
 
-static void say(fleet *f, const char *name, const char *what, const ea_err *err) {
+static void log_host(fleet *f, const char *name, const char *what, const ea_err *err) {
     unsigned n = atomic_fetch_add(&f->trouble_count, 1);
     if (n < TROUBLE_LINES)
         fprintf(stderr, "tracegen fleet: %s: %s%s\n", name, what, err->message);
@@ -118,14 +118,14 @@ static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref)
 static void on_trouble(void *arg, const ea_err *err) {
     host *h = arg;
     if (err->code)
-        say(h->fleet, h->name, "trying again: ", err);
+        log_host(h->fleet, h->name, "trying again: ", err);
 }
 
 static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
     host *h = arg;
     ea_err err;
     (void)ea_fail(&err, EA_EREFUSED, "batch %" PRIu64 " was refused: %s", item->number, refusal->text);
-    say(h->fleet, h->name, "", &err);
+    log_host(h->fleet, h->name, "", &err);
 }
 
 /* ---- a machine: its player's thread ---- */
@@ -255,7 +255,7 @@ static void fail_host(host *h, int rc, const ea_err *err) {
     h->rc = rc;
     h->err = *err;
     h->is_played = 1;
-    say(h->fleet, h->name, "", err);
+    log_host(h->fleet, h->name, "", err);
     if (h->spool)
         ea_spool_cancel(h->spool, NULL);
     if (h->sender)
@@ -279,7 +279,7 @@ static void close_host(host *h) {
         ea_pipeline_get_status(h->pipeline, &h->p);
         h->balanced = ea_ledger_check(&c, &families, &err) == 0;
         if (!h->balanced)
-            say(h->fleet, h->name, "", &err);
+            log_host(h->fleet, h->name, "", &err);
         h->complete = !h->rc && h->balanced && ea_counter_get(&c, EA_COUNT_events_acknowledged) == h->played &&
                       ea_counter_get(&c, EA_COUNT_events_delivered) == h->played;
     }

@@ -7,8 +7,8 @@
  * machines at their rate; an encoder and a sender thread a machine mostly sleep.
  * Called by: the command line. Output: batches to a collector; tests compare its answers with the truth. Thread: the
  * main one. */
-#ifndef EA_TRACEGEN_FLEET_H
-#define EA_TRACEGEN_FLEET_H
+#ifndef EA_TESTS_TRACEGEN_FLEET_H
+#define EA_TESTS_TRACEGEN_FLEET_H
 
 #include "proto/base/cli.h"
 

@@ -3,8 +3,8 @@
  * class rows of proto/event define the rest of the layout. Header forms and versions come from real traces of Windows 8
  * to 11; an event that is in no real trace has the newest version of its class row. Uses: proto/event. Used by:
  * trace_out.c. Thread: any (constants). */
-#ifndef EA_TRACEGEN_FORMS_H
-#define EA_TRACEGEN_FORMS_H
+#ifndef EA_TESTS_TRACEGEN_FORMS_H
+#define EA_TESTS_TRACEGEN_FORMS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* One generated trace with its truth: scenario, machine and writer put together.
  * Before it: the commands (main.c, fleet.c). After it: model.h, trace_out.h, truth.h. Thread: any; the scenario is only
  * read. */
-#ifndef EA_TRACEGEN_MAKE_H
-#define EA_TRACEGEN_MAKE_H
+#ifndef EA_TESTS_TRACEGEN_MAKE_H
+#define EA_TESTS_TRACEGEN_MAKE_H
 
 #include "proto/base/err.h"
 #include "tests/tracegen/scenario.h"

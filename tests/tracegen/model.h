@@ -2,8 +2,8 @@
  * truth. The same scenario and seed give the same bytes on every compiler: integers only, one queue ordered by (time,
  * number). Input: a scenario. Calls: trace_out.h (the events that Windows would have logged), truth.h (the truth).
  * Thread: its owner's. Inside: subsystems.h. */
-#ifndef EA_TRACEGEN_MODEL_H
-#define EA_TRACEGEN_MODEL_H
+#ifndef EA_TESTS_TRACEGEN_MODEL_H
+#define EA_TESTS_TRACEGEN_MODEL_H
 
 #include "tests/tracegen/scenario.h"
 #include "tests/tracegen/trace_out.h"

@@ -3,8 +3,8 @@
  * Thread: its owner's.
  *
  * A plan is compiled once for each event; encoding is then a walk over it, without a comparison of names. */
-#ifndef EA_TRACEGEN_PAYLOAD_H
-#define EA_TRACEGEN_PAYLOAD_H
+#ifndef EA_TESTS_TRACEGEN_PAYLOAD_H
+#define EA_TESTS_TRACEGEN_PAYLOAD_H
 
 #include "proto/event/event.h"
 

@@ -1,7 +1,7 @@
 /* The options of a scenario, one row an option: its place in the YAML file, its type, its bounds, its default, and its
  * meaning. `tracegen options` prints the table. Used by: scenario.c. Thread: any (constants). */
-#ifndef EA_TRACEGEN_SCENARIO_OPTIONS_H
-#define EA_TRACEGEN_SCENARIO_OPTIONS_H
+#ifndef EA_TESTS_TRACEGEN_SCENARIO_OPTIONS_H
+#define EA_TESTS_TRACEGEN_SCENARIO_OPTIONS_H
 
 #include "tests/tracegen/scenario.h"
 

@@ -14,8 +14,8 @@
  * Time. m->now is the time of the action that runs. Each processor has a clock that never goes back: an event's time is
  * the later of the two. An event that changes the machine's state (a begin, an end, a name) has a time that no other
  * such event has (tg_stamp_state), so that the truth has one order. */
-#ifndef EA_TRACEGEN_SUBSYSTEMS_H
-#define EA_TRACEGEN_SUBSYSTEMS_H
+#ifndef EA_TESTS_TRACEGEN_SUBSYSTEMS_H
+#define EA_TESTS_TRACEGEN_SUBSYSTEMS_H
 
 #include "proto/base/arena.h"
 #include "proto/base/map.h"

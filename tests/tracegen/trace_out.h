@@ -2,8 +2,8 @@
  * Called by: the model. Calls: proto/etl/etl_writer.h. Thread: its owner's.
  *
  * The first failure sticks: later calls do nothing, and tg_trace_finish returns it. */
-#ifndef EA_TRACEGEN_TRACE_OUT_H
-#define EA_TRACEGEN_TRACE_OUT_H
+#ifndef EA_TESTS_TRACEGEN_TRACE_OUT_H
+#define EA_TESTS_TRACEGEN_TRACE_OUT_H
 
 #include "proto/etl/etl_writer.h"
 #include "tests/tracegen/forms.h"

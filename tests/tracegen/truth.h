@@ -3,8 +3,8 @@
  *
  * The first failure sticks, and tg_truth_close returns it. Times are the model's ticks here, and raw ticks of the
  * trace's clock and ns since 1970 in the file. All functions take a NULL truth and do nothing. */
-#ifndef EA_TRACEGEN_TRUTH_H
-#define EA_TRACEGEN_TRUTH_H
+#ifndef EA_TESTS_TRACEGEN_TRUTH_H
+#define EA_TESTS_TRACEGEN_TRUTH_H
 
 #include "tests/tracegen/model.h"
 

@@ -1,6 +1,6 @@
 /* What the tests of the agent share: a certificate, small traces, a configuration of both, and an agent on a thread. */
-#ifndef EA_TESTS_AGENT_KIT_H
-#define EA_TESTS_AGENT_KIT_H
+#ifndef EA_TESTS_UNIT_AGENT_KIT_H
+#define EA_TESTS_UNIT_AGENT_KIT_H
 
 #include "proto/base/text.h"
 #include "service/core/agent.h"

@@ -1,7 +1,7 @@
 /* Small batches for the collector's tests, packed here from the messages themselves, so that these tests need nothing
  * of the agent. */
-#ifndef TEST_BATCHES_H
-#define TEST_BATCHES_H
+#ifndef EA_TESTS_UNIT_BATCHES_H
+#define EA_TESTS_UNIT_BATCHES_H
 
 #include "proto/base/text.h"
 #include "proto/wire/batch.pb-c.h"

@@ -1,6 +1,6 @@
 /* Small traces for the tests of the reader: made with the project's writer, read into a list that can be compared. */
-#ifndef EA_TESTS_ETL_FILES_H
-#define EA_TESTS_ETL_FILES_H
+#ifndef EA_TESTS_UNIT_ETL_FILES_H
+#define EA_TESTS_UNIT_ETL_FILES_H
 
 #include "proto/base/platform.h"
 #include "proto/etl/etl_writer.h"

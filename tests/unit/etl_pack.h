@@ -1,7 +1,7 @@
 /* Compressions that the project's writer does not have, for tests: LZNT1 and XPRESS_HUFF, simple and slow, and files of
  * plain buffers made into files of compressed ones. Source: [MS-XCA] 2.1 and 2.5. */
-#ifndef EA_TESTS_ETL_PACK_H
-#define EA_TESTS_ETL_PACK_H
+#ifndef EA_TESTS_UNIT_ETL_PACK_H
+#define EA_TESTS_UNIT_ETL_PACK_H
 
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"

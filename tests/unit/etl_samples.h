@@ -1,7 +1,7 @@
 /* Made-up records of every header form and whole made-up files of them, for the writer's tests and for made_up.c, which
  * writes the same files for an independent parser to read. One translation unit uses it; thread: any. */
-#ifndef EA_TEST_ETL_SAMPLES_H
-#define EA_TEST_ETL_SAMPLES_H
+#ifndef EA_TESTS_UNIT_ETL_SAMPLES_H
+#define EA_TESTS_UNIT_ETL_SAMPLES_H
 
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"

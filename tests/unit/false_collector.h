@@ -1,7 +1,7 @@
 /* A small collector of the tests' own, which answers as each test's script says: honestly, late, wrong, or not at all.
  * And the certificates that it and the agent need, in a folder of all tests. */
-#ifndef EA_TESTS_FALSE_COLLECTOR_H
-#define EA_TESTS_FALSE_COLLECTOR_H
+#ifndef EA_TESTS_UNIT_FALSE_COLLECTOR_H
+#define EA_TESTS_UNIT_FALSE_COLLECTOR_H
 
 #include "collector/ca/ca.h"
 #include "proto/wire/ack.h"

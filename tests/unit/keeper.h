@@ -1,7 +1,7 @@
 /* What a collector keeps of one stream's batches: their definitions, in memory.
  * Before it: batches from an encoder. After it: ea_batch_complete, in tests and benches. Thread: its owner's. */
-#ifndef TEST_KEEPER_H
-#define TEST_KEEPER_H
+#ifndef EA_TESTS_UNIT_KEEPER_H
+#define EA_TESTS_UNIT_KEEPER_H
 
 #include "proto/wire/wire.h"
 

@@ -1,7 +1,7 @@
 /* Synthetic process, thread and image records, laid out as Windows 10 x64 writes them (Process v4, Thread v3, Image v3,
  * ImageID v2, SetName v2): for the tests of the state. */
-#ifndef TESTS_MACHINE_RECORDS_H
-#define TESTS_MACHINE_RECORDS_H
+#ifndef EA_TESTS_UNIT_MACHINE_RECORDS_H
+#define EA_TESTS_UNIT_MACHINE_RECORDS_H
 
 #include "proto/base/record.h"
 

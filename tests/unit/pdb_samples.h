@@ -1,7 +1,7 @@
 /* PDB files built by hand: streams in blocks of 512 bytes, with two compiled files' procedures, publics and, when asked
  * for, the maps of an image whose parts were moved (OMAP). */
-#ifndef EA_TESTS_PDB_SAMPLES_H
-#define EA_TESTS_PDB_SAMPLES_H
+#ifndef EA_TESTS_UNIT_PDB_SAMPLES_H
+#define EA_TESTS_UNIT_PDB_SAMPLES_H
 
 #include "collector/symbols/pdb.h"
 #include "proto/base/text.h"

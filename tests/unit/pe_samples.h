@@ -1,6 +1,6 @@
 /* A PE image made by hand: one section with a debug directory, its RSDS, and a version resource. */
-#ifndef EA_TESTS_PE_SAMPLES_H
-#define EA_TESTS_PE_SAMPLES_H
+#ifndef EA_TESTS_UNIT_PE_SAMPLES_H
+#define EA_TESTS_UNIT_PE_SAMPLES_H
 
 #include "proto/base/bytes.h"
 

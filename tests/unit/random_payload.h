@@ -1,7 +1,7 @@
 /* Payloads of any class with random values, for the tests that write every class and read it back. Follows a class's
  * fields as DESCRIPTIONS.md says how they lie, not the split's code. One translation unit uses it; thread: any. */
-#ifndef EA_TEST_RANDOM_PAYLOAD_H
-#define EA_TEST_RANDOM_PAYLOAD_H
+#ifndef EA_TESTS_UNIT_RANDOM_PAYLOAD_H
+#define EA_TESTS_UNIT_RANDOM_PAYLOAD_H
 
 #include "proto/event/event.h"
 

@@ -1,7 +1,7 @@
 /* Real traces for unit tests. tests/traces.py unpacks them first. Without them a test that needs one is skipped, or
  * fails when EA_REQUIRE_TRACES is set. Include after cmocka.h. */
-#ifndef EA_TESTS_REAL_TRACES_H
-#define EA_TESTS_REAL_TRACES_H
+#ifndef EA_TESTS_UNIT_REAL_TRACES_H
+#define EA_TESTS_UNIT_REAL_TRACES_H
 
 #include <stdio.h>
 #include <stdlib.h>

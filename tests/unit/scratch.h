@@ -1,6 +1,6 @@
 /* A folder of its own for each test, below the working directory: made before it, emptied and removed after it. */
-#ifndef EA_TESTS_SCRATCH_H
-#define EA_TESTS_SCRATCH_H
+#ifndef EA_TESTS_UNIT_SCRATCH_H
+#define EA_TESTS_UNIT_SCRATCH_H
 
 #include "proto/base/platform.h"
 

@@ -1,7 +1,7 @@
 /* What the tests of the spool share: a source, an encoder and a collector in a few lines each, and the ledger, which is
  * checked at every step. */
-#ifndef EA_TESTS_SPOOL_KIT_H
-#define EA_TESTS_SPOOL_KIT_H
+#ifndef EA_TESTS_UNIT_SPOOL_KIT_H
+#define EA_TESTS_UNIT_SPOOL_KIT_H
 
 #include "proto/base/map.h"
 #include "service/spool/spool.h"

@@ -56,7 +56,26 @@ static void start(fixture *f, uint8_t stream) {
     must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
 }
 
+static int64_t ask(const fixture *f, const char *sql);
+
+/* The sums of blindness and alerts are those of their rows. */
+static void check_sums(const fixture *f) {
+    static const char BLIND[] =
+        "SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count) FROM blindness"
+        " GROUP BY stream, cause";
+    static const char ALERTS[] = "SELECT stream, count(*) FROM alerts GROUP BY stream";
+    const char *const sums[][2] = {{BLIND, "SELECT * FROM blind_sums"}, {ALERTS, "SELECT * FROM alert_sums"}};
+    for (int i = 0; i < 2; i++)
+        for (int turn = 0; turn < 2; turn++) {
+            char sql[512];
+            snprintf(sql, sizeof sql, "SELECT count(*) FROM (%s EXCEPT %s)", sums[i][turn], sums[i][!turn]);
+            if (ask(f, sql) != 0)
+                fail_msg("rows are left of: %s", sql);
+        }
+}
+
 static void finish(fixture *f) {
+    check_sums(f);
     ec_ledger_close(f->ledger);
     must(ec_state_db_set_fold(f->tables, &f->fold, &err));
     must(ec_state_db_commit(f->tables, &err));
@@ -150,7 +169,7 @@ static void take_bytes(fixture *f, uint64_t number, uint32_t events, const uint8
         free(data_);                                                                                                   \
     } while (0)
 
-/* The one number of a query about this stream (?1). */
+/* The number that a query about this stream (?1) gives. */
 static int64_t ask(const fixture *f, const char *sql) {
     sqlite3_stmt *s = NULL;
     sqlite3 *db = ec_state_db_database(f->tables);
@@ -749,6 +768,71 @@ static void metrics(void **state) {
     ea_text_deinit(&t);
 }
 
+/* A stream with gaps of several causes, losses and alerts. */
+static void add_troubles(fixture *f) {
+    const ea_tombstone t = {
+        .first = 4, .last = 6, .cause = 15, .event_count = 30, .utc_min_ns = 310, .utc_max_ns = 320};
+    size_t len_bytes;
+    TAKE(f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+    TAKE(f, 3, 10, {"", C(events_delivered), 40}, {"", C(events_batched), 20}, {"", C(source_events_lost), 7});
+    for (int i = 0; i < 2; i++) { /* the rows of a batch that is folded again take the place of those before */
+        uint8_t *data = pack(f, NULL, 0, &t, &len_bytes);
+        take_bytes(f, 7 + (uint64_t)i, 0, data, len_bytes);
+        free(data);
+    }
+    const ec_lost_record record = {.cause = EC_BLIND_LOST_EVENT, .count = 2, .begin_utc_ns = 5, .end_utc_ns = 6};
+    for (int i = 0; i < 2; i++)
+        must(ec_ledger_take_lost(f->ledger, &record, 1, &err));
+}
+
+static void sums_follow_their_rows(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 16);
+    add_troubles(&f);
+    assert_int_equal(ask(&f, "SELECT row_count FROM blind_sums WHERE stream = ?1 AND cause = 15"), 1);
+    assert_int_equal(ask(&f, "SELECT batch_count FROM blind_sums WHERE stream = ?1 AND cause = 15"), 3);
+    assert_int_equal(ask(&f, "SELECT row_count FROM blind_sums WHERE stream = ?1 AND cause = 1001"), 1);
+    assert_int_equal(ask(&f, "SELECT unrecorded_count FROM blind_sums WHERE stream = ?1 AND cause = 1001"), 0);
+    assert_true(alerts(&f) > 0);
+    check_sums(&f);
+    must(ec_state_db_prune(f.tables, &f.fold, INT64_MAX - 1, 2, &err)); /* retention deleted what is older */
+    check_sums(&f);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blind_sums WHERE cause IN (15, 1001)"), 0);
+    assert_int_equal(ask(&f, "SELECT row_count FROM alert_sums WHERE stream = ?1"), alerts(&f));
+    add_troubles(&f);
+    must(ec_state_db_reset_fold(f.tables, &f.fold, &err)); /* a late batch: the stream is folded again */
+    check_sums(&f);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blind_sums"), 0);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM alert_sums"), 0);
+    finish(&f);
+}
+
+/* Tables of the version without sums are completed, not built again. */
+static void sums_are_added_to_older_tables(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 17);
+    add_troubles(&f);
+    const int64_t version = ask(&f, "PRAGMA user_version"), periods = ask(&f, "SELECT count(*) FROM blindness");
+    finish(&f);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    run_sql(ec_state_db_database(f.tables),
+            "DROP TRIGGER blind_added; DROP TRIGGER blind_changed; DROP TRIGGER blind_removed; DROP TRIGGER"
+            " alert_added; DROP TRIGGER alert_removed; DROP TABLE blind_sums; DROP TABLE alert_sums; DROP TABLE"
+            " rounds; PRAGMA user_version = 5");
+    ec_state_db_close(f.tables);
+    assert_int_equal(ec_state_db_open(&f.tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    assert_int_equal(ask(&f, "PRAGMA user_version"), version);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blindness"), periods);
+    assert_true(periods > 2);
+    check_sums(&f);
+    run_sql(ec_state_db_database(f.tables), "DELETE FROM blindness WHERE cause = 15; DELETE FROM alerts");
+    check_sums(&f);
+    ec_state_db_close(f.tables);
+}
+
 /* A reader refuses tables of another version, with the version in the error. A writer creates them anew. */
 static void tables_of_another_version_are_called_so(void **state) {
     (void)state;
@@ -808,6 +892,8 @@ int main(void) {
         T(exposed_streams_are_bounded),
         T(exposed_families_are_bounded),
         T(exposed_agents_are_bounded),
+        T(sums_follow_their_rows),
+        T(sums_are_added_to_older_tables),
         T(tables_of_another_version_are_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -411,6 +411,23 @@ static void a_stream_has_one_closing_batch(void **state) {
     rig_close(&g);
 }
 
+/* What a replay's source counts after its last event travels with the closing batch alone. */
+static void a_replay_ends_with_one_empty_batch(void **state) {
+    (void)state;
+    rig g;
+    seen s = {.events = 0};
+    ea_err err;
+    rig_open(&g, 0, 1);
+    add(&g, 150);
+    ea_count(&counters, EA_COUNT_source_bad_bytes, 77);
+    finish(&g);
+    must(ea_pipeline_end(g.pipeline, &err), &err);
+    take_batches(&g, &s, NUMBERS_MAX);
+    assert_int_equal(s.highest, 3);
+    assert_int_equal(s.empty, 1);
+    rig_close(&g);
+}
+
 /* ---- another name ---- */
 
 static void a_renewed_stream_begins_with_1(void **state) {
@@ -462,10 +479,11 @@ static void a_replay_keeps_its_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(numbers_have_no_hole),           T(the_ledger_counts_each_event_once), T(a_claimed_number_is_not_made_again),
-        T(a_replay_waits_for_room),        T(a_canceled_spool_ends_the_waiting), T(a_live_session_evicts),
-        T(an_encoder_that_fails_ends_it),  T(what_was_counted_goes_out_once),    T(only_the_source_makes_news),
-        T(a_stream_has_one_closing_batch), T(a_renewed_stream_begins_with_1),    T(a_replay_keeps_its_name),
+        T(numbers_have_no_hole),           T(the_ledger_counts_each_event_once),  T(a_claimed_number_is_not_made_again),
+        T(a_replay_waits_for_room),        T(a_canceled_spool_ends_the_waiting),  T(a_live_session_evicts),
+        T(an_encoder_that_fails_ends_it),  T(what_was_counted_goes_out_once),     T(only_the_source_makes_news),
+        T(a_stream_has_one_closing_batch), T(a_replay_ends_with_one_empty_batch), T(a_renewed_stream_begins_with_1),
+        T(a_replay_keeps_its_name),
     };
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
 }

@@ -183,6 +183,20 @@ static void test_times(void **state) {
     CHECK(LIST);
 }
 
+static void test_printf(void **state) {
+    static const expectation LIST[] = {
+        {"printf('%d-%s%%', 5, 'a')", "5-a%"},
+        {"printf('%s%', 'a')", "a%"},
+        {"format('%.*c', 3, 'x')", "xxx"},
+        {"printf(NULL, 1) IS NULL", "1"},
+        {"printf('%.*c', 1000000000, 'x')", "! string or blob too big"},
+        {"printf('%s', printf('%d', 7))", "7"},
+        {"format('%.*c', 64000000, 'x')", "! string or blob too big"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
 static void test_guids(void **state) {
     static const expectation LIST[] = {
         {"guid('{3D6FA8D0-FE05-11D0-9DDA-00C04FD7BA7C}')", "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"},
@@ -315,9 +329,9 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping), cmocka_unit_test(test_u64),   cmocka_unit_test(test_times),
-        cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),  cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_mapping),   cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
+        cmocka_unit_test(test_printf),    cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

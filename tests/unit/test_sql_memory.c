@@ -131,7 +131,7 @@ static int setup(void **state) {
         return -1;
     fill(store);
     ec_store_close(store);
-    return ec_state_worker_catch_up(scratch_path("."), NULL, 0, &backlog, &err) || backlog ? -1 : 0;
+    return ec_state_worker_catch_up(scratch_path("."), NULL, EC_WAIT_FOLDED, 0, &backlog, &err) || backlog ? -1 : 0;
 }
 
 /* ---- questions ---- */

@@ -522,11 +522,11 @@ static void test_worker(void **state) {
         append(f->store, "alpha", &f->batches[i]);
         ec_state_worker_wake(w);
         if (i == BATCHES / 2) {
-            check(ec_state_worker_catch_up(f->dir, NULL, INT64_C(20000000000), &backlog, &err), &err);
+            check(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, INT64_C(20000000000), &backlog, &err), &err);
             assert_int_equal(backlog, 0);
         }
     }
-    check(ec_state_worker_catch_up(f->dir, "alpha", INT64_C(20000000000), &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "alpha", EC_WAIT_FOLDED, INT64_C(20000000000), &backlog, &err), &err);
     assert_int_equal(backlog, 0);
     check_same(f->dir, "alpha", expected);
     ec_state_worker_stop(w);
@@ -534,19 +534,122 @@ static void test_worker(void **state) {
     bytes second[BATCHES];
     random_batches(second, 2);
     append_all(f->store, "beta", second);
-    check(ec_state_worker_catch_up(f->dir, "beta", 0, &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "beta", EC_WAIT_FOLDED, 0, &backlog, &err), &err);
     assert_int_equal(backlog, 0);
     /* another worker holds the lock, and makes no progress */
     ec_state_worker *h;
     check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
     append_all(f->store, "gamma", second);
-    check(ec_state_worker_catch_up(f->dir, NULL, 50000000, &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, 50000000, &backlog, &err), &err);
     assert_int_equal(backlog, BATCHES);
-    check(ec_state_worker_catch_up(f->dir, "alpha", 50000000, &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "alpha", EC_WAIT_FOLDED, 50000000, &backlog, &err), &err);
     assert_int_equal(backlog, 0);
     ec_state_worker_close(h);
     free_batches(second);
     free(expected);
+}
+
+/* A stream that waits for a missing batch is not waited for: a question waits until a round has looked at it. */
+static void test_question_waits_for_a_round(void **state) {
+    fixture *f = *state;
+    ec_state_worker_worker *w;
+    ea_err err = {0};
+    uint64_t unfolded;
+    check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){0}, &err), &err);
+    append(f->store, "thief", &f->batches[0]);
+    for (int i = 2; i < 8; i += 2) { /* each of them renews the wait for the second one */
+        append(f->store, "thief", &f->batches[i]);
+        append(f->store, "alpha", &f->batches[i / 2 - 1]);
+        ec_state_worker_wake(w);
+        int64_t begin_ns = ea_monotonic_ns();
+        check(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_ROUND, INT64_C(30000000000), &unfolded, &err), &err);
+        assert_true(ea_monotonic_ns() - begin_ns < INT64_C(15000000000));
+        assert_int_equal(unfolded, i / 2);
+        check(ec_state_worker_catch_up(f->dir, "alpha", EC_WAIT_ROUND, INT64_C(30000000000), &unfolded, &err), &err);
+        assert_int_equal(unfolded, 0);
+    }
+    check(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, 50000000, &unfolded, &err), &err);
+    assert_int_equal(unfolded, 3);
+    ec_state_worker_stop(w);
+}
+
+static uint64_t position_of(const char *dir, const char *host, uint8_t stream) {
+    uint8_t id[EA_STREAM_ID_BYTES];
+    ec_state_db *t;
+    ec_state_fold found = {0};
+    ea_err err = {0};
+    memset(id, stream, sizeof id);
+    check(ec_state_db_open(&t, dir, 0, &err), &err);
+    assert_true(ec_state_db_find_fold(t, host, id, &found, &err) >= 0);
+    ec_state_db_close(t);
+    return found.position;
+}
+
+/* Each agent has one turn in a round, and its streams share it. */
+static void test_turns(void **state) {
+    fixture *f = *state;
+    char *expected = reference(f);
+    ec_state_worker_options o = {.turn_ns = 1}; /* one batch, and its turn is over */
+    ec_state_worker *h;
+    ea_err err = {0};
+    uint64_t n;
+    bytes second[BATCHES];
+    random_batches(second, 2);
+    append_all(f->store, "thief", f->batches);
+    append_all(f->store, "thief", second);
+    append_all(f->store, "alpha", f->batches);
+    check(ec_state_worker_open(&h, f->dir, &o, &err), &err);
+    for (int i = 1; i <= BATCHES; i++) {
+        check(ec_state_worker_fold(h, &n, &err), &err);
+        assert_int_equal(n, 2);
+        assert_int_equal(position_of(f->dir, "alpha", 1), i);
+        assert_int_equal(position_of(f->dir, "thief", 1) + position_of(f->dir, "thief", 2), i);
+        assert_in_range(position_of(f->dir, "thief", 2), i / 3, i - i / 3);
+    }
+    for (int i = 0; i < 2 * BATCHES; i++)
+        check(ec_state_worker_fold(h, &n, &err), &err);
+    assert_int_equal(n, 0);
+    ec_state_worker_close(h);
+    check_same(f->dir, "alpha", expected);
+    free_batches(second);
+    free(expected);
+}
+
+typedef struct used {
+    char host[32];
+    int64_t cpu_ns;
+    unsigned calls;
+} used;
+
+static void note_use(void *arg, const char *host, int64_t cpu_ns) {
+    used *u = arg;
+    snprintf(u->host, sizeof u->host, "%s", host);
+    u->cpu_ns += cpu_ns;
+    u->calls++;
+}
+
+/* The processor time of new batches is their agent's; batches of before are folded without such an account. */
+static void test_processor_time_of_new_batches(void **state) {
+    fixture *f = *state;
+    used u = {.calls = 0};
+    ec_state_worker_options o = {.on_used = note_use, .arg = &u};
+    ec_state_worker *h;
+    ea_err err = {0};
+    uint64_t n;
+    for (int i = 0; i < BATCHES / 2; i++)
+        append(f->store, "alpha", &f->batches[i]);
+    check(ec_state_worker_open(&h, f->dir, &o, &err), &err);
+    check(ec_state_worker_fold(h, &n, &err), &err);
+    assert_int_equal(n, BATCHES / 2);
+    assert_int_equal(u.calls, 0);
+    for (int i = BATCHES / 2; i < BATCHES; i++)
+        append(f->store, "alpha", &f->batches[i]);
+    check(ec_state_worker_fold(h, &n, &err), &err);
+    assert_int_equal(n, BATCHES / 2);
+    assert_int_equal(u.calls, 1);
+    assert_string_equal(u.host, "alpha");
+    assert_in_range(u.cpu_ns, 1000, INT64_C(10000000000));
+    ec_state_worker_close(h);
 }
 
 /* A database error of one stream that does not go away as long as the trigger is there. */
@@ -601,12 +704,12 @@ static void test_failure_of_some_streams(void **state) {
     assert_int_equal(notes, 1);
     ec_state_worker_close(h);
     /* a query about another machine is answered */
-    check(ec_state_worker_catch_up(f->dir, "zulu", 0, &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "zulu", EC_WAIT_FOLDED, 0, &backlog, &err), &err);
     assert_int_equal(backlog, 0);
-    assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", 0, &backlog, &err), 0);
+    assert_int_not_equal(ec_state_worker_catch_up(f->dir, "bad3", EC_WAIT_FOLDED, 0, &backlog, &err), 0);
     assert_non_null(strstr(err.message, "this row is broken"));
     break_stream(f->dir, "bad3", 0);
-    check(ec_state_worker_catch_up(f->dir, "bad3", 0, &backlog, &err), &err);
+    check(ec_state_worker_catch_up(f->dir, "bad3", EC_WAIT_FOLDED, 0, &backlog, &err), &err);
     assert_int_equal(backlog, 0);
     free(expected);
 }
@@ -851,6 +954,9 @@ int main(void) {
         TEST(test_damaged_batch_costs_itself),
         TEST(test_more_classes_than_memory),
         TEST(test_worker),
+        TEST(test_question_waits_for_a_round),
+        TEST(test_turns),
+        TEST(test_processor_time_of_new_batches),
         TEST(test_gaps_are_bounded),
         TEST(test_failure_of_some_streams),
         TEST(test_worker_beside_failures),

@@ -66,7 +66,7 @@ typedef struct said {
     char last[1500];
 } said;
 
-static void say(void *arg, const char *line) {
+static void on_note(void *arg, const char *line) {
     said *s = arg;
     s->lines++;
     snprintf(s->last, sizeof s->last, "%s", line);
@@ -79,59 +79,59 @@ static void claims(void **state) {
     char folder[512], inside[600];
     snprintf(folder, sizeof folder, "%s", scratch_path("state"));
     snprintf(inside, sizeof inside, "%s/etwagent.yaml", folder);
-    if (ea_trust_claim(folder, say, &s, &err))
+    if (ea_trust_claim(folder, on_note, &s, &err))
         fail_msg("%s", err.message);
     write_text(inside, "x");
     for (int i = 0; i < 2; i++)
-        if (ea_trust_claim(folder, say, &s, &err))
+        if (ea_trust_claim(folder, on_note, &s, &err))
             fail_msg("%s", err.message);
     assert_int_equal(s.lines, 0); /* nothing had to be changed */
     char deep[700];
     snprintf(deep, sizeof deep, "%s/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", folder);
     assert_int_equal(ea_path_make_dirs(deep, &err), 0);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), 0);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), 0);
     snprintf(deep, sizeof deep, "%s/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", folder);
     assert_int_equal(ea_path_make_dirs(deep, &err), 0);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), EA_ELIMIT);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), EA_ELIMIT);
     assert_non_null(strstr(err.message, "at most 16 folders in each other"));
     assert_int_equal(rmdir(deep), 0);
     assert_int_equal(s.lines, 0);
 #if !defined(_WIN32)
     struct stat st;
     chmod(folder, 0755);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), 0);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), 0);
     assert_int_equal(s.lines, 1);
     assert_non_null(strstr(s.last, "was open to others (mode 755): its mode is 700 now"));
     assert_int_equal(stat(folder, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
     chmod(inside, 0666);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), EA_EREFUSED);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), EA_EREFUSED);
     assert_non_null(strstr(err.message, "others may write to"));
     assert_non_null(strstr(err.message, "etwagent.yaml"));
     chmod(inside, 0600);
     if (geteuid() == 0) {
         assert_int_equal(chown(inside, 65534, (gid_t)-1), 0);
-        assert_int_equal(ea_trust_claim(folder, say, &s, &err), EA_EREFUSED);
+        assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), EA_EREFUSED);
         assert_non_null(strstr(err.message, "etwagent.yaml belongs to user 65534"));
         assert_int_equal(chown(inside, 0, (gid_t)-1), 0);
         assert_int_equal(chown(folder, 65534, (gid_t)-1), 0);
-        assert_int_equal(ea_trust_claim(folder, say, &s, &err), EA_EREFUSED);
+        assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), EA_EREFUSED);
         assert_non_null(strstr(err.message, "state belongs to user 65534"));
         assert_int_equal(chown(folder, 0, (gid_t)-1), 0);
     }
     char link[600];
     snprintf(link, sizeof link, "%s/spool", folder);
     assert_int_equal(symlink("/", link), 0);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), EA_EREFUSED);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), EA_EREFUSED);
     assert_non_null(strstr(err.message, "spool is a symbolic link"));
     unlink(link);
     char by_link[512];
     snprintf(by_link, sizeof by_link, "%s", scratch_path("by-link"));
     assert_int_equal(symlink("state", by_link), 0);
-    assert_int_equal(ea_trust_claim(by_link, say, &s, &err), EA_EREFUSED);
+    assert_int_equal(ea_trust_claim(by_link, on_note, &s, &err), EA_EREFUSED);
     assert_non_null(strstr(err.message, "by-link is a symbolic link; expected a folder"));
     unlink(by_link);
-    assert_int_equal(ea_trust_claim(folder, say, &s, &err), 0);
+    assert_int_equal(ea_trust_claim(folder, on_note, &s, &err), 0);
     assert_int_equal(s.lines, 1);
 #endif
 }

@@ -40,8 +40,8 @@
  *     flags-form=enable-flags  a query of group masks has some flags in the first one, as EnableFlags has them
  *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
  * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
-#ifndef EA_TESTS_EMULATOR_H
-#define EA_TESTS_EMULATOR_H
+#ifndef EA_TESTS_WINDOWS_EMULATOR_H
+#define EA_TESTS_WINDOWS_EMULATOR_H
 
 #include "proto/base/bytes.h"
 #include "proto/base/record.h"

@@ -7,8 +7,8 @@
  * When there is no free buffer, the event is lost, as in Windows. Without slow=, events are logged as fast as the
  * consumer takes them, and none is lost. Input: the script and the session table. Called by: emulator_play.c,
  * emulator_file.c. Thread: one a stream. */
-#ifndef EA_TESTS_EMULATOR_STREAM_H
-#define EA_TESTS_EMULATOR_STREAM_H
+#ifndef EA_TESTS_WINDOWS_EMULATOR_STREAM_H
+#define EA_TESTS_WINDOWS_EMULATOR_STREAM_H
 
 #include "tests/windows/emulator.h"
 

@@ -443,7 +443,7 @@ static void kernel_providers(int is_older) {
     stop(L"strict-user");
 }
 
-static int say(void) {
+static int print_result(void) {
     printf("%d calls, %d answered otherwise than documented\n", tried, wrong);
     return wrong != 0;
 }
@@ -466,7 +466,7 @@ int main(int argc, char **argv) {
     (void)argv;
     kernel_providers(argc > 1);
     if (argc > 1)
-        return say();
+        return print_result();
     wrong_properties();
     names_and_handles();
     limit(0, 64, 0, "StartTrace: a 65th session");
@@ -482,5 +482,5 @@ int main(int argc, char **argv) {
     stop(L"strict-user");
     wrong_consumers();
     wrong_questions(&KNOWN);
-    return say();
+    return print_result();
 }

@@ -493,7 +493,7 @@ def asked(env, checks, session, windows, collector):
         between.target = collector.port
         fake.stop()
         between.reset_all()
-        machine.wait(lambda: "session kernel: another machine has used this stream's numbers; it goes on under a new name" in machine.log(), "word of it")
+        machine.wait(lambda: "session kernel: another machine has used this stream's numbers; the stream continues under a new name" in machine.log(), "word of it")
         machine.wait(machine.settled, "the trace's end, and all of the session")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         s = machine.sources()["kernel"]
@@ -553,7 +553,7 @@ def providers(env, checks, session, windows, collector):
         checks.equal(said("microsoft-windows-kernel-file")[0], one, "what TDH said is kept")
         again, trouble = said("--max-age", "0s")
         checks.equal(again, first, "a TDH that fails costs nothing that was known")
-        checks.that("what TDH said earlier is in" in trouble, f"word of it: {trouble}")
+        checks.that("earlier answers of TDH are in" in trouble, f"word of it: {trouble}")
 
 
 def record(env, checks, session, windows, collector):

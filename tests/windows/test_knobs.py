@@ -84,7 +84,7 @@ REFUSED = [
     ("packages", ["a;b"], "without a semicolon"),
     ("app-ids", ["x" * 512], "1026 bytes"),
     ("containers", [""], "expected a name"),
-    ("stack-any", "0x1", "stack-level says up to which level; it is missing"),
+    ("stack-any", "0x1", "stack-level is missing: expected the level"),
     ("stack-level", "loud", "expected critical"),
     ("payload", [{"event": 1, "field": f"F{i}", "value": "x"} for i in range(9)], "9 conditions on event 1: Windows takes at most 8"),
     ("payload", [{"event": i, "field": "F", "value": "x"} for i in range(17)], "conditions on 17 events"),
@@ -488,7 +488,7 @@ def driver(env, checks, session, windows, arguments):
     paths = traces.paths(TRACE, env.build)
     every = [e for e in said(env, paths) if e["provider"] == RUNTIME]
     pid = every[0]["pid"]
-    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["no-program.exe"]}, "package": {"packages": ["NoPackage"]}}
+    asked = {"pids": {"pids": [str(pid + 1)]}, "program": {"executables": ["absent.exe"]}, "package": {"packages": ["Absent"]}}
     for registered, wanted in (("driver", len(every)), ("program", 0)):
         with emulated.Machine(env, session, windows, f"registered-{registered}") as machine:
             machine.plays(paths, f"driver={RUNTIME}" if registered == "driver" else f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")

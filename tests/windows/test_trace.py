@@ -228,7 +228,7 @@ def trouble(env, checks, session, windows, arguments):
         for pid in session.processes("etwagent.exe"):
             os.kill(pid, signal.SIGINT)
         code, said = run.end(False)
-        checks.that(code == 130 and "goes on without being recorded" in said, f"Ctrl-C that the command does not heed: {code} {said}")
+        checks.that(code == 130 and "continues without being recorded" in said, f"Ctrl-C that the command does not heed: {code} {said}")
         run.gate.touch()
         checks.equal(left_behind(machine), [], "what is left over")
         harness.wait_until(lambda: not session.processes(PROGRAM), "the command's own end", 240)

@@ -7,8 +7,8 @@
  * counts from there, as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins
  * with their state at that time. A time without a recorded end (the stream ends, events were lost, the thread's number
  * begins anew) is summed separately. Everything else belongs to the range in which it ended. */
-#ifndef EC_QUERY_ACTIVITY_H
-#define EC_QUERY_ACTIVITY_H
+#ifndef EC_QUERY_ANALYSIS_ACTIVITY_H
+#define EC_QUERY_ANALYSIS_ACTIVITY_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/query/scan/table_schema.h"

@@ -1,8 +1,8 @@
 /* An activity between its files: the rows of all tables in one form, the columns that they become, the trackers of
  * a stream. Called by: activity.c, activity_rows.c, activity_tables.c, activity_events.c. Calls: the trackers of this
  * folder. Thread: the activity's owner's. */
-#ifndef EC_QUERY_ACTIVITY_INTERNAL_H
-#define EC_QUERY_ACTIVITY_INTERNAL_H
+#ifndef EC_QUERY_ANALYSIS_ACTIVITY_INTERNAL_H
+#define EC_QUERY_ANALYSIS_ACTIVITY_INTERNAL_H
 
 #include "collector/query/analysis/activity.h"
 #include "collector/query/analysis/address_space.h"

@@ -1,8 +1,8 @@
 /* Counts, sums, least and greatest values of events by one or two columns and time: a native scan that groups while it
  * reads columns, because SQLite would take them row by row. The tables called *_by and dashboards ask it.
  * Before it: scan.h. After it: sql_aggregate.c, collector/web. Thread: its owner's. */
-#ifndef EC_QUERY_AGGREGATE_H
-#define EC_QUERY_AGGREGATE_H
+#ifndef EC_QUERY_ANALYSIS_AGGREGATE_H
+#define EC_QUERY_ANALYSIS_AGGREGATE_H
 
 #include "collector/query/scan/scan.h"
 

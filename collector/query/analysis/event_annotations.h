@@ -2,8 +2,8 @@
  * called. Worked out for a stream when it is first asked for, and kept.
  * Before it: stack_query.h (the join), counter_names.h. After it: scan_values.c, through ec_annotator. Thread: the
  * archive's. */
-#ifndef EC_QUERY_LINKS_H
-#define EC_QUERY_LINKS_H
+#ifndef EC_QUERY_ANALYSIS_EVENT_ANNOTATIONS_H
+#define EC_QUERY_ANALYSIS_EVENT_ANNOTATIONS_H
 
 #include "collector/query/scan/scan.h"
 

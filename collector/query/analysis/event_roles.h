@@ -1,7 +1,7 @@
 /* What classes of kernel events mean to the trackers and sums of this folder: one table of classes, their roles and the
  * fields of each role. Called by: activity_events.c, stack_query.c. Calls: event_cursor.h. Thread: any. */
-#ifndef EC_QUERY_EVENT_ROLES_H
-#define EC_QUERY_EVENT_ROLES_H
+#ifndef EC_QUERY_ANALYSIS_EVENT_ROLES_H
+#define EC_QUERY_ANALYSIS_EVENT_ROLES_H
 
 #include "collector/query/scan/event_cursor.h"
 

@@ -1,7 +1,7 @@
 /* Which instance of a process or thread had a number at a time, in any stream of an archive: SQL's process_at and
  * thread_at. Before it: address_space.h. After it: sql_functions.c. Thread: the archive's. */
-#ifndef EC_QUERY_INSTANCES_H
-#define EC_QUERY_INSTANCES_H
+#ifndef EC_QUERY_ANALYSIS_INSTANCES_H
+#define EC_QUERY_ANALYSIS_INSTANCES_H
 
 #include "collector/query/scan/archive.h"
 

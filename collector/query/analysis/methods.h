@@ -5,8 +5,8 @@
  * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
  * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another
  * one is loaded at the same address. */
-#ifndef EC_QUERY_METHODS_H
-#define EC_QUERY_METHODS_H
+#ifndef EC_QUERY_ANALYSIS_METHODS_H
+#define EC_QUERY_ANALYSIS_METHODS_H
 
 #include "collector/query/scan/archive.h"
 

@@ -2,8 +2,8 @@
  * address put into its module as it was loaded then, stacks of all machines merged by module identity and function.
  * Before it: stack_query.h. After it: the command profile; collector/web. Thread: the caller's; it
  * reads a lot, so it belongs into a process of its own (ask.h) where others wait. */
-#ifndef EC_QUERY_PROFILE_H
-#define EC_QUERY_PROFILE_H
+#ifndef EC_QUERY_ANALYSIS_PROFILE_H
+#define EC_QUERY_ANALYSIS_PROFILE_H
 
 #include "collector/query/analysis/weight.h"
 #include "collector/query/scan/archive.h"

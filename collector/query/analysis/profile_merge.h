@@ -1,7 +1,7 @@
 /* The part of a profile that outlives a stream: modules, frames and stacks of all machines, each once.
  * Before it: profile.c, stream by stream. After it: profile_write.c. Thread: its owner's. */
-#ifndef EC_QUERY_PROFILE_MERGE_H
-#define EC_QUERY_PROFILE_MERGE_H
+#ifndef EC_QUERY_ANALYSIS_PROFILE_MERGE_H
+#define EC_QUERY_ANALYSIS_PROFILE_MERGE_H
 
 #include "collector/query/analysis/profile.h"
 #include "proto/state/machine.h"

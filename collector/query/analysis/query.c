@@ -23,7 +23,7 @@ enum { OF_PROCESSES = 0, OF_MODULES = 1 };
 int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                   ea_err *err) {
     uint64_t behind = 0;
-    int rc = ec_state_worker_catch_up(dir, host, wait_ns, &behind, err);
+    int rc = ec_state_worker_catch_up(dir, host, EC_WAIT_FOLDED, wait_ns, &behind, err);
     if (rc)
         return rc;
     ec_query *q = calloc(1, sizeof *q);

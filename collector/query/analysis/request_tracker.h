@@ -2,8 +2,8 @@
  * Called by: activity_events.c, stack_query.c. Calls: event_cursor.h. Thread: its owner's.
  *
  * An IRP is used again: a request that still has it when the next one begins never ended. */
-#ifndef EC_QUERY_REQUEST_TRACKER_H
-#define EC_QUERY_REQUEST_TRACKER_H
+#ifndef EC_QUERY_ANALYSIS_REQUEST_TRACKER_H
+#define EC_QUERY_ANALYSIS_REQUEST_TRACKER_H
 
 #include "collector/query/scan/event_cursor.h"
 #include "proto/base/map.h"

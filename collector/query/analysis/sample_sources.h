@@ -1,7 +1,7 @@
 /* Tracks the sources of samples (the timer, hardware counters): the interval of each, and its name. One tracker is for
  * one stream. Called by: activity_events.c, stack_query.c. Calls: event_roles.h. Thread: its owner's. */
-#ifndef EC_QUERY_SAMPLE_SOURCES_H
-#define EC_QUERY_SAMPLE_SOURCES_H
+#ifndef EC_QUERY_ANALYSIS_SAMPLE_SOURCES_H
+#define EC_QUERY_ANALYSIS_SAMPLE_SOURCES_H
 
 #include "collector/query/scan/event_cursor.h"
 #include "proto/base/arena.h"

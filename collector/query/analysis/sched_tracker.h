@@ -6,8 +6,8 @@
  * ready, 3 standby, 7 deferred ready, 2 running: preempted). A ReadyThread event ends a wait: from then on the thread
  * is ready. A thread that is switched in after a wait without such an event is ready from that moment. The state of a
  * thread before its first event is unknown and counts as nothing. */
-#ifndef EC_QUERY_SCHED_TRACKER_H
-#define EC_QUERY_SCHED_TRACKER_H
+#ifndef EC_QUERY_ANALYSIS_SCHED_TRACKER_H
+#define EC_QUERY_ANALYSIS_SCHED_TRACKER_H
 
 #include "collector/query/analysis/event_roles.h"
 #include "proto/base/err.h"

@@ -1,7 +1,7 @@
 /* Halves of stacks that joined no event, and events whose user half never came. Called by: stack_query.c. Calls:
  * address_space.h. Thread: its owner's. */
-#ifndef EC_QUERY_STACK_MISSED_H
-#define EC_QUERY_STACK_MISSED_H
+#ifndef EC_QUERY_ANALYSIS_STACK_MISSED_H
+#define EC_QUERY_ANALYSIS_STACK_MISSED_H
 
 #include "collector/query/analysis/stack_query.h"
 #include "proto/base/map.h"

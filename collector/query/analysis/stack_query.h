@@ -2,8 +2,8 @@
  * profile, the tables of stacks and the column stack_hash are made of. Before it: event_cursor.h, stackwalk_reader.h,
  * address_space.h, methods.h, proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's.
  */
-#ifndef EC_QUERY_STACK_QUERY_H
-#define EC_QUERY_STACK_QUERY_H
+#ifndef EC_QUERY_ANALYSIS_STACK_QUERY_H
+#define EC_QUERY_ANALYSIS_STACK_QUERY_H
 
 #include "collector/query/analysis/address_space.h"
 #include "collector/query/analysis/methods.h"

@@ -1,7 +1,7 @@
 /* The sums of a stream's events by process and stack: a hash table whose places are fetched from memory before they are
  * needed. Called by: stack_query.c. Calls: none. Thread: its owner's. */
-#ifndef EC_QUERY_STACK_SUMS_H
-#define EC_QUERY_STACK_SUMS_H
+#ifndef EC_QUERY_ANALYSIS_STACK_SUMS_H
+#define EC_QUERY_ANALYSIS_STACK_SUMS_H
 
 #include "proto/base/err.h"
 #include "proto/base/platform.h"

@@ -3,8 +3,8 @@
  *
  * The time of a wait ends when the thread becomes ready, and counts when the thread is switched in. A time without a
  * recorded end is counted as unfinished: at lost events, at the thread's end, at the stream's end. */
-#ifndef EC_QUERY_THREAD_TIME_H
-#define EC_QUERY_THREAD_TIME_H
+#ifndef EC_QUERY_ANALYSIS_THREAD_TIME_H
+#define EC_QUERY_ANALYSIS_THREAD_TIME_H
 
 #include "collector/query/analysis/sched_tracker.h"
 #include "proto/base/map.h"

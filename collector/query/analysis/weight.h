@@ -1,7 +1,7 @@
 /* The weights of events in a sum by stacks, and what their stacks may lack. Called by: stack_query.h, profile.h, and
  * the code that reads a request. Calls: none. Thread: any. */
-#ifndef EC_QUERY_WEIGHT_H
-#define EC_QUERY_WEIGHT_H
+#ifndef EC_QUERY_ANALYSIS_WEIGHT_H
+#define EC_QUERY_ANALYSIS_WEIGHT_H
 
 #include "proto/base/err.h"
 

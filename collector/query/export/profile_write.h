@@ -1,7 +1,7 @@
 /* A profile in the forms that pages and other programs read.
  * Before it: profile.h. After it: the command profile; collector/web. Thread: any. */
-#ifndef EC_QUERY_PROFILE_WRITE_H
-#define EC_QUERY_PROFILE_WRITE_H
+#ifndef EC_QUERY_EXPORT_PROFILE_WRITE_H
+#define EC_QUERY_EXPORT_PROFILE_WRITE_H
 
 #include "collector/query/analysis/profile.h"
 #include "proto/base/text.h"

@@ -1,7 +1,7 @@
 /* A store as questions see it: its streams and classes at one moment. What arrives later is not in it.
  * Before it: collector/store. After it: scan.c, the tables of SQL. Thread: one ec_archive belongs to one thread. */
-#ifndef EC_QUERY_ARCHIVE_H
-#define EC_QUERY_ARCHIVE_H
+#ifndef EC_QUERY_SCAN_ARCHIVE_H
+#define EC_QUERY_SCAN_ARCHIVE_H
 
 #include "collector/store/index_query.h"
 #include "proto/event/render.h"

@@ -1,7 +1,7 @@
 /* A cell of an answer as text, by the type that its column is declared with (table_schema.h).
  * Before it: ask.h. After it: the command query, collector/web. Thread: any. */
-#ifndef EC_QUERY_CELL_H
-#define EC_QUERY_CELL_H
+#ifndef EC_QUERY_SCAN_CELL_H
+#define EC_QUERY_SCAN_CELL_H
 
 #include "collector/query/scan/scan.h"
 #include "proto/base/text.h"

@@ -2,8 +2,8 @@
  * and those fields that its reader asked for. What follows an event from one class to the next (stacks, waits,
  * latencies) is built on it.
  * Before it: archive.h. After it: profile.c, activity.c. Thread: its owner's. */
-#ifndef EC_QUERY_TAPE_H
-#define EC_QUERY_TAPE_H
+#ifndef EC_QUERY_SCAN_EVENT_CURSOR_H
+#define EC_QUERY_SCAN_EVENT_CURSOR_H
 
 #include "collector/query/scan/archive.h"
 

@@ -6,8 +6,8 @@
  * Batches are skipped by the store's index (stream, time, class, pid), groups by their constants, events by their
  * columns; only the columns that are asked for are decompressed and decoded. A condition on a dictionary column is
  * asked once a distinct value. */
-#ifndef EC_QUERY_SCAN_H
-#define EC_QUERY_SCAN_H
+#ifndef EC_QUERY_SCAN_SCAN_H
+#define EC_QUERY_SCAN_SCAN_H
 
 #include "collector/query/scan/counter_names.h"
 #include "collector/query/scan/table_schema.h"

@@ -1,7 +1,7 @@
 /* Inside collector/query/scan: what the two halves of a scan share: scan.c, which finds batches and keeps events, and
  * scan_values.c, which returns values. See scan.h. */
-#ifndef EC_QUERY_SCAN_PARTS_H
-#define EC_QUERY_SCAN_PARTS_H
+#ifndef EC_QUERY_SCAN_SCAN_PARTS_H
+#define EC_QUERY_SCAN_SCAN_PARTS_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/state/state_db.h"

@@ -1,8 +1,8 @@
 /* The columns of a table of events: what every event has, then the fields of its classes. The SQL form
  * of each kind of value is defined here, once.
  * Called by: scan.c, SQL. Calls: archive.h (classes). Thread: its owner's; a finished shape is constant. */
-#ifndef EC_QUERY_SHAPE_H
-#define EC_QUERY_SHAPE_H
+#ifndef EC_QUERY_SCAN_TABLE_SCHEMA_H
+#define EC_QUERY_SCAN_TABLE_SCHEMA_H
 
 #include "collector/query/scan/archive.h"
 #include "proto/base/arena.h"

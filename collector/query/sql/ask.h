@@ -3,20 +3,23 @@
  *
  * The child is this program again, started with EC_WORKER_NAME as its only argument (main() calls ec_worker_main then),
  * so that it may be started from a process with threads. It gets the question on its standard input and answers on its
- * standard output, in frames: a letter, the length (u32, little-endian), so many bytes. A child whose statement reads
+ * standard output, in messages (collector/sandbox/message.h). A child whose statement reads
  * the history (ec_sql_uses_history) says that and ends; the parent, which may write, then waits until stored batches
  * are folded, and asks a second child, whose sandbox has the tables as they are then. Limits of a child: SQLite's own
  * memory and its address space, the time that it says and the CPU time that the operating system grants, temporary
  * files; it writes nothing else and ends with its parent. */
-#ifndef EC_QUERY_ASK_H
-#define EC_QUERY_ASK_H
+#ifndef EC_QUERY_SQL_ASK_H
+#define EC_QUERY_SQL_ASK_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/sandbox/broker.h"
+#include "collector/state/state_worker.h"
 
 #include <stdatomic.h>
 
 #define EC_WORKER_NAME "query-worker"
+
+enum { EC_QUERY_ROW_MAX = 256 << 20 }; /* bytes of a row on its way from the child */
 
 typedef struct ec_question {
     const char *store, *host, *sql; /* host NULL: of all */
@@ -26,6 +29,7 @@ typedef struct ec_question {
     size_t param_count;
     int64_t limit_ns;
     int64_t wait_ns; /* how long to wait until what is stored is in the history, when a statement reads that */
+    enum ec_state_wait wait;
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
     ec_broker *broker;                /* of a confined process; borrowed; NULL: this one is not confined */
     uint64_t limit_temp_bytes;        /* of temporary files, where sorts go on that memory does not hold */

@@ -1,7 +1,7 @@
 /* What a process that answers questions may still do: read one store. Before it: worker.c and collector/web's profile
  * worker, in the child. After it: sandbox.h. Thread: the process has one. */
-#ifndef EC_QUERY_CONFINE_H
-#define EC_QUERY_CONFINE_H
+#ifndef EC_QUERY_SQL_CONFINE_H
+#define EC_QUERY_SQL_CONFINE_H
 
 #include "proto/base/err.h"
 

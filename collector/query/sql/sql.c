@@ -121,6 +121,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
 void ec_sql_close(ec_sql *s) {
     if (!s)
         return;
+    sqlite3_finalize(s->format);
+    sqlite3_close(s->plain);
     sqlite3_close(s->db);
     sqlite3_close(s->memory);
     ec_ends_close(s->ends);

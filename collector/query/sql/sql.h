@@ -4,8 +4,8 @@
  *
  * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
  * no extension. It bounds neither time nor memory by itself: see worker.c. */
-#ifndef EC_QUERY_SQL_H
-#define EC_QUERY_SQL_H
+#ifndef EC_QUERY_SQL_SQL_H
+#define EC_QUERY_SQL_SQL_H
 
 #include "collector/query/scan/archive.h"
 

@@ -369,6 +369,53 @@ static void ntstatus(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_text(c, name, -1, SQLITE_STATIC);
 }
 
+/* ---- printf ---- */
+
+/* The statement that calls SQLite's own printf with so many arguments, in a connection where it was not replaced. */
+static int prepare_format(ec_sql *s, int count) {
+    enum { ARGUMENTS_MAX = 127 }; /* SQLite's SQLITE_MAX_FUNCTION_ARG */
+
+    char sql[64 + 2 * ARGUMENTS_MAX];
+    size_t n = (size_t)snprintf(sql, sizeof sql, "SELECT printf('x' || ?");
+    if (s->format && s->format_count == count)
+        return SQLITE_OK;
+    sqlite3_finalize(s->format);
+    s->format = NULL;
+    for (int i = 1; i < count; i++)
+        n += (size_t)snprintf(sql + n, sizeof sql - n, ",?");
+    snprintf(sql + n, sizeof sql - n, ")");
+    s->format_count = count;
+    int code = s->plain ? SQLITE_OK
+                        : sqlite3_open_v2(":memory:", &s->plain, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        sqlite3_limit(s->plain, SQLITE_LIMIT_LENGTH, sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1));
+    return code == SQLITE_OK ? sqlite3_prepare_v2(s->plain, sql, -1, &s->format, NULL) : code;
+}
+
+/* SQLite's printf gives NULL in place of a text that is too long. It is asked for with one more character before the
+ * text, which is never NULL for another reason; so NULL is an error here. */
+static void format_text(sqlite3_context *c, int count, sqlite3_value **v) {
+    ec_sql *s = sqlite3_user_data(c);
+    if (count == 0 || sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    int code = prepare_format(s, count);
+    for (int i = 0; code == SQLITE_OK && i < count; i++)
+        code = sqlite3_bind_value(s->format, i + 1, v[i]);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(s->format);
+    if (code != SQLITE_ROW)
+        sqlite3_result_error_code(c, code);
+    else if (sqlite3_column_type(s->format, 0) == SQLITE_NULL)
+        sqlite3_result_error_toobig(c);
+    else if (sqlite3_column_bytes(s->format, 0) > 1) /* an empty one is NULL, as SQLite has it */
+        sqlite3_result_text(c, (const char *)sqlite3_column_text(s->format, 0) + 1,
+                            sqlite3_column_bytes(s->format, 0) - 1, SQLITE_TRANSIENT);
+    if (s->format) {
+        sqlite3_reset(s->format);
+        sqlite3_clear_bindings(s->format);
+    }
+}
+
 /* ---- instances ---- */
 
 static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_kind kind, const char *name) {
@@ -428,6 +475,8 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"ip_bytes", 1, ip_bytes},
         {"ip_in", 2, ip_in},
         {"ntstatus", 1, ntstatus},
+        {"printf", -1, format_text},
+        {"format", -1, format_text},
         {"process_at", 4, process_at},
         {"thread_at", 4, thread_at},
     };

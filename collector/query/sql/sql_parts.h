@@ -1,6 +1,6 @@
 /* Inside collector/query/sql: what the parts of SQL share. See sql.h. */
-#ifndef EC_QUERY_SQL_PARTS_H
-#define EC_QUERY_SQL_PARTS_H
+#ifndef EC_QUERY_SQL_SQL_PARTS_H
+#define EC_QUERY_SQL_SQL_PARTS_H
 
 #include "collector/query/scan/scan.h"
 #include "collector/query/sql/sql.h"
@@ -13,9 +13,12 @@ struct ec_sql {
     struct ec_annotations *links;
     ec_annotator annotator; /* the links' */
     sqlite3 *db;
-    ec_state_db *state;             /* opened when a table of it is first used */
-    struct ec_incidents *alarms;    /* likewise */
-    struct ec_ends *ends;           /* opened when the end of an agent is first asked for */
+    ec_state_db *state;          /* opened when a table of it is first used */
+    struct ec_incidents *alarms; /* likewise */
+    struct ec_ends *ends;        /* opened when the end of an agent is first asked for */
+    sqlite3 *plain;              /* for SQLite's own printf; NULL: not called yet */
+    sqlite3_stmt *format;        /* its last statement, for format_count arguments */
+    int format_count;
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given;       /* by lists: the number of the next row */

@@ -4,6 +4,7 @@
 #include "collector/query/sql/sql_parts.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 
@@ -74,6 +75,9 @@ static const struct {
 
 /* Selects, of a machine's streams, the stream that was received last, and of several in one second the newest. */
 #define LATEST "max(s.received_last_utc_ns / 1000000000 * 2147483648 + s.stream_id) % 2147483648"
+
+/* Of the streams of a group. Not sum(), which fails beyond 2^63: an agent can claim any numbers. */
+#define SUM_OF(select) "CAST(total((" select ")) AS INTEGER)"
 
 // clang-format off
 static const late HOSTS_LATE[] = {
@@ -251,6 +255,19 @@ static const spec SPECS[] = {
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
       {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL, {NULL}},
+    {"host_totals", STATE,
+     "streams s",
+     "min(s.stream)",
+     {{"host", EC_KIND_TEXT, "s.host"},
+      {"alerts", EC_KIND_INT, SUM_OF("SELECT a.row_count FROM alert_sums a WHERE a.stream = s.stream")},
+      {"blind_periods", EC_KIND_INT,
+       SUM_OF("SELECT sum(CASE blind_kind(t.cause) WHEN 'counted' THEN t.unrecorded_count ELSE t.row_count END) FROM"
+              " blind_sums t WHERE t.stream = s.stream")},
+      {"missing_batches", EC_KIND_INT, SUM_OF("SELECT total(t.batch_count) FROM blind_sums t WHERE t.stream = s.stream")},
+      {"lost_events", EC_KIND_INT,
+       SUM_OF("SELECT total(CASE blind_kind(t.cause) WHEN 'counted' THEN t.least_count END) FROM blind_sums t WHERE"
+              " t.stream = s.stream")}},
+     "s.host", NULL, {NULL}},
     {"incidents", ALARMS,
      "alarms t",
      "t.alarm_id",
@@ -335,7 +352,7 @@ static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
 }
 
 static int failed(ea_err *err, sqlite3 *db, const char *what) {
-    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
+    return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
                    sqlite3_errmsg(db));
 }
 

@@ -4,26 +4,26 @@
 #include "collector/query/sql/confine.h"
 #include "collector/query/sql/sql.h"
 #include "collector/query/sql/temp_files.h"
+#include "collector/query/sql/value_message.h"
 #include "collector/sandbox/child.h"
-#include "proto/base/array.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/platform.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
-    QUESTION_MAX = 4 << 20,
     FLUSH_BYTES = 1 << 16,
+    OUT_BYTES = 2 * FLUSH_BYTES,
     COLUMNS_SHOWN_MAX = 2000,
     NS = 1000000000,
 };
 
 typedef struct worker {
-    char *question;                                     /* what came in; the strings below point into it */
+    ec_message_reader in;                               /* owns the question, into which the strings below point */
     const char *store, *host, *shown, *first_sql, *sql; /* NULL: none, but for store and sql */
-    const char *params, *params_end;
+    ec_message params;
     uint32_t param_count;
     int64_t deadline_ns;
     uint64_t limit_bytes, limit_rows, limit_temp_bytes;
@@ -31,129 +31,63 @@ typedef struct worker {
     int is_up_to_date; /* the history */
     int is_late;
     uint64_t rows;
-    uint8_t *out;
-    size_t out_bytes, out_capacity;
-    size_t frame; /* where the frame at hand begins */
-    int failed;   /* the reader is gone, or no memory for a frame */
+    ea_text out;
+    size_t begin; /* of the message at hand */
+    int failed;   /* the reader is gone, no memory for a message, or it is too long */
 } worker;
 
-/* ---- frames ---- */
-
-static int write_all(const uint8_t *data, size_t len_bytes) {
-    while (len_bytes) {
-        ssize_t n = write(STDOUT_FILENO, data, len_bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        data += n;
-        len_bytes -= (size_t)n;
-    }
-    return 0;
-}
+/* ---- messages ---- */
 
 static void flush(worker *w) {
-    if (!w->failed && write_all(w->out, w->out_bytes))
+    if (!w->failed && ec_message_flush(STDOUT_FILENO, &w->out))
         w->failed = 1;
-    w->out_bytes = 0;
+    ea_text_clear(&w->out);
 }
 
-static void put(worker *w, const void *data, size_t len_bytes) {
-    if (EA_GROW(w->out, w->out_capacity, w->out_bytes + len_bytes, SIZE_MAX)) {
-        w->failed = 1;
-        return;
-    }
-    if (len_bytes)
-        memcpy(w->out + w->out_bytes, data, len_bytes);
-    w->out_bytes += len_bytes;
+static void begin_message(worker *w, char letter) {
+    w->begin = ec_message_append(&w->out, letter);
 }
 
-static void put_u32(worker *w, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    put(w, bytes, sizeof bytes);
-}
-
-static void put_u64(worker *w, uint64_t v) {
-    uint8_t bytes[8];
-    ea_store64(bytes, v);
-    put(w, bytes, sizeof bytes);
-}
-
-static void put_string(worker *w, const char *s, size_t len_bytes) {
-    put_u32(w, (uint32_t)len_bytes);
-    put(w, s, len_bytes);
-}
-
-static void begin_frame(worker *w, char letter) {
-    w->frame = w->out_bytes;
-    put(w, &letter, 1);
-    put_u32(w, 0);
-}
-
-static void end(worker *w) {
+static void end_message(worker *w) {
     if (w->failed)
         return;
-    ea_store32(w->out + w->frame + 1, (uint32_t)(w->out_bytes - w->frame - 5));
-    if (w->out_bytes >= FLUSH_BYTES)
+    if (ec_message_end(&w->out, w->begin, EC_QUERY_ROW_MAX))
+        w->failed = 1;
+    else if (w->out.len_bytes >= FLUSH_BYTES)
         flush(w);
 }
 
 /* ---- the question ---- */
 
-static const char *next_string(char **at, const char *stop) {
-    if (stop - *at < 4)
-        return NULL;
-    uint32_t n = ea_load32(*at);
-    if (n >= (size_t)(stop - *at) - 4)
-        return NULL;
-    const char *s = *at + 4;
-    *at += 4 + (size_t)n + 1;
-    return s[n] == 0 ? s : NULL;
-}
-
 /* u64 limit_ns, limit_bytes, limit_rows, process that asks, limit_temp_bytes; u8 the history is up to date, has a host;
- * five strings (u32, bytes, NUL); u32 parameters, each of them u8 type, 8 bytes value or length, bytes. */
+ * five strings; u32 parameters, each of them a value. */
 static int read_question(worker *w) {
-    enum { HEAD = 42 };
-
-    size_t n = 0;
-    w->question = malloc(QUESTION_MAX);
-    while (w->question && n < QUESTION_MAX) {
-        ssize_t got = read(STDIN_FILENO, w->question + n, QUESTION_MAX - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-    }
-    if (!w->question || n < HEAD || n == QUESTION_MAX)
+    ec_message m;
+    w->in = (ec_message_reader){.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};
+    if (ec_message_next(&w->in, &m) <= 0 || m.letter != 'Q')
         return -1;
-    char *at = w->question + HEAD;
-    int64_t limit = (int64_t)ea_load64(w->question), now = ea_monotonic_ns();
+    int64_t limit = (int64_t)ec_message_get(&m, 8), now = ea_monotonic_ns();
     w->deadline_ns = limit > INT64_MAX - now ? INT64_MAX : now + limit;
-    w->limit_bytes = ea_load64(w->question + 8);
-    w->limit_rows = ea_load64(w->question + 16);
-    w->parent = ea_load64(w->question + 24);
-    w->limit_temp_bytes = ea_load64(w->question + 32);
-    w->is_up_to_date = w->question[HEAD - 2] != 0;
-    w->store = next_string(&at, w->question + n);
-    w->host = w->store ? next_string(&at, w->question + n) : NULL;
-    w->shown = w->host ? next_string(&at, w->question + n) : NULL;
-    w->first_sql = w->shown ? next_string(&at, w->question + n) : NULL;
-    w->sql = w->first_sql ? next_string(&at, w->question + n) : NULL;
-    if (!w->sql || w->question + n - at < 4)
-        return -1;
-    w->param_count = ea_load32(at);
-    w->params = at + 4;
-    w->params_end = w->question + n;
-    if (!w->question[HEAD - 1])
+    w->limit_bytes = ec_message_get(&m, 8);
+    w->limit_rows = ec_message_get(&m, 8);
+    w->parent = ec_message_get(&m, 8);
+    w->limit_temp_bytes = ec_message_get(&m, 8);
+    w->is_up_to_date = ec_message_get(&m, 1) != 0;
+    int has_host = ec_message_get(&m, 1) != 0;
+    w->store = ec_message_get_string(&m);
+    w->host = ec_message_get_string(&m);
+    w->shown = ec_message_get_string(&m);
+    w->first_sql = ec_message_get_string(&m);
+    w->sql = ec_message_get_string(&m);
+    w->param_count = (uint32_t)ec_message_get(&m, 4);
+    w->params = m;
+    if (!has_host)
         w->host = NULL;
     if (!*w->shown)
         w->shown = NULL;
     if (!*w->first_sql)
         w->first_sql = NULL;
-    return 0;
+    return m.failed ? -1 : 0;
 }
 
 /* ---- limits ---- */
@@ -175,67 +109,58 @@ static void limit(worker *w) {
 
 static void send_columns(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_column_count(st);
-    begin_frame(w, 'C');
-    put_u32(w, (uint32_t)n);
+    begin_message(w, 'C');
+    ec_message_u32(&w->out, (uint32_t)n);
     for (int i = 0; i < n; i++) {
-        const char *name = sqlite3_column_name(st, i), *type = sqlite3_column_decltype(st, i);
-        name = name ? name : "";
-        type = type ? type : "";
-        put_string(w, name, strlen(name));
-        put_string(w, type, strlen(type));
+        ec_message_string(&w->out, sqlite3_column_name(st, i));
+        ec_message_string(&w->out, sqlite3_column_decltype(st, i));
     }
-    end(w);
+    end_message(w);
 }
 
 static void put_cells(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_data_count(st);
     for (int i = 0; i < n; i++) {
-        uint8_t type = EC_NULL;
-        double r;
-        uint64_t bits;
+        ec_value v = {.type = EC_NULL};
         switch (sqlite3_column_type(st, i)) {
         case SQLITE_INTEGER:
-            type = EC_INT;
-            put(w, &type, 1);
-            put_u64(w, (uint64_t)sqlite3_column_int64(st, i));
+            v.type = EC_INT;
+            v.i = sqlite3_column_int64(st, i);
             break;
         case SQLITE_FLOAT:
-            type = EC_REAL;
-            r = sqlite3_column_double(st, i);
-            memcpy(&bits, &r, sizeof bits);
-            put(w, &type, 1);
-            put_u64(w, bits);
+            v.type = EC_REAL;
+            v.r = sqlite3_column_double(st, i);
             break;
         case SQLITE_TEXT:
         case SQLITE_BLOB:
-            type = sqlite3_column_type(st, i) == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
-            put(w, &type, 1);
-            put_string(w, sqlite3_column_blob(st, i), (size_t)sqlite3_column_bytes(st, i));
+            v.type = sqlite3_column_type(st, i) == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
+            v.data = sqlite3_column_blob(st, i);
+            v.len_bytes = (size_t)sqlite3_column_bytes(st, i);
             break;
         default:
-            put(w, &type, 1);
+            break;
         }
+        ec_message_value(&w->out, &v);
     }
 }
 
 static void send_row(worker *w, sqlite3_stmt *st) {
-    begin_frame(w, 'R');
+    begin_message(w, 'R');
     put_cells(w, st);
-    end(w);
+    end_message(w);
     w->rows++;
 }
 
 static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_archive *archive) {
-    uint8_t byte = (uint8_t)ending;
     const char *damage = "";
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
-    begin_frame(w, 'E');
-    put(w, &byte, 1);
-    put_u32(w, (uint32_t)err->code);
-    put_u64(w, damaged);
-    put_string(w, err->message, strlen(err->message));
-    put_string(w, damage, strlen(damage));
-    end(w);
+    begin_message(w, 'E');
+    ec_message_u8(&w->out, (uint8_t)ending);
+    ec_message_u32(&w->out, (uint32_t)err->code);
+    ec_message_u64(&w->out, damaged);
+    ec_message_string(&w->out, err->message);
+    ec_message_string(&w->out, damage);
+    end_message(w);
     flush(w);
 }
 
@@ -243,9 +168,9 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
 static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     if (ec_temp_files_are_full()) /* whatever failed for it */
         return EC_ENDED_TEMP;
-    switch (code & 0xff) {
-    case SQLITE_NOMEM:
+    if (ec_sqlite_lacks_memory(code))
         return EC_ENDED_MEMORY;
+    switch (code & 0xff) {
     case SQLITE_INTERRUPT:
         return w->is_late ? EC_ENDED_TIME : EC_ENDED_CANCELED;
     case SQLITE_ERROR:
@@ -265,34 +190,26 @@ static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
  * off. */
 static int bind_params(const worker *w, ec_sql *sql, sqlite3_stmt *st, uint32_t count) {
     ea_err err;
-    const char *at = w->params;
+    ec_message m = w->params;
     int code = SQLITE_OK;
     for (uint32_t i = 0; code == SQLITE_OK && i < count; i++) {
-        if (w->params_end - at < 9)
+        ec_value v = ec_message_get_value(&m);
+        if (m.failed)
             return SQLITE_RANGE;
-        enum ec_value_type type = (enum ec_value_type)(uint8_t)*at;
-        uint64_t bits = ea_load64(at + 1);
-        double real;
-        at += 9;
-        if ((type == EC_TEXT || type == EC_BLOB) && bits > (uint64_t)(w->params_end - at))
-            return SQLITE_RANGE;
-        switch (type) {
+        switch (v.type) {
         case EC_INT:
-            code = sqlite3_bind_int64(st, (int)i + 1, (sqlite3_int64)bits);
+            code = sqlite3_bind_int64(st, (int)i + 1, v.i);
             break;
         case EC_REAL:
-            memcpy(&real, &bits, sizeof real);
-            code = sqlite3_bind_double(st, (int)i + 1, real);
+            code = sqlite3_bind_double(st, (int)i + 1, v.r);
             break;
         case EC_TEXT:
-            code = ec_sql_describes_tables(sql) && ec_sql_use(sql, at, bits, &err)
+            code = ec_sql_describes_tables(sql) && ec_sql_use(sql, v.data, v.len_bytes, &err)
                        ? SQLITE_NOMEM
-                       : sqlite3_bind_text64(st, (int)i + 1, at, bits, SQLITE_STATIC, SQLITE_UTF8);
-            at += bits;
+                       : sqlite3_bind_text64(st, (int)i + 1, v.data, v.len_bytes, SQLITE_STATIC, SQLITE_UTF8);
             break;
         case EC_BLOB:
-            code = sqlite3_bind_blob64(st, (int)i + 1, at, bits, SQLITE_STATIC);
-            at += bits;
+            code = sqlite3_bind_blob64(st, (int)i + 1, v.data, v.len_bytes, SQLITE_STATIC);
             break;
         default:
             code = sqlite3_bind_null(st, (int)i + 1);
@@ -338,10 +255,10 @@ static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending 
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
-        begin_frame(w, 'F');
-        put_u32(w, (uint32_t)n);
+        begin_message(w, 'F');
+        ec_message_u32(&w->out, (uint32_t)n);
         put_cells(w, st);
-        end(w);
+        end_message(w);
         for (int i = 0; i < n; i++)
             if (sqlite3_bind_value(second, i + 1, sqlite3_column_value(st, i)) != SQLITE_OK)
                 code = SQLITE_NOMEM;
@@ -373,9 +290,9 @@ static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         ending = judge(w, ec_sql_database(s), code, err);
-    if (w->failed) { /* no memory for a frame; or the reader is gone */
+    if (w->failed) { /* see there; when the reader is gone, this is not read */
         w->failed = 0;
-        w->out_bytes = 0;
+        ea_text_clear(&w->out);
         ending = EC_ENDED_MEMORY;
     }
     sqlite3_finalize(st);
@@ -418,14 +335,16 @@ static int reads_history(worker *w, ec_sql *sql) {
 }
 
 int ec_worker_main(void) {
-    worker w = {.out_capacity = 2 * FLUSH_BYTES};
+    worker w = {0};
     ea_err err = {0};
     ec_sql *sql = NULL;
     enum ec_ending ending = EC_ENDED_WHOLE;
-    w.out = malloc(w.out_capacity);
-    if (!w.out || read_question(&w)) {
+    /* so that the end can be reported without further memory */
+    w.out = (ea_text){.data = calloc(1, OUT_BYTES), .capacity = OUT_BYTES};
+    if (!w.out.data || read_question(&w)) {
         fprintf(stderr, "etwcollector: %s is started by the command query\n", EC_WORKER_NAME);
-        free(w.out);
+        ec_message_reader_deinit(&w.in);
+        ea_text_deinit(&w.out);
         return 2;
     }
     limit(&w);
@@ -433,8 +352,8 @@ int ec_worker_main(void) {
     if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
-        begin_frame(&w, 'H');
-        end(&w);
+        begin_message(&w, 'H');
+        end_message(&w);
         flush(&w);
     } else {
         if (!rc)
@@ -446,7 +365,7 @@ int ec_worker_main(void) {
         send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
     }
     ec_sql_close(sql);
-    free(w.question);
-    free(w.out);
+    ec_message_reader_deinit(&w.in);
+    ea_text_deinit(&w.out);
     return 0;
 }

@@ -9,8 +9,8 @@
  *     {"CommandLine", EA_UTF16Z, EA_SEM_COMMAND_LINE, .since = 2}
  *
  * Names are those of Windows' own schema, typing errors included, since people search for them. */
-#ifndef EA_EVENT_ROWS_H
-#define EA_EVENT_ROWS_H
+#ifndef EA_EVENT_CLASSES_CLASSES_H
+#define EA_EVENT_CLASSES_CLASSES_H
 
 #include "proto/event/event.h"
 

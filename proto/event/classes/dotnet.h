@@ -1,7 +1,7 @@
 /* What the .NET families share: names of numbers (dotnet_maps.c), fields. Sizes and amounts of bytes, which the
  * manifest prints in hex, are decimal here like everywhere else. See classes.h. */
-#ifndef EA_EVENT_DOTNET_H
-#define EA_EVENT_DOTNET_H
+#ifndef EA_EVENT_CLASSES_DOTNET_H
+#define EA_EVENT_CLASSES_DOTNET_H
 
 #include "proto/event/classes/classes.h"
 

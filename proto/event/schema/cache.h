@@ -6,8 +6,8 @@
  * numbers as its seed. Then each provider: GUID, its name, origin and message, its keywords and its levels
  * (u32 number, each u64 value and a text); then each schema: u32 bytes and its description (DESCRIPTIONS.md), in the
  * order of their bytes, so that the same schemas make the same file. A text is u32 bytes, the bytes, and a NUL. */
-#ifndef EA_SCHEMA_CACHE_H
-#define EA_SCHEMA_CACHE_H
+#ifndef EA_EVENT_SCHEMA_CACHE_H
+#define EA_EVENT_SCHEMA_CACHE_H
 
 #include "proto/event/schemas.h"
 

@@ -1,6 +1,6 @@
 /* Inside proto/event/schema: the files of config/schemas, which CMake turns into catalogue_data.c. */
-#ifndef EA_SCHEMA_CATALOGUE_DATA_H
-#define EA_SCHEMA_CATALOGUE_DATA_H
+#ifndef EA_EVENT_SCHEMA_CATALOGUE_DATA_H
+#define EA_EVENT_SCHEMA_CATALOGUE_DATA_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* The information of Windows' TDH about one event (TRACE_EVENT_INFO) and about the names of a field's values
  * (EVENT_MAP_INFO), in its form in memory. Tools copy the same bytes into traces. Every offset is checked.
  * Called by: intrace.h, service/etw/tdh_schemas.h. Calls: schemas.h. Thread: any. */
-#ifndef EA_SCHEMA_EVENT_INFO_H
-#define EA_SCHEMA_EVENT_INFO_H
+#ifndef EA_EVENT_SCHEMA_EVENT_INFO_H
+#define EA_EVENT_SCHEMA_EVENT_INFO_H
 
 #include "proto/base/arena.h"
 #include "proto/event/schemas.h"

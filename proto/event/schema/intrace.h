@@ -3,8 +3,8 @@
  * had. They apply to the events that follow them. An event's information is used at once; it is used again, with the
  * names of its fields' values, when a map that it names comes later. Called by: the readers of a source's records.
  * Calls: schemas.h. Thread: its owner's. */
-#ifndef EA_SCHEMA_INTRACE_H
-#define EA_SCHEMA_INTRACE_H
+#ifndef EA_EVENT_SCHEMA_INTRACE_H
+#define EA_EVENT_SCHEMA_INTRACE_H
 
 #include "proto/event/schemas.h"
 

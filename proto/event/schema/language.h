@@ -1,7 +1,7 @@
 /* Languages of texts, as manifests ("en-US") and resources (numbers, LANGID) name them.
  * Before it: nothing. After it: manifest.c, wevt.c. Thread: any (constants). */
-#ifndef EA_SCHEMA_LANGUAGE_H
-#define EA_SCHEMA_LANGUAGE_H
+#ifndef EA_EVENT_SCHEMA_LANGUAGE_H
+#define EA_EVENT_SCHEMA_LANGUAGE_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* Files with schemas, whatever they are: a manifest (.man), a PE file with a compiled one in it (exe, dll, mui), a
  * schema cache, or a trace message format file (.tmf).
  * Before it: a command line, a configuration. After it: manifest.h, wevt.h, cache.h, tmf.h. Thread: any. */
-#ifndef EA_SCHEMA_LOAD_H
-#define EA_SCHEMA_LOAD_H
+#ifndef EA_EVENT_SCHEMA_LOAD_H
+#define EA_EVENT_SCHEMA_LOAD_H
 
 #include "proto/event/schema/manifest.h"
 

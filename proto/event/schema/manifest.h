@@ -1,7 +1,7 @@
 /* Instrumentation manifests (.man files, and what EventSource writes into a trace) into schemas.
  * Before it: a file or intrace.c. After it: schemas.h. Thread: any. */
-#ifndef EA_SCHEMA_MANIFEST_H
-#define EA_SCHEMA_MANIFEST_H
+#ifndef EA_EVENT_SCHEMA_MANIFEST_H
+#define EA_EVENT_SCHEMA_MANIFEST_H
 
 #include "proto/event/schemas.h"
 

@@ -2,8 +2,8 @@
  * of message tables beside it, into schemas, as manifest.c makes them out of the manifest itself. Before it: a file.
  * After it: schemas.h. Thread: any. Source of the layout: libyal/libfwevt, documentation/Windows Event manifest binary
  * format; maps, structs, counts and flags: microsoft/EventLogExpert, WevtTemplateReader and WevtTemplateWriter. */
-#ifndef EA_SCHEMA_WEVT_H
-#define EA_SCHEMA_WEVT_H
+#ifndef EA_EVENT_SCHEMA_WEVT_H
+#define EA_EVENT_SCHEMA_WEVT_H
 
 #include "proto/event/schema/manifest.h"
 

@@ -1,7 +1,7 @@
 /* XML as a tree, for manifests: names and attributes with their places. Namespaces other than Windows' event ones, text
  * and comments are left out. Before it: a file or a trace. After it: manifest.c. Thread: any. */
-#ifndef EA_SCHEMA_XML_H
-#define EA_SCHEMA_XML_H
+#ifndef EA_EVENT_SCHEMA_XML_H
+#define EA_EVENT_SCHEMA_XML_H
 
 #include "proto/base/arena.h"
 #include "proto/base/err.h"

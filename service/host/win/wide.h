@@ -1,7 +1,7 @@
 /* Text and paths between this program (UTF-8) and Windows (UTF-16). Before it, after it: the files of this folder.
  * Thread: any. */
-#ifndef EA_HOST_WIDE_H
-#define EA_HOST_WIDE_H
+#ifndef EA_HOST_WIN_WIDE_H
+#define EA_HOST_WIN_WIDE_H
 
 #include "proto/base/err.h"
 

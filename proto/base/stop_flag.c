@@ -1,5 +1,5 @@
 /* The flag of a request to stop. See stop_flag.h. */
-#include "service/app/stop_flag.h"
+#include "proto/base/stop_flag.h"
 
 #include "proto/base/platform.h"
 

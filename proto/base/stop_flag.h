@@ -1,7 +1,7 @@
 /* What Ctrl-C, SIGTERM or their like do to a command: they set a flag, which the command looks at.
- * Called by: the commands. Calls: ea_on_stop. Thread: the main one; flags may be read by any. */
-#ifndef EA_APP_STOP_FLAG_H
-#define EA_APP_STOP_FLAG_H
+ * Called by: the commands of agent and collector. Calls: ea_on_stop. Thread: the main one; flags may be read by any. */
+#ifndef EA_BASE_STOP_FLAG_H
+#define EA_BASE_STOP_FLAG_H
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* See message.h. */
-#include "collector/web/message.h"
+#include "collector/sandbox/message.h"
 
 #include "proto/base/array.h"
 #include "proto/base/bytes.h"
@@ -12,6 +12,10 @@
 #include <unistd.h>
 
 enum { HEAD_BYTES = 5, LOOK_MS = 100, CHUNK = 1 << 16 };
+
+void ec_message_u8(ea_text *t, uint8_t v) {
+    ea_text_add(t, &v, 1);
+}
 
 void ec_message_u32(ea_text *t, uint32_t v) {
     uint8_t bytes[4];
@@ -31,18 +35,35 @@ void ec_message_string(ea_text *t, const char *s) {
     ea_text_add(t, s, strlen(s) + 1);
 }
 
-void ec_message_begin(ea_text *t, char letter) {
-    ea_text_clear(t);
-    ea_text_char(t, letter);
-    ec_message_u32(t, 0);
+void ec_message_bytes(ea_text *t, const void *data, size_t len_bytes) {
+    if (len_bytes > UINT32_MAX) {
+        t->failed = 1;
+        return;
+    }
+    ec_message_u32(t, (uint32_t)len_bytes);
+    ea_text_add(t, data, len_bytes);
 }
 
-int ec_message_send(int fd, ea_text *t) {
+size_t ec_message_append(ea_text *t, char letter) {
+    size_t begin = t->len_bytes;
+    ea_text_char(t, letter);
+    ec_message_u32(t, 0);
+    return begin;
+}
+
+int ec_message_end(ea_text *t, size_t begin, size_t max_bytes) {
     if (t->failed)
         return EA_ENOMEM;
-    if (t->len_bytes - HEAD_BYTES > EC_MESSAGE_MAX)
+    size_t n = t->len_bytes - begin - HEAD_BYTES;
+    if (n > max_bytes || n > UINT32_MAX)
         return EA_ELIMIT;
-    ea_store32((uint8_t *)t->data + 1, (uint32_t)(t->len_bytes - HEAD_BYTES));
+    ea_store32((uint8_t *)t->data + begin + 1, (uint32_t)n);
+    return 0;
+}
+
+int ec_message_flush(int fd, ea_text *t) {
+    if (t->failed)
+        return EA_ENOMEM;
     for (size_t at = 0; at < t->len_bytes;) {
         ssize_t n = write(fd, t->data + at, t->len_bytes - at);
         if (n > 0)
@@ -50,7 +71,18 @@ int ec_message_send(int fd, ea_text *t) {
         else if (n == 0 || errno != EINTR)
             return EA_EIO;
     }
+    ea_text_clear(t);
     return 0;
+}
+
+void ec_message_begin(ea_text *t, char letter) {
+    ea_text_clear(t);
+    (void)ec_message_append(t, letter);
+}
+
+int ec_message_send(int fd, ea_text *t) {
+    int rc = ec_message_end(t, 0, EC_MESSAGE_MAX);
+    return rc ? rc : ec_message_flush(fd, t);
 }
 
 uint64_t ec_message_get(ec_message *m, unsigned bytes) {
@@ -74,29 +106,45 @@ const char *ec_message_get_string(ec_message *m) {
     return s;
 }
 
+const void *ec_message_get_bytes(ec_message *m, size_t *ret_bytes) {
+    size_t n = (size_t)ec_message_get(m, 4);
+    *ret_bytes = 0;
+    if (m->failed || n > (size_t)(m->end - m->at)) {
+        m->failed = 1;
+        return "";
+    }
+    const void *data = m->at;
+    m->at += n;
+    *ret_bytes = n;
+    return data;
+}
+
 /* 1: a whole one is there. */
 static int take(ec_message_reader *r, ec_message *ret) {
-    size_t n = r->bytes < HEAD_BYTES ? 0 : ea_load32(r->data + 1);
-    if (r->bytes < HEAD_BYTES)
+    size_t left = r->bytes - r->taken;
+    if (left < HEAD_BYTES)
         return 0;
-    if (n > EC_MESSAGE_MAX)
+    const uint8_t *head = r->data + r->taken;
+    size_t n = ea_load32(head + 1);
+    if (n > (r->max_bytes ? r->max_bytes : EC_MESSAGE_MAX))
         return EA_ECORRUPT;
-    if (r->bytes - HEAD_BYTES < n)
+    if (left - HEAD_BYTES < n)
         return 0;
-    *ret = (ec_message){.letter = (char)r->data[0], .at = r->data + HEAD_BYTES, .end = r->data + HEAD_BYTES + n};
-    r->taken = HEAD_BYTES + n;
+    *ret = (ec_message){.letter = (char)head[0], .at = head + HEAD_BYTES, .end = head + HEAD_BYTES + n};
+    r->taken += HEAD_BYTES + n;
     return 1;
 }
 
 int ec_message_next(ec_message_reader *r, ec_message *ret) {
-    if (r->taken)
-        memmove(r->data, r->data + r->taken, r->bytes - r->taken);
-    r->bytes -= r->taken;
-    r->taken = 0;
     for (;;) {
         int rc = take(r, ret);
         if (rc)
             return rc;
+        if (r->taken) { /* once for all messages that came together */
+            memmove(r->data, r->data + r->taken, r->bytes - r->taken);
+            r->bytes -= r->taken;
+            r->taken = 0;
+        }
         if (EA_GROW(r->data, r->capacity, r->bytes + CHUNK, SIZE_MAX))
             return EA_ENOMEM;
         struct pollfd p = {.fd = r->fd, .events = POLLIN};

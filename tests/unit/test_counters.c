@@ -1,0 +1,45 @@
+/* The list of counters: each number on the wire and each name once, and each part as FORMAT.md's numbers have it. */
+#include "proto/base/counters.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void numbers_and_names_are_unique(void **state) {
+    (void)state;
+    for (int i = 0; i < EA_COUNTER_COUNT; i++)
+        for (int k = 0; k < i; k++) {
+            const ea_counter_info *a = ea_counter_row((enum ea_counter)i), *b = ea_counter_row((enum ea_counter)k);
+            assert_int_not_equal(a->number, b->number);
+            assert_string_not_equal(a->name, b->name);
+        }
+}
+
+static void parts_are_as_they_were_published(void **state) {
+    (void)state;
+    for (int i = 0; i < EA_COUNTER_COUNT; i++) {
+        const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
+        int is_ledger = row->number < 50;
+        int is_agents =
+            row->number < 70 || (row->number >= 110 && row->number <= 118) || row->number == 120 || row->number == 121;
+        print_message("%s\n", row->name);
+        assert_int_equal(row->part == EA_OF_LEDGER, is_ledger);
+        assert_int_equal(row->part != EA_OF_COLLECTOR, is_agents);
+        if (row->part == EA_OF_COLLECTOR) {
+            assert_false(row->is_news); /* it travels in no batch */
+            assert_int_equal(row->type, EA_COUNTER);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_and_names_are_unique),
+        cmocka_unit_test(parts_are_as_they_were_published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
