@@ -647,12 +647,15 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         return ea_fail(err, EA_EINVAL, "pmc-counters is missing: expected the counters that these events carry");
     if ((rc = are_kernel_classes(&s->pmc_events, err)))
         return rc;
+    if (s->pmc_events.count > EA_PMC_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu events: Windows puts counters on at most %d", s->pmc_events.count,
+                       EA_PMC_MAX);
     *ret_key = "pmc-counters";
     if (s->pmc_counters.count && !s->pmc_events.count)
         return ea_fail(err, EA_EINVAL, "pmc-events is missing: expected the events that carry the counters");
-    if (s->pmc_counters.count > 8)
-        return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most 8, and never more than the hardware has",
-                       s->pmc_counters.count);
+    if (s->pmc_counters.count > EA_PMC_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most %d, and never more than the hardware has",
+                       s->pmc_counters.count, EA_PMC_MAX);
     *ret_key = "rundown";
     if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
         return rc;
@@ -768,7 +771,7 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(pmc_samples),
      .table = &PMC_SAMPLE,
      .min = 1,
-     .max = 4,
+     .max = EA_PMC_MAX,
      .help =
          "performance counters that are sampled at their overflow, with the flag PMC_PROFILE; for the whole machine: "
          "one session says which"},
@@ -880,12 +883,14 @@ static const ea_option SESSION_ROWS[] = {
      .help =
          "Windows starts the session at boot, without filters, and writes to this .etl file until the service runs; "
          "then the file is shipped as source NAME-boot, out of FILE-booted.etl, which becomes FILE-taken.etl when the "
-         "spool has it; of boots whose files are not taken yet there are as many as keep-files says beside the newest"},
+         "spool has it; of boots whose files are not taken yet there are as many as keep-files says beside the newest; "
+         "with Fast Startup, the default of Windows clients, it starts at a restart and not after a shutdown"},
     {.name = "per-processor",
      .type = EA_OPT_FLAG,
      .offset = AT(per_processor),
      .fallback = "true",
-     .help = "each processor has buffers of its own; false: all share them, which keeps events in order and is slow"},
+     .help = "each processor has buffers of its own; false: all share them, which keeps events in order and is slow; "
+             "events have no processor number then"},
     {.name = "independent",
      .type = EA_OPT_FLAG,
      .offset = AT(independent),
@@ -934,7 +939,7 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     if (loggers > 1)
         return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: kernel-logger; Windows has one", loggers);
     if (kernel > EA_SYSTEM_SESSIONS_MAX)
-        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d at the most", kernel,
+        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d for all programs", kernel,
                        EA_SYSTEM_SESSIONS_MAX);
     return 0;
 }
@@ -1042,6 +1047,10 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
                    s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
                    (double)s->min_buffers * (double)s->buffer_bytes / 1048576.0,
                    (double)s->max_buffers * (double)s->buffer_bytes / 1048576.0, (double)s->flush_ns / 1e9);
+    if (s->output == EA_OUTPUT_BOTH)
+        ea_text_str(
+            t, "    warning: with real time beside a file Windows writes partly filled buffers each second, and a full "
+               "playback file ends the file, too\n");
     if (s->boot_file)
         ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
     for (size_t i = 0; i < s->flags.count; i++) {

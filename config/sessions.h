@@ -18,7 +18,13 @@ enum ea_session_stale { EA_STALE_STOP = 0, EA_STALE_ADOPT };
 
 enum { EA_POOL_TAGS_MAX = 4 }; /* ETW_MAX_POOLTAG_FILTER (ntwmi.h) */
 
-enum { EA_SESSIONS_MAX = 64, EA_SYSTEM_SESSIONS_MAX = 8, EA_PROVIDERS_MAX = 512, EA_SESSION_NAME_MAX = 64 };
+enum {
+    EA_SESSIONS_MAX = 64,
+    EA_SYSTEM_SESSIONS_MAX = 6, /* of 8, two are reserved: NT Kernel Logger, Circular Kernel Context Logger */
+    EA_PMC_MAX = 4,
+    EA_PROVIDERS_MAX = 512,
+    EA_SESSION_NAME_MAX = 64
+};
 
 typedef struct ea_pmc_sample_config {
     const char *source;

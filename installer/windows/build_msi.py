@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the agent's MSI on Linux: wixl for what it knows, then msibuild for the tables that it lacks: recovery actions,
-delayed start, service SID and privileges (MsiServiceConfig, MsiServiceConfigFailureActions), and the custom actions that
-write the first configuration and bring the service to its full state.
+"""Builds the agent's MSI on Linux: wixl for what it knows, then msibuild for the custom actions that write the first configuration
+and bring the service to its full state: recovery actions, delayed start, service SID and privileges are set by `etwagent install`.
+The tables MsiServiceConfig and MsiServiceConfigFailureActions are not used: their restart actions fail on Windows (error 1939).
 
 usage: installer/windows/build_msi.py --exe etwagent.exe --version 1.2.3 --output etwagent.msi [--sign COMMAND]
 --sign: a command that is run for the .exe, the setup DLL and then for the .msi, followed by the file's path, such as
@@ -56,12 +56,8 @@ ACTIONS = [
       ]),
 ]
 SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
+MESSAGE_FILE = r"%SystemRoot%\System32\EventCreate.exe"  # as service/scm/eventlog.c has it
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
-EVENTS_INSTALL, EVENTS_REINSTALL = 1, 4
-CONFIG_DELAYED, CONFIG_SID, CONFIG_PRIVILEGES, CONFIG_PRESHUTDOWN = 3, 5, 6, 7
-SERVICE_CONFIGS = [("Delayed", CONFIG_DELAYED, "1"), ("Sid", CONFIG_SID, "1"),
-                   ("Privileges", CONFIG_PRIVILEGES, "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege"),
-                   ("Preshutdown", CONFIG_PRESHUTDOWN, "20000")]
 
 
 def run(command):
@@ -76,26 +72,14 @@ def sql_text(value):
 
 
 def add_rows(msi):
-    """The tables that wixl lacks, and the rows of custom actions."""
-    both = EVENTS_INSTALL | EVENTS_REINSTALL
-    statements = [
-        "CREATE TABLE `MsiServiceConfig` (`MsiServiceConfig` CHAR(72) NOT NULL, `Name` CHAR(255) NOT NULL LOCALIZABLE, "
-        "`Event` SHORT NOT NULL, `ConfigType` LONG NOT NULL, `Argument` CHAR(0) LOCALIZABLE, `Component_` CHAR(72) NOT NULL "
-        "PRIMARY KEY `MsiServiceConfig`)",
-        "CREATE TABLE `MsiServiceConfigFailureActions` (`MsiServiceConfigFailureActions` CHAR(72) NOT NULL, "
-        "`Name` CHAR(255) NOT NULL LOCALIZABLE, `Event` SHORT NOT NULL, `ResetPeriod` LONG, `RebootMessage` CHAR(255) LOCALIZABLE, "
-        "`Command` CHAR(255) LOCALIZABLE, `Actions` CHAR(0), `DelayActions` CHAR(0), `Component_` CHAR(72) NOT NULL "
-        "PRIMARY KEY `MsiServiceConfigFailureActions`)",
-        "INSERT INTO `MsiServiceConfigFailureActions` (`MsiServiceConfigFailureActions`, `Name`, `Event`, `ResetPeriod`, `Actions`, "
-        f"`DelayActions`, `Component_`) VALUES ('Recovery', 'etwagent', {both}, 86400, '1[~]1[~]1', '5000[~]30000[~]300000', 'Program')",
-    ]
-    for name, kind, argument in SERVICE_CONFIGS:
-        statements.append("INSERT INTO `MsiServiceConfig` (`MsiServiceConfig`, `Name`, `Event`, `ConfigType`, `Argument`, `Component_`) "
-                          f"VALUES ('{name}', 'etwagent', {both}, {kind}, {sql_text(argument)}, 'Program')")
+    """The rows of custom actions, and properties."""
+    statements = []
     # What a user without rights gives to msiexec reaches the part that runs as the system only when it is named here: nothing of
     # ours is. Who installs with properties does so as an administrator, whose properties all arrive.
     statements.append("UPDATE `Property` SET `Value` = '" + ";".join(FOUND) + "' WHERE `Property` = 'SecureCustomProperties'")
     statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
+    # wixl writes an expandable text without the prefix that makes it one
+    statements.append(f"UPDATE `Registry` SET `Value` = {sql_text('#%' + MESSAGE_FILE)} WHERE `Name` = 'EventMessageFile'")
     tables = run(["msiinfo", "tables", msi]).split()
     if "CustomAction" not in tables:
         statements.append("CREATE TABLE `CustomAction` (`Action` CHAR(72) NOT NULL, `Type` SHORT NOT NULL, `Source` CHAR(72), "

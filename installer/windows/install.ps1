@@ -50,7 +50,11 @@ if ($Remove) {
 
 if (Get-Service etwagent -ErrorAction SilentlyContinue) { Stop-Service etwagent }
 New-Item -ItemType Directory -Force $folder | Out-Null
+# A program that another one still holds (a viewer of events of an earlier version) cannot be replaced, but renamed.
+Get-ChildItem "$installed.old-*" -ErrorAction SilentlyContinue | Remove-Item -Force -ErrorAction SilentlyContinue
+if (Test-Path $installed) { Move-Item $installed "$installed.old-$(Get-Date -Format yyyyMMddHHmmss)" }
 Copy-Item -Force $Program $installed
+Get-ChildItem "$installed.old-*" | Remove-Item -Force -ErrorAction SilentlyContinue
 if (Test-Path $Profiles) { Copy-Item -Recurse -Force $Profiles $folder }
 if ($CollectorUrl -or $TokenFile) {
     $words = @('configure', '--profiles', (Join-Path $folder 'profiles'))

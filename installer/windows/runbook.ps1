@@ -84,8 +84,15 @@ Test-Promise 'it has only the privileges that sessions need' {
     (@((Get-ItemProperty $registry).RequiredPrivileges) -join ',') -eq 'SeChangeNotifyPrivilege,SeSystemProfilePrivilege'
 }
 Test-Promise 'it is restarted after a crash' { (sc.exe qfailure etwagent | Out-String) -match 'RESTART' }
-Test-Promise 'users cannot read the folder for state' {
-    -not ((Get-Acl $state).Access | Where-Object { "$($_.IdentityReference)" -match 'Users|Everyone' })
+# Users, Everyone and authenticated users by SID, since their names differ by the language of Windows.
+function Get-Access([string]$Path) {
+    $sids = 'S-1-5-32-545', 'S-1-1-0', 'S-1-5-11'
+    (Get-Acl $Path).GetAccessRules($true, $true, [Security.Principal.SecurityIdentifier]) | Where-Object { $sids -contains $_.IdentityReference.Value }
+}
+Test-Promise 'users cannot read the folder for state' { -not (Get-Access $state) }
+Test-Promise 'the folder for state belongs to the system or to administrators' {
+    $owner = (Get-Acl $state).GetOwner([Security.Principal.SecurityIdentifier]).Value
+    if ($owner -in 'S-1-5-18', 'S-1-5-32-544') { $true } else { $owner }
 }
 Test-Promise 'it runs' { if (-not (Test-Service Running)) { Start-Service etwagent }; Wait-For { Test-Service Running } }
 Test-Promise 'status over the pipe' { (Get-Status).state -eq 'running' }
@@ -126,7 +133,7 @@ Test-Promise 'it is enrolled, where it sees to its certificate itself' {
 }
 Test-Promise 'users cannot read the key' {
     $key = Join-Path $state 'agent.key'
-    -not (Test-Path $key) -or -not ((Get-Acl $key).Access | Where-Object { "$($_.IdentityReference)" -match 'Users|Everyone' })
+    -not (Test-Path $key) -or -not (Get-Access $key)
 }
 # A recording of some seconds with a session of its own: what it said, how many events of each class came (Classes), and what the
 # file says of itself (File).
@@ -173,6 +180,15 @@ Test-Promise 'trace -c: a command and its child alone, exit code passed on, noth
         $files = @(Get-ChildItem "$file.*" -ErrorAction SilentlyContinue)
         if ($code -eq 7 -and $starts.Count -ge 1 -and -not $others -and -not $left -and -not $files) { $true }
         else { "code $code, $($starts.Count) starts, $($others.Count) others, sessions left: '$left', files left: '$files'" }
+    } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
+}
+Test-Promise 'trace --alone: a provider of the kernel has events' {
+    $file = Join-Path $env:TEMP 'etwagent-runbook-trace.etl'
+    try {
+        Invoke-Agent trace --alone -c 'cmd.exe /c dir' -o $file --provider Microsoft-Windows-Kernel-File | Out-Null
+        $read = Invoke-Agent stats --json $file | ConvertFrom-Json
+        $n = Get-Count @{ Classes = @($read.classes) } { -not $_.classic -and $_.provider_name -eq 'Microsoft-Windows-Kernel-File' }
+        if ($n -gt 0) { $true } else { 'no event' }
     } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
 }
 Test-Promise 'trace -c: a command that does not exist is reported' {
@@ -355,6 +371,17 @@ Test-Promise 'objects that existed before a session are recorded by a second one
         if ($recorded -ne $true) { "the rundown: $recorded" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
         elseif ($s.lost_events -or $s.dropped_events) { "lost $($s.lost_events), dropped $($s.dropped_events)" } else { $true }
     }
+}
+Test-Promise 'names of open files come alone' {
+    Use-Session '{name: runbook, kind: system, flags: [PROFILE], rundown: [file-name]}' {
+        Wait-For { $s = Get-SessionStatus runbook; $s -and $s.rundowns -eq 1 -and $s.rundown_events -gt 100 } 60
+    }
+}
+Test-Promise 'the profile interval is as it was before a recording' {
+    $before = "$(Invoke-Agent counters --json)"
+    $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, PROFILE], profile-interval: 500us}'
+    $after = "$(Invoke-Agent counters --json)"
+    if ($after -eq $before -and $r.Said -notmatch 'refuses') { $true } else { "$before, now $after $($r.Said)" }
 }
 $source.Dispose()
 Test-Promise 'the collector acknowledges events' {

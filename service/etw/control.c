@@ -140,6 +140,7 @@ int ea_control_start(const ea_session_config *c, ea_control_note note, void *arg
         else if (rc == EA_ENOTFOUND)
             rc = 0;
     }
+    s->is_detached = 1;
     s->max_buffers = (uint32_t)c->max_buffers; /* all from the start: no thread of ours gives it more later */
     if (!rc)
         rc = ea_session_start(s, err);

@@ -26,12 +26,31 @@ static int set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t b
 
 /* ---- the kernel ---- */
 
+/* Windows may return some flags as EnableFlags has them, in the first mask: their own bits take their place. Source:
+ * EVENT_TRACE_GROUPMASK_INFORMATION, geoffchappell.com. */
+static void from_enable_flags(uint32_t *masks) {
+    static const struct {
+        uint32_t bit; /* of the first mask */
+        const char *name;
+    } FORMS[] = {{0x10, "CSWITCH"},     {0x20, "DPC"},          {0x40, "INTERRUPT"},   {0x80, "SYSCALL"},
+                 {0x800, "DISPATCHER"}, {0x4000, "VIRT_ALLOC"}, {0x800000, "DRIVERS"}, {0x1000000, "PROFILE"}};
+
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+        const ea_kernel_flag *f = ea_kernel_flag_find(FORMS[i].name, strlen(FORMS[i].name));
+        if (!(masks[0] & FORMS[i].bit))
+            continue;
+        masks[0] &= ~FORMS[i].bit;
+        masks[ea_kernel_flag_word(f->mask)] |= ea_kernel_flag_bits(f->mask);
+    }
+}
+
 int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks) {
     uint32_t masks[EA_KERNEL_MASK_WORDS] = {0};
     ULONG bytes = 0;
     if (!api->TraceQueryInformation ||
         api->TraceQueryInformation(session, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, &bytes))
         return -1;
+    from_enable_flags(masks);
     memcpy(ret_masks, masks, sizeof masks);
     return 0;
 }
@@ -89,7 +108,18 @@ static int set_masks(const ea_session *s, uint32_t *masks) {
     return !error;
 }
 
-static void enable_kernel(const ea_session *s) {
+void ea_session_restore_masks(const ea_session *s) {
+    uint32_t masks[EA_KERNEL_MASK_WORDS];
+    int any = 0;
+    memcpy(masks, s->masks, sizeof masks);
+    for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
+        any |= masks[i] != 0;
+    if (any)
+        (void)set_masks(s, masks);
+    ea_session_system_providers(s);
+}
+
+static void enable_kernel(ea_session *s) {
     const ea_session_config *c = s->c;
     uint32_t masks[EA_KERNEL_MASK_WORDS];
     ea_session_pmc(s);
@@ -103,7 +133,11 @@ static void enable_kernel(const ea_session *s) {
     int any = 0;
     for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
         any |= masks[i] != 0;
-    if (any && set_masks(s, masks))
+    memset(s->masks, 0, sizeof s->masks);
+    int is_set = any && set_masks(s, masks);
+    if (is_set)
+        memcpy(s->masks, masks, sizeof masks);
+    if (is_set)
         report_flags(s, masks);
     ea_session_system_providers(s);
 }

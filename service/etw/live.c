@@ -3,6 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "service/etw/event_record.h"
+#include "service/etw/machine_facts.h"
 #include "service/etw/rundown.h"
 #include "service/etw/session.h"
 
@@ -11,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <x86intrin.h>
 
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
@@ -142,7 +142,7 @@ static void trace_main(void *arg) {
 static int64_t ticks_now(uint32_t clock_type) {
     LARGE_INTEGER counter;
     if (clock_type != EA_CLOCK_QPC)
-        return (int64_t)__rdtsc();
+        return ea_machine_cycles();
     QueryPerformanceCounter(&counter);
     return counter.QuadPart;
 }
@@ -183,23 +183,28 @@ static void read_clock(live *l) {
     else if (c->type == EA_CLOCK_SYSTEM_TIME)
         c->frequency = 10000000;
     else
-        c->frequency = (h->CpuSpeedInMHz ? h->CpuSpeedInMHz : 1) * UINT64_C(1000000);
+        c->frequency = ea_machine_cycle_frequency();
     take_pair(c);
     l->row.clock = *c;
     l->seen_utc_ns = c->base_utc_ns;
     l->seen_mono_ns = l->paired_ns = ea_monotonic_ns();
 }
 
+/* What a file's header says of the machine comes from the machine: in the header of a real-time session the pointer
+ * size is 4 on x64, the boot time and the processors' frequency may be 0, and the build may be an older one. Source:
+ * PerfView, ETWTraceEventSource.cs. */
 static void fill_row(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
+    ea_machine machine;
+    ea_machine_read(&machine);
     ea_host_name(l->host, sizeof l->host);
     l->row.name = l->name;
     l->row.host = l->host;
-    l->row.boot_filetime = h->BootTime.QuadPart;
-    l->row.pointer_size = h->PointerSize == 4 ? 4 : 8;
-    l->row.cpu_count = h->NumberOfProcessors;
-    l->row.os_version = h->Version;
-    l->row.os_build = h->ProviderVersion;
+    l->row.boot_filetime = machine.boot_filetime;
+    l->row.pointer_size = machine.pointer_size;
+    l->row.cpu_count = machine.cpu_count;
+    l->row.os_version = machine.os_version;
+    l->row.os_build = machine.os_build;
     l->row.log_file_mode = l->session.now.p.LogFileMode;
     l->row.logger = (uint32_t)l->session.handle & 0xffff;
     l->row.bias_minutes = h->TimeZone.Bias;

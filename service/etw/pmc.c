@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES_MAX = 8, LIST_BYTES = 4096, LIST_MAX_BYTES = 1 << 20, OWNERS_SAID = 4, OWNERS_TEXT_BYTES = 320 };
+enum {
+    SOURCES_MAX = EA_PMC_MAX,
+    LIST_BYTES = 4096,
+    LIST_MAX_BYTES = 1 << 20,
+    OWNERS_SAID = 4,
+    OWNERS_TEXT_BYTES = 320
+};
 
 /* The counters that the machine has: a sequence of PROFILE_SOURCE_INFO. */
 typedef struct source_list {
@@ -160,6 +166,8 @@ static const char *why_no_counters(ULONG error) {
     case ERROR_INVALID_FUNCTION:
     case ERROR_NOT_FOUND:
         return "this machine shows no performance counters, as under many hypervisors";
+    case ERROR_INCORRECT_SIZE:
+        return "Windows takes at most 4 counters, sampled sources, or events with counters";
     case ERROR_CALL_NOT_IMPLEMENTED: /* ours: it lacks the function */
         return "this Windows has no performance counters for sessions";
     case ERROR_ACCESS_DENIED:
@@ -210,10 +218,11 @@ static ULONG most_counters(const ea_etw_api *api, ULONG otherwise) {
 
 /* Sets an interval for the whole machine, reads back what Windows made of it, and says when that is another. unit: how
  * many of the structure's one of the text is. */
-static int set_interval(const ea_session *s, const source_list *l, ULONG source, ULONG interval, const char *what,
+static int set_interval(ea_session *s, const source_list *l, ULONG source, ULONG interval, const char *what,
                         double unit, const char *unit_text) {
     TRACE_PROFILE_INTERVAL value = {source, interval}, applied = {.Source = source};
     ULONG bytes = 0;
+    ea_profile_keep(s, source);
     ULONG error = s->api->TraceSetInformation
                       ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
                       : ERROR_CALL_NOT_IMPLEMENTED;
@@ -287,7 +296,7 @@ static void log_unknown(const ea_session *s, const char *name) {
 
 /* Sets the list of sampled sources. It applies to the whole machine, and the samples go to each session that has the
  * flag PMC_PROFILE. Source: TraceProfileSourceConfigInfo, evntrace.h. */
-static void set_samples(const ea_session *s, const source_list *l) {
+static void set_samples(ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;
     for (size_t i = 0; i < s->c->pmc_samples.count; i++) {
@@ -391,6 +400,11 @@ static void set_counters(const ea_session *s, const source_list *l) {
         return;
     CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
     size_t events = ea_session_class_ids(&s->c->pmc_events, ids);
+    if (events > EA_PMC_MAX) { /* a name may stand for several */
+        ea_session_log(s, "pmc-events: %zu are asked for, and Windows puts counters on %d; the first are taken", events,
+                       EA_PMC_MAX);
+        events = EA_PMC_MAX;
+    }
     ULONG error =
         events ? s->api->TraceSetInformation(s->handle, TracePmcEventListInfo, ids, (ULONG)(events * sizeof *ids)) : 0;
     if (error)
@@ -399,12 +413,13 @@ static void set_counters(const ea_session *s, const source_list *l) {
         check_counters(s, l, sources, n, events);
 }
 
-void ea_session_pmc(const ea_session *s) {
+void ea_session_pmc(ea_session *s) {
     const ea_session_config *c = s->c;
     size_t asked = c->pmc_samples.count + c->pmc_counters.count;
     ULONG bytes = 0, error = 0;
     source_list list = {NULL, 0};
     int may_profile = take_privilege(); /* also for the flags PROFILE and PMC_PROFILE (enable.c) */
+    ea_profile_recover(s->api);
     if (!c->profile_interval_ns && !asked)
         return;
     if (!may_profile)

@@ -14,12 +14,14 @@ static const int64_t MS_NS = 1000000, BEGIN_NS = (int64_t)2 * 1000000000, END_NS
 
 enum { BUFFER_BYTES = 256 << 10, BUFFERS = 64 };
 
-/* The values of "rundown". */
+/* The values of "rundown". Names of files need the flag of disk input and output, too: EVENT_TRACE_FLAG_DISK_FILE_IO,
+ * EVENT_TRACE_PROPERTIES, learn.microsoft.com. Records of that flag are dropped (is_of_rundown). */
 static const struct {
     const char *word, *flag; /* in the configuration; of the kernel */
     uint32_t bit;            /* of the first mask: the session then logs this itself. 0: only at its end */
 } WORDS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
-             {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"registry", "REGISTRY", 0}};
+             {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"file-name", "DISK_IO", 0},
+             {"registry", "REGISTRY", 0}};
 
 /* The rundown's records: of each class the opcodes from low to high. Source: Windows' MOF classes of these names. */
 static const struct {

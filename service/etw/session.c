@@ -1,9 +1,11 @@
 /* Starting, asking and stopping a session. See session.h. */
 #include "service/etw/session.h"
 
+#include "proto/base/platform.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000;
@@ -117,14 +119,33 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
     return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
 }
 
+/* The name of a stopped session may be taken for a moment still: PerfView waits 100 ms before it starts one again. */
+static ULONG start_after_stop(ea_session *s) {
+    enum { TRIES = 20 };
+
+    const int64_t step_ns = 50000000;
+    ULONG error = ERROR_ALREADY_EXISTS;
+    for (int i = 0; i < TRIES && error == ERROR_ALREADY_EXISTS; i++) {
+        if (i)
+            ea_sleep_ns(step_ns);
+        ask(s, &s->now);
+        error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
+    }
+    return error;
+}
+
 /* A session of this name exists: an earlier run of this program left it, or another program started it. Adopts or stops
  * it. */
-static ULONG have_stale(ea_session *s) {
+static ULONG have_stale(ea_session *s, int *ret_existed) {
+    *ret_existed = 0;
     ea_properties_clear(&s->now);
     if (s->c->stale == EA_STALE_ADOPT) {
         ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
+        if (error == ERROR_WMI_INSTANCE_NOT_FOUND)
+            return start_after_stop(s);
         if (!error) {
             const EVENT_TRACE_PROPERTIES *p = &s->now.p;
+            *ret_existed = 1;
             s->handle = p->Wnode.HistoricalContext;
             s->had_events = p->EventsLost;
             s->had_log_buffers = p->LogBuffersLost;
@@ -138,13 +159,15 @@ static ULONG have_stale(ea_session *s) {
         return error;
     }
     ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
-    if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
+    if (error && error != ERROR_WMI_INSTANCE_NOT_FOUND)
+        return error;
+    if (!error) {
+        *ret_existed = 1;
         ea_session_log(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
-        error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
     }
-    return error;
+    return start_after_stop(s);
 }
 
 static const WCHAR *base_name(const WCHAR *path) {
@@ -202,6 +225,39 @@ static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
     ea_text_deinit(&t);
 }
 
+/* ", system loggers: NAME, NAME", for a session that Windows has no room for: of its eight, two are reserved. */
+static void list_system_loggers(const ea_session *s, char *out, size_t capacity) {
+    enum { LISTED = 64 };
+
+    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(LISTED, sizeof *all) : NULL;
+    EVENT_TRACE_PROPERTIES *list[LISTED];
+    ULONG count = 0;
+    ea_text t;
+    *out = 0;
+    ea_text_init(&t);
+    for (size_t i = 0; all && i < LISTED; i++) {
+        ea_properties_clear(&all[i]);
+        list[i] = &all[i].p;
+    }
+    ULONG error = all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, LISTED, &count) : ERROR_NOT_SUPPORTED;
+    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < LISTED; i++)
+        if (all[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
+            ea_text_str(&t, t.len_bytes ? ", " : ", system loggers: ");
+            ea_text_utf16(&t, all[i].name, wcslen(all[i].name) * sizeof(WCHAR));
+        }
+    if (t.len_bytes && !t.failed)
+        snprintf(out, capacity, "%.*s", (int)t.len_bytes, t.data);
+    ea_text_deinit(&t);
+    free(all);
+}
+
+static int fail_start(ea_err *err, ULONG error, const ea_session *s) {
+    char loggers[200] = "";
+    if (error == ERROR_NO_SYSTEM_RESOURCES)
+        list_system_loggers(s, loggers, sizeof loggers);
+    return ea_fail_os(err, ea_etw_code(error), (int)error, "start session %s%s", s->c->name, loggers);
+}
+
 int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;
@@ -210,10 +266,11 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
         keep_old_files(s, s->now.file);
     ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
-    if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s)) && s->counters)
+    int existed = 0;
+    if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s, &existed)) && existed && s->counters)
         ea_count(s->counters, EA_COUNT_source_stale_sessions, 1);
     if (error)
-        return fail_etw(err, error, "start", s);
+        return fail_start(err, error, s);
     s->starts++;
     ea_session_enable(s);
     int rc = ea_session_query(s, err);
@@ -249,12 +306,21 @@ int ea_session_grow(ea_session *s, ea_err *err) {
     p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
     p.p.FlushTimer = s->now.p.FlushTimer;
     p.p.EnableFlags = s->now.p.EnableFlags;
+    uint32_t before[EA_KERNEL_MASK_WORDS], after[EA_KERNEL_MASK_WORDS];
+    int is_known = s->c->kind != EA_SESSION_USER && !ea_session_flags(s->api, s->handle, before);
     ULONG error = s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_UPDATE);
-    return error ? fail_etw(err, error, "give more buffers to", s) : 0;
+    if (error)
+        return fail_etw(err, error, "give more buffers to", s);
+    if (is_known && !ea_session_flags(s->api, s->handle, after) && memcmp(before, after, sizeof before) != 0) {
+        ea_session_log(s, "Windows changed the kernel flags when it gave more buffers; they are set again");
+        ea_session_restore_masks(s);
+    }
+    return 0;
 }
 
 void ea_session_stop(ea_session *s) {
     ea_properties last = s->now;
+    ea_profile_restore(s);
     if (!s->handle)
         return;
     ea_properties_clear(&s->now);

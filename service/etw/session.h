@@ -3,6 +3,7 @@
 #ifndef EA_ETW_SESSION_H
 #define EA_ETW_SESSION_H
 
+#include "config/kernel_flags.h"
 #include "proto/base/counters.h"
 #include "service/etw/etw_api.h"
 #include "service/etw/live.h"
@@ -39,7 +40,11 @@ typedef struct ea_session {
     ea_properties now;                               /* as of the last answer of Windows */
     uint32_t max_buffers;                            /* requested from Windows; grows */
     unsigned starts;                                 /* times that it was started */
+    uint32_t masks[EA_KERNEL_MASK_WORDS];            /* the kernel's group masks as they were set; 0: none */
     ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
+    uint32_t profiled[1 + EA_PMC_MAX];               /* sources whose interval it set (profile_interval.c) */
+    unsigned profiled_count;
+    int is_detached; /* it goes on after this process: what it set of the machine stays */
     /* Its losses and written buffers when it was adopted; 0 for a session that was started here. */
     uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
 } ea_session;
@@ -56,7 +61,8 @@ EA_MUST_CHECK int ea_session_query(ea_session *s, ea_err *err);
 /* Asks Windows to deliver buffers that are not full. A missing session is no error here; ea_session_query detects it.
  */
 void ea_session_flush(const ea_session *s);
-/* Raises the number of buffers to s->max_buffers. */
+/* Raises the number of buffers to s->max_buffers. What becomes of the group masks then is not documented: they are read
+ * back, and set again when they differ. */
 EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
 /* Stops it; `now` then has its last numbers. A session that has already ended is no error. */
 void ea_session_stop(ea_session *s);
@@ -79,9 +85,17 @@ size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
  * Windows does not say. */
 int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret);
 /* pmc.c: the profiler's interval, sampled counters, counters on events. */
-void ea_session_pmc(const ea_session *s);
+void ea_session_pmc(ea_session *s);
+/* profile_interval.c: the intervals of profile sources are the machine's and outlive a session. keep: remembers the
+ * interval of a source before a session sets it. restore: sets those of this session back that no other session of this
+ * process uses. recover: sets back what a process that crashed had left. */
+void ea_profile_keep(ea_session *s, uint32_t source);
+void ea_profile_restore(ea_session *s);
+void ea_profile_recover(const ea_etw_api *api);
 /* enable.c: the group masks (EA_KERNEL_MASK_WORDS) that Windows has of a session of the kernel. -1: it does not say. */
 EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
+/* enable.c: sets the kernel's group masks and system providers again as they were set last. */
+void ea_session_restore_masks(const ea_session *s);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
 /* Asks providers with capture-state or capture-every for their state, once. Called when the consumer runs: what they

@@ -1,4 +1,6 @@
-/* Messages of the service in Windows' event log (Application, source etwagent). Their texts are in messages.mc.
+/* Messages of the service in Windows' event log (Application, source etwagent). The texts are in the events themselves:
+ * the message file is Windows' own EventCreate.exe, whose messages 1 to 1000 are "%1". A file of this program would be
+ * held by the event log's service, which reads texts from it, and an upgrade could not replace it without a restart.
  * Before it: what the agent says (agent_log.h). After it: the event log. Thread: any, after open. */
 #ifndef EA_SCM_EVENTLOG_H
 #define EA_SCM_EVENTLOG_H
@@ -21,8 +23,8 @@ EA_MUST_CHECK int ea_eventlog_open(ea_err *err);
 void ea_eventlog_close(void);
 void ea_eventlog_write(enum ea_eventlog_kind kind, const char *line);
 
-/* Names program as the file that holds the texts; takes that out again. */
-EA_MUST_CHECK int ea_eventlog_register(const char *program, ea_err *err);
+/* Writes the source into the registry; takes it out again. */
+EA_MUST_CHECK int ea_eventlog_register(ea_err *err);
 EA_MUST_CHECK int ea_eventlog_unregister(ea_err *err);
 
 #endif

@@ -271,7 +271,7 @@ int ea_service_install(const char *program, const char *config, const ea_service
     if (!rc) {
         ea_err later;
         harden(s, report);
-        if (ea_eventlog_register(program, &later))
+        if (ea_eventlog_register(&later))
             refused(report, "the event log's source", (DWORD)later.os_error);
     }
     if (s)

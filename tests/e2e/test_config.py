@@ -69,6 +69,10 @@ def main():
         check("drops batches of sessions that have waited there for 5400 s; batches of file sources wait however old they are\n"
               in run(aged.name).stdout, "spool-age is not explained")
 
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as both:
+        both.write("sessions: [{name: a, output: both, file: a.etl, providers: [{provider: Microsoft-Windows-DNS-Client}]}, {name: b, providers: [{provider: Microsoft-Windows-DNS-Client}]}]\n")
+        both.flush()
+        check(run(both.name).stdout.count("warning: with real time beside a file") == 1, "real time beside a file gets a warning")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as filtered:
         filtered.write("sessions: [{name: a, providers: [{provider: Microsoft-Windows-Kernel-File, pids: ['4']}, {provider: Microsoft-Windows-DNS-Client, pids: ['4']}]}]\n")
         filtered.flush()

@@ -151,6 +151,14 @@ static void read_line(char *line) {
                             sizeof script.reported_file / sizeof *script.reported_file);
     } else if (strcmp(line, "driver") == 0 && script.driver_count < 8) {
         script.driver_count += !ea_guid_parse(value, &script.drivers[script.driver_count]);
+    } else if (strcmp(line, "flags-form") == 0) {
+        script.flags_translated = strcmp(value, "enable-flags") == 0;
+    } else if (strcmp(line, "stop-takes") == 0) {
+        script.stop_takes_ms = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "file-names") == 0) {
+        script.names_need_disk = strcmp(value, "disk") == 0;
+    } else if (strcmp(line, "update") == 0) {
+        script.update_resets = strcmp(value, "resets") == 0;
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {
@@ -480,7 +488,8 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
             free_one = s;
     }
     free_one = before ? before : free_one;
-    if (by_name(t, name))
+    int is_ending = before && before->ended_ms && GetTickCount64() - before->ended_ms < script.stop_takes_ms;
+    if (by_name(t, name) || is_ending)
         error = ERROR_ALREADY_EXISTS;
     else if (!free_one || sessions == EMUL_SESSIONS ||
              ((p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && system_sessions == EMUL_SYSTEM_SESSIONS))
@@ -511,6 +520,8 @@ static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
     s->flush_timer = p->FlushTimer;
     if (p->EnableFlags)
         s->masks[0] = p->EnableFlags;
+    if (script.update_resets)
+        memset(s->masks + 1, 0, sizeof s->masks - sizeof *s->masks);
     return 0;
 }
 
@@ -674,6 +685,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
     }
     case TraceProfileSourceConfigInfo: /* the whole machine's */
         error = handle ? ERROR_INVALID_PARAMETER : bytes % sizeof(ULONG) ? ERROR_BAD_LENGTH : 0;
+        if (!error && bytes > EMUL_PMC * sizeof(ULONG))
+            error = ERROR_INCORRECT_SIZE;
         if (!error)
             error = emul_fault("counters");
         if (!error)
@@ -683,6 +696,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         break;
     case TracePmcCounterListInfo:
         error = check_kernel_list(s, bytes, sizeof(ULONG));
+        if (!error && bytes > EMUL_PMC * sizeof(ULONG))
+            error = ERROR_INCORRECT_SIZE;
         if (!error && s->counter_count)
             error = ERROR_INVALID_PARAMETER; /* once in a session's life */
         if (!error)
@@ -694,6 +709,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
         break;
     case TracePmcEventListInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
+        if (!error && bytes > EMUL_PMC * sizeof(CLASSIC_EVENT_ID))
+            error = ERROR_INCORRECT_SIZE;
         if (!error && (!s->counter_count || s->pmc_events)) /* only once, and only after the counters were set */
             error = ERROR_INVALID_PARAMETER;
         if (!error)
@@ -768,6 +785,18 @@ static ULONG tell_sessions(uint8_t *data, ULONG bytes, ULONG *ret) {
     return error;
 }
 
+/* As EnableFlags has them: flags of the masks 1 and 2 that have a bit there. */
+static void to_enable_flags(uint32_t *masks) {
+    static const uint32_t FORMS[][3] = {{1, 0x4, 0x10},      {1, 0x80, 0x20},    {1, 0x4000, 0x40},
+                                        {2, 0x40, 0x80},     {1, 0x200, 0x800},  {1, 0x8000, 0x4000},
+                                        {1, 0x10, 0x800000}, {1, 0x2, 0x1000000}};
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        if (masks[FORMS[i][0]] & FORMS[i][1]) {
+            masks[FORMS[i][0]] &= ~FORMS[i][1];
+            masks[0] |= FORMS[i][2];
+        }
+}
+
 static ULONG report_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
     const emul_session *s = emul_by_handle(emul_lock(), handle);
     ULONG error = check_kernel_list(s, bytes, sizeof s->masks);
@@ -775,6 +804,8 @@ static ULONG report_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *re
         error = ERROR_BAD_LENGTH;
     if (!error)
         memcpy(data, s->masks, bytes);
+    if (!error && script.flags_translated)
+        to_enable_flags(data);
     emul_unlock();
     if (ret)
         *ret = sizeof s->masks;
@@ -804,6 +835,8 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         if (!interval || bytes != sizeof *interval || handle || interval->Source >= 64)
             return ERROR_INVALID_PARAMETER;
         interval->Interval = emul_lock()->intervals[interval->Source];
+        if (!interval->Interval) /* as it is when the machine has started */
+            interval->Interval = interval->Source ? 65536 : 10000;
         emul_unlock();
         return 0;
     }

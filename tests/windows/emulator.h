@@ -33,9 +33,13 @@
  *     group=GROUP GUID    that provider is in that group
  *     alias=PID PROGRAM   the running program of that name plays the trace's process of that id
  *     stall=MS SESSION    when that session is stopped, its remaining events are delivered MS later
- *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: no name at
- * all items=asked         stacks that are in the trace are removed from events unless the session asked for them Called
- * by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
+ *     reported-file=TEXT  a query of a session without real time has TEXT in front of its file's path; -: none
+ *     stop-takes=MS       the name of a stopped session is taken for so long
+ *     update=resets       an update of a session's properties leaves EnableFlags alone of its group masks
+ *     file-names=disk     DISK_FILE_IO without DISK_IO logs no FileRundown
+ *     flags-form=enable-flags  a query of group masks has some flags in the first one, as EnableFlags has them
+ *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
+ * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_WINDOWS_EMULATOR_H
 #define EA_TESTS_WINDOWS_EMULATOR_H
 
@@ -45,7 +49,7 @@
 
 enum {
     EMUL_SESSIONS = 64,
-    EMUL_SYSTEM_SESSIONS = 8,
+    EMUL_SYSTEM_SESSIONS = 6, /* of 8; two are reserved */
     EMUL_PROVIDERS = 64,
     EMUL_IDS = 64,
     EMUL_NAME = 256,
@@ -56,8 +60,8 @@ enum {
     EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
     EMUL_HOOKS = 256, /* classes of the kernel's events in a list, at the most */
+    EMUL_PMC = 4,     /* ETW_MAX_PMC_EVENTS, ETW_MAX_PMC_COUNTERS, ETW_MAX_PROFILING_SOURCES (ntwmi.h) */
     EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
-    EMUL_MHZ = 2500,  /* of the clock of processor cycles */
 };
 
 /* A filter by ids as it was given. */
@@ -178,6 +182,7 @@ typedef struct emul_script {
     uint32_t applied_count;
     uint32_t lost_events;
     WCHAR lost_session[EMUL_NAME];
+    uint32_t update_resets, names_need_disk, flags_translated, stop_takes_ms;
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
     WCHAR reported_file[32];

@@ -1,5 +1,6 @@
 /* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. The events of a session are delivered buffer by buffer
  * on the caller's thread. See emulator.h. */
+#include "service/etw/machine_facts.h"
 #include "tests/windows/emulator_stream.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static int64_t time_by(const consumer *c, int64_t raw) {
     if (c->clock == EA_CLOCK_SYSTEM_TIME)
         return ea_utc_ns_to_filetime(ea_clock_to_utc_ns(c->of_trace, raw));
     if (c->clock == EA_CLOCK_CPU_CYCLES)
-        return (int64_t)((double)raw * EMUL_MHZ * 1e6 / (double)c->of_trace->frequency);
+        return (int64_t)((double)raw * (double)ea_machine_cycle_frequency() / (double)c->of_trace->frequency);
     return raw;
 }
 
@@ -118,10 +119,10 @@ TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile) {
     QueryPerformanceFrequency(&frequency);
     GetNativeSystemInfo(&info);
     TRACE_LOGFILE_HEADER *h = &logfile->LogfileHeader;
-    h->PointerSize = 8;
+    /* of a real-time session: pointers of 4 bytes, no times, and the build of an earlier Windows */
+    h->PointerSize = 4;
     h->NumberOfProcessors = info.dwNumberOfProcessors;
     h->PerfFreq = frequency;
-    h->CpuSpeedInMHz = EMUL_MHZ;
     h->ReservedFlags = 1;
     emul_table *t = emul_lock();
     for (size_t k = 0; k < EMUL_SESSIONS; k++)
@@ -137,10 +138,6 @@ TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile) {
     if (w->trace_count && ea_etl_open(&set, paths, w->trace_count, &(ea_etl_options){0}, NULL) == 0) {
         const ea_etl_info *trace = ea_etl_file_info(set, 0);
         h->PerfFreq.QuadPart = (LONGLONG)trace->clock.frequency;
-        h->NumberOfProcessors = trace->cpu_count;
-        h->PointerSize = trace->pointer_size;
-        h->BootTime.QuadPart = trace->boot_filetime;
-        h->ProviderVersion = trace->os_build;
     }
     ea_etl_close(set);
     c->logfile = *logfile;

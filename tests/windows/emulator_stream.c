@@ -11,6 +11,7 @@ enum {
     STATES_MAX = 4096, /* events that an asking for state brings at the most */
     FILE_RUNDOWN = 36, /* FileIo/FileRundown */
     FILE_NAMES_FLAG = 0x200,
+    DISK_FLAG = 0x100,
     RD_COMPLETE = 8, /* EventTrace/RDComplete */
     RT_LOST_EVENT = 32,
 };
@@ -385,8 +386,9 @@ void emul_stream_end(emul_stream *st, emul_sink sink, void *arg) {
     st->slots = SLOTS_MAX; /* nothing of the rundown is lost */
     log_beginning(st);     /* stopped before anybody took of it */
     emul_rundown_each(st->there, 1, st->time_raw, log_if_wanted, st);
-    while ((st->session.masks[0] & FILE_NAMES_FLAG) &&
-           look_ahead(st)) { /* files that are open: the trace says it at its end */
+    int names_files = (st->session.masks[0] & FILE_NAMES_FLAG) &&
+                      ((st->session.masks[0] & DISK_FLAG) || !emul_what()->names_need_disk);
+    while (names_files && look_ahead(st)) { /* files that are open: the trace says it at its end */
         if (st->ahead->opcode == FILE_RUNDOWN && ea_guid_equal(&st->ahead->provider, &FILE_IO)) {
             ea_record r = *st->ahead;
             r.time_raw = st->time_raw;

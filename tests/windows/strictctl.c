@@ -274,7 +274,7 @@ static void take_privilege(void) {
 
 static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     static CLASSIC_EVENT_ID events[257];
-    ULONG masks[8] = {1}, samples[8] = {1, 2}, sources[2] = {19, 10}, bytes = 0;
+    ULONG masks[8] = {1}, samples[8] = {1, 2}, sources[2] = {19, 10}, five[5], bytes = 0;
     TRACE_PROFILE_INTERVAL interval = {0, 10000};
 
     enum { BAD = ERROR_INVALID_PARAMETER };
@@ -301,6 +301,12 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     expect("an interval below 122.1 us", set(0, TraceSampledProfileIntervalInfo, &interval, sizeof interval), BAD);
     interval.Interval = 10000001;
     expect("an interval above 1 s", set(0, TraceSampledProfileIntervalInfo, &interval, sizeof interval), BAD);
+    for (int i = 0; i < 5; i++)
+        five[i] = 19;
+    expect("five counters", set(kernel, TracePmcCounterListInfo, five, sizeof five), ERROR_INCORRECT_SIZE);
+    expect("five sampled sources", set(0, TraceProfileSourceConfigInfo, five, sizeof five), ERROR_INCORRECT_SIZE);
+    expect("five events with counters", set(kernel, TracePmcEventListInfo, events, 5 * sizeof *events),
+           ERROR_INCORRECT_SIZE);
     expect("events with counters before counters", set(kernel, TracePmcEventListInfo, events, sizeof *events), BAD);
     expect("two counters where there is one", set(kernel, TracePmcCounterListInfo, sources, 8),
            ERROR_NO_SYSTEM_RESOURCES);
@@ -464,7 +470,7 @@ int main(int argc, char **argv) {
     wrong_properties();
     names_and_handles();
     limit(0, 64, 0, "StartTrace: a 65th session");
-    limit(EVENT_TRACE_SYSTEM_LOGGER_MODE, 8, EVENT_TRACE_SYSTEM_LOGGER_MODE, "StartTrace: a ninth system logger");
+    limit(EVENT_TRACE_SYSTEM_LOGGER_MODE, 6, EVENT_TRACE_SYSTEM_LOGGER_MODE, "StartTrace: a seventh system logger");
     expect("StartTrace: a user's session", start(L"strict-user", &p, 1), 0);
     wrong_filters();
     TRACEHANDLE user = started;

@@ -514,6 +514,72 @@ def state(env, checks, session, windows, arguments):
         checks.equal(found, {"all": 2 * own, "one": 2 * own, "other": 0}, "the provider's state beside the trace's own events")
 
 
+def five(env, checks, session, windows, arguments):
+    """Windows takes four counters and four events with counters; the configuration's check refuses more, of more the recording would have none."""
+    events = ["Thread/CSwitch", "Process/Start", "Process/End", "Thread/Start", "Thread/End"]
+    names = [f"Counter{i}" for i in range(5)]
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH"]}
+    script = [f"counter={10 + i} 1000 2147483647 {name}" for i, name in enumerate(names)] + ["counters=8"]
+    with emulated.Machine(env, session, windows, "five") as machine:
+        machine.plays([], *script)
+        there = {}
+        _, words = record(env, session, machine, [{**asked, "pmc-counters": names[:4], "pmc-events": events[:4]}], "out", there)
+        kernel = there["etwagent-kernel"]
+        checks.equal((len(kernel["counters"]), kernel["pmc_events"]), (4, 4), f"four of each: {words}")
+        for key, more in (("pmc-counters", {"pmc-counters": names, "pmc-events": events[:1]}), ("pmc-events", {"pmc-counters": names[:1], "pmc-events": events})):
+            machine.config.write_text(f"sessions: {json.dumps([{**asked, **more}])}\n")
+            done = session.run([machine.agent, "check", wine.windows_path(machine.config)])
+            checks.that(done.returncode == 3 and f"{key}: 5 " in done.stderr and "at most 4" in done.stderr, f"five {key}: {done.returncode} {done.stderr}")
+
+
+def translated(env, checks, session, windows, arguments):
+    """A Windows that returns some flags as EnableFlags has them has the flags all the same: no word, and their names in the list."""
+    flags = ["PROCESS", "CSWITCH", "DPC", "INTERRUPT", "SYSCALL", "DISPATCHER", "VIRT_ALLOC", "DRIVERS", "PROFILE"]
+    with emulated.Machine(env, session, windows, "translated") as machine:
+        machine.plays([], "flags-form=enable-flags")
+        listed = []
+
+        def look(_):
+            listed[:] = json.loads(session.run([machine.agent, "sessions", "--json"]).stdout)
+            return True
+        _, words = record(env, session, machine, [{"name": "kernel", "kind": "system", "flags": flags}], "out", until=look)
+        checks.that("not among" not in words, f"word of flags: {words}")
+        checks.equal(sorted(listed[0]["flags"]), sorted(flags), "etwagent sessions")
+
+
+def intervals(env, checks, session, windows, arguments):
+    """Profile intervals are the machine's: they are as before after a recording, and after one that was killed and the next one."""
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "PROFILE", "PMC_PROFILE"], "profile-interval": "500us",
+             "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}
+    script = ["counter=0 1221 1000000 Timer", "counter=10 1000 2147483647 CacheMisses"]
+
+    def applied(machine):
+        return {c["name"]: c["interval"] for c in json.loads(session.run([machine.agent, "counters", "--json"]).stdout)}
+    with emulated.Machine(env, session, windows, "intervals") as machine:
+        machine.plays([], *script)
+        before, meanwhile = applied(machine), {}
+
+        def look(_):
+            meanwhile.update(applied(machine))
+            return True
+        record(env, session, machine, [asked], "out", until=look)
+        checks.equal((before, meanwhile), ({"Timer": 10000, "CacheMisses": 65536}, {"Timer": 5000, "CacheMisses": 5000}), "intervals before and during a recording")
+        checks.equal(applied(machine), before, "intervals after the recording")
+
+        def kill(_):
+            machine.kill()
+            return True
+        try:
+            record(env, session, machine, [asked], "killed", until=kill)
+        except harness.Failure:
+            pass
+        checks.equal(applied(machine), meanwhile, "intervals after a recording that was killed")
+        for left in machine.sessions():
+            machine.control("stop", left)
+        record(env, session, machine, [{"name": "other", "kind": "system", "flags": ["PROC_THREAD"]}], "next")
+        checks.equal(applied(machine), before, "intervals after the next recording")
+
+
 def unprivileged(env, checks, session, windows, arguments):
     """Flags of samples need a privilege that an administrator's token has, disabled. Without it the other flags are set all the same."""
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH"]}
@@ -527,7 +593,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state
+    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 

@@ -13,12 +13,20 @@ that the generator makes, with performance counters on context switches, their i
 #   2026-11-23
 import collections
 import json
+import os
+import re
 import sqlite3
+import sys
+import time
 
 import emulated
+import format_reader
 import test_ended
 import traces
 import wine
+
+sys.path.insert(0, str(emulated.ROOT / "tests" / "judges"))
+import naive_store  # noqa: E402
 
 TRACE = "clr-kernel-win8-x64"
 PLENTY = {"buffer-size": "1MiB", "min-buffers": 64, "max-buffers": 512, "flush": "100ms"}
@@ -140,6 +148,16 @@ def same_stacks(env, checks, collector, host, replayed):
     print(f"{host}: {sum(live.values())} events with {len(live)} stacks", flush=True)
 
 
+def same_machine(checks, session, collector, host):
+    """What the sessions say of the machine is the machine's, not that of a real-time session's header."""
+    rows = [format_reader.parse(raw, "Source") for batch in naive_store.batches(collector.store) if batch.agent == host for raw in batch.envelope.sources]
+    build = int(re.search(r"\d+\.\d+\.(\d+)", session.run(["cmd", "/c", "ver"]).stdout)[1])
+    checks.equal({(s.pointer_size, s.cpu_count, s.os_version & 0xff, s.os_build) for s in rows}, {(8, os.cpu_count(), 10, build)}, f"{host}: pointers, processors and version")
+    boots = {(s.boot_filetime - 116444736000000000) / 1e7 for s in rows}
+    booted = time.time() - float(open("/proc/uptime", encoding="utf-8").read().split()[0])
+    checks.that(max(boots) - min(boots) < 1 and booted - 5 < min(boots) <= time.time(), f"{host}: time of boot, this machine's or that of Wine: {boots}")
+
+
 def ended(env, checks, collector, host):
     """Each session's stream has its closing batch, and nothing waits."""
     streams = test_ended.numbers(env, collector, host)
@@ -173,6 +191,7 @@ def played(env, checks, session, windows, name, paths):
         checks.equal(machine.sessions(), {}, "sessions that are left over")
     checks.equal(same_records(env, checks, collector, name, paths), count - 3, "records stored, beside headers")
     ended(env, checks, collector, name)
+    same_machine(checks, session, collector, name)
     same_files(env, checks, paths, providers, files)
     env.replay(paths, collector, agent=f"{name}-file", spool=env.folder / f"{name}-replay")
     same_state(env, checks, collector, name, f"{name}-file", emulated.frequency_of(env, paths))

@@ -18,6 +18,7 @@ that the generator wrote with it has the existing objects of each moment, and th
 #   with and without a rundown of its own | 2026-11-23
 # - Live sessions, on the emulator 9: A collector that joins between two keyframes has the right state. | equal to the generator's |
 #   2026-11-23
+import collections
 import json
 import sqlite3
 import threading
@@ -150,6 +151,23 @@ class World:
         machine.plays([self.trace], f"rate={rate}", f"from={self.begin}", *lines)
 
 
+def files(env, checks, session, windows, world, collector):
+    """Names of open files alone, whether Windows logs them without the flag of disk input and output or not."""
+    for rule in ("alone", "disk"):
+        with emulated.Machine(env, session, windows, f"files-{rule}") as machine:
+            world.plays(machine, f"file-names={rule}")
+            machine.configure(collector, [{"name": "files", "flags": ["PROFILE"], "rundown": ["file-name"], **SMALL}])
+            machine.start()
+            machine.wait(lambda: machine.sources().get("files", {}).get("session", {}).get("rundowns") == 1, "the rundown of files")
+            counted = machine.sources()["files"]["session"]["rundown_events"]
+            machine.wait(machine.settled, "everything acknowledged")
+            checks.equal(machine.stop(), 0, f"{rule}: exit code")
+        events = exported(env, collector, f"files-{rule}")
+        own = {e["logger"] for e in events if e["name"] == "PerfInfo/SampleProf"}
+        names = collections.Counter(e["name"] for e in events if e["logger"] not in own and e["name"] != "EventTrace/Header")
+        checks.that(names[COMPLETE] == 1 and set(names) == {COMPLETE, "FileIo/FileRundown"} and sum(names.values()) == counted, f"{rule}: events of the second session: {names}")
+
+
 def alone(env, checks, session, windows, world, collector):
     for word, (name, kind) in WORDS.items():
         with emulated.Machine(env, session, windows, word) as machine:
@@ -205,11 +223,11 @@ def crowd(env, checks, session, windows, world, collector):
 
 
 def refused(env, checks, session, windows, world, collector):
-    """All eight system sessions are in use: the first session runs without a rundown. Another program ends the first session when one of the
-    eight is free again: its next start brings the rundown."""
+    """All six system sessions are in use: the first session runs without a rundown. Another program ends the first session when one of the
+    six is free again: its next start brings the rundown."""
     with emulated.Machine(env, session, windows, "refused") as machine:
         world.plays(machine)
-        machine.control("fill", "7", "system")
+        machine.control("fill", "5", "system")
         machine.configure(collector, [{"name": "first", "flags": ["PROFILE"], "rundown": ["process"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("first", {}).get("events_acknowledged", 0) > 100, "events of the first session")
@@ -349,10 +367,10 @@ def framed(env, checks, session, windows, world, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates([*WORDS, "crowd", "refused", "late", "framed", "own", "bare", "scheduled", "usual", "often", "never", "nothing"])
+    env.make_certificates([*WORDS, "files-alone", "files-disk", "crowd", "refused", "late", "framed", "own", "bare", "scheduled", "usual", "often", "never", "nothing"])
     collector = env.new_collector().start()
     world = World(env, arguments.native)
-    for part in (alone, crowd, refused, late, framed, scheduled):
+    for part in (alone, files, crowd, refused, late, framed, scheduled):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, world, collector)

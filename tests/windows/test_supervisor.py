@@ -181,8 +181,38 @@ def grows(checks, machine, session, collector):
     return {"source_session_ends": 1, "source_events_lost": LOST * TIMES}
 
 
+def lingers(checks, machine, session, collector):
+    """The name of a session that was stopped is taken for a moment: the start waits for it, and is not refused."""
+    machine.control("start", NAME, "system")
+    runs(machine, collector, "stop-takes=400")
+    machine.control("stop", NAME)
+    machine.wait(lambda: kernel(machine).get("starts") == 2 and kernel(machine)["runs"], "the session again")
+    checks.that("start session" not in machine.log(), f"word of a refusal: {machine.log()}")
+    checks.equal(machine.stop(), 0, "exit code")
+    return {"source_session_ends": 1, "source_starts_refused": 0, "source_stale_sessions": 1}
+
+
+def masks(checks, machine, session, collector):
+    """More buffers cost no kernel flag, whether Windows' update of a session keeps its group masks or not."""
+    paths = traces.paths(TRACE, machine.env.build)
+    for rule in ("keeps", "resets"):
+        machine.plays(paths, "rate=1000", f"update={rule}")
+        machine.configure(collector, [{**KERNEL, "flags": ["PROC_THREAD", "LOADER", "CSWITCH", "PROFILE", "SYSCALL"]}])
+        machine.status_file.unlink(missing_ok=True)
+        machine.start()
+        machine.wait(lambda: kernel(machine).get("events", 0) > 100, "events")
+        before = machine.sessions()[NAME]["masks"]
+        machine.control("lose", NAME, str(LOST), "0", "0")
+        machine.wait(lambda: kernel(machine).get("grown") == 1, "more buffers")
+        checks.that(before[1], f"{rule}: flags of other masks than the first: {before}")
+        checks.equal(machine.sessions()[NAME]["masks"], before, f"{rule}: kernel flags after a growth")
+        checks.equal("changed the kernel flags" in machine.log(), rule == "resets", f"{rule}: word of it")
+        checks.equal(machine.stop(), 0, "exit code")
+    return {"source_events_lost": 2 * LOST}
+
+
 def test(env, checks, session, windows, arguments):
-    every = (ended, stolen, restless, waits, beside, slow, grows)
+    every = (ended, stolen, restless, waits, beside, slow, grows, masks, lingers)
     env.make_certificates([part.__name__ for part in every])
     collector = env.new_collector().start()
     for part in emulated.parts(checks, arguments, every):

@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import pathlib
+import re
 import shutil
 import ssl
 import struct
@@ -27,6 +28,7 @@ TRACE = "amsi-eventslost"
 SETTINGS = "HKCU\\Software\\Microsoft\\Windows\\CurrentVersion\\Internet Settings\\Connections"
 MACHINE = "HKLM\\" + SETTINGS[5:]
 DIRECT, NAMED, SCRIPT = 1, 2, 4
+MESSAGE_TABLE, VERSION_INFO = 11, 16  # RT_MESSAGETABLE, RT_VERSION
 
 
 def settings(flags, proxy="", bypass="", script="", form=0x46):
@@ -223,12 +225,12 @@ def wrong_places(checks, agent):
 
 
 def resources(checks, agent):
-    """The texts of all event-log messages, version and manifest are in the program."""
+    """Version and manifest are in the program, and no table of messages, for which the event log's service would hold it."""
     data = agent.exe.read_bytes()
-    messages = (ROOT / "service" / "scm" / "messages.mc").read_text().split("Language=English\n")[1:]
-    texts = [message.split("\n")[0] for message in messages]
-    checks.that(len(texts) >= 8 and any("lost" in text for text in texts), f"messages: {texts}")
-    for text in [*texts, "VS_VERSION_INFO", "OriginalFilename"]:
+    listed = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", str(agent.exe)], check=True, text=True, stdout=subprocess.PIPE).stdout
+    types = [int(n, 16) for n in re.findall(r"(?m)^[0-9a-f]{3,}   Entry: ID: 0x([0-9a-f]+),", listed[listed.index("The .rsrc Resource Directory"):])]
+    checks.that(VERSION_INFO in types and MESSAGE_TABLE not in types, f"types of resources: {types}")
+    for text in ["VS_VERSION_INFO", "OriginalFilename"]:
         checks.that(text.encode("utf-16-le") in data, f"'{text}' is not in the program")
     checks.that(b"<activeCodePage" in data and b"asInvoker" in data, "the manifest is not in the program")
 
