@@ -3,8 +3,10 @@
 #include "collector/store/store_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SCHEMA_VERSION = 1,
@@ -233,19 +235,23 @@ static int connect_read_only(ec_store *s, const char *path, int *ret_version, ea
     return rc;
 }
 
+/* It asks, and does not open the file: closing any descriptor of a file ends all the locks that this process has on it,
+ * so also those of the process's other connection (https://www.sqlite.org/howtocorrupt.html, 2.2). */
 int ec_store_check_readable(const char *dir, ea_err *err) {
     ea_text path;
-    ea_file *file = NULL;
-    ea_err why = {0};
     ea_text_init(&path);
     ea_text_printf(&path, "%s/index.db", dir);
     int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
-    if (!rc && (rc = ea_file_open(&file, path.data, EA_OPEN_READ, &why)) != 0)
-        rc = rc == EA_ENOTFOUND ? ea_fail(err, rc, "open %s: there is no store", dir)
-             : why.os_error == EACCES
-                 ? ea_fail_os(err, rc, EACCES, "open %s: run the command as the user that the collector runs as", dir)
-                 : ea_fail_os(err, rc, why.os_error, "%s", why.message);
-    ea_file_close(file);
+    if (!rc && faccessat(AT_FDCWD, path.data, R_OK, AT_EACCESS) != 0) {
+        int os_error = errno;
+        if (os_error == ENOENT || os_error == ENOTDIR)
+            rc = ea_fail(err, EA_ENOTFOUND, "open %s: there is no store", dir);
+        else if (os_error == EACCES)
+            rc =
+                ea_fail_os(err, EA_EIO, EACCES, "open %s: run the command as the user that the collector runs as", dir);
+        else
+            rc = ea_fail_os(err, EA_EIO, os_error, "open %s", path.data);
+    }
     ea_text_deinit(&path);
     return rc;
 }
