@@ -549,6 +549,18 @@ static void test_worker(void **state) {
     free(expected);
 }
 
+/* Waits until the daemon's thread has the history: before, a question folds for itself, and waits for no missing batch.
+ */
+static void wait_for_worker(const char *dir) {
+    ec_state_worker *h;
+    int rc;
+    for (int i = 0; !(rc = ec_state_worker_open(&h, dir, &(ec_state_worker_options){0}, NULL)) && i < 1000; i++) {
+        ec_state_worker_close(h);
+        ea_sleep_ns(10000000);
+    }
+    assert_int_equal(rc, EA_EBUSY);
+}
+
 /* A stream that waits for a missing batch is not waited for: a question waits until a round has looked at it. */
 static void test_question_waits_for_a_round(void **state) {
     fixture *f = *state;
@@ -556,6 +568,7 @@ static void test_question_waits_for_a_round(void **state) {
     ea_err err = {0};
     uint64_t unfolded;
     check(ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){0}, &err), &err);
+    wait_for_worker(f->dir);
     append(f->store, "thief", &f->batches[0]);
     for (int i = 2; i < 8; i += 2) { /* each of them renews the wait for the second one */
         append(f->store, "thief", &f->batches[i]);
