@@ -662,41 +662,23 @@ int ea_etl_tail_ended(const ea_etl_tail *t) {
     return t->ended && t->next == t->index.count && !t->has_header;
 }
 
-/* ---- sorting ---- a heap sort: in place, and never slow */
+/* ---- sorting ---- */
 
-static int entry_less(const ea_etl_entry *a, const ea_etl_entry *b) {
+/* Positions in the merged order; no two entries are equal. */
+static int compare_entries(const void *left, const void *right) {
+    const ea_etl_entry *a = left, *b = right;
     if (a->key != b->key)
-        return a->key < b->key;
+        return a->key < b->key ? -1 : 1;
     if (a->file != b->file)
-        return a->file < b->file;
-    return a->number < b->number;
-}
-
-static void sift_down(ea_etl_entry *e, size_t at, size_t count) {
-    ea_etl_entry moving = e[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && entry_less(&e[child], &e[child + 1]))
-            child++;
-        if (!entry_less(&moving, &e[child]))
-            break;
-        e[at] = e[child];
-    }
-    e[at] = moving;
+        return a->file < b->file ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
 }
 
 void ea_etl_index_sort(ea_etl_index *index) {
-    ea_etl_entry *e = index->entries;
+    const ea_etl_entry *e = index->entries;
     size_t n = index->count, sorted = 1;
-    while (sorted < n && !entry_less(&e[sorted], &e[sorted - 1]))
+    while (sorted < n && compare_entries(&e[sorted - 1], &e[sorted]) <= 0)
         sorted++;
-    if (sorted >= n)
-        return;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(e, i, n);
-    for (size_t i = n; i-- > 1;) {
-        ea_etl_entry top = e[0];
-        e[0] = e[i];
-        e[i] = top;
-        sift_down(e, 0, i);
-    }
+    if (sorted < n)
+        qsort(index->entries, n, sizeof *e, compare_entries);
 }
