@@ -166,10 +166,10 @@ def detached(env, checks, session, machine):
         checks.equal((code, json.loads(said)["name"]), (0, name), f"stop: {trouble}")
     checks.equal(machine.sessions(), {}, "sessions at the end")
     code, said, trouble = run("counters", "--json")
-    checks.equal((code, json.loads(said)), (0, [{"name": "Timer", "source": 0, "min": 1221, "max": 1000000, "interval": 0},
-                                                {"name": "CacheMisses", "source": 10, "min": 4096, "max": 65536, "interval": 0}]), f"counters: {trouble}")
+    checks.equal((code, json.loads(said)), (0, [{"name": "Timer", "source": 0, "min": 1221, "max": 1000000, "interval": 10000},
+                                                {"name": "CacheMisses", "source": 10, "min": 4096, "max": 65536, "interval": 65536}]), f"counters: {trouble}")
     code, said, _ = run("counters")
-    checks.that(code == 0 and "CacheMisses: source 10, sampled every 4096 to 65536\n" in said and said.endswith("counted at a time: at most 3\n"), f"counters in words: {said}")
+    checks.that(code == 0 and "CacheMisses: source 10, sampled every 4096 to 65536, now 65536\n" in said and said.endswith("counted at a time: at most 3\n"), f"counters in words: {said}")
     machine.plays([])
     code, said, trouble = run("counters")
     checks.that(code == 1 and not said and "this machine shows no performance counters" in trouble, f"a machine without counters: {code} {said}{trouble}")
