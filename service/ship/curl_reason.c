@@ -58,6 +58,10 @@ const char *ea_curl_reason(CURL *handle, CURLcode code, const char *url, const c
         put_peer(url, peer, sizeof peer);
         snprintf(out, EA_CURL_REASON_BYTES, "%s closed the connection during the TLS handshake: %s", peer,
                  curl_easy_strerror(code));
+    } else if (code == CURLE_SEND_ERROR) {
+        put_peer(url, peer, sizeof peer);
+        snprintf(out, EA_CURL_REASON_BYTES, "%s closed the connection before the request was sent: %s", peer,
+                 text[0] ? text : curl_easy_strerror(code));
     } else {
         snprintf(out, EA_CURL_REASON_BYTES, "%s", text[0] ? text : curl_easy_strerror(code));
     }
