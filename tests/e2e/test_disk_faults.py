@@ -208,7 +208,9 @@ def killed_while_owing(case, checks):
         blind = stream["blindness"]
         checks.equal(stream["missing_batches"], 0, f"{case.name}: numbers without batch and tombstone")
         full = [b for b in blind if b["cause"] == "events_evicted_size"]
-        checks.equal([b["events"] for b in full], [100 * b["batches"] for b in full], f"{case.name}: events that tombstones name")
+        # the second run closes the first one's stream: its closing batch has no events, and may be dropped, too
+        closings = sum(100 * b["batches"] - b["events"] for b in full)
+        checks.that(closings in (0, 100), f"{case.name}: events that tombstones name: {full}")
         # the batches that were in the encoders when the agent was killed; no tombstone has their counts
         checks.that(sum(b["batches"] for b in blind if b not in full) <= 8, f"{case.name}: holes without counts: {blind}")
         owed += sum(b["batches"] for b in full)

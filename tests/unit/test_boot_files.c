@@ -93,7 +93,7 @@ static void test_boots(void **state) {
     write_file("early.etl.004", "older");
     write_file("early.etl.0001", "newer"); /* of any number of digits */
     write_file("early.etl.bak", "another program's");
-    write_file("early.etl.", "another program's");
+    write_file("early.etl.1x", "another program's");
     assert_int_equal(take(&w), 0);
     has("early-booted.etl", "newer");
     has("early-booted.1.etl", "older");
@@ -103,7 +103,7 @@ static void test_boots(void **state) {
     assert_int_equal(ea_path_remove(scratch_path("early-booted.1.etl"), NULL), 0);
     write_file("early.etl.2", "newest");
     assert_int_equal(take(&w), 0);
-    assert_true(is_there("early.etl.bak") && is_there("early.etl."));
+    assert_true(is_there("early.etl.bak") && is_there("early.etl.1x"));
     has("early-booted.etl", "newest");
     has("early-booted.1.etl", "newer");
     has("early-booted.2.etl", "unnumbered");
