@@ -33,15 +33,18 @@ static const char PUT_BATCH_SQL[] =
     " (SELECT (SELECT end_utc_ns FROM ledger_batches WHERE stream = ?1 AND number < ?2 ORDER BY number DESC LIMIT 1)"
     " AS t)";
 
+/* Not OR REPLACE, which would remove a row without its trigger (alert_sums). */
+static const char PUT_ALERT_SQL[] =
+    "INSERT INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(stream, number, family, kind)"
+    " DO UPDATE SET utc_ns = excluded.utc_ns, left_count = excluded.left_count,"
+    " right_count = excluded.right_count, text = excluded.text";
+
 enum statement { PUT_BATCH, PUT_COUNT, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
 
 static const char *const SQL[STATEMENT_COUNT] = {
     [PUT_BATCH] = PUT_BATCH_SQL,
     [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
-    /* not OR REPLACE, which would remove a row without its trigger (alert_sums) */
-    [PUT_ALERT] = "INSERT INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(stream, number, family, kind)"
-                  " DO UPDATE SET utc_ns = excluded.utc_ns, left_count = excluded.left_count,"
-                  " right_count = excluded.right_count, text = excluded.text",
+    [PUT_ALERT] = PUT_ALERT_SQL,
     [LAST_BATCH] =
         "SELECT number, incarnation, end_utc_ns FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
     [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY 1, 2",

@@ -28,10 +28,10 @@ static enum ea_counter counter_of(uint64_t number) {
 }
 
 /* EA_LEDGER_FAMILIES: none of this version. */
-static uint8_t family_of(const char *name, size_t len_bytes) {
-    uint8_t f = 0;
+static unsigned family_of(const char *name, size_t len_bytes) {
+    unsigned f = 0;
     for (; f < EA_LEDGER_FAMILIES; f++) {
-        const char *known = ea_event_family_name(f);
+        const char *known = ea_event_family_name((uint8_t)f);
         if (strlen(known) == len_bytes && memcmp(known, name, len_bytes) == 0)
             break;
     }
@@ -45,7 +45,7 @@ static uint64_t *value_of(ea_last_numbers *n, const char *family, size_t family_
         return NULL;
     if (!family_bytes)
         return &n->values[c];
-    uint8_t f = family_of(family, family_bytes);
+    unsigned f = family_of(family, family_bytes);
     for (size_t k = 0; f < EA_LEDGER_FAMILIES && k < EA_LEDGER_FAMILY_COUNTERS; k++)
         if (ea_ledger_family_counter(k) == c)
             return &n->families.values[f][k];
@@ -146,8 +146,8 @@ static void put_values(ea_text *out, const char *name, const ea_last_numbers *n,
 void ea_last_numbers_put(ea_text *out, const ea_last_numbers *n) {
     ea_text_printf(out, "ledger %" PRIu64 " %" PRIu32, n->incarnation, n->priority);
     put_values(out, "", n, EA_LEDGER_FAMILIES);
-    for (uint8_t f = 0; f < EA_LEDGER_FAMILIES; f++)
-        put_values(out, ea_event_family_name(f), n, f);
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        put_values(out, ea_event_family_name((uint8_t)f), n, f);
     ea_text_str(out, "\n");
 }
 
