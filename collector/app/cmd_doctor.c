@@ -221,7 +221,7 @@ typedef struct judged {
 
 static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
     judged *j = arg;
-    enum ea_counter c = ec_counter_of(counter);
+    enum ea_counter c = ea_counter_of_number(counter);
     if (!*family && c != EA_COUNTER_COUNT)
         j->values[c] = value;
     return 0;

@@ -130,7 +130,7 @@ static void end_family(listing *l) {
 
 static int add_counter(const char *family, uint32_t number, uint64_t value, void *arg) {
     listing *l = arg;
-    enum ea_counter c = ec_counter_of(number);
+    enum ea_counter c = ea_counter_of_number(number);
     const ea_counter_info *row = c == EA_COUNTER_COUNT ? NULL : ea_counter_row(c);
     if (row && !*family)
         l->values[c] = value;
@@ -245,7 +245,7 @@ static void add_row_span(listing *l, sqlite3_stmt *s, int at) {
 }
 
 static void add_loss(listing *l, sqlite3_stmt *s) {
-    enum ea_counter c = ec_counter_of((uint32_t)column_u64(s, 1));
+    enum ea_counter c = ea_counter_of_number((uint32_t)column_u64(s, 1));
     uint64_t now = column_u64(s, 2), before = column_u64(s, 3), by = now >= before ? now - before : now;
     if (c == EA_COUNTER_COUNT || ea_counter_row(c)->severity < EA_LOSS || !by)
         return;
@@ -303,7 +303,8 @@ static void add_blind(listing *l, sqlite3_stmt *s) {
     ea_text_str(&l->out, "  blind ");
     add_row_span(l, s, 8);
     if (strcmp(kind, "counted") == 0)
-        ea_text_printf(&l->out, ": %" PRIu64 " %s, %s", column_u64(s, 6), ea_counter_row(ec_counter_of(cause))->text,
+        ea_text_printf(&l->out, ": %" PRIu64 " %s, %s", column_u64(s, 6),
+                       ea_counter_row(ea_counter_of_number(cause))->text,
                        records ? "at the times of its records" : "at any time of it");
     else if (strcmp(kind, "recorded") == 0)
         ea_text_printf(&l->out, ": batch %" PRIu64 " has %" PRIu64 " of Windows' records %s", column_u64(s, 0), records,
@@ -370,7 +371,7 @@ static void add_point(listing *l, sqlite3_stmt *s) {
         if (after == digits || after != end)
             break;
         snprintf(family, sizeof family, "%.*s", (int)(unit - changes), changes);
-        enum ea_counter c = ec_counter_of(number);
+        enum ea_counter c = ea_counter_of_number(number);
         ea_text_clear(&l->line);
         if (*family)
             ea_text_printf(&l->line, "%s:", family);

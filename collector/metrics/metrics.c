@@ -70,7 +70,7 @@ static void add_sample(ea_text *t, const char *name, const stream *s, const char
 
 static int take_value(const char *name, uint32_t counter, uint64_t value, void *arg) {
     stream *s = arg;
-    enum ea_counter c = ec_counter_of(counter);
+    enum ea_counter c = ea_counter_of_number(counter);
     if (c == EA_COUNTER_COUNT)
         return 0;
     if (!*name) {

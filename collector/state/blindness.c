@@ -90,23 +90,16 @@ int ec_blind_is_counted(enum ea_counter c) {
     }
 }
 
-static enum ea_counter counter_of(uint32_t number) {
-    int c = 0;
-    while (c < EA_COUNTER_COUNT && ea_counter_row((enum ea_counter)c)->number != number)
-        c++;
-    return (enum ea_counter)c;
-}
-
 const char *ec_blind_name(uint32_t cause) {
     static const char *const NAMES[] = {"missing", "RTLostEvent", "RTLostBuffer", "RTLostFile"};
-    enum ea_counter c = counter_of(cause);
+    enum ea_counter c = ea_counter_of_number(cause);
     if (c != EA_COUNTER_COUNT)
         return ea_counter_row(c)->name;
     return cause >= EC_BLIND_MISSING && cause <= EC_BLIND_LOST_FILE ? NAMES[cause - EC_BLIND_MISSING] : "other";
 }
 
 const char *ec_blind_kind(uint32_t cause) {
-    enum ea_counter c = counter_of(cause);
+    enum ea_counter c = ea_counter_of_number(cause);
     if (c != EA_COUNTER_COUNT && ec_blind_is_counted(c))
         return "counted";
     return cause >= EC_BLIND_LOST_EVENT && cause <= EC_BLIND_LOST_FILE ? "recorded" : "batches";

@@ -84,13 +84,6 @@ const char *ec_alert_name(uint32_t kind) {
     return NAMES[kind < sizeof NAMES / sizeof *NAMES ? kind : 0];
 }
 
-enum ea_counter ec_counter_of(uint32_t number) {
-    int c = 0;
-    while (c < EA_COUNTER_COUNT && ea_counter_row((enum ea_counter)c)->number != number)
-        c++;
-    return (enum ea_counter)c;
-}
-
 static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
@@ -148,7 +141,7 @@ static entry *entry_of(ec_ledger *l, const char *family, uint32_t counter, int *
 static void values_of(const ec_ledger *l, const char *family, uint64_t *ret) {
     memset(ret, 0, EA_COUNTER_COUNT * sizeof *ret);
     for (size_t i = 0; i < l->count; i++) {
-        enum ea_counter c = ec_counter_of(l->entries[i].counter);
+        enum ea_counter c = ea_counter_of_number(l->entries[i].counter);
         if (c != EA_COUNTER_COUNT && strcmp(l->entries[i].family, family) == 0)
             ret[c] = l->entries[i].value;
     }
@@ -298,7 +291,7 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     if (!e)
         return rc ? ea_fail(l->err, rc, "keep a ledger")
                   : raise_alert(l, "", EC_ALERT_UNREADABLE, 0, 0, "the ledger has more than %d counters", ENTRIES_MAX);
-    enum ea_counter c = ec_counter_of(n->counter);
+    enum ea_counter c = ea_counter_of_number(n->counter);
     if (n->value == e->value)
         return 0;
     if (n->value < e->value && n->incarnation == l->incarnation && c != EA_COUNTER_COUNT &&

@@ -30,8 +30,6 @@ const char *ec_alert_name(uint32_t kind); /* "delivered" ...; "other" for an unk
 
 /* The sides of an equation (EC_ALERT_DELIVERED or EC_ALERT_BATCHED) in the agent's numbers. */
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right);
-/* The counter with a number on the wire; EA_COUNTER_COUNT: not known here. */
-enum ea_counter ec_counter_of(uint32_t number);
 
 /* What the check of one stream remembers of the batch before. */
 typedef struct ec_ledger ec_ledger;

@@ -117,7 +117,7 @@ typedef struct numbers {
 
 static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
     numbers *n = arg;
-    enum ea_counter c = ec_counter_of(counter);
+    enum ea_counter c = ea_counter_of_number(counter);
     if (c == EA_COUNTER_COUNT)
         return 0;
     if (!*family)

@@ -14,3 +14,10 @@ static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
 const ea_counter_info *ea_counter_row(enum ea_counter which) {
     return &ROWS[which];
 }
+
+enum ea_counter ea_counter_of_number(uint64_t number) {
+    int c = 0;
+    while (c < EA_COUNTER_COUNT && ROWS[c].number != number)
+        c++;
+    return (enum ea_counter)c;
+}

@@ -299,5 +299,7 @@ static inline uint64_t ea_counter_get(const ea_counters *c, enum ea_counter whic
 
 /* The row of a counter. */
 const ea_counter_info *ea_counter_row(enum ea_counter which);
+/* The counter of a number on the wire; EA_COUNTER_COUNT: this version has none. */
+enum ea_counter ea_counter_of_number(uint64_t number);
 
 #endif

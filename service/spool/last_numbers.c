@@ -19,14 +19,6 @@ void ea_last_numbers_take(ea_last_numbers *n, ea_ledger *ledger, const ea_last_n
 
 /* ---- names on the wire ---- */
 
-/* EA_COUNTER_COUNT: none of this version. */
-static enum ea_counter counter_of(uint64_t number) {
-    int c = 0;
-    while (c < EA_COUNTER_COUNT && ea_counter_row((enum ea_counter)c)->number != number)
-        c++;
-    return (enum ea_counter)c;
-}
-
 /* EA_LEDGER_FAMILIES: none of this version. */
 static unsigned family_of(const char *name, size_t len_bytes) {
     unsigned f = 0;
@@ -40,7 +32,7 @@ static unsigned family_of(const char *name, size_t len_bytes) {
 
 /* The value of a counter; family "": the session's. NULL: this version has none. */
 static uint64_t *value_of(ea_last_numbers *n, const char *family, size_t family_bytes, uint64_t number) {
-    enum ea_counter c = counter_of(number);
+    enum ea_counter c = ea_counter_of_number(number);
     if (c == EA_COUNTER_COUNT)
         return NULL;
     if (!family_bytes)
@@ -61,7 +53,7 @@ typedef struct taking {
 
 static int take_count(const ea_ledger_count *count, void *arg) {
     taking *t = arg;
-    enum ea_counter c = counter_of(count->counter);
+    enum ea_counter c = ea_counter_of_number(count->counter);
     if (count->incarnation != t->numbers->incarnation || c == EA_COUNTER_COUNT)
         return 0;
     t->is_ended |= c == EA_COUNT_stream_ended && count->value;

@@ -31,7 +31,7 @@ static ec_state_db *open_tables(void) {
 }
 
 static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
-    enum ea_counter c = ec_counter_of(counter);
+    enum ea_counter c = ea_counter_of_number(counter);
     if (!*family && c != EA_COUNTER_COUNT)
         ((uint64_t *)arg)[c] = value;
     return 0;

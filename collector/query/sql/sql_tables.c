@@ -313,7 +313,7 @@ typedef struct cursor {
 static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     uint32_t number = (uint32_t)sqlite3_value_int64(v[0]);
-    enum ea_counter which = ec_counter_of(number);
+    enum ea_counter which = ea_counter_of_number(number);
     if (which < EA_COUNTER_COUNT)
         sqlite3_result_text(c, ea_counter_row(which)->name, -1, SQLITE_STATIC);
     else
@@ -333,7 +333,7 @@ static void blind_kind(sqlite3_context *c, int count, sqlite3_value **v) {
 /* "counter" or "gauge"; NULL: a newer agent's. */
 static void counter_type(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
-    enum ea_counter which = ec_counter_of((uint32_t)sqlite3_value_int64(v[0]));
+    enum ea_counter which = ea_counter_of_number((uint32_t)sqlite3_value_int64(v[0]));
     if (which < EA_COUNTER_COUNT)
         sqlite3_result_text(c, ea_counter_row(which)->type == EA_GAUGE ? "gauge" : "counter", -1, SQLITE_STATIC);
 }
