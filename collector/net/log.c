@@ -1,7 +1,6 @@
 /* The daemon's log. See log.h. */
 #include "collector/net/log.h"
 
-#include "proto/base/clock.h"
 #include "proto/base/line_log.h"
 #include "proto/base/platform.h"
 
@@ -28,10 +27,7 @@ static void write_line(void *arg, const char *line, size_t len_bytes) {
     FILE *out = ((ec_log *)arg)->out;
     ea_text t;
     ea_text_init(&t);
-    ea_text_utc_ns(&t, ea_utc_ns());
-    ea_text_char(&t, ' ');
-    ea_text_add(&t, line, len_bytes);
-    ea_text_char(&t, '\n');
+    ea_line_log_date(&t, line, len_bytes);
     if (!t.failed) {
         fwrite(t.data, 1, t.len_bytes, out);
         fflush(out);

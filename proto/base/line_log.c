@@ -1,6 +1,7 @@
 /* See line_log.h. */
 #include "proto/base/line_log.h"
 
+#include "proto/base/clock.h"
 #include "proto/base/err.h"
 #include "proto/base/platform.h"
 
@@ -14,6 +15,13 @@ void ea_line_log_format(ea_text *out, const char *format, va_list args) {
     char line[EA_LINE_LOG_LINE_MAX];
     if (vsnprintf(line, sizeof line, format, args) >= 0)
         ea_text_safe(out, line, strlen(line));
+}
+
+void ea_line_log_date(ea_text *out, const char *line, size_t len_bytes) {
+    ea_text_utc_ns(out, ea_utc_ns());
+    ea_text_char(out, ' ');
+    ea_text_add(out, line, len_bytes);
+    ea_text_char(out, '\n');
 }
 
 static void renew(ea_line_log *log, unsigned kind, int64_t now_ns) {

@@ -31,6 +31,8 @@ typedef struct ea_line_log {
 /* Makes a line: at most EA_LINE_LOG_LINE_MAX - 1 bytes, control characters made visible. Without memory out has failed.
  */
 void ea_line_log_format(ea_text *out, const char *format, va_list args) EA_PRINTF(2, 0);
+/* Adds a line in the form of a log file: the current time, a space, the line, a newline. */
+void ea_line_log_date(ea_text *out, const char *line, size_t len_bytes);
 /* Writes the line, unless those of its kind are used up for this minute; then it is counted. Returns 1 when it is
  * written. */
 int ea_line_log_add(ea_line_log *log, unsigned kind, const ea_text *line);

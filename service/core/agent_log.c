@@ -1,7 +1,6 @@
 /* The running agent's log. See agent_log.h. */
 #include "service/core/agent_log.h"
 
-#include "proto/base/clock.h"
 #include "proto/base/line_log.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
@@ -84,10 +83,7 @@ static void put(void *arg, const char *line, size_t len_bytes) {
     if (the_log.path) {
         ea_text t;
         ea_text_init(&t);
-        ea_text_utc_ns(&t, ea_utc_ns());
-        ea_text_char(&t, ' ');
-        ea_text_add(&t, line, len_bytes);
-        ea_text_char(&t, '\n');
+        ea_line_log_date(&t, line, len_bytes);
         if (!t.failed)
             to_file(t.data, t.len_bytes);
         ea_text_deinit(&t);
