@@ -71,8 +71,7 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
     else if (p->unfinished)
         fprintf(stderr,
-                "etwcollector: %" PRIu64 " intervals have no recorded end: they count nothing, and are %.3f ms in the "
-                "range\n",
+                "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
@@ -236,8 +235,9 @@ const ea_command ec_cmd_profile = {
         "(the\n"
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
-        "where the thread went on, however long after it; waits without a stored end are reported on standard\n"
-        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s after the range.\n"
+        "where the thread went on, however long after it. Times without a stored end are frames of their own, such as\n"
+        "[still waiting at the end of the data], and are reported on standard error (json: unfinished). Halves of "
+        "stacks, and ends of disk requests, may come up to 30 s after the range.\n"
         "The time that is asked for needs stacks of that kind of event: an event without one is at its own address, or "
         "by\n"
         "itself.\n"

@@ -8,7 +8,7 @@ import naive_activity
 import naive_stacks
 from naive_state import number
 import test_profile
-from judge_activity import clock_of, compare, image, keys, spans, whole
+from judge_activity import EVER, clock_of, compare, image, keys, spans, whole
 from judge_store import records_of, utc
 
 
@@ -149,6 +149,26 @@ def judge_profiles(world):
             if row["self"]:
                 got[intervals["modules"][row["module"]]["name"].lower()] += row["self"]
         world.same("route /api/v1/profile", name, got, times(ran, runs))
+
+
+def judge_waits(world):
+    """Profiles of ready and waiting time: by program all of it, whether or not a switch ended it."""
+    for name, host in world.hosts.items():
+        if not whole(host):
+            continue
+        sums, _, _ = naive_activity.thread_tables(host.records, naive_activity.Whose(host.state), clock_of(host).ns, *EVER)
+        for weight, what in (("ready", "ready_ns"), ("wait", "waiting_ns")):
+            want = collections.Counter()
+            for (instance, _, _), row in sums.items():
+                want[image(host, instance) or "?"] += row[what] + row[f"unfinished_{what}"]
+            got, profile = collections.Counter(), world.web.get("profile", host=name, weight=weight)
+            for parent, frame, _, total in profile["nodes"]:
+                if parent < 0:
+                    got[profile["processes"][-1 - frame]] += total
+            open_ns = sum(row["self"] for row in profile["top_modules"] if profile["modules"][row["module"]]["name"] == "[no recorded end]")
+            runs = len(host.streams)
+            world.same("route /api/v1/profile", f"{name}, {weight}", [(profile["total"], profile["unfinished_ns"]), *got.items()],
+                       [(sum(want.values()) * runs, open_ns), *times(+want, runs).items()])
 
 
 def judge_counted(world):
