@@ -3,8 +3,8 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/export/profile_write.h"
-#include "collector/web/profile_names.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -122,7 +122,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_symbol_desk desk;
     ec_profile_names names = {.resolve = resolve};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
+    int has_symbols = ec_symbol_options_are_given(&o->symbols);
     if (!rc && has_symbols) {
         rc = ec_symbol_desk_open(&desk, &o->symbols, NULL, &err);
         has_symbols = !rc;

@@ -195,7 +195,7 @@ uint64_t tg_cycles(const tg_machine *m, uint64_t ticks) {
     return ticks / 10 * mhz + ticks % 10 * mhz / 10; /* ticks * mhz need not fit in 64 bits */
 }
 
-/* As if nobody set the clock. */
+/* Without the step back. */
 static int64_t steady_raw(const tg_machine *m, int64_t ticks) {
     if (m->scenario->clock == EA_CLOCK_SYSTEM_TIME)
         return m->start_filetime + (ticks - m->start);

@@ -374,6 +374,11 @@ static int by_weight(const void *a, const void *b) {
     return (x->count > y->count) - (x->count < y->count);
 }
 
+const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place_number) {
+    const place *p = (const place *)m->place_list.items + place_number;
+    return (const ec_profile_frame *)m->frame_list.items + p->frames[0];
+}
+
 int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p) {
     int rc = namer ? name_modules(m, namer, p) : 0;
     place *places = m->place_list.items;

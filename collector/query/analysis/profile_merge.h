@@ -26,6 +26,8 @@ EA_MUST_CHECK int ec_merge_open(ec_merge *m, const char *name, uint32_t *ret);
 EA_MUST_CHECK int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count,
                                  uint64_t weight, uint64_t events);
 
+/* The innermost function at a place, after ec_merge_finish; borrowed. */
+const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place);
 /* Names all places, and hands the result over: p's modules, frames, processes and stacks, which live as long as
  * p->memory. */
 EA_MUST_CHECK int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p);
