@@ -4,8 +4,8 @@
 #include "collector/enroll/signer.h"
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
+#include "collector/symbols/symbol_worker.h"
 #include "collector/web/profile_worker.h"
-#include "collector/web/symbol_worker.h"
 #include "proto/base/platform.h"
 
 #include <string.h>
