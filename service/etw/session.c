@@ -227,20 +227,19 @@ static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
 
 /* ", system loggers: NAME, NAME", for a session that Windows has no room for: of its eight, two are reserved. */
 static void list_system_loggers(const ea_session *s, char *out, size_t capacity) {
-    enum { LISTED = 64 };
-
-    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(LISTED, sizeof *all) : NULL;
-    EVENT_TRACE_PROPERTIES *list[LISTED];
+    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(EA_LOGGERS_MAX, sizeof *all) : NULL;
+    EVENT_TRACE_PROPERTIES *list[EA_LOGGERS_MAX];
     ULONG count = 0;
     ea_text t;
     *out = 0;
     ea_text_init(&t);
-    for (size_t i = 0; all && i < LISTED; i++) {
+    for (size_t i = 0; all && i < EA_LOGGERS_MAX; i++) {
         ea_properties_clear(&all[i]);
         list[i] = &all[i].p;
     }
-    ULONG error = all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, LISTED, &count) : ERROR_NOT_SUPPORTED;
-    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < LISTED; i++)
+    ULONG error =
+        all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, EA_LOGGERS_MAX, &count) : ERROR_NOT_SUPPORTED;
+    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < EA_LOGGERS_MAX; i++)
         if (all[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
             ea_text_str(&t, t.len_bytes ? ", " : ", system loggers: ");
             ea_text_utf16(&t, all[i].name, wcslen(all[i].name) * sizeof(WCHAR));

@@ -157,6 +157,10 @@ static void read_line(char *line) {
         script.stop_takes_ms = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "file-names") == 0) {
         script.names_need_disk = strcmp(value, "disk") == 0;
+    } else if (strcmp(line, "sessions") == 0) {
+        script.sessions_max = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "header") == 0) {
+        script.has_no_header = strcmp(value, "none") == 0;
     } else if (strcmp(line, "update") == 0) {
         script.update_resets = strcmp(value, "resets") == 0;
     } else if (strcmp(line, "items") == 0) {
@@ -208,6 +212,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     script.may_profile = 1;
     script.level_kept = UINT8_MAX;
     script.counters_at_once = 4;
+    script.sessions_max = 64;
     FILE *f = _wfopen(L"C:\\etwemul.txt", L"r");
     char line[EMUL_FILE + 64];
     while (f && fgets(line, sizeof line, f)) {
@@ -491,7 +496,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
     int is_ending = before && before->ended_ms && GetTickCount64() - before->ended_ms < script.stop_takes_ms;
     if (by_name(t, name) || is_ending)
         error = ERROR_ALREADY_EXISTS;
-    else if (!free_one || sessions == EMUL_SESSIONS ||
+    else if (!free_one || sessions >= script.sessions_max ||
              ((p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && system_sessions == EMUL_SYSTEM_SESSIONS))
         error = ERROR_NO_SYSTEM_RESOURCES;
     else
