@@ -138,6 +138,10 @@ static void read_line(char *line) {
         script.stall_ms = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.stall_session,
                             sizeof script.stall_session / sizeof *script.stall_session);
+    } else if (strcmp(line, "playback") == 0) {
+        script.playback_bytes = (uint32_t)strtoul(value, &rest, 0);
+        MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.playback_session,
+                            sizeof script.playback_session / sizeof *script.playback_session);
     } else if (strcmp(line, "lost") == 0) {
         script.lost_events = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.lost_session,
@@ -450,6 +454,27 @@ static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPER
     return 0;
 }
 
+/* The playback file of the script's session: made when it starts, deleted when it stops. */
+static void update_playback(const uint16_t *name, int starts) {
+    WCHAR path[EMUL_NAME + 64];
+    if (!script.playback_bytes || !same_name(name, script.playback_session))
+        return;
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles", NULL);
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles\\WMI", NULL);
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles\\WMI\\RtBackup", NULL);
+    _snwprintf(path, sizeof path / sizeof *path, L"C:\\windows\\system32\\LogFiles\\WMI\\RtBackup\\EtwRT%ls.etl",
+               script.playback_session);
+    if (!starts) {
+        DeleteFileW(path);
+        return;
+    }
+    HANDLE file = CreateFileW(path, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+    if (file == INVALID_HANDLE_VALUE || SetFilePointer(file, (LONG)script.playback_bytes, NULL, FILE_BEGIN) == 0 ||
+        !SetEndOfFile(file))
+        emul_fail("no playback file");
+    CloseHandle(file);
+}
+
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p);
 
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p) {
@@ -506,6 +531,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
         free_one->id = (uint32_t)(free_one - t->sessions) + 1;
         free_one->incarnation = ++t->next_incarnation;
         *handle = handle_of(free_one);
+        update_playback(free_one->name, 1);
         if (free_one->file[0])
             emul_file_begin(free_one, (size_t)(free_one - t->sessions));
         error = report(free_one, p);
@@ -551,6 +577,7 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
         error = report(s, p);
         s->used = 0; /* also when the names had no room (ERROR_MORE_DATA) */
         s->ended_ms = GetTickCount64();
+        update_playback(s->name, 0);
         stopped = s;
         incarnation = s->incarnation;
     } else if (code == EVENT_TRACE_CONTROL_FLUSH) {

@@ -39,6 +39,7 @@
  *     file-names=disk     DISK_FILE_IO without DISK_IO logs no FileRundown
  *     flags-form=enable-flags  a query of group masks has some flags in the first one, as EnableFlags has them
  *     sessions=N          Windows has room for N sessions (64)
+ *     playback=N SESSION  no program read the first N bytes of that session: they are in its playback file
  *     header=none         a consumer gets no EventTrace/Header first
  *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
  * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
@@ -186,7 +187,8 @@ typedef struct emul_script {
     WCHAR lost_session[EMUL_NAME];
     uint32_t update_resets, sessions_max, has_no_header, names_need_disk, flags_translated, stop_takes_ms;
     uint32_t stall_ms;
-    WCHAR stall_session[EMUL_NAME];
+    WCHAR stall_session[EMUL_NAME], playback_session[EMUL_NAME];
+    uint32_t playback_bytes;
     WCHAR reported_file[32];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
