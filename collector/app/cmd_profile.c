@@ -148,7 +148,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,
@@ -227,7 +227,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_profile = {
     .name = "profile",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Sum CPU time, waits, counters or disk time by call stack, over machines and times",
     .details =
         "Weights: cpu (time by samples, without Idle), samples (their number), pmc:NAME (a hardware counter, by its\n"
