@@ -118,6 +118,9 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
         const ea_pmc_sample_config *p = (const ea_pmc_sample_config *)s->pmc_samples.items + i;
         ea_text_printf(t, "    a sample each %" PRIu64 " of %s\n", p->interval, p->source);
     }
+    if (s->pmc_samples.count)
+        ea_text_str(t, "    warning: the list of sampled counters is the machine's, replaces any other, and stays when "
+                       "the session ends: Windows does not return the list from before\n");
     list(t, "    counters ", &s->pmc_counters);
     list(t, " on ", &s->pmc_events);
     if (s->pmc_counters.count)

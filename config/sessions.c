@@ -339,7 +339,8 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "1s",
      .min = 1000000,
      .max = 3600000000000,
-     .help = "buffers that are not full are delivered after this; fractions of a second by the agent's own flush"},
+     .help = "buffers that are not full are delivered after this; fractions of a second by the agent's own flush, "
+             "which a session of output: both does not have"},
     {.name = "keyframe-every",
      .type = EA_OPT_DURATION,
      .offset = AT(keyframe_ns),
@@ -410,13 +411,39 @@ static const ea_option SESSION_ROWS[] = {
     {.name = NULL},
 };
 #undef AT
+
+/* The values of "rundown". Names of files need the flag of disk input and output, too: EVENT_TRACE_FLAG_DISK_FILE_IO,
+ * EVENT_TRACE_PROPERTIES, learn.microsoft.com. */
+static const struct {
+    const char *word, *flag; /* in the configuration; of the kernel */
+    uint32_t bit;            /* of the first mask: the session then logs this itself. 0: only at its end */
+} RUNDOWN_FLAGS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
+                     {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"file-name", "DISK_IO", 0},
+                     {"registry", "REGISTRY", 0}};
+
+static int has_rundown(const ea_session_config *s, const char *word) {
+    for (size_t i = 0; i < s->rundown.count; i++)
+        if (strcmp(s->rundown.items[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+void ea_session_rundown_flags(const ea_session_config *session, ea_strings *ret) {
+    uint32_t masks[EA_KERNEL_MASK_WORDS] = {0};
+    ea_session_masks(session, masks);
+    ret->count = 0;
+    for (size_t i = 0; i < sizeof RUNDOWN_FLAGS / sizeof *RUNDOWN_FLAGS; i++)
+        if (has_rundown(session, RUNDOWN_FLAGS[i].word) && !(masks[0] & RUNDOWN_FLAGS[i].bit))
+            ret->items[ret->count++] = RUNDOWN_FLAGS[i].flag;
+}
+
 const ea_table ea_session_table = {
     .summary = "An ETW session.", .rows = SESSION_ROWS, .size = sizeof(ea_session_config), .check = check_session};
 
 int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     const ea_session_config *all = sessions->items;
     size_t kernel = 0, loggers = 0;
-    const ea_session_config *sampler = NULL;
+    const ea_session_config *sampler = NULL, *rundown = NULL;
     for (size_t i = 0; i < sessions->count; i++) {
         if (all[i].pmc_samples.count && sampler)
             return ea_fail(err, EA_EINVAL,
@@ -425,7 +452,11 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
                            sampler->name, all[i].name);
         if (all[i].pmc_samples.count)
             sampler = &all[i];
+        ea_strings second;
         kernel += all[i].kind == EA_SESSION_SYSTEM;
+        ea_session_rundown_flags(&all[i], &second);
+        if (second.count && !rundown)
+            rundown = &all[i];
         loggers += all[i].kind == EA_SESSION_KERNEL_LOGGER;
         for (size_t k = 0; k < i; k++)
             if (strcmp(all[i].name, all[k].name) == 0)
@@ -438,6 +469,11 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     if (kernel > EA_SYSTEM_SESSIONS_MAX)
         return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d for all programs", kernel,
                        EA_SYSTEM_SESSIONS_MAX);
+    if (rundown && kernel == EA_SYSTEM_SESSIONS_MAX)
+        return ea_fail(err, EA_EINVAL,
+                       "%zu sessions are of kind: system, and the rundown of session %s needs a second session of that "
+                       "kind at its start; Windows has %d for all programs",
+                       kernel, rundown->name, EA_SYSTEM_SESSIONS_MAX);
     return 0;
 }
 

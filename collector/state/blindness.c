@@ -83,6 +83,7 @@ int ec_blind_is_counted(enum ea_counter c) {
     case EA_COUNT_source_session_ends:
     case EA_COUNT_source_boot_files_lost:
     case EA_COUNT_source_starts_refused:
+    case EA_COUNT_source_stale_bytes:
         return 1;
     default:
         return 0;

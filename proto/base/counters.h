@@ -98,6 +98,8 @@ enum ea_counter_part {
       "times that Windows refused to start a session, which was tried again")                                          \
     S(source_stale_sessions, 48, EA_NOTICE, EA_OF_LEDGER,                                                              \
       "sessions of that name that were there at a start, stopped or adopted")                                          \
+    S(source_stale_bytes, 122, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
+      "bytes that no program had read of sessions of that name that were stopped at a start")                          \
     /* decoding */                                                                                                     \
     S(decode_whole, 50, EA_INFO, EA_OF_STREAM, "events of a known class, every field whole")                           \
     S(decode_partial, 51, EA_NOTICE, EA_OF_STREAM,                                                                     \
