@@ -195,8 +195,8 @@ static void read_clock(live *l) {
  * PerfView, ETWTraceEventSource.cs. */
 static void fill_row(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
-    ea_machine machine;
-    ea_machine_read(&machine);
+    ea_machine_facts machine;
+    ea_machine_facts_read(&machine);
     ea_host_name(l->host, sizeof l->host);
     l->row.name = l->name;
     l->row.host = l->host;
