@@ -179,7 +179,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_where = {
     .name = "where",
-    .operands = "ADDRESS",
+    .operands = EC_TRACES_OPERANDS " ADDRESS",
     .summary = "Say which module or managed method of a process an address was in, and how far into it",
     .details =
         "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. Code that a "

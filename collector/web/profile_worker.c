@@ -1,12 +1,12 @@
 /* See profile_worker.h. */
 #include "collector/web/profile_worker.h"
 
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/sql/confine.h"
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
-#include "collector/web/profile_names.h"
+#include "collector/symbols/symbol_worker.h"
 #include "collector/web/profile_order.h"
-#include "collector/web/symbol_worker.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>

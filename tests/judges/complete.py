@@ -119,7 +119,8 @@ def from_commands():
     parts = set(re.findall(r'open_list\(l, "(\w+)"\)', ledger)) | set(re.findall(r'\\"(unbalanced_families|unobserved|notices|incidents)\\": \[', ledger))
     equations = re.findall(r'add_equation\(l, "(\w+)"', ledger)
     return {f"ledger {part}" for part in parts} | {f"ledger equation {name}" for name in equations} | \
-        {f"doctor {name}" for name in re.findall(r'add_(?:finding|failure)\(&?r, [^;]*?"(\w+)", (?:"|&err)', doctor)}
+        {f"doctor {name}" for name in re.findall(r'add_(?:finding|failure)\(&?r, [^;]*?"(\w+)", (?:"|&err)', doctor)} | \
+        {f"doctor {name}" for name in re.findall(r'"(\w+)" : NULL; /\* the old name', doctor)}
 
 
 def rows():

@@ -79,8 +79,12 @@ static int merge_stack(run *r, const ec_stack_query *q, size_t i) {
     to.count = 0;
     ec_stack_query_get(q, i, &w);
     int rc = ec_merge_process(r->merge, w.image, &process);
-    if (!rc)
+    if (!rc && w.open) {
+        to.count = 1;
+        rc = ec_merge_open(r->merge, w.open, to.frames);
+    } else if (!rc) {
         rc = ec_stack_query_frames(q, i, merge_frame, &to);
+    }
     return rc ? rc : ec_merge_stack(r->merge, r->side, process, to.frames, to.count, w.weight, w.events);
 }
 

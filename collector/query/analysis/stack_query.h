@@ -50,6 +50,7 @@ size_t ec_stack_query_count(const ec_stack_query *q);
 /* One sum: events of a process with the same stack. */
 typedef struct ec_stack_weight {
     const char *image; /* of the process, "?" unknown; borrowed */
+    const char *open;  /* of times without a recorded end, which have no stack: their name; else NULL */
     uint64_t weight, events;
 } ec_stack_weight;
 

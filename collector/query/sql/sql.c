@@ -149,6 +149,10 @@ int ec_sql_uses_history(const ec_sql *s) {
     return s->uses_history;
 }
 
+int ec_sql_names_functions(const ec_sql *s) {
+    return s->names_functions;
+}
+
 int ec_sql_describes_tables(const ec_sql *s) {
     return s->describes_tables;
 }

@@ -28,6 +28,7 @@ struct ec_sql {
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
     int uses_history;     /* a statement that was prepared reads what collector/state makes */
+    int names_functions;  /* a statement that was prepared reads a table that names functions */
     int describes_tables; /* the statement that was prepared last asks a pragma about a table */
 };
 

@@ -1,5 +1,5 @@
 /* See symbol_worker.h. */
-#include "collector/web/symbol_worker.h"
+#include "collector/symbols/symbol_worker.h"
 
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
