@@ -101,6 +101,26 @@ def check_reasons(w):  # 18
         w.says(18, w.collector("open", "--web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", FILE, store=False), 1, "Address already in use")
 
 
+def check_configuration(w):  # 13
+    path = w.env.folder / "names.yaml"
+    path.write_text("sessions:\n  - name: a\n    providers:\n      - provider: Microsoft-Windows-PowerShel\n      - provider: Microsoft-Windows-PowerShell\n"
+                    "        any: NoSuchKeyword+0x10\n        event-ids: [4104, 9999]\n      - provider: Vendor-Thing\n")
+    done = w.agent("check", path)
+    w.says(13, done, 0, "no provider Microsoft-Windows-PowerShel is known here; did you mean 'Microsoft-Windows-PowerShell'?",
+           "Microsoft-Windows-PowerShell has no keyword NoSuchKeyword", "no event 9999 of Microsoft-Windows-PowerShell is known here")
+    w.checks.equal(done.stdout.count("note:"), 3, f"(13) notes: {done.stdout}")
+    for profile in sorted((ROOT / "config" / "profiles").glob("*.yaml")):
+        w.checks.that("is known here" not in w.agent("check", profile).stdout, f"(13) {profile.name} names what the catalogue has")
+
+
+def check_stats(w):  # 26
+    cut = w.env.folder / "cut.etl"
+    cut.write_bytes((w.env.folder / FILE).read_bytes()[:700_000])
+    last = max(line[9:37] for line in w.agent("dump", "--format", "jsonl", "--no-names", cut).stdout.splitlines())
+    w.says(26, w.agent("stats", cut), 0, f"the last one of {last}")
+    w.says(26, w.agent("stats", "--json", cut), 0, f'"last_event":"{last}"')
+
+
 def check_times(w):  # 23
     w.says(23, w.collector("ps", "--host", "day", "--at", "+2s"), 0, "System")
     for at in ("start", "end", "now", "2024-05-03 10:00:01", "2024-05-04", "-1h"):
@@ -140,7 +160,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
                   check_second_replay, check_package, check_table):
         check(w)
 
