@@ -522,7 +522,7 @@ int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea
 }
 
 /* A pattern of LIKE for "contains"; what is special in it is escaped. */
-static void add_like(ea_text *t, const char *text) {
+static void questions_add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
     for (; *text; text++) {
         if (strchr("%_\\", *text))
@@ -547,7 +547,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
     switch (spec->kind) {
     case PARAM_LIKE:
         ea_text_clear(like);
-        add_like(like, text);
+        questions_add_like(like, text);
         if (like->failed)
             return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
         *ret = (ec_value){.type = EC_TEXT, .data = like->data, .len_bytes = like->len_bytes};

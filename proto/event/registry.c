@@ -212,7 +212,7 @@ static const ea_class_row *manifest_piece(uint16_t code, int classic) {
     return code == MANIFEST_EVENT && !classic ? &ROW : NULL;
 }
 
-static const char *provider_name(const ea_registry *r, const ea_guid *provider) {
+static const char *registry_provider_name(const ea_registry *r, const ea_guid *provider) {
     const char *name = ea_registry_provider_name(r, provider);
     const ea_schema_provider *p = *name || !r->schemas ? NULL : ea_schemas_find_provider(r->schemas, provider);
     return p ? p->name : name;
@@ -230,11 +230,11 @@ static void describe_metadata(ea_registry *r, const ea_class_head *head, const e
 /* Makes the class of a record that no cache knows. Schemas are asked in this order: what the event itself carries; rows
  * of its version; schemas from outside (the trace's own before those of files); the newest row of an older version.
  * Without any, the name that the event itself carries is all. */
-static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
-                   const ea_ext *traits, ea_class **ret) {
+static int registry_resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
+                            const ea_ext *traits, ea_class **ret) {
     ea_class_head head = {.provider = record->provider,
                           .name = "",
-                          .provider_name = provider_name(r, &record->provider),
+                          .provider_name = registry_provider_name(r, &record->provider),
                           .code = (uint16_t)key->rest,
                           .version = record->version,
                           .classic = (uint8_t)by_opcode(record),
@@ -343,7 +343,8 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
                          .hash = hash,
                          .metadata_bytes = metadata ? metadata->size_bytes : 0,
                          .traits_bytes = traits ? traits->size_bytes : 0};
-    if (r->metadata_count >= r->limit_classes || grow_metadata(r) || resolve(r, record, key, metadata, traits, &c))
+    if (r->metadata_count >= r->limit_classes || grow_metadata(r) ||
+        registry_resolve(r, record, key, metadata, traits, &c))
         return overflowed(r);
     uint8_t *bytes = ea_arena_alloc(&r->arena, (size_t)own.metadata_bytes + own.traits_bytes);
     if (!bytes)
@@ -376,7 +377,7 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
 EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
     class_key key = key_of(record);
     ea_class *c;
-    if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
+    if (r->count >= r->limit_classes || grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
     slot *s = find_slot(r->slots, r->mask, &key);
     s->key = key;
