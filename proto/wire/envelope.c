@@ -301,6 +301,9 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         case EA_BATCH_SHAPES:
             e.shape_count++;
             break;
+        case EA_BATCH_DICTIONARIES:
+            e.dictionary_count++;
+            break;
         case EA_BATCH_PADDING:
             e.padding_bytes += f.len_bytes;
             break;
@@ -345,7 +348,9 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     } bounds[] = {{"events", event_count, EA_BATCH_MAX_EVENTS},
                   {"sources", e.source_count, EA_BATCH_MAX_SOURCES},
                   {"shapes", e.shape_count, EA_SHAPES_MAX},
-                  {"contexts", e.context_count, EA_CONTEXTS_MAX}};
+                  {"contexts", e.context_count, EA_CONTEXTS_MAX},
+                  {"class descriptions", h->description_count, EA_BATCH_MAX_DESCRIPTIONS},
+                  {"dictionaries", e.dictionary_count, EA_BATCH_MAX_DICTIONARIES}};
 
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
