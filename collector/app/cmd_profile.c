@@ -148,7 +148,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,
@@ -227,7 +227,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_profile = {
     .name = "profile",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Sum CPU time, waits, counters or disk time by call stack, over machines and times",
     .details =
         "Weights: cpu (time by samples, without Idle), samples (their number), pmc:NAME (a hardware counter, by its\n"
@@ -243,8 +243,10 @@ const ea_command ec_cmd_profile = {
         "itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
         "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
-        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
-        "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
+        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime or an engine of\n"
+        "JavaScript made is in no module: [JIT]!METHOD and [JIT]!FUNCTION URL:LINE:COLUMN, out of their method "
+        "events.\n"
+        "How many events have a stack of which something is\n"
         "known to be missing, and what, is reported on standard error (json: incomplete). What is stored and not in "
         "the\n"
         "history yet is waited for, for 10 s; then the number of such batches is reported (json: behind).\n"

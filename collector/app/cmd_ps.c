@@ -215,7 +215,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_ps = {
     .name = "ps",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "List the processes of a host that were alive at a time",
     .details = "A process lives from its start up to, not including, its end. \"before TIME\" says that its start was "
                "not seen, and\n"

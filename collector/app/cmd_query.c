@@ -413,7 +413,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -466,7 +466,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_query = {
     .name = "query",
-    .operands = "[SQL]",
+    .operands = EC_TRACES_OPERANDS " [SQL]",
     .summary = "Ask the store in SQL: events, processes, threads, modules, hosts, ledgers",
     .details =
         "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"

@@ -176,7 +176,7 @@ def check_balanced(checks, collector, total):
         evicted = sum(v for n, v in values.items() if n.startswith("events_evicted_"))
         dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_"))
         get = lambda name: values.get(name, 0)  # noqa: E731
-        wrong += get("events_delivered") != get("events_batched") + get("events_filtered") + dropped + get("events_pending")
+        wrong += get("events_delivered") != get("events_batched") + dropped + get("events_pending")
         wrong += get("events_batched") != evicted + sum(
             get(f"events_{n}") for n in ("compressing", "spooled", "unanswered", "acknowledged"))
         wrong += point["stored"] < get("events_acknowledged")

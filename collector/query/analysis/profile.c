@@ -122,6 +122,11 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
         p->halves[i] += c->halves[i];
     p->keys_undefined += c->keys_undefined;
     p->is_interval_assumed |= c->is_interval_assumed;
+    size_t n = strlen(p->notes);
+    if (c->methods_left_out && n < sizeof p->notes - 1)
+        snprintf(p->notes + n, sizeof p->notes - n,
+                 "%s%" PRIu64 " methods or scripts, whose events are cut or which are more than a profile can name",
+                 n ? "; " : "", c->methods_left_out);
 }
 
 /* ---- all of it ---- */

@@ -676,11 +676,13 @@ static void on_open(void *arg, const ec_thread_open *o) {
 }
 
 static int begin_stream(ec_stack_query *q, ea_err *err) {
+    uint64_t left_out = 0;
     int rc = ec_address_space_open(&q->space, q->archive, q->stream, 1, err);
     if (!rc && q->missed)
         q->missed->space = q->space;
     if (!rc) /* without batches that hold methods nothing is read */
-        rc = ec_methods_open(&q->methods, q->archive, q->stream, NULL, NULL, err);
+        rc = ec_methods_open(&q->methods, q->archive, q->stream, NULL, &left_out, err);
+    q->counts->methods_left_out += left_out;
     if (!rc)
         rc = ea_stacks_create(&q->stacks, q->options.limit_stacks_bytes, err);
     if (!rc)

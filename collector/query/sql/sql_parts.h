@@ -38,6 +38,7 @@ EA_MUST_CHECK int ec_sql_add_functions(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_views(ec_sql *s, ea_err *err);
 /* Adds NAME_by over the table NAME; set NULL: over events. */
 EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err);
 
