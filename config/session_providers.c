@@ -205,6 +205,24 @@ static int check_names(const ea_provider_config *p, const char **ret_key, ea_err
     return rc;
 }
 
+/* NAME=VALUE, which an EventSource gets as one text after the other, UTF-8, each with its end. */
+static int check_arguments(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+    size_t bytes = 0;
+    *ret_key = "arguments";
+    for (size_t i = 0; i < p->arguments.count; i++) {
+        const char *argument = p->arguments.items[i];
+        if (*argument == '=' || !strchr(argument, '='))
+            return ea_fail(err, EA_EINVAL, "'%.64s': expected NAME=VALUE, such as EventCounterIntervalSec=1", argument);
+        bytes += strlen(argument) + 1;
+    }
+    if (bytes > EA_FILTER_BYTES_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu bytes with their ends: Windows takes at most %d", bytes,
+                       EA_FILTER_BYTES_MAX);
+    return p->arguments.count && p->groups
+               ? ea_fail(err, EA_EINVAL, "a provider group has no arguments: give the provider's name")
+               : 0;
+}
+
 static int check_stack_filter(const ea_provider_config *p, const char **ret_key, ea_err *err) {
     int rc;
     *ret_key = "stack-event-ids";
@@ -267,6 +285,7 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
                    {"containers", p->containers.count != 0},
                    {"payload", p->payload.count != 0},
                    {"properties", p->properties.count != 0},
+                   {"arguments", p->arguments.count != 0},
                    {"stacks", p->stacks},
                    {"stack-event-ids", p->stack_event_ids.count != 0},
                    {"stack-event-names", p->stack_event_names.count != 0},
@@ -332,7 +351,7 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     for (size_t i = 0; i < p->pids.count; i++)
         if (ea_u64_parse(p->pids.items[i], &mask) || mask > UINT32_MAX)
             return ea_fail(err, EA_EINVAL, "'%.40s': expected a process id", p->pids.items[i]);
-    if ((rc = check_names(p, ret_key, err)))
+    if ((rc = check_names(p, ret_key, err)) || (rc = check_arguments(p, ret_key, err)))
         return rc;
     *ret_key = "payload";
     if ((rc = check_payload(p, err)))
@@ -489,6 +508,11 @@ static const ea_option PROVIDER_ROWS[] = {
      .offset = AT(properties),
      .help = "what Windows adds to each event: sid, terminal-session, psm-key, process-start-key, event-key; or "
              "exclude-in-private, ignore-keyword-0"},
+    {.name = "arguments",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(arguments),
+     .help = "what an EventSource of .NET is given, NAME=VALUE: EventCounterIntervalSec=1 turns its counters on, in "
+             "programs that run when the session starts"},
     {.name = "groups", .type = EA_OPT_FLAG, .offset = AT(groups), .help = "the name is a provider group's"},
     {.name = "capture-state",
      .type = EA_OPT_FLAG,

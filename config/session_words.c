@@ -54,6 +54,7 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
         ea_text_printf(t, ", with stacks up to level %s%s%s", p->stack_level, p->stack_any ? " of " : "",
                        p->stack_any ? p->stack_any : "");
     list(t, ", with ", &p->properties);
+    list(t, ", with the arguments ", &p->arguments);
     if (p->groups)
         ea_text_str(t, ", a group");
     if (p->capture_state)

@@ -40,7 +40,7 @@ typedef struct ea_payload_config {
 
 typedef struct ea_provider_config {
     const char *provider, *level, *any, *all;
-    ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties,
+    ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties, arguments,
         stack_event_ids, event_names, exclude_event_names, stack_event_names;
     const char *stack_level, *stack_any, *names_level, *names_any;
     ea_tables payload; /* ea_payload_config */

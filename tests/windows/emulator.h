@@ -87,6 +87,8 @@ typedef struct emul_lists {
     uint32_t payload_bytes;
     uint8_t payload[EMUL_PAYLOAD_BYTES];
     emul_event_names event_names, stack_names;
+    uint32_t argument_bytes;
+    uint8_t arguments[EMUL_FILTER_BYTES]; /* names and values in turn, each with its end */
 } emul_lists;
 
 typedef struct emul_provider {
