@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     ea_stdio_init();
     if (argc == 2 && strcmp(argv[1], EC_WORKER_NAME) == 0)
         return ec_worker_main();
-    if (argc == 2 && strcmp(argv[1], EC_CLERK_NAME) == 0)
+    if (argc == 2 && strcmp(argv[1], EC_SYMBOL_WORKER_NAME) == 0)
         return ec_symbol_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_BROKER_NAME) == 0)
         return ec_broker_main();

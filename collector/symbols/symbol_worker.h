@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#define EC_CLERK_NAME "symbol-clerk"
+#define EC_SYMBOL_WORKER_NAME "symbol-worker"
 
 /* The process, and this side of its standard input and output. */
 typedef struct ec_symbol_worker_process {

@@ -368,13 +368,13 @@ def check_web(env, checks, collector, folded, trace):
         asking = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         asking.request("GET", "/api/v1/profile?weight=samples&format=folded")
         silent.settimeout(120)
-        connection, _ = silent.accept()  # its clerk waits for us now
+        connection, _ = silent.accept()  # its worker waits for us now
         began = time.monotonic()
         env.replay([trace], slow, spool=env.folder / "slow-spool-again", extra=["--batch-events", "7"])
         checks.equal(web_world.Web(slow).get("hosts")["items"][0]["host"], "test-machine", "another question beside it")
         print(f"while a symbol server is silent: an upload and a question in {time.monotonic() - began:.1f} s")
-        clerks = children(slow.process.pid)
-        checks.that(any("symbol-clerk" in name for name in clerks), f"no process names symbols: {clerks}")
+        workers = children(slow.process.pid)
+        checks.that(any("symbol-worker" in name for name in workers), f"no process names symbols: {workers}")
         asking.close()
         harness.wait_until(lambda: not children(slow.process.pid), "the end of processes of a question whose client left", 120)
         connection.close()

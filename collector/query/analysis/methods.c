@@ -315,7 +315,7 @@ static int find_changes(ec_methods *m) {
 int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
                     uint64_t *ret_left_out, ea_err *err) {
     ec_methods *m = calloc(1, sizeof *m);
-    ec_event_cursor *tape = NULL;
+    ec_event_cursor *cursor = NULL;
     ec_event_cursor_event e;
     if (!m)
         return ea_fail(err, EA_ENOMEM, "read methods");
@@ -327,13 +327,13 @@ int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stre
         .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
     int rc = ec_script_names_create(&m->scripts, err);
     if (!rc)
-        rc = ec_event_cursor_open(&tape, archive, &options, err);
-    while (!rc && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
-        rc = methods_add(m, tape, &e);
+        rc = ec_event_cursor_open(&cursor, archive, &options, err);
+    while (!rc && (rc = ec_event_cursor_next(cursor, &e, err)) == 1) {
+        rc = methods_add(m, cursor, &e);
         if (rc)
             ea_fail(err, rc, "read methods");
     }
-    ec_event_cursor_close(tape);
+    ec_event_cursor_close(cursor);
     ea_u64_map_clear(&m->last);
     m->pid = NULL;
     name_late(m);

@@ -1,4 +1,5 @@
 /* The connection and what it may do. See sql.h. */
+#include "collector/query/analysis/account_names.h"
 #include "collector/query/analysis/event_annotations.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
@@ -130,6 +131,7 @@ void ec_sql_close(ec_sql *s) {
     ec_ends_close(s->ends);
     ec_state_db_close(s->state);
     ec_incidents_close(s->alarms);
+    ec_accounts_destroy(s->accounts);
     ec_instances_destroy(s->instances);
     ec_annotations_destroy(s->links);
     ec_archive_close(s->archive);

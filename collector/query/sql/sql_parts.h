@@ -19,6 +19,7 @@ struct ec_sql {
     sqlite3 *plain;              /* for SQLite's own printf; NULL: not called yet */
     sqlite3_stmt *format;        /* its last statement, for format_count arguments */
     int format_count;
+    struct ec_accounts *accounts;   /* opened when account_name is first called */
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given;       /* by lists: the number of the next row */
@@ -72,7 +73,7 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 
 /* ---- what the virtual tables have in common: sql_vtab.c ---- */
 
-/* The SQL function account_name, which views of the history need, too. */
+/* The SQL function account_name; its user data is the ec_sql. Views of the history need it, too. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */
 void *ec_sql_zalloc(size_t len_bytes);

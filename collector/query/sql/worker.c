@@ -323,7 +323,7 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 }
 
 /* The source of functions' names. */
-static int open_names(worker *w, ea_err *err) {
+static int worker_open_names(worker *w, ea_err *err) {
     int rc = w->has_names
                  ? ec_symbol_worker_open(&w->symbols, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err)
                  : 0;
@@ -375,7 +375,7 @@ int ec_worker_main(void) {
     worker_limit(&w);
     int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
     if (!rc)
-        rc = open_names(&w, &err);
+        rc = worker_open_names(&w, &err);
     if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
