@@ -75,11 +75,6 @@ typedef struct fixed {
  * number is up to each agent. */
 #define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
 #define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
-/* What Windows and the agent admit to have lost, at the least: of no batch. */
-#define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
-/* Counts the gaps that have a time of their own. The times of a `counted` row with records of Windows are
- * the times of these records, which have rows of their own. */
-#define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
     "WITH b AS MATERIALIZED (SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals),"      \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
@@ -455,8 +450,9 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
-     "SELECT host, " PERIODS " AS periods, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL
-     " AS lost_events, time_text(max(\"end\")) AS last FROM gaps GROUP BY host",
+     "SELECT host, blind_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
+     "FROM"
+     " host_totals WHERE blind_periods > 0 OR missing_batches > 0 OR lost_events > 0",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},
@@ -524,7 +520,7 @@ int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea
 }
 
 /* A pattern of LIKE for "contains"; what is special in it is escaped. */
-static void add_like(ea_text *t, const char *text) {
+static void questions_add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
     for (; *text; text++) {
         if (strchr("%_\\", *text))
@@ -549,7 +545,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
     switch (spec->kind) {
     case PARAM_LIKE:
         ea_text_clear(like);
-        add_like(like, text);
+        questions_add_like(like, text);
         if (like->failed)
             return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
         *ret = (ec_value){.type = EC_TEXT, .data = like->data, .len_bytes = like->len_bytes};
