@@ -78,7 +78,7 @@ REFUSED = [
     ("SELECT * FROM events_by('pid', NULL, 'name')", "name has no numbers"),
     ("SELECT * FROM events_by('pid', NULL, NULL, 'often')", "expected a duration"),
     ("SELECT * FROM events_by('pid', NULL, NULL, NULL, 0)", "expected a number above 0"),
-    ("SELECT * FROM events_by('pid') WHERE time > '2020-01-01'", "it cannot be compared with '2020-01-01'"),
+    ("SELECT * FROM events_by('pid') WHERE time > 'someday'", "a time cannot be compared with 'someday'"),
     ('SELECT sum FROM "Image/DCStart_by"(NULL, NULL, \'ImageBase\')', "integer overflow"),
 ]
 

@@ -65,7 +65,7 @@ REFUSED = [
     ("SELECT " + "(" * 5000 + "1" + ")" * 5000, ""),
     ("SELECT " + "+".join(["1"] * 5000), "Expression tree"),
     ("SELECT u64('x')", "u64: expected"),
-    ("SELECT * FROM events WHERE time > '2020-01-01'", "it cannot be compared with '2020-01-01'"),
+    ("SELECT * FROM events WHERE time > 'someday'", "a time cannot be compared with 'someday'"),
 ]
 
 
