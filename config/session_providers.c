@@ -502,7 +502,8 @@ static const ea_option PROVIDER_ROWS[] = {
      .table = &PAYLOAD,
      .min = 1,
      .max = 64,
-     .help = "conditions on fields of events, which Windows checks before it logs them"},
+     .help = "conditions on fields of events, which Windows checks before it logs them; they reach the programs that "
+             "have the provider registered when it is enabled"},
     {.name = "properties",
      .type = EA_OPT_STRINGS,
      .offset = AT(properties),
