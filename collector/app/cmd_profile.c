@@ -73,6 +73,11 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
+    if (p->unbegun)
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " disk requests have no recorded begin and count nothing: %.3f ms; sessions "
+                "with DISK_IO_INIT record it\n",
+                p->unbegun, (double)p->unbegun_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)

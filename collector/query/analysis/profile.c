@@ -118,6 +118,8 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
     memcpy(p->incomplete[side], c->incomplete, sizeof p->incomplete[side]);
     p->unfinished += c->unfinished;
     p->unfinished_ns += c->unfinished_ns;
+    p->unbegun += c->unbegun;
+    p->unbegun_ns += c->unbegun_ns;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
         p->halves[i] += c->halves[i];
     p->keys_undefined += c->keys_undefined;
