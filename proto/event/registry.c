@@ -94,7 +94,7 @@ static int grow(ea_registry *r) {
 }
 
 /* The place of a description in by_bytes. NULL: there is no memory. */
-static const ea_class **place_of(ea_registry *r, const uint8_t *description, size_t len_bytes) {
+static const ea_class **registry_place_of(ea_registry *r, const uint8_t *description, size_t len_bytes) {
     ea_err ignored;
     if (!r->by_bytes) {
         if (ea_random_bytes(&r->by_bytes_seed, sizeof r->by_bytes_seed, &ignored))
@@ -422,7 +422,7 @@ void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes) {
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,
                                 ea_err *err) {
-    const ea_class **place = place_of(r, description, len_bytes);
+    const ea_class **place = registry_place_of(r, description, len_bytes);
     if (place && *place && (*place)->description_bytes == len_bytes &&
         memcmp((*place)->description, description, len_bytes) == 0) {
         *ret = *place;
