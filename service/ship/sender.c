@@ -380,11 +380,11 @@ static void note_known(ea_sender *s, const ea_ack *ack) {
     for (size_t i = 0; i < ack->known_count; i++) {
         if (s->o.on_known)
             s->o.on_known(s->o.arg, ack->stream, &ack->known[i]);
-        for (size_t k = 0; k < s->missing_count; k++)
-            if (memcmp(s->missing[k].bytes, ack->known[i].bytes, s->missing[k].len_bytes) == 0 &&
-                memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) == 0) {
-                s->missing[k--] = s->missing[--s->missing_count];
-            }
+        if (memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) != 0)
+            continue;
+        for (size_t k = s->missing_count; k-- > 0;)
+            if (memcmp(s->missing[k].bytes, ack->known[i].bytes, s->missing[k].len_bytes) == 0)
+                s->missing[k] = s->missing[--s->missing_count];
     }
 }
 
