@@ -328,7 +328,9 @@ int ec_verifier_push(ec_verifier *v, ec_upload *u) {
     } else if (v->lanes[QUICK].turns.count + v->lanes[SLOW].turns.count >= v->options.max_waiting_uploads) {
         rc = EA_EFULL;
     } else {
-        u->is_slow = use_of(v, u->agent)->above_ns >= EC_QUICK_NS;
+        use *of = use_of(v, u->agent);
+        of->above_ns += (int64_t)u->len_bytes * EC_BYTE_NS;
+        u->is_slow = of->above_ns >= EC_QUICK_NS;
         add(v, u);
     }
     ea_mutex_unlock(v->mutex);

@@ -424,8 +424,10 @@ static ec_upload *take_group(ec_writer *w, int *ret_stop) {
         w->quick_at_ns = now_ns;
     ec_upload *list = NULL, **end = &list, *next;
     uint64_t bytes = 0, turn = t->first ? t->first->turn : 0;
+    /* each upload may take SLICE_NS: while the quick lane stores something, an agent of the slow one has one of them */
+    uint64_t several_turns = which == 1 && now_ns - w->quick_at_ns < ACTIVE_NS ? 0 : SEVERAL_TURNS_BYTES;
     while (which >= 0 && (next = t->first) &&
-           (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
+           (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : several_turns))) {
         bytes += next->len_bytes;
         *end = ec_turns_take(t, &t->first);
         end = &next->next;

@@ -112,6 +112,11 @@ static const char SUMS[] =
     " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"
     " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END;";
 
+/* When a stream's last gap ended is the last row of this index, however many there are. A database of before has it
+ * from its next opening on. */
+static const char GAP_ENDS[] =
+    "CREATE INDEX IF NOT EXISTS blindness_end ON blindness(stream, end_utc_ns, begin_utc_ns, cause);";
+
 /* Prepared when first used. */
 #define VALUE_COLUMN(kind, member, role)   ", ?"
 #define UPDATED_COLUMN(kind, member, role) ", " #member " = excluded." #member
@@ -296,11 +301,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
                  "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
-        return rc;
+        return rc ? rc : run_sql(t, GAP_ENDS, "set up the state tables", err);
     ea_text sql;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s PRAGMA user_version = %d; COMMIT;",
-                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, SCHEMA_VERSION);
+    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s %s PRAGMA user_version = %d; COMMIT;",
+                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, GAP_ENDS,
+                   SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);

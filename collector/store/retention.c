@@ -443,6 +443,7 @@ static int free_definitions(ec_store *s, ea_err *err) {
         "DELETE FROM temp.unused";
     int rc = ask(s, UNUSED, FREED_A_STEP, 0, 0, NULL, err);
     s->kept.agent[0] = 0;
+    ec_store_forget_names(s);
     return rc < 0 ? rc : run(s, FREE, err);
 }
 
@@ -677,6 +678,7 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     if (rc >= 0)
         rc = run(s, FORGET_STREAMS, err);
     s->kept.agent[0] = 0;
+    ec_store_forget_names(s);
     if (rc >= 0)
         rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
     if (rc >= 0)

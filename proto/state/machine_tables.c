@@ -3,6 +3,7 @@
 #include "proto/state/machine_columns.h"
 #include "proto/state/machine_parts.h"
 
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -501,6 +502,34 @@ size_t ea_machine_open_count(const ea_machine *m) {
     for (size_t i = 0; i < TABLE_COUNT; i++)
         n += m->tables[i].lists[LIST_OPEN].count;
     return n;
+}
+
+const ea_process *ea_machine_process(const ea_machine *m, uint32_t pid) {
+    uint32_t row = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    return row == ROW_NONE ? NULL : &process_at(m, row)->p;
+}
+
+const ea_thread_row *ea_machine_thread(const ea_machine *m, uint32_t tid) {
+    uint32_t row = ea_table_find(&m->tables[THREADS], tid, 0);
+    return row == ROW_NONE ? NULL : &thread_at(m, row)->t;
+}
+
+static const char *path_end(const char *path) {
+    const char *end = path;
+    for (const char *s = path; *s; s++)
+        if (*s == '\\' || *s == '/')
+            end = s + 1;
+    return end;
+}
+
+const ea_module *ea_machine_main_module(const ea_machine *m, const ea_process *p) {
+    for (uint32_t row = first_sibling(m, MODULES, p->pid); row != ROW_NONE;
+         row = module_at(m, row)->head.sibling_next) {
+        const ea_module *module = &module_at(m, row)->m;
+        if (*p->image_name && ea_name_equal(path_end(module->path), p->image_name))
+            return module;
+    }
+    return NULL;
 }
 
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg) {

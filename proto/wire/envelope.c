@@ -289,6 +289,9 @@ static void take_field(ea_envelope *e, batch_fields *b, const ea_pb_field *f) {
     case EA_BATCH_SHAPES:
         e->shape_count++;
         break;
+    case EA_BATCH_DICTIONARIES:
+        e->dictionary_count++;
+        break;
     case EA_BATCH_PADDING:
         e->padding_bytes += f->len_bytes;
         break;
@@ -361,7 +364,9 @@ static int check_contents(const ea_envelope *e, const batch_fields *b, ea_err *e
     } bounds[] = {{"events", b->event_count, EA_BATCH_MAX_EVENTS},
                   {"sources", e->source_count, EA_BATCH_MAX_SOURCES},
                   {"shapes", e->shape_count, EA_SHAPES_MAX},
-                  {"contexts", e->context_count, EA_CONTEXTS_MAX}};
+                  {"contexts", e->context_count, EA_CONTEXTS_MAX},
+                  {"class descriptions", e->head.description_count, EA_BATCH_MAX_DESCRIPTIONS},
+                  {"dictionaries", e->dictionary_count, EA_BATCH_MAX_DICTIONARIES}};
 
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
