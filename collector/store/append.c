@@ -682,7 +682,7 @@ int ec_store_begin_group(ec_store *s, ea_err *err) {
 void ec_store_abandon_group(ec_store *s) {
     ea_err ignored;
     if (!sqlite3_get_autocommit(s->db))
-        (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+        EA_IGNORE(ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored));
     s->in_group = 0;
     s->group_failed = 0;
     s->kept.agent[0] = 0;
@@ -833,7 +833,7 @@ int ec_store_recover(ec_store *s, ea_err *err) {
         /* leave the files as they are for the next attempt */
         ea_err ignored;
         if (!sqlite3_get_autocommit(s->db))
-            (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+            EA_IGNORE(ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored));
         s->in_group = 0;
         ec_segment_close(&s->segment);
         return rc;
