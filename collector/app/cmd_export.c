@@ -205,7 +205,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -231,7 +231,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_export = {
     .name = "export",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Print a host's stored events, as `etwagent dump` prints them",
     .details =
         "Streams come in the order of their first arrival, a stream's batches by number, events in the order in which "

@@ -189,8 +189,8 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
         return rc;
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
-    add_equation(l, "delivered", "delivered = batched + filtered + sampled out + aggregated + dropped + pending", left,
-                 right, left == right ? EC_HOLDS : EC_FAILS);
+    add_equation(l, "delivered", "delivered = batched + dropped + pending", left, right,
+                 left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
                  left, right, left == right ? EC_HOLDS : EC_FAILS);
@@ -650,7 +650,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -687,7 +687,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_ledger = {
     .name = "ledger",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "What became of every event: the agents' numbers, whether they add up, losses, gaps",
     .details =
         "Every batch carries its agent's numbers as of its closing. Shown are the last ones, the equations that must "

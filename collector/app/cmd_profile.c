@@ -3,8 +3,8 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/export/profile_write.h"
-#include "collector/web/profile_names.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -71,8 +71,7 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
     else if (p->unfinished)
         fprintf(stderr,
-                "etwcollector: %" PRIu64 " intervals have no recorded end: they count nothing, and are %.3f ms in the "
-                "range\n",
+                "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
@@ -123,7 +122,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_symbol_desk desk;
     ec_profile_names names = {.resolve = resolve};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
+    int has_symbols = ec_symbol_options_are_given(&o->symbols);
     if (!rc && has_symbols) {
         rc = ec_symbol_desk_open(&desk, &o->symbols, NULL, &err);
         has_symbols = !rc;
@@ -149,7 +148,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,
@@ -228,7 +227,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_profile = {
     .name = "profile",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Sum CPU time, waits, counters or disk time by call stack, over machines and times",
     .details =
         "Weights: cpu (time by samples, without Idle), samples (their number), pmc:NAME (a hardware counter, by its\n"
@@ -236,15 +235,18 @@ const ea_command ec_cmd_profile = {
         "(the\n"
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
-        "where the thread went on, however long after it; waits without a stored end are reported on standard\n"
-        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s after the range.\n"
+        "where the thread went on, however long after it. Times without a stored end are frames of their own, such as\n"
+        "[still waiting at the end of the data], and are reported on standard error (json: unfinished). Halves of "
+        "stacks, and ends of disk requests, may come up to 30 s after the range.\n"
         "The time that is asked for needs stacks of that kind of event: an event without one is at its own address, or "
         "by\n"
         "itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
         "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
-        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
-        "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
+        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime or an engine of\n"
+        "JavaScript made is in no module: [JIT]!METHOD and [JIT]!FUNCTION URL:LINE:COLUMN, out of their method "
+        "events.\n"
+        "How many events have a stack of which something is\n"
         "known to be missing, and what, is reported on standard error (json: incomplete). What is stored and not in "
         "the\n"
         "history yet is waited for, for 10 s; then the number of such batches is reported (json: behind).\n"

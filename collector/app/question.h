@@ -16,7 +16,7 @@ typedef struct ec_question_options {
 
 /* Rows of the option table; member is the ec_question_options in options. */
 #define EC_QUESTION_OPTIONS(options, member)                                                                           \
-    EC_STORE_OPTION(options, member.store),                                                                            \
+    EC_STORE_OR_TRACES_OPTION(options, member.store),                                                                  \
         {.name = "host",                                                                                               \
          .argument = "HOST",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \

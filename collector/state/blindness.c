@@ -75,7 +75,6 @@ int ec_blind_is_counted(enum ea_counter c) {
     switch (c) {
     case EA_COUNT_events_dropped_full:
     case EA_COUNT_events_dropped_oversize:
-    case EA_COUNT_events_dropped_memory:
     case EA_COUNT_source_events_lost:
     case EA_COUNT_source_buffers_lost:
     case EA_COUNT_source_bad_records:
@@ -84,6 +83,7 @@ int ec_blind_is_counted(enum ea_counter c) {
     case EA_COUNT_source_session_ends:
     case EA_COUNT_source_boot_files_lost:
     case EA_COUNT_source_starts_refused:
+    case EA_COUNT_source_stale_bytes:
         return 1;
     default:
         return 0;

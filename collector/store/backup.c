@@ -163,6 +163,7 @@ static int check_database(const char *path, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = 0, code = SQLITE_ERROR;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) == SQLITE_OK && /* a running collector writes meanwhile */
         sqlite3_prepare_v2(db, "PRAGMA quick_check(2147483647)", -1, &st, NULL) == SQLITE_OK) /* false alarms count */
         while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
             const char *text = (const char *)sqlite3_column_text(st, 0);

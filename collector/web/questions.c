@@ -107,6 +107,15 @@ typedef struct fixed {
     " 'InstructionRetired' THEN value END) * 1.0 / nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS"  \
     " ipc FROM c WHERE counter IN ('InstructionRetired', 'TotalCycles') GROUP BY " of ", source"
 
+/* The same of functions, by samples alone: where a switch was says nothing of what ran before. */
+#define IPC_OF_FUNCTIONS                                                                                               \
+    "SELECT module, function, sum(CASE source_name WHEN 'InstructionRetired' THEN events END) AS instructions,"        \
+    " nullif(sum(CASE source_name WHEN 'TotalCycles' THEN events END), 0) AS cycles, sum(CASE source_name WHEN"        \
+    " 'InstructionRetired' THEN events END) * 1.0 / nullif(sum(CASE source_name WHEN 'TotalCycles' THEN events END),"  \
+    " 0) AS ipc FROM function_counters(?2, " UNTIL                                                                     \
+    ") WHERE (?1 = '' OR host = ?1) AND pid IS NOT 0 AND source_name IN"                                               \
+    " ('InstructionRetired', 'TotalCycles') GROUP BY module, function"
+
 /* Its row has the parameters of a list of a process. */
 static const char PROCESS_SQL[] =
     "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
@@ -364,6 +373,12 @@ static const fixed QUERIES[] = {
      "Instructions per cycle by machine and program: counted at context switches, or by samples",
      IPC("host, image"),
      "cycles DESC, host, image, source",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"ipc-by-function",
+     "Instructions per cycle by function: of samples, with names where symbols are, and places in modules elsewhere",
+     IPC_OF_FUNCTIONS,
+     "cycles DESC, module, function",
      {ANY_HOST, RANGE},
      FIXED_LIST},
     {"new-binaries",

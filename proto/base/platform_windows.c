@@ -124,6 +124,8 @@ static unsigned __stdcall thread_main(void *arg) {
         memcpy(&set, &found, sizeof set);
         set(GetCurrentThread(), t->name);
     }
+    ULONG spare_bytes = 32 << 10; /* for the handler of crashes, when the stack is full */
+    SetThreadStackGuarantee(&spare_bytes);
     t->fn(t->arg);
     return 0;
 }
@@ -317,14 +319,41 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
 
 /* ---- files ---- */
 
-/* Full access for the owner, the system and administrators only; children inherit it. */
-static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+/* Full access for the system, administrators and the account that owns what this process makes; children inherit it.
+ * The account is named: an entry for the owner (OWNER RIGHTS) would give the same to each later owner. */
+static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;FA;;;%ls)";
+
+/* The SID of the owner of what this process makes: the administrators when it is elevated. The caller gives it to
+ * LocalFree; NULL when Windows refuses. */
+static WCHAR *owner_sid(void) {
+    union {
+        TOKEN_OWNER owner;
+        uint8_t bytes[sizeof(TOKEN_OWNER) + SECURITY_MAX_SID_SIZE];
+    } o;
+
+    DWORD n;
+    HANDLE token;
+    WCHAR *text = NULL;
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
+        return NULL;
+    if (!GetTokenInformation(token, TokenOwner, &o, sizeof o, &n) || !ConvertSidToStringSidW(o.owner.Owner, &text))
+        text = NULL;
+    CloseHandle(token);
+    return text;
+}
 
 /* Fills *sa; the caller gives sa->lpSecurityDescriptor to LocalFree. 0 when Windows refuses. */
 static int private_attributes(SECURITY_ATTRIBUTES *sa) {
+    enum { SID_CHARS = 192 }; /* 15 parts of 10 digits, and what is before them */
+
+    WCHAR sddl[sizeof PRIVATE_SDDL / sizeof *PRIVATE_SDDL + SID_CHARS], *owner = owner_sid();
     *sa = (SECURITY_ATTRIBUTES){.nLength = sizeof *sa};
-    return ConvertStringSecurityDescriptorToSecurityDescriptorW(PRIVATE_SDDL, SDDL_REVISION_1,
-                                                                &sa->lpSecurityDescriptor, NULL);
+    if (!owner)
+        return 0;
+    int n = _snwprintf(sddl, sizeof sddl / sizeof *sddl, PRIVATE_SDDL, owner);
+    LocalFree(owner);
+    return n > 0 &&
+           ConvertStringSecurityDescriptorToSecurityDescriptorW(sddl, SDDL_REVISION_1, &sa->lpSecurityDescriptor, NULL);
 }
 
 static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa, ea_err *err) {

@@ -281,10 +281,11 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
         snprintf(message_name, sizeof message_name, "WPP/%u", (unsigned)record->id);
         head.name = message_name;
     }
-    if (traits && !*head.provider_name) {
+    if (traits && (metadata || !*head.provider_name)) { /* V8.js has the GUID of Microsoft-JScript */
         size_t len;
         const char *s = ea_traits_name(traits->data, traits->size_bytes, &len);
-        head.provider_name = ea_arena_strdup(&r->scratch, len ? s : "");
+        if (len)
+            head.provider_name = ea_arena_strdup(&r->scratch, s);
     }
     if (metadata && !rc) {
         head.name = own.name;

@@ -35,6 +35,8 @@ typedef struct module_row {
     ea_module m;
 } module_row;
 
+_Static_assert(!offsetof(ea_process, life) && !offsetof(ea_thread_row, life) && !offsetof(ea_module, life),
+               "offsets of machine_columns.h count from the interval");
 _Static_assert(offsetof(process_row, p.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(thread_row, t.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(module_row, m.life) == offsetof(any_row, life), "rows begin alike");
@@ -133,9 +135,8 @@ EA_MUST_CHECK int ea_machine_open_row(ea_machine *m, enum which w, uint64_t key,
 int ea_machine_lacks_u64(ea_machine *m, uint64_t *slot, enum role role);
 int ea_machine_lacks_u32(ea_machine *m, uint32_t *slot, enum role role);
 int ea_machine_lacks_text(ea_machine *m, const char **slot, enum role role);
-int ea_machine_complete_process(ea_machine *m, uint32_t row);
-int ea_machine_complete_thread(ea_machine *m, uint32_t row);
-int ea_machine_complete_module(ea_machine *m, uint32_t row);
+/* The columns of a row (machine_columns.h) that have a role. */
+int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row);
 /* Takes the id's texts. */
 int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_id *id);
 

@@ -10,6 +10,14 @@
 
 /* Field numbers of Batch that are walked by hand. */
 enum ea_batch_field {
+    EA_BATCH_FORMAT = 1,
+    EA_BATCH_STREAM = 2,
+    EA_BATCH_NUMBER = 3,
+    EA_BATCH_KIND = 4,
+    EA_BATCH_EVENT_COUNT = 5,
+    EA_BATCH_CHECKSUM = 6,
+    EA_BATCH_TIME_MIN = 7,
+    EA_BATCH_TIME_SPAN = 8,
     EA_BATCH_DIRECTORY_BYTES = 9,
     EA_BATCH_DIRECTORY = 10,
     EA_BATCH_FRAMES = 11,
@@ -17,6 +25,7 @@ enum ea_batch_field {
     EA_BATCH_CONTEXT = 13,
     EA_BATCH_LEDGER = 14,
     EA_BATCH_TOMBSTONES = 15,
+    EA_BATCH_PRIORITY = 16,
     EA_BATCH_SOURCES = 17,
     EA_BATCH_SHAPES = 22,
     EA_BATCH_DICTIONARIES = 24,

@@ -169,6 +169,11 @@ static uint32_t split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, 
     return fields ? front : 0;
 }
 
+static int by_first_event(const void *a, const void *b) {
+    const ea_out_group *x = a, *y = b;
+    return (x->rows->event > y->rows->event) - (x->rows->event < y->rows->event);
+}
+
 ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows,
                                      uint32_t *ret_count) {
     uint32_t *starts = ea_arena_alloc(&e->arena, (o->group_count + 1) * sizeof *starts);
@@ -190,6 +195,11 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
         if (whole < g->count)
             out[n++] = (ea_out_group){.from = g, .rows = rows + whole, .count = g->count - whole};
     }
+    int in_order = 1; /* unless payloads that are cut came after a younger group's first event */
+    for (uint32_t k = 1; k < n; k++)
+        in_order &= by_first_event(&out[k - 1], &out[k]) < 0;
+    if (!in_order)
+        qsort(out, n, sizeof *out, by_first_event);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < out[k].count; i++)
             e->group_of[out[k].rows[i].event] = k;

@@ -165,6 +165,45 @@ static void text_numbers(void **state) {
     }
 }
 
+static void digits_and_little_endian_texts(void **state) {
+    (void)state;
+    uint64_t v = 77;
+    const char *at = "0018446744073709551615,";
+    assert_int_equal(ea_digits_parse(&at, 10, &v), 1);
+    assert_true(v == UINT64_MAX && *at == ',');
+    static const char *const bad[] = {"", "x", " 1", "-1", "18446744073709551616", "a"};
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        at = bad[i];
+        assert_int_equal(ea_digits_parse(&at, 10, &v), 0);
+        assert_true(at == bad[i] && v == UINT64_MAX);
+    }
+    at = "00fFg";
+    assert_int_equal(ea_digits_parse(&at, 16, &v), 1);
+    assert_true(v == 255 && *at == 'g');
+    at = "10000000000000000";
+    assert_int_equal(ea_digits_parse(&at, 16, &v), 0);
+
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_le32(&t, 0x04030201);
+    ea_text_le64(&t, 0x0807060504030201);
+    assert_int_equal(t.len_bytes, 12);
+    assert_memory_equal(t.data, "\1\2\3\4\1\2\3\4\5\6\7\10", 12);
+
+    static const struct {
+        size_t max_bytes;
+        const char *text;
+    } cut[] = {{0, ""}, {1, "a"}, {2, "a"}, {3, "a\xC3\xA9"}, {4, "a\xC3\xA9"}, {6, "a\xC3\xA9\xE2\x82\xAC"}};
+
+    for (size_t i = 0; i < LENGTH(cut); i++) {
+        ea_text_clear(&t);
+        ea_text_str_nul(&t, "a\xC3\xA9\xE2\x82\xAC", cut[i].max_bytes);
+        assert_int_equal(t.len_bytes, strlen(cut[i].text) + 1);
+        assert_memory_equal(t.data, cut[i].text, t.len_bytes);
+    }
+    ea_text_deinit(&t);
+}
+
 static void text_varints(void **state) {
     (void)state;
     ea_text t;
@@ -971,6 +1010,7 @@ int main(void) {
         cmocka_unit_test(errors),
         cmocka_unit_test(text_growth),
         cmocka_unit_test(text_numbers),
+        cmocka_unit_test(digits_and_little_endian_texts),
         cmocka_unit_test(text_varints),
         cmocka_unit_test(text_guids),
         cmocka_unit_test(text_utf16),

@@ -244,6 +244,10 @@ static void test_sids(void **state) {
         {"account_name('S-1-5-90-0')", "Window Manager\\Window Manager Group"},
         {"account_name('S-1-5-96-0-4294967295')", "Font Driver Host\\UMFD-4294967295"},
         {"account_name('S-1-5-96-0')", "NULL"},
+        {"account_name('S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464')",
+         "NT SERVICE\\TrustedInstaller"},
+        {"account_name('S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478465')", "NULL"},
+        {"account_name('S-1-5-18', 'any')", "NT AUTHORITY\\SYSTEM"},
         {"account_name('S-1-5-90-0-1-2')", "NULL"},
         {"account_name('S-1-5-18-1')", "NULL"},
         {"account_name('S-1-5-21-1-2-3-500')", "NULL"}, /* the machine's own: it may have another name */

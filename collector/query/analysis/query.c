@@ -6,7 +6,6 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
-#include "proto/event/accounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -430,8 +429,7 @@ static void add_life(ea_text *t, const ea_interval *life) {
                                                                   : "");
 }
 
-void ec_json_process(ea_text *t, const ea_process *p) {
-    char account[EA_ACCOUNT_BYTES];
+void ec_json_process(ea_text *t, const ea_process *p, const char *account) {
     ea_text_printf(t, "{\"pid\": %" PRIu32 ", \"ppid\": %" PRIu32 ", ", p->pid, p->parent_pid);
     add_life(t, &p->life);
     ea_text_printf(t, ", \"parent_instance\": ");
@@ -443,7 +441,7 @@ void ec_json_process(ea_text *t, const ea_process *p) {
     query_add_text(t, "name", p->image_name);
     query_add_text(t, "command_line", p->command_line);
     query_add_text(t, "sid", *p->sid ? p->sid : NULL);
-    query_add_text(t, "account", ea_account_name(p->sid, account));
+    query_add_text(t, "account", account);
     query_add_text(t, "package", *p->package ? p->package : NULL);
     query_add_text(t, "application", *p->application ? p->application : NULL);
     add_address(t, "unique_key", p->unique_key);

@@ -40,6 +40,7 @@ static int activity_connect(sqlite3 *db, void *aux, int argc, const char *const 
     ea_text columns;
     int n = 0;
     (void)argc, (void)argv;
+    from->sql->names_functions |= ec_activity_names_functions(from->kind);
     from->sql->uses_history = 1; /* events are joined to the processes, threads and modules of their time */
     ea_text_init(&columns);
     for (; n < EC_ACTIVITY_COLUMNS && spec->columns[n].name; n++)
@@ -161,7 +162,8 @@ static int activity_run(cursor *c, const table *t, const int64_t times[3], const
     memcpy(c->times, times, sizeof c->times);
     if (host && !c->host)
         return ea_fail(err, EA_ENOMEM, "sum events up");
-    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY], err);
+    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY],
+                           t->sql->options.namer, err);
 }
 
 static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {

@@ -1,9 +1,9 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
+#include "collector/query/analysis/account_names.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
-#include "proto/event/accounts.h"
 #include "proto/event/ntstatus.h"
 #include "proto/event/render.h"
 #include "proto/event/value.h"
@@ -257,18 +257,23 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
 /* Takes any value: a value that is not a SID has no name. It is no error, because a column that agents fill must not
  * end a query. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    ec_sql *s = sqlite3_user_data(c);
     uint8_t bytes[SID_BYTES_MAX];
-    char buffer[EA_ACCOUNT_BYTES];
+    const char *name = NULL, *host = count > 1 ? function_text_of(v[1]) : NULL;
+    ea_err err = {0};
     size_t n;
     ea_text t;
-    (void)count;
     if (!sid_of(v[0], bytes, &n))
         return;
     ea_text_init(&t);
     (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
-    const char *name = t.data ? ea_account_name(t.data, buffer) : NULL;
-    if (t.failed)
+    int rc = t.failed ? EA_ENOMEM : s->accounts ? 0 : ec_accounts_create(&s->accounts, s->archive, &err);
+    if (!rc && t.data)
+        rc = ec_accounts_find(s->accounts, host, t.data, &name, &err);
+    if (rc == EA_ENOMEM)
         sqlite3_result_error_nomem(c);
+    else if (rc)
+        sqlite3_result_error(c, err.message, -1);
     else if (name)
         sqlite3_result_text(c, name, -1, SQLITE_TRANSIENT);
     ea_text_deinit(&t);
@@ -471,6 +476,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"sid", 1, sid},
         {"sid_bytes", 1, sid_bytes},
         {"account_name", 1, ec_sql_account_name},
+        {"account_name", 2, ec_sql_account_name},
         {"ip", 1, ip},
         {"ip_bytes", 1, ip_bytes},
         {"ip_in", 2, ip_in},

@@ -186,7 +186,7 @@ static const spec SPECS[] = {
       {"image_name", EC_KIND_TEXT, "t.image_name"},
       {"command_line", EC_KIND_TEXT, "t.command_line"},
       {"sid", EC_KIND_TEXT, "nullif(t.sid, '')"},
-      {"account", EC_KIND_TEXT, "account_name(t.sid)"},
+      {"account", EC_KIND_TEXT, "account_name(t.sid, s.host)"},
       {"package", EC_KIND_TEXT, "t.package"},
       {"application", EC_KIND_TEXT, "t.application"},
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
@@ -386,11 +386,11 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
         } FUNCTIONS[] = {{"counter_name", 1, counter_name},       {"counter_type", 1, counter_type},
                          {"blind_name", 1, blind_name},           {"blind_kind", 1, blind_kind},
                          {"alert_name", 1, alert_name},           {"row_key", -1, row_key},
-                         {"account_name", 1, ec_sql_account_name}};
+                         {"account_name", 2, ec_sql_account_name}};
 
         int code = SQLITE_OK;
         for (size_t i = 0; code == SQLITE_OK && i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++)
-            code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, NULL,
+            code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, s,
                                               FUNCTIONS[i].function, NULL, NULL, NULL);
         if (code != SQLITE_OK || sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
             rc = tables_failed(err, db, "read the history");

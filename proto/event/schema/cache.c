@@ -113,19 +113,13 @@ int ea_schema_cache_read(ea_schemas *into, const char *file, const void *data, s
 
 /* ---- writing ---- */
 
-static void put32(ea_text *out, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    ea_text_add(out, bytes, sizeof bytes);
-}
-
 static void put_text(ea_text *out, const char *s) {
-    put32(out, (uint32_t)strlen(s));
+    ea_text_le32(out, (uint32_t)strlen(s));
     ea_text_add(out, s, strlen(s) + 1);
 }
 
 static void put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
-    put32(out, (uint32_t)count);
+    ea_text_le32(out, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         ea_text_add(out, &entries[i].value, sizeof entries[i].value);
         put_text(out, entries[i].name);
@@ -161,7 +155,7 @@ static uint32_t put_body(const ea_schemas *from, enum ea_schema_layer layer, ea_
             sorted[count++] = schema;
     qsort(sorted, count, sizeof *sorted, by_bytes);
     for (uint32_t i = 0; i < count; i++) {
-        put32(out, sorted[i].len_bytes);
+        ea_text_le32(out, sorted[i].len_bytes);
         ea_text_add(out, sorted[i].description, sorted[i].len_bytes);
     }
     *ret_schemas = count;
