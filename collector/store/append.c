@@ -419,7 +419,7 @@ static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *
 
 /* What is known of the batch at hand before it is written: EC_STORED (it is new; *ret_stream 0 when its stream is,
  * too), EC_DUPLICATE, or EA_ECONFLICT. */
-static int judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_replaces, ea_err *err) {
+static int append_judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_replaces, ea_err *err) {
     const ea_batch_head *h = &s->head;
     int64_t stream_id = 0;
     *ret_replaces = 0;
@@ -498,8 +498,8 @@ static int pass_tombstone(const ea_tombstone *t, void *arg) {
 
 /* All that may refuse a new batch, before a row of it is written: what is refused again and again costs no rows that
  * are taken back. */
-static int check(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
-                 ea_err *err) {
+static int append_check(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
+                        ea_err *err) {
     int64_t count = 0;
     int rc = 0;
     if (!stream_id && s->is_new && s->agent_streams) {
@@ -524,8 +524,8 @@ static int check(ec_store *s, const char *agent, int64_t stream_id, const uint8_
 }
 
 /* Stream row, descriptions and class look-ups of a new batch that was checked. */
-static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
-                   int64_t received_utc_ns, ea_err *err) {
+static int append_prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
+                          int64_t received_utc_ns, ea_err *err) {
     int rc = 0;
     if (*stream_id == 0) {
         s->notes.new_streams++;
@@ -579,7 +579,7 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
     if (s->writable)
         return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
     if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) || !s->head.event_count ||
-        judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
+        append_judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
         return EC_CHECK_NONE;
     if (ec_store_complete_batch(s, stream_id, &ignored))
         return EC_CHECK_NONE;
@@ -711,7 +711,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     int rc = look_at(s, s->data, (size_t)r->data_bytes, err);
     if (rc)
         return rc;
-    rc = judge(s, r->agent, &stream_id, &replaces, err);
+    rc = append_judge(s, r->agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (rc == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
         rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, &number, err);
@@ -720,9 +720,9 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     rc = open_batch(s, stream_id, err);
     s->head.number = number;
     if (!rc)
-        rc = check(s, r->agent, stream_id, s->data, (size_t)r->data_bytes, err);
+        rc = append_check(s, r->agent, stream_id, s->data, (size_t)r->data_bytes, err);
     if (!rc)
-        rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
+        rc = append_prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
     return rc ? rc : index_batch(s, r->agent, stream_id, s->data, r, replaces, err);
 }
 
@@ -897,7 +897,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     int64_t stream_id = 0, now = ea_utc_ns();
     int replaces = 0;
     ec_record record;
-    int verdict = judge(s, agent, &stream_id, &replaces, err);
+    int verdict = append_judge(s, agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (verdict == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
         verdict = judge_repeated_tombstone(s, stream_id, batch, len_bytes, &number, err);
@@ -914,7 +914,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         return rc;
     s->head.number = number;
     s->is_new = 1;
-    rc = check(s, agent, stream_id, batch, len_bytes, err);
+    rc = append_check(s, agent, stream_id, batch, len_bytes, err);
     s->is_new = 0;
     if (!rc)
         rc = be_sure(s, stream_id, verdict_before, err);
@@ -928,7 +928,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         return rc;
     }
     uint64_t before = s->segment.end;
-    int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
+    int failed = append_prepare(s, agent, &stream_id, batch, len_bytes, now, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)

@@ -94,7 +94,7 @@ static int grow(ea_registry *r) {
 }
 
 /* The place of a description in by_bytes. NULL: there is no memory. */
-static const ea_class **place_of(ea_registry *r, const uint8_t *description, size_t len_bytes) {
+static const ea_class **registry_place_of(ea_registry *r, const uint8_t *description, size_t len_bytes) {
     ea_err ignored;
     if (!r->by_bytes) {
         if (ea_random_bytes(&r->by_bytes_seed, sizeof r->by_bytes_seed, &ignored))
@@ -230,7 +230,7 @@ static const ea_class_row *manifest_piece(uint16_t code, int classic) {
     return code == MANIFEST_EVENT && !classic ? &ROW : NULL;
 }
 
-static const char *provider_name(const ea_registry *r, const ea_guid *provider) {
+static const char *registry_provider_name(const ea_registry *r, const ea_guid *provider) {
     const char *name = ea_registry_provider_name(r, provider);
     const ea_schema_provider *p = *name || !r->schemas ? NULL : ea_schemas_find_provider(r->schemas, provider);
     return p ? p->name : name;
@@ -248,11 +248,11 @@ static void describe_metadata(ea_registry *r, const ea_class_head *head, const e
 /* Makes the class of a record that no cache knows. Schemas are asked in this order: what the event itself carries; rows
  * of its version; schemas from outside (the trace's own before those of files); the newest row of an older version.
  * Without any, the name that the event itself carries is all. */
-static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
-                   const ea_ext *traits, ea_class **ret) {
+static int registry_resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
+                            const ea_ext *traits, ea_class **ret) {
     ea_class_head head = {.provider = record->provider,
                           .name = "",
-                          .provider_name = provider_name(r, &record->provider),
+                          .provider_name = registry_provider_name(r, &record->provider),
                           .code = (uint16_t)key->rest,
                           .version = record->version,
                           .classic = (uint8_t)by_opcode(record),
@@ -361,7 +361,8 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
                          .hash = hash,
                          .metadata_bytes = metadata ? metadata->size_bytes : 0,
                          .traits_bytes = traits ? traits->size_bytes : 0};
-    if (r->metadata_count >= r->limit_classes || grow_metadata(r) || resolve(r, record, key, metadata, traits, &c))
+    if (r->metadata_count >= r->limit_classes || grow_metadata(r) ||
+        registry_resolve(r, record, key, metadata, traits, &c))
         return overflowed(r);
     uint8_t *bytes = ea_arena_alloc(&r->arena, (size_t)own.metadata_bytes + own.traits_bytes);
     if (!bytes)
@@ -394,7 +395,7 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
 EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
     class_key key = key_of(record);
     ea_class *c;
-    if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
+    if (r->count >= r->limit_classes || grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
     slot *s = find_slot(r->slots, r->mask, &key);
     s->key = key;
@@ -421,7 +422,7 @@ void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes) {
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,
                                 ea_err *err) {
-    const ea_class **place = place_of(r, description, len_bytes);
+    const ea_class **place = registry_place_of(r, description, len_bytes);
     if (place && *place && (*place)->description_bytes == len_bytes &&
         memcmp((*place)->description, description, len_bytes) == 0) {
         *ret = *place;

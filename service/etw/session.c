@@ -57,9 +57,7 @@ static uint32_t log_file_mode(const ea_session_config *c) {
 
 /* Windows takes at least two buffers a processor. */
 static uint32_t minimum_buffers(const ea_session_config *c) {
-    SYSTEM_INFO info;
-    GetNativeSystemInfo(&info);
-    uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
+    uint32_t least = 2 * (uint32_t)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
     return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
 }
 

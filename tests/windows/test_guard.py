@@ -23,7 +23,7 @@ DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent-guard
 THREADS, MODULES, EXCEPTION, SYSTEM = 3, 4, 6, 7  # kinds of a minidump's streams
 IDLE_PRIORITY_CLASS = 0x40
 ACCESS_VIOLATION = 0xC0000005
-DUMP_S = 10  # EA_DUMP_MS
+DUMP_S = 60  # EA_DUMP_MS
 
 
 class Dump:

@@ -730,6 +730,11 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
         if (rc)
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);
+    } else if (kind == EC_KIND_ADDRESS && sqlite3_value_type(v) == SQLITE_TEXT) {
+        int rc = ec_sql_address((const char *)sqlite3_value_text(v), &utc_ns, err);
+        if (rc)
+            return rc;
+        code = sqlite3_bind_int64(c->statement, number, utc_ns);
     } else {
         code = sqlite3_bind_value(c->statement, number, v);
     }
