@@ -513,7 +513,7 @@ static const ea_option PROVIDER_ROWS[] = {
      .type = EA_OPT_STRINGS,
      .offset = AT(arguments),
      .help = "what an EventSource of .NET is given, NAME=VALUE: EventCounterIntervalSec=1 turns its counters on, in "
-             "programs that run when the session starts"},
+             "programs that run then; capture-every gives it to those that start later"},
     {.name = "groups", .type = EA_OPT_FLAG, .offset = AT(groups), .help = "the name is a provider group's"},
     {.name = "capture-state",
      .type = EA_OPT_FLAG,
@@ -522,7 +522,7 @@ static const ea_option PROVIDER_ROWS[] = {
     {.name = "capture-every",
      .type = EA_OPT_DURATION,
      .offset = AT(capture_every_ns),
-     .help = "ask for it again and again"},
+     .help = "ask for it again and again; a provider with arguments is given them again instead"},
     {.name = NULL},
 };
 #undef AT

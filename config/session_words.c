@@ -60,7 +60,8 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
     if (p->capture_state)
         ea_text_str(t, ", its state at the start");
     if (p->capture_every_ns)
-        ea_text_printf(t, ", its state each %.0f s", (double)p->capture_every_ns / 1e9);
+        ea_text_printf(t, p->arguments.count ? ", given again each %.0f s" : ", its state each %.0f s",
+                       (double)p->capture_every_ns / 1e9);
     ea_text_char(t, '\n');
     if (ea_provider_has_process_filter(p) && strncmp(p->provider, KERNEL_PREFIX, strlen(KERNEL_PREFIX)) == 0)
         ea_text_str(t, "      warning: drivers log no events under a filter by process, and this provider is the "

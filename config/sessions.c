@@ -297,7 +297,8 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(images),
      .help =
          "look at the file of each image that is loaded: its size, PDB, version and SHA-256, by a thread of the lowest "
-         "priority; on this machine's disks only; needs LOADER"},
+         "priority; on this machine's disks only; needs LOADER. And ask Windows what the accounts of processes are "
+         "called"},
     {.name = "image-rate",
      .type = EA_OPT_SIZE,
      .offset = AT(image_rate_bytes),

@@ -17,7 +17,11 @@ import sys
 
 LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
-UNIQUE = ("collector/query", "proto/state")
+UNIQUE = ("collector/access", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
+          "collector/sandbox", "collector/state", "collector/store", "collector/symbols", "collector/web", "config", "proto/base", "proto/etl",
+          "proto/event", "proto/image", "proto/stack", "proto/state", "proto/wire", "service/batch", "service/core", "service/decode",
+          "service/host", "service/image", "service/scm", "service/ship", "service/source", "service/spool")
+SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"
 COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
 # files that add counters up, check them or explain them
@@ -72,8 +76,8 @@ def twice(source):
     for folder in UNIQUE:
         for path in sorted((source / folder).rglob("*.c")):
             for name in set(STATIC.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))):
-                where[name].append(str(path.relative_to(source)))
-    return {name: paths for name, paths in where.items() if len(paths) > 1}
+                where[folder, name].append(path.relative_to(source))
+    return {name: list(map(str, paths)) for (_, name), paths in where.items() if len({SYSTEM.sub("", path.stem) for path in paths}) > 1}
 
 
 def unwritten(source):

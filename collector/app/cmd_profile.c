@@ -5,6 +5,7 @@
 #include "collector/app/symbol_options.h"
 #include "collector/query/analysis/profile_names.h"
 #include "collector/query/export/profile_write.h"
+#include "collector/query/scan/data_times.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -22,14 +23,13 @@ typedef struct options {
 static const char *const FORMATS[] = {EC_PROFILE_FORMATS(X) NULL};
 #undef X
 
-/* "" and NULL: what is given instead. */
-static int parse_time(const char *text, int64_t otherwise, int64_t *ret, ea_err *err) {
+/* "" and NULL: what is given instead. Of several hosts, start and end are those of all that is stored. */
+static int parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts, int64_t otherwise,
+                      int64_t *ret, ea_err *err) {
     *ret = otherwise;
     if (!text || !*text)
         return 0;
-    if (ea_utc_ns_parse(text, ret))
-        return ea_fail(err, EA_EUSAGE, "\"%s\" is no time such as 2024-05-17T14:03:07.25Z", text);
-    return 0;
+    return ec_data_time(what, text, o->store, hosts->count == 1 ? hosts->items[0] : NULL, NULL, ret, err);
 }
 
 static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
@@ -102,13 +102,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->other_weight)
         rc = ec_weight_parse(o->other_weight, &other->weight, &other->counter, &err);
     if (!rc)
-        rc = parse_time(o->from, INT64_MIN, &side->from_utc_ns, &err);
+        rc = parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->to, INT64_MAX, &side->to_utc_ns, &err);
+        rc = parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_from, INT64_MIN, &other->from_utc_ns, &err);
+        rc = parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_to, INT64_MAX, &other->to_utc_ns, &err);
+        rc = parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
     ec_profile_fill_other(&q, o->other_hosts.count || o->other_labels.count, o->other_from || o->other_to,
                           o->other_weight != NULL);
     for (size_t i = 0; !rc && i < o->pids.count; i++) {
@@ -163,7 +163,7 @@ static const ea_option OPTIONS[] = {
      .argument = "TIME",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, from),
-     .help = "only events at or after this time (RFC 3339)"},
+     .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},
     {.name = "to",
      .argument = "TIME",
      .type = EA_OPT_STRING,

@@ -23,7 +23,7 @@ typedef struct subject {
 
 #define STREAMS "(SELECT stream_id FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2))"
 
-static int run(sqlite3 *db, const char *sql, ea_err *err) {
+static int forget_run(sqlite3 *db, const char *sql, ea_err *err) {
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, db, "remove a host");
 }
 
@@ -189,11 +189,11 @@ static int forget_index(ec_store *s, const subject *who, ea_err *err) {
         "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions)",
     };
     sqlite3 *db = ec_store_database(s);
-    int rc = run(db, "BEGIN IMMEDIATE", err);
+    int rc = forget_run(db, "BEGIN IMMEDIATE", err);
     for (size_t i = 0; !rc && i < sizeof DELETES / sizeof *DELETES; i++)
         rc = ask(db, DELETES[i], who, NULL, err);
     if (!rc)
-        rc = run(db, "COMMIT", err);
+        rc = forget_run(db, "COMMIT", err);
     if (rc && !sqlite3_get_autocommit(db))
         (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -201,8 +201,8 @@ static int forget_index(ec_store *s, const subject *who, ea_err *err) {
 
 /* Rewrites a database, so that nothing of what was deleted is left in its pages or its log. */
 static int rewrite(sqlite3 *db, ea_err *err) {
-    int rc = run(db, "VACUUM", err);
-    return rc ? rc : run(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+    int rc = forget_run(db, "VACUUM", err);
+    return rc ? rc : forget_run(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
 }
 
 typedef struct folds {
@@ -211,7 +211,7 @@ typedef struct folds {
     size_t count;
 } folds;
 
-static int add_fold(const ec_state_fold *fold, void *arg) {
+static int forget_add_fold(const ec_state_fold *fold, void *arg) {
     folds *f = arg;
     if (f->count == FOLDS_A_STEP)
         return 1;
@@ -236,7 +236,7 @@ static int forget_state(const char *dir, const subject *who, ea_err *err) {
     do {
         f->count = 0;
         if (!rc)
-            rc = ec_state_db_each_fold(t, who->host, add_fold, f, err);
+            rc = ec_state_db_each_fold(t, who->host, forget_add_fold, f, err);
         if (rc > 0)
             rc = 0;
         if (!rc)
@@ -287,7 +287,7 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
     f.batches = f.erased_bytes = 0; /* what is erased is counted, in the index or not */
     /* the mark is durable before anything is gone */
     if (!rc)
-        rc = run(db, MARKS, err);
+        rc = forget_run(db, MARKS, err);
     if (!rc)
         rc = ask(db,
                  who->stream ? "INSERT INTO forgetting_runs VALUES(?1, ?2)"
@@ -309,7 +309,7 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
     if (!rc)
         rc = rewrite(db, err);
     if (!rc)
-        rc = run(db, "DROP TABLE forgetting; DROP TABLE forgetting_runs", err);
+        rc = forget_run(db, "DROP TABLE forgetting; DROP TABLE forgetting_runs", err);
     if (!rc)
         rc = rewrite(db, err);
     if (!rc)

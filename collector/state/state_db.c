@@ -112,6 +112,11 @@ static const char SUMS[] =
     " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"
     " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END;";
 
+/* When a stream's last gap ended is the last row of this index, however many there are. A database of before has it
+ * from its next opening on. */
+static const char GAP_ENDS[] =
+    "CREATE INDEX IF NOT EXISTS blindness_end ON blindness(stream, end_utc_ns, begin_utc_ns, cause);";
+
 /* Prepared when first used. */
 #define VALUE_COLUMN(kind, member, role)   ", ?"
 #define UPDATED_COLUMN(kind, member, role) ", " #member " = excluded." #member
@@ -296,11 +301,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
                  "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
-        return rc;
+        return rc ? rc : run_sql(t, GAP_ENDS, "set up the state tables", err);
     ea_text sql;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s PRAGMA user_version = %d; COMMIT;",
-                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, SCHEMA_VERSION);
+    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s %s PRAGMA user_version = %d; COMMIT;",
+                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, GAP_ENDS,
+                   SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
@@ -343,15 +349,15 @@ sqlite3 *ec_state_db_database(ec_state_db *t) {
 /* ---- statements ---- */
 
 /* The statement, reset and ready to be bound. */
-static int prepare(ec_state_db *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int state_db_prepare(ec_state_db *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(t->db, &t->prepared[which], SQL[which], NULL, err);
     *ret = t->prepared[which];
     return rc;
 }
 
-static int run(ec_state_db *t, enum statement which, ea_err *err) {
+static int state_db_run(ec_state_db *t, enum statement which, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, which, &s, err);
+    int rc = state_db_prepare(t, which, &s, err);
     return rc ? rc : ec_sqlite_run(s, SQL[which], err);
 }
 
@@ -387,7 +393,7 @@ static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life)
     sqlite3_bind_int(s, 7, life->end_cause);
 }
 
-static const char *column_text(sqlite3_stmt *s, int at) {
+static const char *state_db_column_text(sqlite3_stmt *s, int at) {
     const unsigned char *v = sqlite3_column_text(s, at);
     return v ? (const char *)v : "";
 }
@@ -417,15 +423,15 @@ static void read_life(sqlite3_stmt *s, ea_interval *ret) {
 /* ---- transactions and folds ---- */
 
 int ec_state_db_begin(ec_state_db *t, ea_err *err) {
-    return run(t, S_BEGIN, err);
+    return state_db_run(t, S_BEGIN, err);
 }
 
 int ec_state_db_commit(ec_state_db *t, ea_err *err) {
-    return run(t, S_COMMIT, err);
+    return state_db_run(t, S_COMMIT, err);
 }
 
 void ec_state_db_rollback(ec_state_db *t) {
-    if (!sqlite3_get_autocommit(t->db) && run(t, S_ROLLBACK, NULL))
+    if (!sqlite3_get_autocommit(t->db) && state_db_run(t, S_ROLLBACK, NULL))
         return; /* SQLite has rolled back by itself */
 }
 
@@ -439,14 +445,14 @@ static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
                            .last_instance = (uint64_t)sqlite3_column_int64(s, 8),
                            .begin_utc_ns = sqlite3_column_int64(s, 9),
                            .end_utc_ns = sqlite3_column_int64(s, 10)};
-    snprintf(ret->host, sizeof ret->host, "%s", column_text(s, 1));
+    snprintf(ret->host, sizeof ret->host, "%s", state_db_column_text(s, 1));
     if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
         memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
 }
 
 int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_FIND_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_FIND_FOLD, &s, err);
     if (rc)
         return rc;
     bind_text(s, 1, host);
@@ -465,7 +471,7 @@ int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream
     if (found)
         return found < 0 ? found : 0;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_ADD_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_ADD_FOLD, &s, err);
     if (rc)
         return rc;
     bind_text(s, 1, host);
@@ -480,7 +486,7 @@ int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream
 
 int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_SET_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_SET_FOLD, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -498,7 +504,7 @@ int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err)
 int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg), void *arg,
                           ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int code, rc = prepare(t, S_EACH_FOLD, &s, err);
+    int code, rc = state_db_prepare(t, S_EACH_FOLD, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC); /* NULL for NULL */
@@ -521,7 +527,7 @@ int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
 
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int rc = prepare(t, DROPS[i], &s, err);
+        int rc = state_db_prepare(t, DROPS[i], &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -539,7 +545,7 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = ec_state_db_reset_fold(t, fold, err);
     if (!rc)
-        rc = prepare(t, S_DROP_STREAM, &s, err);
+        rc = state_db_prepare(t, S_DROP_STREAM, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -555,7 +561,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
 
     for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int rc = prepare(t, PRUNES[i], &s, err);
+        int rc = state_db_prepare(t, PRUNES[i], &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -573,7 +579,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
 int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
     *ret = (ec_store_place){0};
-    int rc = prepare(t, S_GET_ROUND, &s, err);
+    int rc = state_db_prepare(t, S_GET_ROUND, &s, err);
     if (rc)
         return rc;
     int code = sqlite3_step(s);
@@ -587,7 +593,7 @@ int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err) {
 
 int ec_state_db_set_round(ec_state_db *t, const ec_store_place *place, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_SET_ROUND, &s, err);
+    int rc = state_db_prepare(t, S_SET_ROUND, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, (int64_t)place->segment);
@@ -649,7 +655,7 @@ static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *col
             *(uint64_t *)v = column_address(s, at);
             break;
         case EA_COLUMN_TEXT:
-            *(const char **)v = column_text(s, at);
+            *(const char **)v = state_db_column_text(s, at);
             break;
         case EA_COLUMN_PDB:
             ((ea_module *)row)->has_pdb = column_guid(s, at, v);
@@ -662,7 +668,7 @@ static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *col
 static int put_row(ec_state_db *t, enum statement which, int64_t fold_id, const void *row,
                    const ea_table_columns *columns, const char *doing, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, which, &s, err);
+    int rc = state_db_prepare(t, which, &s, err);
     if (rc)
         return rc;
     bind_life(s, fold_id, row);
@@ -710,7 +716,7 @@ typedef struct pending_writer {
 static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     pending_writer *w = arg;
     sqlite3_stmt *s = NULL;
-    if (w->rc || (w->rc = prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
+    if (w->rc || (w->rc = state_db_prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
         return;
     sqlite3_bind_int64(s, 1, w->fold_id);
     sqlite3_bind_int64(s, 2, utc_ns);
@@ -727,7 +733,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
 
 int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_DROP_PENDING, &s, err);
+    int rc = state_db_prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold_id);
@@ -766,8 +772,8 @@ static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
                     .timestamp = column_u32(s, 4),
                     .pdb_age = column_u32(s, 6),
                     .path = "",
-                    .pdb_path = column_text(s, 7),
-                    .original_name = column_text(s, 8)};
+                    .pdb_path = state_db_column_text(s, 7),
+                    .original_name = state_db_column_text(s, 8)};
     id.has_pdb = column_guid(s, 5, &id.pdb_guid);
     return ea_machine_restore_pending_id(m, &id, sqlite3_column_int64(s, 0));
 }
@@ -785,7 +791,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
 
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int code, rc = prepare(t, PARTS[i].statement, &s, err);
+        int code, rc = state_db_prepare(t, PARTS[i].statement, &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);

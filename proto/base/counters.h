@@ -140,6 +140,11 @@ enum ea_counter_part {
     S(images_left_full, 67, EA_NOTICE, EA_OF_STREAM, "modules not looked at since too many waited, or memory ran out") \
     S(images_left_end, 68, EA_NOTICE, EA_OF_STREAM,                                                                    \
       "modules not looked at, or not recorded, when their session ended")                                              \
+    /* accounts: accounts_asked = accounts_named + unnamed + left + those that wait */                                 \
+    S(accounts_asked, 123, EA_INFO, EA_OF_STREAM, "accounts whose names were to be asked of the machine, each once")   \
+    S(accounts_named, 124, EA_INFO, EA_OF_STREAM, "accounts whose names were recorded")                                \
+    S(accounts_unnamed, 125, EA_NOTICE, EA_OF_STREAM, "accounts that the machine has no name of")                      \
+    S(accounts_left, 126, EA_NOTICE, EA_OF_STREAM, "accounts not asked of: too many, or the session ended")            \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, EA_OF_COLLECTOR, "upload requests served")                                         \
     X(ingest_refused, 71, EA_NOTICE, EA_OF_COLLECTOR, "upload requests refused")                                       \

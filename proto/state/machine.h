@@ -179,6 +179,13 @@ size_t ea_machine_open_count(const ea_machine *m);
 /* How many open rows full tables evicted, ever: while it is not 0, a row that is missing may still be open. */
 uint64_t ea_machine_evicted(const ea_machine *m);
 
+/* The last process of a pid, the last thread of a tid (not 0): open, or ended and not forgotten yet. NULL: none. Valid
+ * until the next record. */
+const ea_process *ea_machine_process(const ea_machine *m, uint32_t pid);
+const ea_thread_row *ea_machine_thread(const ea_machine *m, uint32_t tid);
+/* The module of an open process that has the process's image name; NULL: none is known. */
+const ea_module *ea_machine_main_module(const ea_machine *m, const ea_process *p);
+
 /* Visits what is open now, the longest open first. */
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);
 void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_thread_row *t), void *arg);

@@ -53,8 +53,21 @@ typedef struct module_id {
 
 enum { MODULE_IDS_MAX = 64 };
 
+enum { LISTED_MAX = 16 };
+
+/* Some columns of a table: where each is in the row with its head, and what completes it. */
+typedef struct column_list {
+    size_t count;
+
+    struct listed_column {
+        uint16_t offset;
+        uint8_t kind, role;
+    } items[LISTED_MAX];
+} column_list;
+
 struct ea_machine {
     table tables[TABLE_COUNT];
+    column_list texts_of[TABLE_COUNT], completed_of[TABLE_COUNT]; /* columns with a text, with a role */
     size_t limits[TABLE_COUNT], limit_ended;
     int64_t forgotten_utc_ns[TABLE_COUNT]; /* latest end among the ended rows that were forgotten */
     ea_u64_map siblings;                   /* pid -> first open thread (low half) and module (high half) */

@@ -3,6 +3,7 @@
 #include "proto/state/machine_columns.h"
 #include "proto/state/machine_parts.h"
 
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -40,6 +41,23 @@ static void machine_share(ea_machine *m, size_t limit_bytes) {
     }
 }
 
+static void list_column(column_list *list, const ea_table_column *column) {
+    EA_ASSERT(list->count < LISTED_MAX);
+    list->items[list->count++] =
+        (struct listed_column){(uint16_t)(offsetof(any_row, life) + column->offset), column->kind, column->role};
+}
+
+/* Rows open, are completed and close all the time: the loops over their columns have no others to pass over. */
+static void list_columns(ea_machine *m, enum which w) {
+    for (size_t i = 0; i < COLUMNS[w]->count; i++) {
+        const ea_table_column *column = &COLUMNS[w]->items[i];
+        if (column->kind == EA_COLUMN_TEXT)
+            list_column(&m->texts_of[w], column);
+        if (column->role != ROLE_NONE)
+            list_column(&m->completed_of[w], column);
+    }
+}
+
 int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_err *err) {
     uint64_t seed;
     int rc = ea_random_bytes(&seed, sizeof seed, err);
@@ -50,6 +68,7 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
         return ea_fail(err, EA_ENOMEM, "make a machine's state");
     for (int w = 0; w < TABLE_COUNT; w++) {
         ea_table_init(&m->tables[w], ROW_BYTES[w], seed);
+        list_columns(m, (enum which)w);
         m->forgotten_utc_ns[w] = INT64_MIN;
     }
     m->limits[PROCESSES] = options->limit_processes ? options->limit_processes : 65536;
@@ -104,21 +123,18 @@ int ea_machine_notify(ea_machine *m, enum which w, uint32_t row) {
 
 /* ---- texts ---- */
 
-/* The row's member of a column. */
-static void *member_of(const ea_machine *m, enum which w, uint32_t row, const ea_table_column *column) {
-    return (unsigned char *)ea_table_row(&m->tables[w], row) + offsetof(any_row, life) + column->offset;
+static void *member_of(const ea_machine *m, enum which w, uint32_t row, const struct listed_column *column) {
+    return (unsigned char *)ea_table_row(&m->tables[w], row) + column->offset;
 }
 
 static void clear_texts(ea_machine *m, enum which w, uint32_t row) {
-    for (size_t i = 0; i < COLUMNS[w]->count; i++)
-        if (COLUMNS[w]->items[i].kind == EA_COLUMN_TEXT)
-            *(const char **)member_of(m, w, row, &COLUMNS[w]->items[i]) = "";
+    for (size_t i = 0; i < m->texts_of[w].count; i++)
+        *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]) = "";
 }
 
 static void release_texts(ea_machine *m, enum which w, uint32_t row) {
-    for (size_t i = 0; i < COLUMNS[w]->count; i++)
-        if (COLUMNS[w]->items[i].kind == EA_COLUMN_TEXT)
-            ea_string_pool_release(&m->texts, *(const char **)member_of(m, w, row, &COLUMNS[w]->items[i]));
+    for (size_t i = 0; i < m->texts_of[w].count; i++)
+        ea_string_pool_release(&m->texts, *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]));
 }
 
 const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes) {
@@ -314,16 +330,14 @@ int ea_machine_lacks_text(ea_machine *m, const char **slot, enum role role) {
 }
 
 int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row) {
+    const column_list *list = &m->completed_of[w];
     int grew = 0;
-    for (size_t i = 0; i < COLUMNS[w]->count; i++) {
-        const ea_table_column *column = &COLUMNS[w]->items[i];
-        enum role role = (enum role)column->role;
-        if (role == ROLE_NONE)
-            continue;
-        void *slot = member_of(m, w, row, column);
-        grew |= column->kind == EA_COLUMN_TEXT  ? ea_machine_lacks_text(m, slot, role)
-                : column->kind == EA_COLUMN_U32 ? ea_machine_lacks_u32(m, slot, role)
-                                                : ea_machine_lacks_u64(m, slot, role);
+    for (size_t i = 0; i < list->count; i++) {
+        enum role role = (enum role)list->items[i].role;
+        void *slot = member_of(m, w, row, &list->items[i]);
+        grew |= list->items[i].kind == EA_COLUMN_TEXT  ? ea_machine_lacks_text(m, slot, role)
+                : list->items[i].kind == EA_COLUMN_U32 ? ea_machine_lacks_u32(m, slot, role)
+                                                       : ea_machine_lacks_u64(m, slot, role);
     }
     return grew;
 }
@@ -404,11 +418,10 @@ static const char *restore_text(ea_machine *m, const char *s) {
 
 /* Keeps the texts of the restored row, and adds it to those of its pid. */
 static int restore_rest(ea_machine *m, enum which w, uint32_t row) {
-    for (size_t i = 0; i < COLUMNS[w]->count; i++)
-        if (COLUMNS[w]->items[i].kind == EA_COLUMN_TEXT) {
-            const char **text = member_of(m, w, row, &COLUMNS[w]->items[i]);
-            *text = restore_text(m, *text);
-        }
+    for (size_t i = 0; i < m->texts_of[w].count; i++) {
+        const char **text = member_of(m, w, row, &m->texts_of[w].items[i]);
+        *text = restore_text(m, *text);
+    }
     return w != PROCESSES && is_open(m, w, row) ? ea_machine_link_sibling(m, w, row) : 0;
 }
 
@@ -489,6 +502,34 @@ size_t ea_machine_open_count(const ea_machine *m) {
     for (size_t i = 0; i < TABLE_COUNT; i++)
         n += m->tables[i].lists[LIST_OPEN].count;
     return n;
+}
+
+const ea_process *ea_machine_process(const ea_machine *m, uint32_t pid) {
+    uint32_t row = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    return row == ROW_NONE ? NULL : &process_at(m, row)->p;
+}
+
+const ea_thread_row *ea_machine_thread(const ea_machine *m, uint32_t tid) {
+    uint32_t row = ea_table_find(&m->tables[THREADS], tid, 0);
+    return row == ROW_NONE ? NULL : &thread_at(m, row)->t;
+}
+
+static const char *path_end(const char *path) {
+    const char *end = path;
+    for (const char *s = path; *s; s++)
+        if (*s == '\\' || *s == '/')
+            end = s + 1;
+    return end;
+}
+
+const ea_module *ea_machine_main_module(const ea_machine *m, const ea_process *p) {
+    for (uint32_t row = first_sibling(m, MODULES, p->pid); row != ROW_NONE;
+         row = module_at(m, row)->head.sibling_next) {
+        const ea_module *module = &module_at(m, row)->m;
+        if (*p->image_name && ea_name_equal(path_end(module->path), p->image_name))
+            return module;
+    }
+    return NULL;
 }
 
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg) {

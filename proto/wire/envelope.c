@@ -88,7 +88,7 @@ const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint
     return rc ? "it is no protobuf message" : NULL;
 }
 
-static int corrupt(ea_err *err, const char *what) {
+static int envelope_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: %s", what);
 }
 
@@ -134,7 +134,7 @@ int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
                            strlen(l->name), strlen(l->value));
         for (size_t k = 0; k < i; k++)
             if (strcmp(s->labels[k]->name, l->name) == 0)
-                return corrupt(err, "a label is there twice");
+                return envelope_corrupt(err, "a label is there twice");
     }
     return 0;
 }
@@ -289,6 +289,9 @@ static void take_field(ea_envelope *e, batch_fields *b, const ea_pb_field *f) {
     case EA_BATCH_SHAPES:
         e->shape_count++;
         break;
+    case EA_BATCH_DICTIONARIES:
+        e->dictionary_count++;
+        break;
     case EA_BATCH_PADDING:
         e->padding_bytes += f->len_bytes;
         break;
@@ -361,27 +364,29 @@ static int check_contents(const ea_envelope *e, const batch_fields *b, ea_err *e
     } bounds[] = {{"events", b->event_count, EA_BATCH_MAX_EVENTS},
                   {"sources", e->source_count, EA_BATCH_MAX_SOURCES},
                   {"shapes", e->shape_count, EA_SHAPES_MAX},
-                  {"contexts", e->context_count, EA_CONTEXTS_MAX}};
+                  {"contexts", e->context_count, EA_CONTEXTS_MAX},
+                  {"class descriptions", e->head.description_count, EA_BATCH_MAX_DESCRIPTIONS},
+                  {"dictionaries", e->dictionary_count, EA_BATCH_MAX_DICTIONARIES}};
 
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
             return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu32 " %s, at most %" PRIu32 " are allowed",
                            bounds[i].count, bounds[i].what, bounds[i].most);
     if (b->time_span > INT64_MAX)
-        return corrupt(err, "its time span is beyond all clocks");
+        return envelope_corrupt(err, "its time span is beyond all clocks");
     if (b->event_count && e->source_count == 0 && !e->context_name)
-        return corrupt(err, "it has events, and no source");
+        return envelope_corrupt(err, "it has events, and no source");
     if (b->event_count && !e->directory)
-        return corrupt(err, "it has events, and no directory");
+        return envelope_corrupt(err, "it has events, and no directory");
     if (!b->event_count && e->head.checksum)
-        return corrupt(err, "a checksum of no events");
+        return envelope_corrupt(err, "a checksum of no events");
     if (b->kind != EA_BATCH_TOMBSTONE)
         return 0;
     if (b->event_count)
-        return corrupt(err, "a batch of kind 1 has events");
+        return envelope_corrupt(err, "a batch of kind 1 has events");
     if (e->directory || e->frame_count || e->source_count || e->context_name)
-        return corrupt(err, "a batch of kind 1 has a directory, a frame, a source or a context");
-    return e->head.tombstone_count ? 0 : corrupt(err, "a batch of kind 1 holds no tombstone");
+        return envelope_corrupt(err, "a batch of kind 1 has a directory, a frame, a source or a context");
+    return e->head.tombstone_count ? 0 : envelope_corrupt(err, "a batch of kind 1 holds no tombstone");
 }
 
 int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
@@ -427,7 +432,7 @@ int ea_envelope_take_source(ea_envelope *e, const ea_pb_field *source, ea_err *e
         return 0;
     h->time_min = (int64_t)((uint64_t)e->time_min + (uint64_t)h->clock.base_raw);
     if (h->time_min > INT64_MAX - (int64_t)e->time_span)
-        return corrupt(err, "its time span is beyond all clocks");
+        return envelope_corrupt(err, "its time span is beyond all clocks");
     h->time_max = h->time_min + (int64_t)e->time_span;
     h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
     h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
@@ -442,7 +447,7 @@ int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,
     while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0)
         if (f.number == EA_BATCH_DESCRIPTIONS && f.type == 2 && (rc = fn(f.data, f.len_bytes, arg)) != 0)
             return rc;
-    return rc ? corrupt(err, "it is no protobuf message") : 0;
+    return rc ? envelope_corrupt(err, "it is no protobuf message") : 0;
 }
 
 int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(const ea_tombstone *tombstone, void *arg),
@@ -478,7 +483,7 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
         if (rc)
             return rc;
     }
-    return rc ? corrupt(err, "it is no protobuf message") : 0;
+    return rc ? envelope_corrupt(err, "it is no protobuf message") : 0;
 }
 
 int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones, size_t count,
@@ -549,11 +554,11 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
         if (f.number == EA_BATCH_LEDGER && f.type == 2)
             ledger = f;
     if (rc)
-        return corrupt(err, "it is no protobuf message");
+        return envelope_corrupt(err, "it is no protobuf message");
     if (!ledger.data)
         return 0;
     if (ledger.len_bytes > EA_MESSAGE_MAX_BYTES)
-        return corrupt(err, "the ledger is too large");
+        return envelope_corrupt(err, "the ledger is too large");
     ProtobufCMessage *unpacked;
     rc = ea_pb_unpack(&etwagent__v1__ledger__descriptor, NULL, ledger.data, ledger.len_bytes, "the ledger", &unpacked,
                       err);
@@ -565,7 +570,7 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
         sound = m->families[i]->n_counters == m->families[i]->n_values;
     ea_ledger_count c = {.family = "", .incarnation = m->incarnation, .utc_ns = m->utc_ns};
     rc = sound ? each_pair(m->counters, m->values, m->n_counters, &c, fn, arg)
-               : corrupt(err, "a ledger whose counters and values differ in number");
+               : envelope_corrupt(err, "a ledger whose counters and values differ in number");
     for (size_t i = 0; !rc && i < m->n_families; i++) {
         const Etwagent__V1__LedgerFamily *family = m->families[i];
         c.family = family->family;

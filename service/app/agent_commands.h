@@ -29,6 +29,7 @@ extern const ea_command ea_cmd_counters;
 extern const ea_command ea_cmd_stats;
 extern const ea_command ea_cmd_status;
 extern const ea_command ea_cmd_trace;
+extern const ea_command ea_cmd_watch;
 extern const ea_command ea_cmd_providers;
 extern const ea_command ea_cmd_record;
 extern const ea_command ea_cmd_replay;

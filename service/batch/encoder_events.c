@@ -128,8 +128,8 @@ static size_t places_of(const ea_class *c) {
 /* Moves the rows whose payloads hold the leading *ret_fields fields whole to the front, keeping both parts' orders;
  * returns how many they are. *ret_places: where the fields of those rows that follow the fixed ones begin in their
  * payloads, and where the last one ends: places_of(class) numbers a row. NULL when all fields are fixed. */
-static uint32_t split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, size_t *ret_fields,
-                           const uint16_t **ret_places) {
+static uint32_t encoder_events_split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, size_t *ret_fields,
+                                          const uint16_t **ret_places) {
     const ea_class *c = g->c;
     uint32_t count = g->count, front = 0, rest = 0;
     size_t fixed = c->fixed_fields, stride = places_of(c), used;
@@ -189,7 +189,7 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
         uint32_t whole = 0;
         size_t fields = 0;
         if (g->c->top_count && g->count >= transpose_rows)
-            whole = split_rows(e, g, rows, &fields, &places);
+            whole = encoder_events_split_rows(e, g, rows, &fields, &places);
         if (whole)
             out[n++] = (ea_out_group){.from = g, .rows = rows, .places = places, .count = whole, .field_count = fields};
         if (whole < g->count)

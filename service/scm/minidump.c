@@ -29,7 +29,7 @@ static DWORD WINAPI limit_main(void *unused) {
     return 0;
 }
 
-static LONG WINAPI on_crash(EXCEPTION_POINTERS *exception) {
+static LONG WINAPI minidump_on_crash(EXCEPTION_POINTERS *exception) {
     (void)exception;
     give_up();
     return EXCEPTION_EXECUTE_HANDLER;
@@ -60,7 +60,7 @@ int ea_minidump_write(uint32_t pid, uint32_t thread, uint64_t address, const cha
     if (!dumped)
         return ea_fail_os(err, EA_ENOTFOUND, (int)GetLastError(), "open process %lu", (unsigned long)pid);
     HANDLE limit = CreateThread(NULL, 0, limit_main, NULL, 0, NULL);
-    SetUnhandledExceptionFilter(on_crash);
+    SetUnhandledExceptionFilter(minidump_on_crash);
     int rc = limit ? find_function(&write, err) : ea_fail_os(err, EA_EIO, (int)GetLastError(), "start a thread");
     WCHAR *wide = rc ? NULL : ea_wide(path);
     if (!rc && !wide)

@@ -79,7 +79,7 @@ static void end_with_dump(const EXCEPTION_POINTERS *exception, UINT code) {
     TerminateProcess(GetCurrentProcess(), code);
 }
 
-static LONG WINAPI on_crash(EXCEPTION_POINTERS *exception) {
+static LONG WINAPI watchdog_on_crash(EXCEPTION_POINTERS *exception) {
     end_with_dump(exception, EXIT_CRASHED);
     return EXCEPTION_EXECUTE_HANDLER;
 }
@@ -118,13 +118,13 @@ int ea_guard_crashes(const char *folder, ea_err *err) {
     ULONG spare_bytes = SPARE_STACK;
     SetThreadStackGuarantee(&spare_bytes);
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
-    SetUnhandledExceptionFilter(on_crash);
+    SetUnhandledExceptionFilter(watchdog_on_crash);
     return 0;
 }
 
 /* ---- ceilings ---- */
 
-static void refused(const char *what, void (*on_note)(void *arg, const char *line), void *arg) {
+static void watchdog_refused(const char *what, void (*on_note)(void *arg, const char *line), void *arg) {
     char text[256], line[400];
     ea_os_error_text((int)GetLastError(), text, sizeof text);
     snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
@@ -135,13 +135,13 @@ void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, co
     static const DWORD CLASSES[] = {NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, IDLE_PRIORITY_CLASS};
     static HANDLE job;
     if (!SetPriorityClass(GetCurrentProcess(), CLASSES[limits->priority]))
-        refused("the priority class", on_note, arg);
+        watchdog_refused("the priority class", on_note, arg);
     if (!job && !limits->memory_bytes && !limits->cpu_percent)
         return;
     if (!job) {
         job = CreateJobObjectW(NULL, NULL);
         if (!job || !AssignProcessToJobObject(job, GetCurrentProcess())) {
-            refused("a job object for the limits", on_note, arg);
+            watchdog_refused("a job object for the limits", on_note, arg);
             if (job)
                 CloseHandle(job);
             job = NULL;
@@ -154,14 +154,14 @@ void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, co
         memory.ProcessMemoryLimit = (SIZE_T)limits->memory_bytes;
     }
     if (!SetInformationJobObject(job, JobObjectExtendedLimitInformation, &memory, sizeof memory))
-        refused("the memory limit", on_note, arg);
+        watchdog_refused("the memory limit", on_note, arg);
     JOBOBJECT_CPU_RATE_CONTROL_INFORMATION cpu = {0};
     if (limits->cpu_percent) {
         cpu.ControlFlags = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
         cpu.CpuRate = limits->cpu_percent * 100; /* in 1/100 percent */
     }
     if (!SetInformationJobObject(job, JobObjectCpuRateControlInformation, &cpu, sizeof cpu) && limits->cpu_percent)
-        refused("the CPU limit", on_note, arg);
+        watchdog_refused("the CPU limit", on_note, arg);
 }
 
 /* ---- the watchdog ---- */

@@ -130,7 +130,7 @@ int ea_spool_sync_open(ea_spool *s, ea_err *err) {
 
 /* The caller holds `write_lock`. Encrypts the batch of the record if the segment is encrypted; *ret_sealed is then the
  * encrypted batch, which the caller frees. */
-static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
+static int spool_write_seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
     if (!g->is_sealed || r->flags & EA_SPOOL_TOMBSTONE)
         return 0;
     uint8_t *out = malloc((size_t)r->len_bytes + EA_SPOOL_SEAL_BYTES);
@@ -159,7 +159,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
     if (!rc)
         rc = segment_for(s, class, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
     if (!rc)
-        rc = seal(s, g, r, &sealed, err);
+        rc = spool_write_seal(s, g, r, &sealed, err);
     if (!rc) {
         need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
         r->offset = g->size_bytes; /* only a holder of `write_lock` changes an open segment's size */

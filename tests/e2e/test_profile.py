@@ -495,7 +495,7 @@ def check_without_names(env, checks, asked):
     checks.equal((done.returncode, profile_formats.folded(done.stdout)), (0, profile_formats.folded(asked.text(*options))),
                  "a profile whose symbols are missing")
     checks.that("without names: " in done.stderr and "ntoskrnl.exe" in done.stderr, f"modules without symbols: {done.stderr[-300:]}")
-    for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "yesterday"], ["--pid", "x"],
+    for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "someday"], ["--pid", "x"],
                   ["--diff-from", "2020-01-01T00:00:00Z", "--format", "chrome"],
                   ["--from", "2020-01-01T00:00:01Z", "--to", "2020-01-01T00:00:00Z"],
                   ["--diff-from", "2020-01-01T00:00:01Z", "--diff-to", "2020-01-01T00:00:00Z"], ["--symbols", "srv*C:\\Symbols*https://x"]):

@@ -3,6 +3,9 @@ counters, a self-describing event EventCounters with a struct: of a mean (Counte
 events of two processes, 64 and 32 bit, in both forms, and looks for each of them in the view's rows: process, time, provider, counter, value,
 unit, kind. Records whose struct has other fields or types, no struct, or a payload that ends early make rows without these values.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 13: Counters of .NET's EventSources are rows that SQL reads: process, time, provider, counter, value, unit. | each value
+#   of both forms, of 64 and 32 bit | 2026-11-27
 import json
 import math
 import random

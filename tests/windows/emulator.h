@@ -118,7 +118,7 @@ typedef struct emul_session {
     uint32_t buffer_kib, min_buffers, max_buffers, max_file_mib, mode, flush_timer, clock;
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
-    uint32_t stacks, pmc_events, flushes, captures, system_providers, pool_tags;
+    uint32_t stacks, pmc_events, flushes, captures, arguments_given, system_providers, pool_tags;
     CLASSIC_EVENT_ID stack_ids[EMUL_HOOKS], pmc_ids[EMUL_HOOKS]; /* as many as stacks, pmc_events say */
     uint32_t counter_count, counters[EMUL_SOURCES];
     uint64_t file_events; /* in its file, or on the way there */

@@ -167,7 +167,8 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
     if (lists->executables[0] || lists->packages[0] || lists->app_ids[0] || lists->containers[0] ||
         lists->payload_bytes || lists->event_names.head.count || lists->stack_names.head.count ||
         lists->argument_bytes) {
-        size_t place = emul_new_lists(t, s->incarnation);
+        int has_own = i < s->provider_count && s->providers[i].lists;
+        size_t place = has_own ? s->providers[i].lists - 1 : emul_new_lists(t, s->incarnation);
         if (place == EMUL_LISTS)
             return ERROR_NO_SYSTEM_RESOURCES;
         t->lists[place] = *lists;
@@ -175,6 +176,7 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
         p->lists = (uint32_t)place + 1;
     }
     p->captures = (i < s->provider_count ? s->providers[i].captures : 0) + (uint32_t)runs_down(p);
+    s->arguments_given += lists->argument_bytes != 0;
     s->providers[i] = *p;
     s->provider_count += i == s->provider_count;
     return 0;

@@ -286,10 +286,16 @@ def event_source(env, checks, session, windows, arguments):
     trace, source = env.folder / "counted.etl", str(test_runtime_counters.RUNTIME)
     trace.write_bytes(test_single_records.trace(test_runtime_counters.make(random.Random(3), 20)[0]))
     asked = {"counted": {"arguments": ["Other=x=y", "EventCounterIntervalSec=1"]}, "filtered": {"arguments": ["EventCounterIntervalSec=0.5"], "pids": ["100"]},
-             "none": {"pids": ["100", "200"]}, "zero": {"arguments": ["EventCounterIntervalSec=0"]}}
+             "none": {"pids": ["100", "200"]}, "zero": {"arguments": ["EventCounterIntervalSec=0"]},
+             "again": {"arguments": ["EventCounterIntervalSec=1"], "capture-every": "300ms", "event-ids": ["7"]}}
+    there = {}
     with emulated.Machine(env, session, windows, "event-source") as machine:
         machine.plays([trace])
-        files, words = record(env, session, machine, [{"name": n, "providers": [{"provider": source, **q}], **SMALL} for n, q in asked.items()], "out")
+        files, words = record(env, session, machine, [{"name": n, "providers": [{"provider": source, **q}], **SMALL} for n, q in asked.items()], "out", there,
+                              until=lambda s: s["etwagent-again"]["arguments_given"] >= ASKED)
+        checks.equal({n: (there[f"etwagent-{n}"]["arguments_given"], there[f"etwagent-{n}"]["captures"]) for n in ("counted", "none")},
+                     {"counted": (1, 0), "none": (0, 0)}, "how often arguments were given, and states asked for")
+        checks.equal(there["etwagent-again"]["captures"], 0, "states asked for of the provider that is given its arguments again")
         checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
         whole = [e for e in said(env, [trace]) if e["provider"] == source]
         wanted = {"counted": whole, "filtered": [e for e in whole if e["pid"] == 100], "none": [], "zero": []}

@@ -6,6 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,9 +119,8 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         if (ea_duration_parse(at + 1, &after_start_ns) || after_start_ns < 0)
             return ea_fail(err, EA_EUSAGE, "\"%s\" is no time after the start, such as +1500ms", at);
     } else if (!at_start && !at_end) {
-        if (ea_utc_ns_parse(at, &c.utc_ns))
-            return ea_fail(err, EA_EUSAGE, "\"%s\" is no time: start, end, +1500ms, or such as 2024-05-17T14:03:07Z",
-                           at);
+        if (ea_time_parse(at, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, &c.utc_ns))
+            return ea_fail(err, EA_EUSAGE, "\"%s\": expected " EA_TIME_FORMS ", start, end or +1500ms", at);
         c.has_time = 1;
     }
     int rc = ec_state_db_each_fold(q->tables, host, query_consider, &c, err);

@@ -7,6 +7,7 @@
 #include "collector/state/ledger_report.h"
 
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -77,6 +78,7 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     }
     memcpy(s->dir, dir, n + 1);
     s->options = *options;
+    s->now_utc_ns = ea_utc_ns();
     int rc = ec_archive_open(&s->archive, dir, options->host, options->shown, err);
     if (!rc)
         ec_archive_on_batch(s->archive, options->keep_going, options->arg);

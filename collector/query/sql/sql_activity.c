@@ -5,6 +5,7 @@
 #include "collector/query/analysis/activity.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <string.h>
 
@@ -114,13 +115,13 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
     return SQLITE_OK;
 }
 
-/* ns since 1970, or RFC 3339. */
+/* ns since 1970, or a text. */
 static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
     if (sqlite3_value_type(v) == SQLITE_INTEGER)
         *ret = sqlite3_value_int64(v);
-    else if (!text || ea_utc_ns_parse(text, ret))
-        return ea_fail(err, EA_EUSAGE, "from and to: expected a time such as '2024-05-17T14:03:07Z'");
+    else if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
+        return ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS);
     return 0;
 }
 

@@ -103,8 +103,32 @@ static void time_ns(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (ea_utc_ns_parse(function_text_of(v[0]), &ns))
-        function_fail(c, "time_ns", "a time such as '2024-05-17T14:03:07.25Z'");
+    const ec_sql *s = sqlite3_user_data(c);
+    if (ea_time_parse(function_text_of(v[0]), &(ea_time_reference){.now_utc_ns = s->now_utc_ns}, &ns))
+        function_fail(c, "time_ns", EA_TIME_FORMS);
+    else
+        sqlite3_result_int64(c, ns);
+}
+
+static void now(sqlite3_context *c, int count, sqlite3_value **v) {
+    const ec_sql *s = sqlite3_user_data(c);
+    (void)count, (void)v;
+    sqlite3_result_int64(c, s->now_utc_ns);
+}
+
+/* So long before now. */
+static void ago(sqlite3_context *c, int count, sqlite3_value **v) {
+    const ec_sql *s = sqlite3_user_data(c);
+    int64_t by_ns = 0, ns;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[0]) == SQLITE_INTEGER)
+        by_ns = sqlite3_value_int64(v[0]);
+    else if (ea_duration_parse(function_text_of(v[0]), &by_ns))
+        by_ns = -1;
+    if (by_ns < 0 || __builtin_sub_overflow(s->now_utc_ns, by_ns, &ns))
+        function_fail(c, "ago", "a duration such as '24h' or '7d', or ns");
     else
         sqlite3_result_int64(c, ns);
 }
@@ -468,6 +492,8 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"u64_number", 1, u64_number},
         {"hex_text", 1, hex_number},
         {"time_ns", 1, time_ns},
+        {"now", 0, now},
+        {"ago", 1, ago},
         {"time_text", 1, time_text},
         {"time_bucket", 2, time_bucket},
         {"duration_ns", 1, duration_ns},

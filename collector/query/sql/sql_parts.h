@@ -28,6 +28,7 @@ struct ec_sql {
     size_t taken_count, taken_capacity;
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
+    int64_t now_utc_ns;   /* when it was opened: what now() is in all of its statements */
     int uses_history;     /* a statement that was prepared reads what collector/state makes */
     int names_functions;  /* a statement that was prepared reads a table that names functions */
     int describes_tables; /* the statement that was prepared last asks a pragma about a table */
@@ -49,6 +50,8 @@ int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
 /* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
+/* Likewise with an address column: the number that the column has for it. EA_EUSAGE. */
+EA_MUST_CHECK int ec_sql_address(const char *text, int64_t *ret, ea_err *err);
 /* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
  * wrong without a word. tail: where the statement ends; NULL: at its end. EA_ENOMEM. */
 EA_MUST_CHECK int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err);

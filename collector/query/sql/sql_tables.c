@@ -2,6 +2,7 @@
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
+#include "collector/state/blindness.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
 #include "collector/store/sqlite.h"
@@ -78,6 +79,14 @@ static const struct {
 
 /* Of the streams of a group. Not sum(), which fails beyond 2^63: an agent can claim any numbers. */
 #define SUM_OF(select) "CAST(total((" select ")) AS INTEGER)"
+
+/* When the last gap of a stream ended, as the view blind has it: the smallest number when none did. */
+#define LEAST "-9223372036854775807 - 1"
+#define LAST_GAP_END                                                                                                   \
+    "max(ifnull((SELECT max(b.end_utc_ns) FROM blindness b WHERE b.stream = s.stream AND b.end_utc_ns <"               \
+    " 9223372036854775807), " LEAST "), iif(EXISTS(SELECT 1 FROM blindness b WHERE b.stream = s.stream AND"            \
+    " b.end_utc_ns = 9223372036854775807 AND b.begin_utc_ns = " LEAST " AND b.cause IN (" EC_BLIND_AT_ONCE             \
+    ")), s.end_utc_ns, " LEAST "))"
 
 // clang-format off
 static const late HOSTS_LATE[] = {
@@ -270,7 +279,8 @@ static const spec SPECS[] = {
       {"missing_batches", EC_KIND_INT, SUM_OF("SELECT total(t.batch_count) FROM blind_sums t WHERE t.stream = s.stream")},
       {"lost_events", EC_KIND_INT,
        SUM_OF("SELECT total(CASE blind_kind(t.cause) WHEN 'counted' THEN t.least_count END) FROM blind_sums t WHERE"
-              " t.stream = s.stream")}},
+              " t.stream = s.stream")},
+      {"last_gap_end", EC_KIND_TIME, "nullif(max(" LAST_GAP_END "), " LEAST ")"}},
      "s.host", NULL, {NULL}},
     {"incidents", ALARMS,
      "alarms t",
@@ -717,6 +727,11 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
     int code;
     if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
         int rc = ec_sql_time((const char *)sqlite3_value_text(v), &utc_ns, err);
+        if (rc)
+            return rc;
+        code = sqlite3_bind_int64(c->statement, number, utc_ns);
+    } else if (kind == EC_KIND_ADDRESS && sqlite3_value_type(v) == SQLITE_TEXT) {
+        int rc = ec_sql_address((const char *)sqlite3_value_text(v), &utc_ns, err);
         if (rc)
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);

@@ -1,0 +1,543 @@
+/* What a program prints: tables and bars for people, JSON lines, CSV. See lang_run.h. */
+#include "proto/lang/lang_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAR_WIDTH = 40, COLUMN_MAX = 60 };
+
+static double float_of(uint64_t bits) {
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+static void put_number(ea_text *out, enum lang_type type, uint64_t v) {
+    switch (type) {
+    case TYPE_INT:
+        ea_text_i64(out, (int64_t)v);
+        break;
+    case TYPE_HEX:
+        ea_text_hex64(out, v);
+        break;
+    case TYPE_FLOAT: {
+        double d = float_of(v);
+        if (d != d || d - d != 0) /* JSON has no such number */
+            ea_text_str(out, "0");
+        else
+            ea_text_printf(out, "%.6g", d);
+        break;
+    }
+    default:
+        ea_text_u64(out, v);
+    }
+}
+
+static size_t put_frames(const ea_lang_run *r, ea_text *out, uint64_t v, const char *between, const char *quote) {
+    const lang_string *s = lang_string_at(&r->strings, v);
+    size_t count = v == STRING_NO_ROOM ? 0 : s->len_bytes / sizeof(uint64_t);
+    for (size_t i = 0; i < count; i++)
+        ea_text_printf(out, "%s%s0x%" PRIx64 "%s", i ? between : "", quote, ea_load64(s->text + i * sizeof(uint64_t)),
+                       quote);
+    return count;
+}
+
+/* A value for a person, without a line's end in it. */
+static void put_plain(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t v) {
+    if (type == TYPE_TEXT) {
+        const lang_string *s = lang_string_at(&r->strings, v);
+        ea_text_safe(out, s->text, s->len_bytes);
+    } else if (type == TYPE_STACK) {
+        (void)put_frames(r, out, v, " ", "");
+    } else {
+        put_number(out, type, v);
+    }
+}
+
+static void put_json(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t v) {
+    if (type == TYPE_TEXT) {
+        const lang_string *s = lang_string_at(&r->strings, v);
+        ea_text_char(out, '"');
+        ea_text_json(out, s->text, s->len_bytes);
+        ea_text_char(out, '"');
+    } else if (type == TYPE_STACK) {
+        ea_text_char(out, '[');
+        (void)put_frames(r, out, v, ",", "\"");
+        ea_text_char(out, ']');
+    } else if (type == TYPE_HEX) {
+        ea_text_char(out, '"');
+        put_number(out, type, v);
+        ea_text_char(out, '"');
+    } else {
+        put_number(out, type, v);
+    }
+}
+
+static void put_csv(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t v) {
+    if (type != TYPE_TEXT && type != TYPE_STACK) {
+        put_number(out, type, v);
+        return;
+    }
+    ea_text t;
+    ea_text_init(&t);
+    if (type == TYPE_STACK) {
+        (void)put_frames(r, &t, v, " ", "");
+    } else {
+        const lang_string *s = lang_string_at(&r->strings, v);
+        ea_text_add(&t, s->text, s->len_bytes);
+    }
+    ea_text_csv(out, t.data ? t.data : "", t.len_bytes);
+    out->failed |= t.failed;
+    ea_text_deinit(&t);
+}
+
+static const char *function_name(enum lang_function f) {
+    static const char *const NAMES[] = {"",       "count",    "sum",       "min",        "max", "avg",
+                                        "stddev", "quantize", "lquantize", "llquantize", "top", "distinct"};
+    return NAMES[f];
+}
+
+static int by_count(const void *a, const void *b) {
+    const lang_top_item *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+/* The most frequent values, in order; returns how many. */
+static size_t sort_top(const lang_aggregate *a, lang_top *t) {
+    if (!t)
+        return 0;
+    qsort(t->items, t->count, sizeof *t->items, by_count);
+    return t->count < (uint32_t)a->what->params[0] ? t->count : (size_t)a->what->params[0];
+}
+
+static const lang_histogram *histogram_of(const uint64_t *state) {
+    return (const lang_histogram *)(uintptr_t)state[1];
+}
+
+static lang_top *top_of(const uint64_t *state) {
+    return (lang_top *)(uintptr_t)state[1];
+}
+
+/* ---- text ---- */
+
+/* Where a bucket begins or ends; open: the text of a missing bound. */
+static void put_bound(ea_text *out, int64_t v, int is_begin, const char *open) {
+    if (v == INT64_MAX && is_begin) /* of quantize's last bucket, whose numbers have no sign */
+        ea_text_u64(out, (uint64_t)1 << 63);
+    else if (v == INT64_MIN || v == INT64_MAX)
+        ea_text_str(out, open);
+    else
+        ea_text_i64(out, v);
+}
+
+static void put_bars(const lang_aggregate *a, const lang_histogram *h, ea_text *out) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; h && i < h->count; i++)
+        most = h->counts[i] > most ? h->counts[i] : most;
+    for (uint32_t i = 0; h && i < h->count; i++) {
+        int64_t from, to;
+        ea_text label;
+        ea_text_init(&label);
+        lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
+        ea_text_char(&label, '[');
+        put_bound(&label, from, 1, "-inf");
+        ea_text_str(&label, ", ");
+        put_bound(&label, to, 0, "inf");
+        ea_text_char(&label, ')');
+        int width = (int)((double)h->counts[i] / (double)most * BAR_WIDTH + 0.5);
+        ea_text_printf(out, "  %-32s %12" PRIu64 " |%.*s\n", label.data ? label.data : "", h->counts[i], width,
+                       "@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@");
+        ea_text_deinit(&label);
+    }
+}
+
+static void put_tops(ea_lang_run *r, const lang_aggregate *a, const uint64_t *state, ea_text *out) {
+    lang_top *t = top_of(state);
+    size_t n = sort_top(a, t);
+    for (size_t i = 0; i < n; i++) {
+        ea_text_printf(out, "  %12" PRIu64 "  ", t->items[i].count);
+        put_plain(r, out, (enum lang_type)a->what->type, t->items[i].value);
+        if (t->items[i].over)
+            ea_text_printf(out, "  (at least %" PRIu64 ")", t->items[i].count - t->items[i].over);
+        ea_text_char(out, '\n');
+    }
+}
+
+static void put_stack_lines(ea_lang_run *r, uint64_t v, ea_text *out) {
+    ea_text_str(out, "    ");
+    if (!put_frames(r, out, v, "\n    ", ""))
+        ea_text_str(out, "(no stack)");
+    ea_text_char(out, '\n');
+}
+
+static size_t shown_width(const char *s, size_t len_bytes) {
+    size_t n = 0;
+    for (size_t i = 0; i < len_bytes; i++)
+        n += ((unsigned char)s[i] & 0xC0) != 0x80;
+    return n;
+}
+
+typedef struct layout {
+    size_t widths[EA_LANG_KEYS_MAX];
+    int stack_count;
+} layout;
+
+static void measure(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count, layout *l) {
+    ea_text t;
+    ea_text_init(&t);
+    for (unsigned k = 0; k < a->what->key_count; k++) {
+        l->widths[k] = strlen(a->what->labels[k]);
+        l->stack_count += a->what->keys[k] == TYPE_STACK;
+        if (a->what->keys[k] == TYPE_STACK)
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            ea_text_clear(&t);
+            put_plain(r, &t, (enum lang_type)a->what->keys[k], lang_table_entry(&a->table, sorted[i])[k]);
+            size_t width = shown_width(t.data ? t.data : "", t.len_bytes);
+            if (width > l->widths[k])
+                l->widths[k] = width < COLUMN_MAX ? width : COLUMN_MAX;
+        }
+    }
+    ea_text_deinit(&t);
+}
+
+static void put_cell(ea_text *out, size_t begin, size_t width, int is_left) {
+    if (out->failed)
+        return;
+    size_t shown = shown_width(out->data + begin, out->len_bytes - begin);
+    if (shown >= width)
+        return;
+    size_t fill = width - shown, len = out->len_bytes - begin;
+    for (size_t i = 0; i < fill; i++)
+        ea_text_char(out, ' ');
+    if (!is_left && !out->failed) {
+        memmove(out->data + begin + fill, out->data + begin, len);
+        memset(out->data + begin, ' ', fill);
+    }
+}
+
+/* One entry: keys NULL are the others'. */
+static void put_entry(ea_lang_run *r, const lang_aggregate *a, const layout *l, const uint64_t *keys,
+                      const uint64_t *state) {
+    ea_text *out = &r->out;
+    const lang_aggregation *what = a->what;
+    int is_block = lang_has_histogram(what->function) || what->function == FUNCTION_TOP;
+    int put = 0;
+    for (unsigned k = 0; k < what->key_count; k++) {
+        if (what->keys[k] == TYPE_STACK && keys)
+            continue;
+        if (put++)
+            ea_text_str(out, "  ");
+        size_t begin = out->len_bytes;
+        if (keys)
+            put_plain(r, out, (enum lang_type)what->keys[k], keys[k]);
+        else if (k == 0)
+            ea_text_str(out, "(others)");
+        put_cell(out, begin, l->widths[k], what->keys[k] == TYPE_TEXT || !keys);
+    }
+    if (!is_block) {
+        if (put)
+            ea_text_str(out, "  ");
+        size_t begin = out->len_bytes;
+        put_number(out, lang_aggregate_type(what), lang_aggregate_result(a, state));
+        put_cell(out, begin, 14, 0);
+    }
+    if (put || !is_block)
+        ea_text_char(out, '\n');
+    for (unsigned k = 0; k < what->key_count && keys; k++)
+        if (what->keys[k] == TYPE_STACK)
+            put_stack_lines(r, keys[k], out);
+    if (lang_has_histogram(what->function))
+        put_bars(a, histogram_of(state), out);
+    else if (what->function == FUNCTION_TOP)
+        put_tops(r, a, state, out);
+}
+
+static void print_text(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count) {
+    ea_text *out = &r->out;
+    const lang_aggregation *what = a->what;
+    layout l = {0};
+    measure(r, a, sorted, count, &l);
+    ea_text_printf(out, "@%.*s %s\n", (int)what->name.len_bytes, what->name.text, function_name(what->function));
+    int put = 0;
+    for (unsigned k = 0; k < what->key_count; k++) {
+        if (what->keys[k] == TYPE_STACK)
+            continue;
+        if (put++)
+            ea_text_str(out, "  ");
+        size_t begin = out->len_bytes;
+        ea_text_str(out, what->labels[k]);
+        put_cell(out, begin, l.widths[k], what->keys[k] == TYPE_TEXT);
+    }
+    if (put) {
+        if (!lang_has_histogram(what->function) && what->function != FUNCTION_TOP) {
+            ea_text_str(out, "  ");
+            size_t begin = out->len_bytes;
+            ea_text_str(out, function_name(what->function));
+            put_cell(out, begin, 14, 0);
+        }
+        ea_text_char(out, '\n');
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *entry = lang_table_entry(&a->table, sorted[i]);
+        put_entry(r, a, &l, entry, entry + what->key_count);
+    }
+    if (a->others[0])
+        put_entry(r, a, &l, NULL, a->others);
+    ea_text_char(out, '\n');
+}
+
+/* ---- JSON ---- */
+
+static void put_json_value(ea_lang_run *r, const lang_aggregate *a, const uint64_t *state) {
+    ea_text *out = &r->out;
+    if (lang_has_histogram(a->what->function)) {
+        const lang_histogram *h = histogram_of(state);
+        int put = 0;
+        ea_text_char(out, '[');
+        for (uint32_t i = 0; h && i < h->count; i++) {
+            int64_t from, to;
+            if (!h->counts[i])
+                continue;
+            lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
+            ea_text_str(out, put++ ? ",{\"from\":" : "{\"from\":");
+            put_bound(out, from, 1, "null");
+            ea_text_str(out, ",\"to\":");
+            put_bound(out, to, 0, "null");
+            ea_text_printf(out, ",\"count\":%" PRIu64 "}", h->counts[i]);
+        }
+        ea_text_char(out, ']');
+    } else if (a->what->function == FUNCTION_TOP) {
+        lang_top *t = top_of(state);
+        size_t n = sort_top(a, t);
+        ea_text_char(out, '[');
+        for (size_t i = 0; i < n; i++) {
+            ea_text_str(out, i ? ",{\"value\":" : "{\"value\":");
+            put_json(r, out, (enum lang_type)a->what->type, t->items[i].value);
+            ea_text_printf(out, ",\"count\":%" PRIu64 ",\"over\":%" PRIu64 "}", t->items[i].count, t->items[i].over);
+        }
+        ea_text_char(out, ']');
+    } else {
+        put_json(r, out, lang_aggregate_type(a->what), lang_aggregate_result(a, state));
+    }
+}
+
+static void put_time(ea_lang_run *r, ea_text *out) {
+    if (r->has_first) {
+        ea_text_str(out, ",\"time\":\"");
+        ea_text_utc_ns(out, r->now_utc_ns);
+        ea_text_char(out, '"');
+    }
+}
+
+static void print_json(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count) {
+    ea_text *out = &r->out;
+    const lang_aggregation *what = a->what;
+    for (size_t i = 0; i < count + (a->others[0] != 0); i++) {
+        const uint64_t *entry = i < count ? lang_table_entry(&a->table, sorted[i]) : NULL;
+        ea_text_printf(out, "{\"aggregation\":\"@%.*s\"", (int)what->name.len_bytes, what->name.text);
+        put_time(r, out);
+        ea_text_str(out, ",\"keys\":[");
+        for (unsigned k = 0; k < what->key_count && entry; k++) {
+            if (k)
+                ea_text_char(out, ',');
+            put_json(r, out, (enum lang_type)what->keys[k], entry[k]);
+        }
+        ea_text_printf(out, "]%s,\"%s\":", entry ? "" : ",\"others\":true", function_name(what->function));
+        put_json_value(r, a, entry ? entry + what->key_count : a->others);
+        ea_text_str(out, "}\n");
+    }
+}
+
+/* ---- CSV ---- */
+
+static void put_csv_begin(ea_lang_run *r, const lang_aggregate *a, const uint64_t *entry) {
+    ea_text *out = &r->out;
+    ea_text_printf(out, "@%.*s,", (int)a->what->name.len_bytes, a->what->name.text);
+    for (unsigned k = 0; k < a->what->key_count; k++) {
+        if (entry)
+            put_csv(r, out, (enum lang_type)a->what->keys[k], entry[k]);
+        else if (k == 0)
+            ea_text_str(out, "(others)");
+        ea_text_char(out, ',');
+    }
+}
+
+static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, size_t count) {
+    ea_text *out = &r->out;
+    const lang_aggregate *a = &r->aggregates[number];
+    const lang_aggregation *what = a->what;
+    if (r->printed_csv != (int)number + 1) {
+        ea_text_str(out, "aggregation,");
+        for (unsigned k = 0; k < what->key_count; k++) {
+            ea_text_csv(out, what->labels[k], strlen(what->labels[k]));
+            ea_text_char(out, ',');
+        }
+        if (lang_has_histogram(what->function))
+            ea_text_str(out, "from,to,count\n");
+        else if (what->function == FUNCTION_TOP)
+            ea_text_str(out, "value,count,over\n");
+        else
+            ea_text_printf(out, "%s\n", function_name(what->function));
+        r->printed_csv = (int)number + 1;
+    }
+    for (size_t i = 0; i < count + (a->others[0] != 0); i++) {
+        const uint64_t *entry = i < count ? lang_table_entry(&a->table, sorted[i]) : NULL;
+        const uint64_t *state = entry ? entry + what->key_count : a->others;
+        if (lang_has_histogram(what->function)) {
+            const lang_histogram *h = histogram_of(state);
+            for (uint32_t b = 0; h && b < h->count; b++) {
+                int64_t from, to;
+                if (!h->counts[b])
+                    continue;
+                lang_aggregate_bucket(a, (int64_t)h->first + b, &from, &to);
+                put_csv_begin(r, a, entry);
+                put_bound(out, from, 1, "-inf");
+                ea_text_char(out, ',');
+                put_bound(out, to, 0, "inf");
+                ea_text_printf(out, ",%" PRIu64 "\n", h->counts[b]);
+            }
+        } else if (what->function == FUNCTION_TOP) {
+            lang_top *t = top_of(state);
+            size_t n = sort_top(a, t);
+            for (size_t k = 0; k < n; k++) {
+                put_csv_begin(r, a, entry);
+                put_csv(r, out, (enum lang_type)what->type, t->items[k].value);
+                ea_text_printf(out, ",%" PRIu64 ",%" PRIu64 "\n", t->items[k].count, t->items[k].over);
+            }
+        } else {
+            put_csv_begin(r, a, entry);
+            put_csv(r, out, lang_aggregate_type(what), lang_aggregate_result(a, state));
+            ea_text_char(out, '\n');
+        }
+    }
+}
+
+void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows) {
+    const lang_aggregate *a = &r->aggregates[number];
+    size_t count = a->table.count;
+    if (!count && !a->others[0])
+        return;
+    uint32_t *sorted = lang_aggregate_sorted(a, &r->strings);
+    if (count && !sorted) {
+        r->out.failed = 1;
+        return;
+    }
+    if (rows && rows < count)
+        count = (size_t)rows;
+    if (r->o.form == EA_LANG_TEXT)
+        print_text(r, a, sorted, count);
+    else if (r->o.form == EA_LANG_JSON)
+        print_json(r, a, sorted, count);
+    else
+        print_csv(r, number, sorted, count);
+    free(sorted);
+}
+
+/* ---- printf and emit ---- */
+
+static void put_piece(ea_lang_run *r, ea_text *out, const lang_piece *p, uint64_t v) {
+    size_t begin = out->len_bytes, width = (size_t)(p->width < 0 ? -p->width : p->width);
+    switch (p->letter) {
+    case 'x':
+        ea_text_printf(out, "%" PRIx64, v);
+        break;
+    case 'f':
+        ea_text_printf(out, "%.*f", p->precision < 0 ? 6 : p->precision,
+                       p->type == TYPE_FLOAT ? float_of(v)
+                       : p->type == TYPE_INT ? (double)(int64_t)v
+                                             : (double)v);
+        break;
+    case 'u':
+        ea_text_u64(out, v);
+        break;
+    case 's':
+        put_plain(r, out, (enum lang_type)p->type, v);
+        break;
+    default:
+        put_number(out, p->type == TYPE_HEX ? TYPE_UINT : (enum lang_type)p->type, v);
+    }
+    size_t before = out->len_bytes;
+    put_cell(out, begin, width, p->width < 0);
+    if (p->has_zero && p->width > 0 && p->letter != 's' && !out->failed && out->len_bytes > before) {
+        size_t fill = out->len_bytes - before;
+        int minus = out->data[begin + fill] == '-';
+        memset(out->data + begin, '0', fill + (size_t)minus);
+        if (minus)
+            out->data[begin] = '-';
+    }
+}
+
+void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args) {
+    const lang_format *f = &r->p->formats[format];
+    ea_text *out = &r->out;
+    if (r->o.form != EA_LANG_TEXT)
+        ea_text_clear(&r->scratch);
+    ea_text *to = r->o.form == EA_LANG_TEXT ? out : &r->scratch;
+    for (uint32_t i = 0; i < f->piece_count; i++) {
+        const lang_piece *p = &f->pieces[i];
+        ea_text_add(to, p->text.text, p->text.len_bytes);
+        if (p->letter)
+            put_piece(r, to, p, *args++);
+    }
+    if (r->o.form == EA_LANG_TEXT)
+        return;
+    size_t n = r->scratch.len_bytes;
+    if (n && r->scratch.data[n - 1] == '\n')
+        n--;
+    if (r->o.form == EA_LANG_JSON) {
+        ea_text_str(out, "{\"printf\":\"");
+        ea_text_json(out, r->scratch.data ? r->scratch.data : "", n);
+        ea_text_char(out, '"');
+        put_time(r, out);
+        ea_text_str(out, "}\n");
+    } else {
+        ea_text_str(out, "printf,");
+        ea_text_csv(out, r->scratch.data ? r->scratch.data : "", n);
+        ea_text_char(out, '\n');
+        r->printed_csv = 0;
+    }
+}
+
+void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values) {
+    const lang_row *w = &r->p->rows[row];
+    ea_text *out = &r->out;
+    switch (r->o.form) {
+    case EA_LANG_TEXT:
+        for (uint32_t i = 0; i < w->count; i++) {
+            ea_text_printf(out, "%s%s=", i ? " " : "", w->names[i]);
+            put_plain(r, out, (enum lang_type)w->types[i], values[i]);
+        }
+        break;
+    case EA_LANG_JSON:
+        ea_text_str(out, "{\"row\":{");
+        for (uint32_t i = 0; i < w->count; i++) {
+            if (i)
+                ea_text_char(out, ',');
+            ea_text_json_str(out, w->names[i]);
+            ea_text_char(out, ':');
+            put_json(r, out, (enum lang_type)w->types[i], values[i]);
+        }
+        ea_text_char(out, '}');
+        put_time(r, out);
+        ea_text_char(out, '}');
+        break;
+    case EA_LANG_CSV:
+        if (r->printed_csv != -1 - (int)row) {
+            for (uint32_t i = 0; i < w->count; i++)
+                ea_text_printf(out, "%s%s", i ? "," : "", w->names[i]);
+            ea_text_char(out, '\n');
+            r->printed_csv = -1 - (int)row;
+        }
+        for (uint32_t i = 0; i < w->count; i++) {
+            if (i)
+                ea_text_char(out, ',');
+            put_csv(r, out, (enum lang_type)w->types[i], values[i]);
+        }
+        break;
+    }
+    ea_text_char(out, '\n');
+}

@@ -1,0 +1,690 @@
+/* Runs a program on events. See lang.h, lang_run.h. */
+#include "proto/lang/lang_run.h"
+
+#include "proto/base/platform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAMES_MAX = 512 };
+
+static const size_t LIMIT_BYTES = (size_t)64 << 20;
+
+/* ---- making a run ---- */
+
+static int make_constants(ea_lang_run *r) {
+    const ea_lang_program *p = r->p;
+    r->constants = calloc(p->constant_count + 1, sizeof *r->constants);
+    if (!r->constants)
+        return EA_ENOMEM;
+    for (uint32_t i = 0; i < p->constant_count; i++) {
+        const span *text = p->constant_types[i] == TYPE_TEXT ? &p->texts[p->constants[i]] : NULL;
+        r->constants[i] = text ? lang_strings_add(&r->strings, text->text, text->len_bytes) : p->constants[i];
+    }
+    return 0;
+}
+
+static int make_tables(ea_lang_run *r) {
+    const ea_lang_program *p = r->p;
+    size_t limit = r->o.limit_entries;
+    int rc = 0;
+    r->aggregates = calloc(p->aggregation_count + 1, sizeof *r->aggregates);
+    r->tables = calloc(p->variable_count + 1, sizeof *r->tables);
+    r->scalars = calloc(2 * (size_t)p->variable_count + 1, sizeof *r->scalars);
+    if (!r->aggregates || !r->tables || !r->scalars)
+        return EA_ENOMEM;
+    for (uint32_t i = 0; i < p->aggregation_count && !rc; i++)
+        rc = lang_aggregate_init(&r->aggregates[i], &p->aggregations[i], limit, &r->memory);
+    for (uint32_t i = 0; i < p->variable_count; i++) {
+        const lang_variable *v = &p->variables[i];
+        r->has_self |= v->scope == SCOPE_SELF;
+        if (v->scope == SCOPE_SELF || v->scope == SCOPE_MAP)
+            lang_table_init(&r->tables[i], v->scope == SCOPE_SELF ? 1 : v->key_count, 1, limit, &r->memory);
+    }
+    for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
+        lang_table_init(&r->deltas[i], i + 1, 1, limit, &r->memory);
+    return rc;
+}
+
+static int has_probe(const lang_clause *c, enum probe_kind kind) {
+    for (const probe *p = c->probes; p; p = p->next)
+        if (p->kind == kind)
+            return 1;
+    return 0;
+}
+
+static int make_clauses(ea_lang_run *r) {
+    const ea_lang_program *p = r->p;
+    uint32_t most = 1;
+    r->due = calloc(p->clause_count + 1, sizeof *r->due);
+    r->ticks = calloc(p->clause_count + 1, sizeof *r->ticks);
+    r->unmatched = calloc(p->clause_count + 1, sizeof *r->unmatched);
+    if (!r->due || !r->ticks || !r->unmatched)
+        return EA_ENOMEM;
+    for (uint32_t i = 0; i < p->clause_count; i++) {
+        most = p->clauses[i].field_count > most ? p->clauses[i].field_count : most;
+        if (has_probe(&p->clauses[i], PROBE_TICK))
+            r->ticks[r->tick_count++] = i;
+        if (has_probe(&p->clauses[i], PROBE_UNMATCHED))
+            r->unmatched[r->unmatched_count++] = i;
+    }
+    r->absent = calloc(most, sizeof *r->absent); /* BOUND_ABSENT */
+    return r->absent ? 0 : EA_ENOMEM;
+}
+
+int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lang_run_options *options, ea_err *err) {
+    ea_lang_run *r = calloc(1, sizeof *r);
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "run a program");
+    r->p = p;
+    r->o = *options;
+    if (!r->o.limit_entries)
+        r->o.limit_entries = EA_LANG_ENTRIES;
+    r->memory.limit_bytes = r->o.limit_bytes ? r->o.limit_bytes : LIMIT_BYTES;
+    ea_arena_init(&r->arena, 0);
+    ea_u64_map_init(&r->plans, 0);
+    ea_text_init(&r->scratch);
+    ea_text_init(&r->out);
+    memset(r->cpu_threads, 0xFF, sizeof r->cpu_threads);
+    r->nothing = (plan){.thread = -1, .process = -1, .new_thread = -1};
+    r->plan = &r->nothing;
+    r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
+    r->names = calloc(NAME_CACHE, sizeof *r->names);
+    int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
+    if (!rc && (!r->processes || !r->names || lang_strings_init(&r->strings, &r->memory) || make_constants(r) ||
+                make_tables(r) || make_clauses(r)))
+        rc = ea_fail(err, EA_ENOMEM, "run a program");
+    if (rc) {
+        ea_lang_run_destroy(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void ea_lang_run_destroy(ea_lang_run *r) {
+    if (!r)
+        return;
+    for (uint32_t i = 0; r->aggregates && i < r->p->aggregation_count; i++)
+        lang_aggregate_deinit(&r->aggregates[i]);
+    for (uint32_t i = 0; r->tables && i < r->p->variable_count; i++)
+        lang_table_deinit(&r->tables[i]);
+    for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
+        lang_table_deinit(&r->deltas[i]);
+    lang_strings_deinit(&r->strings);
+    ea_arena_deinit(&r->arena);
+    ea_u64_map_deinit(&r->plans);
+    ea_text_deinit(&r->scratch);
+    ea_text_deinit(&r->out);
+    free(r->constants);
+    free(r->aggregates);
+    free(r->tables);
+    free(r->scalars);
+    free(r->absent);
+    free(r->due);
+    free(r->ticks);
+    free(r->unmatched);
+    free(r->processes);
+    free(r->names);
+    free(r);
+}
+
+ea_text *ea_lang_run_output(ea_lang_run *r) {
+    return &r->out;
+}
+
+ea_lang_counts ea_lang_run_counts(const ea_lang_run *r) {
+    ea_lang_counts c = r->counts;
+    c.texts = r->strings.refused;
+    return c;
+}
+
+/* ---- what a class means to the program ---- */
+
+static bound_field bind(const ea_class *c, const lang_field *field) {
+    bound_field b = {.how = BOUND_ABSENT};
+    size_t i = lang_field_of(c, field->name, strlen(field->name));
+    if (i == c->field_count)
+        return b;
+    const ea_field *f = &c->fields[i];
+    enum lang_type type = lang_field_type(f);
+    b.field = (uint16_t)i;
+    while (ea_class_top_field(c, b.top) < i)
+        b.top++;
+    if (field->is_name) {
+        b.how = BOUND_NAME;
+        return b;
+    }
+    if ((type == TYPE_TEXT) != (field->type == TYPE_TEXT))
+        return b; /* a class that came later, of which the compiler did not know */
+    b.to_float = field->type == TYPE_FLOAT && type != TYPE_FLOAT;
+    b.is_signed = type == TYPE_INT;
+    b.width = f->width;
+    b.offset = f->offset;
+    if (type == TYPE_TEXT)
+        b.how = BOUND_TEXT;
+    else if (type == TYPE_FLOAT)
+        b.how = f->type == EA_F32 ? BOUND_F32 : BOUND_F64;
+    else if (f->semantic == EA_SEM_QPC && f->width == 8)
+        b.how = BOUND_CLOCK;
+    else if (f->semantic == EA_SEM_DURATION_QPC && f->width == 8)
+        b.how = BOUND_SPAN;
+    else if (f->offset != EA_OFFSET_NONE && f->type != EA_PORT &&
+             (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8))
+        b.how = BOUND_FIXED;
+    else
+        b.how = BOUND_NUMBER;
+    return b;
+}
+
+static int16_t first_of(const ea_class *c, uint8_t semantic) {
+    for (size_t i = 0; i < c->field_count; i += c->fields[i].span)
+        if (c->fields[i].semantic == semantic && c->fields[i].count_field < 0 && c->fields[i].count == 1 &&
+            c->fields[i].width == 4)
+            return (int16_t)i;
+    return -1;
+}
+
+static plan *make_plan(ea_lang_run *r, const ea_class *c) {
+    const ea_lang_program *p = r->p;
+    plan *n = ea_arena_zalloc(&r->arena, 1, sizeof *n);
+    bound_clause *clauses = ea_arena_zalloc(&r->arena, p->clause_count + 1, sizeof *clauses);
+    if (!n || !clauses)
+        return NULL;
+    n->c = c;
+    n->clauses = clauses;
+    n->thread = first_of(c, EA_SEM_TID);
+    n->process = first_of(c, EA_SEM_PID);
+    n->new_thread = strcmp(c->name, "Thread/CSwitch") == 0 ? n->thread : -1;
+    n->ends_thread = strcmp(c->name, "Thread/End") == 0;
+    n->provider = lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name));
+    n->probe = lang_strings_add(&r->strings, c->name, strlen(c->name));
+    for (uint32_t i = 0; i < p->clause_count; i++) {
+        const lang_clause *l = &p->clauses[i];
+        const probe *fits = l->probes;
+        while (fits && !lang_probe_fits(fits, c))
+            fits = fits->next;
+        if (!fits)
+            continue;
+        bound_field *fields = ea_arena_zalloc(&r->arena, l->field_count + 1, sizeof *fields);
+        if (!fields)
+            return NULL;
+        for (uint32_t f = 0; f < l->field_count; f++)
+            fields[f] = bind(c, &l->fields[f]);
+        bound_clause *b = &clauses[n->clause_count++];
+        *b = (bound_clause){.number = i, .fields = fields, .subject = -1};
+        size_t subject = fits->subject ? lang_field_of(c, fits->subject, strlen(fits->subject)) : c->field_count;
+        if (subject < c->field_count)
+            b->subject = (int16_t)subject;
+    }
+    return ea_u64_map_put(&r->plans, (uintptr_t)c, (uintptr_t)n) ? NULL : n;
+}
+
+static EA_RARE plan *find_plan(ea_lang_run *r, const ea_class *c) {
+    const uint64_t *known = ea_u64_map_get(&r->plans, (uintptr_t)c);
+    return known ? (plan *)(uintptr_t)*known : make_plan(r, c);
+}
+
+/* ---- instructions ---- */
+
+static double float_of(uint64_t bits) {
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+static uint64_t bits_of(double d) {
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
+static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
+    const uint64_t *words;
+    uint64_t tid;
+    switch (r->p->variables[number].scope) {
+    case SCOPE_GLOBAL:
+        return r->scalars[2 * number];
+    case SCOPE_THIS:
+        return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
+    case SCOPE_SELF:
+        lang_find_thread(r);
+        tid = (uint64_t)r->tid;
+        words = lang_table_get(&r->tables[number], &tid);
+        break;
+    default:
+        words = lang_table_get(&r->tables[number], keys);
+    }
+    return words ? *words : 0;
+}
+
+/* What is zero needs no place: a variable that has none is zero. */
+static void store(ea_lang_run *r, uint32_t number, const uint64_t *keys, uint64_t value) {
+    uint64_t tid;
+    switch (r->p->variables[number].scope) {
+    case SCOPE_GLOBAL:
+        r->scalars[2 * number] = value;
+        return;
+    case SCOPE_THIS:
+        r->scalars[2 * number] = value;
+        r->scalars[2 * number + 1] = r->this_number;
+        return;
+    case SCOPE_SELF:
+        lang_find_thread(r);
+        tid = (uint64_t)r->tid;
+        keys = &tid;
+        break;
+    default:
+        break;
+    }
+    if (!value) {
+        lang_table_remove(&r->tables[number], keys);
+        return;
+    }
+    uint64_t *words = lang_table_put(&r->tables[number], keys);
+    if (words)
+        *words = value;
+    else
+        r->counts.dropped++;
+}
+
+static uint64_t stack_value(ea_lang_run *r, uint32_t imm) {
+    uint8_t bytes[FRAMES_MAX * sizeof(uint64_t)];
+    size_t count = 0, most = imm >> 16 && imm >> 16 < FRAMES_MAX ? imm >> 16 : FRAMES_MAX;
+    for (unsigned half = 0; half < 2 && r->event && r->o.frames; half++) {
+        size_t n = 0;
+        if (!(imm & (1u << half)) || !r->event->stack[half])
+            continue;
+        const uint64_t *frames = r->o.frames(r->o.frames_arg, r->event->stack[half], &n);
+        for (size_t i = 0; i < n && count < most; i++)
+            ea_store64(bytes + count++ * sizeof(uint64_t), frames[i]);
+    }
+    return lang_strings_add(&r->strings, (const char *)bytes, count * sizeof(uint64_t));
+}
+
+static void mark(ea_lang_run *r, const uint64_t *keys, uint32_t count) {
+    uint64_t *words = lang_table_put(&r->deltas[count - 1], keys);
+    if (words)
+        *words = (uint64_t)r->now_utc_ns;
+    else
+        r->counts.dropped++;
+}
+
+static int delta(ea_lang_run *r, const uint64_t *keys, uint32_t count, uint64_t *ret) {
+    const uint64_t *words = lang_table_get(&r->deltas[count - 1], keys);
+    if (!words)
+        return 0;
+    *ret = (uint64_t)r->now_utc_ns - *words;
+    lang_table_remove(&r->deltas[count - 1], keys);
+    return 1;
+}
+
+static int like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
+    const lang_string *s = lang_string_at(&r->strings, text), *p = lang_string_at(&r->strings, pattern);
+    return lang_glob((span){p->text, p->len_bytes}, s->text, s->len_bytes);
+}
+
+/* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
+static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
+    uint64_t v[LANG_REGISTERS];
+    const lang_op *op = c->ops, *skip = c->ops + c->op_count - 1;
+    const uint64_t *constants = r->constants;
+
+#define A     v[op->a]
+#define B     v[op->b]
+#define DST   v[op->dst]
+#define INT_A (int64_t) A
+#define INT_B (int64_t) B
+#define FLT_A float_of(A)
+#define FLT_B float_of(B)
+
+    for (;; op++) {
+        switch ((enum lang_code)op->code) {
+        case CODE_SKIP_TO:
+            skip = c->ops + op->imm;
+            continue;
+        case CODE_CONST:
+            DST = constants[op->imm];
+            continue;
+        case CODE_MOVE:
+            DST = A;
+            continue;
+        case CODE_FIELD:
+            if (lang_read_field(r, &fields[op->imm], &DST))
+                continue;
+            r->counts.absent++;
+            break;
+        case CODE_HAS: {
+            uint64_t ignored;
+            DST = (uint64_t)lang_read_field(r, &fields[op->imm], &ignored);
+            continue;
+        }
+        case CODE_VALUE:
+            DST = lang_read_value(r, op->imm);
+            continue;
+        case CODE_PARENT:
+            DST = lang_read_parent(r, op->imm);
+            continue;
+        case CODE_STACK:
+            DST = stack_value(r, op->imm);
+            continue;
+        case CODE_LOAD:
+            DST = load(r, op->imm, &B);
+            continue;
+        case CODE_STORE:
+            store(r, op->imm, &B, A);
+            continue;
+        case CODE_AGGREGATE:
+            r->counts.others += (uint64_t)lang_aggregate_add(&r->aggregates[op->imm], &A, B, &r->strings);
+            continue;
+        case CODE_READ:
+            DST = lang_aggregate_read(&r->aggregates[op->imm], &A);
+            continue;
+        case CODE_MARK:
+            mark(r, &A, op->imm);
+            continue;
+        case CODE_DELTA: {
+            uint64_t ns;
+            if (delta(r, &A, op->imm, &ns)) {
+                DST = ns;
+                continue;
+            }
+            r->counts.absent++;
+            break;
+        }
+        case CODE_JUMP:
+            op = c->ops + op->imm - 1;
+            continue;
+        case CODE_JUMP_FALSE:
+            if (!A)
+                op = c->ops + op->imm - 1;
+            continue;
+        case CODE_JUMP_TRUE:
+            if (A)
+                op = c->ops + op->imm - 1;
+            continue;
+        case CODE_ADD:
+            DST = A + B;
+            continue;
+        case CODE_SUB:
+            DST = A - B;
+            continue;
+        case CODE_MUL:
+            DST = A * B;
+            continue;
+        case CODE_DIV_INT:
+        case CODE_MOD_INT:
+        case CODE_DIV_UINT:
+        case CODE_MOD_UINT:
+            if (!B) {
+                r->counts.divided_by_zero++;
+                break;
+            }
+            if (op->code == CODE_DIV_UINT)
+                DST = A / B;
+            else if (op->code == CODE_MOD_UINT)
+                DST = A % B;
+            else if (INT_B == -1) /* the least number has no positive twin */
+                DST = op->code == CODE_DIV_INT ? 0 - A : 0;
+            else
+                DST = (uint64_t)(op->code == CODE_DIV_INT ? INT_A / INT_B : INT_A % INT_B);
+            continue;
+        case CODE_AND:
+            DST = A & B;
+            continue;
+        case CODE_OR:
+            DST = A | B;
+            continue;
+        case CODE_XOR:
+            DST = A ^ B;
+            continue;
+        case CODE_SHL:
+            DST = B > 63 ? 0 : A << B;
+            continue;
+        case CODE_SHR_INT:
+            DST = (uint64_t)(INT_A < 0 ? ~(~INT_A >> (B > 63 ? 63 : B)) : INT_A >> (B > 63 ? 63 : B));
+            continue;
+        case CODE_SHR_UINT:
+            DST = B > 63 ? 0 : A >> B;
+            continue;
+        case CODE_ADD_FLOAT:
+            DST = bits_of(FLT_A + FLT_B);
+            continue;
+        case CODE_SUB_FLOAT:
+            DST = bits_of(FLT_A - FLT_B);
+            continue;
+        case CODE_MUL_FLOAT:
+            DST = bits_of(FLT_A * FLT_B);
+            continue;
+        case CODE_DIV_FLOAT:
+            DST = bits_of(FLT_B != 0 ? FLT_A / FLT_B : 0);
+            continue;
+        case CODE_NEG:
+            DST = 0 - A;
+            continue;
+        case CODE_NEG_FLOAT:
+            DST = bits_of(-FLT_A);
+            continue;
+        case CODE_INVERT:
+            DST = ~A;
+            continue;
+        case CODE_NOT:
+            DST = !A;
+            continue;
+        case CODE_NOT_FLOAT:
+            DST = FLT_A == 0;
+            continue;
+        case CODE_FLOAT_OF_INT:
+            DST = bits_of((double)INT_A);
+            continue;
+        case CODE_FLOAT_OF_UINT:
+            DST = bits_of((double)A);
+            continue;
+        case CODE_EQ:
+            DST = A == B;
+            continue;
+        case CODE_NE:
+            DST = A != B;
+            continue;
+        case CODE_LT_INT:
+            DST = INT_A < INT_B;
+            continue;
+        case CODE_LE_INT:
+            DST = INT_A <= INT_B;
+            continue;
+        case CODE_LT_UINT:
+            DST = A < B;
+            continue;
+        case CODE_LE_UINT:
+            DST = A <= B;
+            continue;
+        case CODE_LT_INT_UINT:
+            DST = INT_A < 0 || A < B;
+            continue;
+        case CODE_LE_INT_UINT:
+            DST = INT_A < 0 || A <= B;
+            continue;
+        case CODE_LT_UINT_INT:
+            DST = INT_B > 0 && A < B;
+            continue;
+        case CODE_LE_UINT_INT:
+            DST = INT_B >= 0 && A <= B;
+            continue;
+        case CODE_EQ_MIXED: /* equal, and the signed one is not negative: then neither has the highest bit */
+            DST = A == B && INT_A >= 0;
+            continue;
+        case CODE_LT_FLOAT:
+            DST = FLT_A < FLT_B;
+            continue;
+        case CODE_LE_FLOAT:
+            DST = FLT_A <= FLT_B;
+            continue;
+        case CODE_EQ_FLOAT:
+            DST = FLT_A == FLT_B;
+            continue;
+        case CODE_LIKE:
+            DST = (uint64_t)like(r, A, constants[op->imm]);
+            continue;
+        case CODE_LENGTH:
+            DST = lang_string_at(&r->strings, A)->len_bytes;
+            continue;
+        case CODE_PRINT:
+            lang_print_aggregate(r, op->imm, op->a == NO_REGISTER ? 0 : A);
+            continue;
+        case CODE_CLEAR:
+            lang_aggregate_clear(&r->aggregates[op->imm]);
+            continue;
+        case CODE_TRUNC:
+            lang_aggregate_trunc(&r->aggregates[op->imm], INT_A, &r->strings);
+            continue;
+        case CODE_ERASE:
+            lang_table_clear(&r->tables[op->imm]);
+            continue;
+        case CODE_PRINTF:
+            lang_print_format(r, op->imm, &A);
+            continue;
+        case CODE_EMIT:
+            lang_print_row(r, op->imm, &A);
+            continue;
+        case CODE_EXIT:
+            r->is_over = 1;
+            return;
+        case CODE_END:
+        case CODE_COUNT:
+            return;
+        }
+        /* the statement cannot go on */
+        op = skip - 1;
+    }
+#undef A
+#undef B
+#undef DST
+#undef INT_A
+#undef INT_B
+#undef FLT_A
+#undef FLT_B
+}
+
+/* ---- events ---- */
+
+/* Clauses that no event's class leads to; r->event may be NULL. */
+static void run_apart(ea_lang_run *r, uint32_t number) {
+    r->bound = NULL;
+    r->is_thread_known = 0;
+    execute(r, &r->p->clauses[number], r->absent);
+}
+
+static int64_t interval_of(const lang_clause *c) {
+    const probe *p = c->probes;
+    while (p->kind != PROBE_TICK)
+        p = p->next;
+    return p->interval_ns;
+}
+
+static EA_RARE void run_ticks(ea_lang_run *r) {
+    const ea_lang_event *event = r->event;
+    int64_t now = r->now_utc_ns;
+    for (uint32_t i = 0; i < r->tick_count && !r->is_over; i++) {
+        uint32_t number = r->ticks[i];
+        int64_t interval = interval_of(&r->p->clauses[number]);
+        if (now < r->due[number])
+            continue;
+        int64_t late = (now - r->due[number]) / interval; /* whole intervals without any event are one tick */
+        r->now_utc_ns = r->due[number] + late * interval;
+        r->due[number] = r->now_utc_ns > INT64_MAX - interval ? INT64_MAX : r->now_utc_ns + interval;
+        r->event = NULL;
+        r->plan = &r->nothing;
+        r->this_number++;
+        run_apart(r, number);
+        r->event = event;
+        r->now_utc_ns = now;
+    }
+}
+
+static int result(const ea_lang_run *r) {
+    return r->out.failed || r->scratch.failed ? EA_ENOMEM : r->is_over;
+}
+
+static void run_kind(ea_lang_run *r, enum probe_kind kind) {
+    r->event = NULL;
+    r->plan = &r->nothing;
+    r->this_number++;
+    for (uint32_t i = 0; i < r->p->clause_count; i++)
+        if (has_probe(&r->p->clauses[i], kind))
+            run_apart(r, i);
+}
+
+int ea_lang_run_begin(ea_lang_run *r) {
+    run_kind(r, PROBE_BEGIN);
+    return result(r);
+}
+
+static void begin_time(ea_lang_run *r, int64_t utc_ns) {
+    r->has_first = 1;
+    r->first_utc_ns = utc_ns;
+    for (uint32_t i = 0; i < r->tick_count; i++) {
+        int64_t interval = interval_of(&r->p->clauses[r->ticks[i]]);
+        r->due[r->ticks[i]] = utc_ns > INT64_MAX - interval ? INT64_MAX : utc_ns + interval;
+    }
+}
+
+static void free_thread(ea_lang_run *r) {
+    int64_t tid;
+    bound_clause subject = {.subject = r->plan->thread};
+    r->bound = &subject;
+    r->is_thread_known = 0;
+    lang_find_thread(r);
+    tid = r->tid;
+    for (uint32_t i = 0; i < r->p->variable_count; i++)
+        if (r->p->variables[i].scope == SCOPE_SELF)
+            lang_table_remove(&r->tables[i], (const uint64_t *)&tid);
+    r->bound = NULL;
+}
+
+int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
+    plan *p = r->last && r->last->c == event->c ? r->last : find_plan(r, event->c);
+    if (!p)
+        return EA_ENOMEM;
+    r->last = p;
+    r->event = event;
+    if (!r->has_first)
+        begin_time(r, event->utc_ns);
+    r->now_utc_ns = event->utc_ns;
+    r->counts.events++;
+    if (r->tick_count) {
+        run_ticks(r);
+        if (r->is_over)
+            return result(r);
+    }
+    r->plan = p;
+    r->is_split = 0;
+    if (p->new_thread >= 0)
+        lang_note_switch(r);
+    if (p->clause_count) {
+        r->counts.matched++;
+        r->this_number++;
+        for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
+            r->bound = &p->clauses[i];
+            r->is_thread_known = 0;
+            execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
+        }
+    } else if (r->unmatched_count) {
+        r->this_number++;
+        for (uint32_t i = 0; i < r->unmatched_count && !r->is_over; i++)
+            run_apart(r, r->unmatched[i]);
+    }
+    if (p->ends_thread && r->has_self)
+        free_thread(r);
+    return result(r);
+}
+
+int ea_lang_run_end(ea_lang_run *r) {
+    r->is_over = 0;
+    run_kind(r, PROBE_END);
+    for (uint32_t i = 0; i < r->p->aggregation_count; i++) {
+        const lang_aggregate *a = &r->aggregates[i];
+        if (!r->p->aggregations[i].is_ended && (a->table.count || a->others[0]))
+            lang_print_aggregate(r, i, 0);
+    }
+    return r->out.failed || r->scratch.failed ? EA_ENOMEM : 0;
+}

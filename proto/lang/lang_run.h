@@ -1,0 +1,117 @@
+/* A run of a program: what lang_run.c, lang_values.c and lang_print.c share. See lang.h. Thread: the run's. */
+#ifndef EA_LANG_LANG_RUN_H
+#define EA_LANG_LANG_RUN_H
+
+#include "proto/base/map.h"
+#include "proto/lang/lang_aggregate.h"
+#include "proto/lang/lang_program.h"
+#include "proto/lang/lang_strings.h"
+#include "proto/lang/lang_table.h"
+
+/* How a field of a class is read. */
+enum bound_how {
+    BOUND_ABSENT,
+    BOUND_FIXED,  /* width bytes at offset, little-endian, with or without sign */
+    BOUND_NUMBER, /* any integer, by its slice */
+    BOUND_CLOCK,  /* ticks of the trace's clock: as UTC ns */
+    BOUND_SPAN,   /* a number of such ticks: as ns */
+    BOUND_F32,
+    BOUND_F64,
+    BOUND_TEXT,
+    BOUND_NAME, /* what its number is called */
+};
+
+typedef struct bound_field {
+    uint8_t how, width, is_signed;
+    uint8_t to_float;            /* the clause reads it as TYPE_FLOAT */
+    uint16_t offset, field, top; /* top: the index of its slice */
+} bound_field;
+
+typedef struct bound_clause {
+    uint32_t number;
+    const bound_field *fields;
+    int16_t subject; /* index of the field that names the thread; -1: the usual rule */
+} bound_clause;
+
+/* What runs on events of a class. */
+typedef struct plan {
+    const ea_class *c;
+    bound_clause *clauses;
+    uint32_t clause_count;
+    int16_t thread, process;  /* indexes of the first fields that name a thread, a process; -1: none */
+    int16_t new_thread;       /* of a context switch: the field with the thread that now runs */
+    uint8_t ends_thread;      /* the class says that a thread ended: its variables are freed */
+    uint32_t provider, probe; /* texts */
+} plan;
+
+typedef struct process_texts {
+    uint64_t instance; /* 0: free */
+    uint32_t execname, exepath, cmdline, user;
+    uint8_t has_path;
+} process_texts;
+
+enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, CPUS_MAX = 4096 };
+
+typedef struct name_cache {
+    const ea_field *field;
+    uint64_t value;
+    uint32_t text;
+} name_cache;
+
+struct ea_lang_run {
+    const ea_lang_program *p;
+    ea_lang_run_options o;
+    lang_memory memory;
+    lang_strings strings;
+    uint64_t *constants;
+    lang_aggregate *aggregates;
+    lang_table *tables;                  /* of maps and self.x, by variable */
+    uint64_t *scalars;                   /* of globals and this.x */
+    lang_table deltas[EA_LANG_KEYS_MAX]; /* by number of keys */
+    ea_arena arena;                      /* plans */
+    ea_u64_map plans;                    /* class -> plan */
+    plan *last;
+    plan nothing; /* of clauses without an event */
+    bound_field *absent;
+    int64_t *due; /* of each clause: its next tick */
+    uint32_t *ticks, tick_count, *unmatched, unmatched_count;
+    uint64_t this_number; /* of events, so that this.x begins anew */
+    uint8_t has_self, has_unmatched;
+    /* the event at hand */
+    const ea_lang_event *event;
+    const plan *plan;
+    const bound_clause *bound;
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t whole;
+    int is_split, is_thread_known;
+    int64_t pid, tid;
+    int64_t now_utc_ns, first_utc_ns;
+    int has_first;
+    uint32_t cpu_threads[CPUS_MAX];
+    process_texts *processes;
+    name_cache *names;
+    ea_text scratch, out;
+    ea_lang_counts counts;
+    int is_over;
+    int printed_csv; /* the aggregation whose columns were printed last, + 1 */
+};
+
+/* ---- lang_values.c ---- */
+
+/* Reads a field of the event at hand: 1; 0 when it has none. */
+int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret);
+uint64_t lang_read_value(ea_lang_run *r, uint32_t value);
+uint64_t lang_read_parent(ea_lang_run *r, uint32_t value);
+/* Finds which thread and process the event is about: r->tid and r->pid. */
+void lang_find_thread(ea_lang_run *r);
+/* The address of a context switch's new thread is noted, so that later events of its CPU have a thread. */
+void lang_note_switch(ea_lang_run *r);
+
+/* ---- lang_print.c ---- */
+
+/* rows: of the aggregation at the most; 0: all. */
+void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows);
+void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args);
+void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values);
+
+#endif

@@ -1,0 +1,140 @@
+/* A bounded hash table. See lang_table.h. */
+#include "proto/lang/lang_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST = 64 };
+
+void lang_table_init(lang_table *t, unsigned key_count, unsigned word_count, size_t limit_count, lang_memory *memory) {
+    *t = (lang_table){.key_count = (uint8_t)key_count,
+                      .word_count = (uint8_t)word_count,
+                      .limit_count = limit_count,
+                      .memory = memory};
+}
+
+static size_t bytes_of(const lang_table *t, size_t capacity) {
+    return capacity * ((size_t)(t->key_count + t->word_count) * sizeof(uint64_t) + 2 * sizeof(uint32_t));
+}
+
+void lang_table_deinit(lang_table *t) {
+    if (t->memory)
+        t->memory->used_bytes -= bytes_of(t, t->capacity);
+    free(t->entries);
+    free(t->slots);
+    *t = (lang_table){0};
+}
+
+void lang_table_clear(lang_table *t) {
+    t->count = 0;
+    if (t->slots)
+        memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
+}
+
+static inline size_t slot_of(const lang_table *t, const uint64_t *keys) {
+    uint64_t h = t->memory->seed;
+    for (unsigned i = 0; i < t->key_count; i++) {
+        h ^= keys[i];
+        h *= 0xD6E8FEB86659FD93u;
+        h ^= h >> 32;
+    }
+    return (size_t)(h ^ h >> 29) & t->mask;
+}
+
+static inline int same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {
+    uint64_t d = 0;
+    for (unsigned i = 0; i < t->key_count; i++)
+        d |= entry[i] ^ keys[i];
+    return !d;
+}
+
+uint64_t *lang_table_get(const lang_table *t, const uint64_t *keys) {
+    if (!t->slots)
+        return NULL;
+    for (size_t at = slot_of(t, keys); t->slots[at]; at = (at + 1) & t->mask) {
+        uint64_t *entry = lang_table_entry(t, t->slots[at] - 1);
+        if (same(t, entry, keys))
+            return entry + t->key_count;
+    }
+    return NULL;
+}
+
+static void fill_slots(lang_table *t) {
+    memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
+    for (size_t i = 0; i < t->count; i++) {
+        size_t at = slot_of(t, lang_table_entry(t, i));
+        while (t->slots[at])
+            at = (at + 1) & t->mask;
+        t->slots[at] = (uint32_t)i + 1;
+    }
+}
+
+static int grow(lang_table *t) {
+    size_t capacity = t->capacity ? t->capacity * 2 : FIRST;
+    size_t more = bytes_of(t, capacity) - bytes_of(t, t->capacity);
+    if (t->memory->used_bytes + more > t->memory->limit_bytes)
+        return 0;
+    uint64_t *entries =
+        realloc(t->entries, capacity * (size_t)(t->key_count + t->word_count) * sizeof *entries + sizeof *entries);
+    if (!entries)
+        return 0;
+    t->entries = entries;
+    uint32_t *slots = calloc(2 * capacity, sizeof *slots);
+    if (!slots)
+        return 0;
+    free(t->slots);
+    t->slots = slots;
+    t->mask = 2 * capacity - 1;
+    t->capacity = capacity;
+    t->memory->used_bytes += more;
+    fill_slots(t);
+    return 1;
+}
+
+uint64_t *lang_table_put(lang_table *t, const uint64_t *keys) {
+    uint64_t *words = lang_table_get(t, keys);
+    if (words)
+        return words;
+    if (t->count >= t->limit_count || (t->count == t->capacity && !grow(t)))
+        return NULL;
+    uint64_t *entry = lang_table_entry(t, t->count);
+    memcpy(entry, keys, t->key_count * sizeof *keys);
+    memset(entry + t->key_count, 0, t->word_count * sizeof *entry);
+    size_t at = slot_of(t, keys);
+    while (t->slots[at])
+        at = (at + 1) & t->mask;
+    t->slots[at] = (uint32_t)++t->count;
+    return entry + t->key_count;
+}
+
+void lang_table_remove(lang_table *t, const uint64_t *keys) {
+    size_t hole;
+    if (!t->slots)
+        return;
+    for (hole = slot_of(t, keys);; hole = (hole + 1) & t->mask) {
+        if (!t->slots[hole])
+            return;
+        if (same(t, lang_table_entry(t, t->slots[hole] - 1), keys))
+            break;
+    }
+    size_t gone = t->slots[hole] - 1, last = t->count - 1;
+    /* what a probe sequence would no longer reach moves into the hole */
+    t->slots[hole] = 0;
+    for (size_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
+        size_t home = slot_of(t, lang_table_entry(t, t->slots[i] - 1));
+        if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
+            t->slots[hole] = t->slots[i];
+            t->slots[i] = 0;
+            hole = i;
+        }
+    }
+    if (gone != last) {
+        size_t at = slot_of(t, lang_table_entry(t, last));
+        while (t->slots[at] != last + 1)
+            at = (at + 1) & t->mask;
+        t->slots[at] = (uint32_t)gone + 1;
+        memcpy(lang_table_entry(t, gone), lang_table_entry(t, last),
+               (size_t)(t->key_count + t->word_count) * sizeof *t->entries);
+    }
+    t->count--;
+}

@@ -1,0 +1,310 @@
+/* Values of the event at hand and of the machine at its time. See lang_run.h. */
+#include "proto/event/render.h"
+#include "proto/event/value.h"
+#include "proto/lang/lang_run.h"
+
+#include <string.h>
+
+enum { NO_ID = 0xFFFFFFFF };
+
+static const ea_slice *slice_of(ea_lang_run *r, const bound_field *b) {
+    const ea_record *record = r->event->record;
+    if (!r->is_split) {
+        size_t used;
+        r->whole = ea_class_split(r->event->c, record->payload, record->payload_bytes, r->slices, &used);
+        r->is_split = 1;
+    }
+    return b->top < r->whole ? &r->slices[b->top] : NULL;
+}
+
+static uint64_t fixed(const bound_field *b, const uint8_t *at) {
+    switch (b->width) {
+    case 1:
+        return b->is_signed ? (uint64_t)(int64_t)(int8_t)*at : *at;
+    case 2:
+        return b->is_signed ? (uint64_t)(int64_t)(int16_t)ea_load16(at) : ea_load16(at);
+    case 4:
+        return b->is_signed ? (uint64_t)(int64_t)(int32_t)ea_load32(at) : ea_load32(at);
+    default:
+        return ea_load64(at);
+    }
+}
+
+static uint64_t add_scratch(ea_lang_run *r) {
+    if (r->scratch.failed)
+        return STRING_NO_ROOM;
+    return lang_strings_add(&r->strings, r->scratch.data ? r->scratch.data : "", r->scratch.len_bytes);
+}
+
+static int read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_slice *slice, uint64_t *ret) {
+    ea_text *t = &r->scratch;
+    int is_array = f->count_field >= 0 || f->count != 1;
+    ea_text_clear(t);
+    if (f->type != EA_STRUCT && ea_value_text(f, slice, t)) {
+        ;
+    } else if (f->type == EA_SID || f->type == EA_WBEM_SID) {
+        if (!ea_value_sid(f, r->event->c->pointer_size, slice, t))
+            return 0;
+    } else if (f->type == EA_GUID && !is_array && slice->len_bytes == sizeof(ea_guid)) {
+        ea_guid g;
+        memcpy(&g, slice->data, sizeof g);
+        ea_text_guid(t, &g);
+    } else {
+        ea_render_field_json(t, r->event->c, field, slice);
+        if (t->data && t->len_bytes >= 2 && t->data[0] == '"') { /* without the quotes */
+            memmove(t->data, t->data + 1, t->len_bytes - 2);
+            t->len_bytes -= 2;
+        }
+    }
+    if (t->len_bytes)
+        ea_utf8_repair(t->data, t->len_bytes);
+    *ret = add_scratch(r);
+    return 1;
+}
+
+static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, uint64_t *ret) {
+    uint64_t v;
+    int is_number = ea_value_u64(f, slice->data, &v);
+    name_cache *cached = is_number ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
+    if (cached && cached->field == f && cached->value == v) {
+        *ret = cached->text;
+        return 1;
+    }
+    ea_text_clear(&r->scratch);
+    ea_rendering how = {.form = EA_RENDER_TEXT};
+    if (!ea_render_name(&r->scratch, r->event->record, r->event->c, f, slice, &how)) {
+        ea_text_clear(&r->scratch); /* a number without a name is its own */
+        if (!is_number)
+            return 0;
+        ea_text_u64(&r->scratch, v);
+    }
+    *ret = add_scratch(r);
+    if (cached)
+        *cached = (name_cache){f, v, (uint32_t)*ret};
+    return 1;
+}
+
+static uint64_t float_bits(double d) {
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
+int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
+    const ea_record *record = r->event->record;
+    if (b->how == BOUND_FIXED) {
+        if ((uint32_t)b->offset + b->width > record->payload_bytes)
+            return 0;
+        *ret = fixed(b, record->payload + b->offset);
+    } else {
+        if (b->how == BOUND_ABSENT)
+            return 0;
+        const ea_slice *slice = slice_of(r, b);
+        if (!slice)
+            return 0;
+        const ea_field *f = &r->event->c->fields[b->field];
+        uint64_t v = 0;
+        switch (b->how) {
+        case BOUND_TEXT:
+            return read_text(r, f, b->field, slice, ret);
+        case BOUND_NAME:
+            return read_name(r, f, slice, ret);
+        case BOUND_F32: {
+            float x;
+            if (slice->len_bytes != sizeof x)
+                return 0;
+            memcpy(&x, slice->data, sizeof x);
+            *ret = float_bits((double)x);
+            return 1;
+        }
+        case BOUND_F64:
+            if (slice->len_bytes != sizeof v)
+                return 0;
+            memcpy(ret, slice->data, sizeof v);
+            return 1;
+        default:
+            if (!ea_value_u64(f, slice->data, &v))
+                return 0;
+        }
+        if (b->how == BOUND_CLOCK && r->event->clock)
+            v = (uint64_t)ea_clock_to_utc_ns(r->event->clock, (int64_t)v);
+        else if (b->how == BOUND_SPAN && r->event->clock && r->event->clock->frequency)
+            v = (uint64_t)(int64_t)((double)(int64_t)v * 1e9 / (double)r->event->clock->frequency);
+        *ret = v;
+    }
+    if (b->to_float)
+        *ret = float_bits(b->is_signed ? (double)(int64_t)*ret : (double)*ret);
+    return 1;
+}
+
+/* ---- threads and processes ---- */
+
+static int thread_field(ea_lang_run *r, int16_t field, int64_t *ret) {
+    uint64_t v;
+    if (field < 0)
+        return 0;
+    const ea_class *c = r->event->c;
+    bound_field b = {.how = BOUND_NUMBER, .field = (uint16_t)field};
+    if (c->fields[field].offset != EA_OFFSET_NONE && c->fields[field].width == 4) {
+        b.how = BOUND_FIXED;
+        b.width = 4;
+        b.offset = c->fields[field].offset;
+    } else {
+        while (ea_class_top_field(c, b.top) < (size_t)field)
+            b.top++;
+    }
+    if (!lang_read_field(r, &b, &v))
+        return 0;
+    *ret = (int64_t)(uint32_t)v;
+    return 1;
+}
+
+void lang_note_switch(ea_lang_run *r) {
+    int64_t tid;
+    if (r->event->record->cpu < CPUS_MAX && thread_field(r, r->plan->new_thread, &tid))
+        r->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
+}
+
+void lang_find_thread(ea_lang_run *r) {
+    if (r->is_thread_known)
+        return;
+    r->is_thread_known = 1;
+    r->tid = r->pid = -1;
+    if (!r->event)
+        return;
+    const ea_record *record = r->event->record;
+    int is_subject = r->bound && thread_field(r, r->bound->subject, &r->tid);
+    if (!is_subject) {
+        if (record->tid != NO_ID)
+            r->tid = record->tid;
+        else if (!thread_field(r, r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
+                 r->cpu_threads[record->cpu] != NO_ID)
+            r->tid = r->cpu_threads[record->cpu];
+    }
+    if (!is_subject && record->pid != NO_ID) {
+        r->pid = record->pid;
+        return;
+    }
+    if (r->tid == 0) {
+        r->pid = 0;
+        return;
+    }
+    const ea_thread_row *t = r->tid > 0 && r->o.machine ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
+    if (t)
+        r->pid = t->pid;
+    else if (!is_subject)
+        (void)thread_field(r, r->plan->process, &r->pid);
+}
+
+static uint32_t text_of(ea_lang_run *r, const char *s) {
+    return lang_strings_add(&r->strings, s, strlen(s));
+}
+
+/* Texts of a process are kept by number, so that a value costs no look-up of text. An empty text is
+ * asked for again: the machine may learn it later. */
+static process_texts *texts_of(ea_lang_run *r, const ea_process *p) {
+    process_texts *t = &r->processes[p->life.instance % PROCESS_CACHE];
+    if (t->instance != p->life.instance)
+        *t = (process_texts){.instance = p->life.instance};
+    if (!t->execname)
+        t->execname = text_of(r, p->image_name);
+    if (!t->cmdline)
+        t->cmdline = text_of(r, p->command_line);
+    if (!t->user)
+        t->user = text_of(r, p->sid);
+    return t;
+}
+
+static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t value) {
+    if (value == VALUE_ppid)
+        return p ? p->parent_pid : UINT64_MAX;
+    if (!p)
+        return STRING_EMPTY;
+    process_texts *t = texts_of(r, p);
+    switch (value) {
+    case VALUE_execname:
+        return t->execname;
+    case VALUE_cmdline:
+        return t->cmdline;
+    case VALUE_user:
+        return t->user;
+    default:
+        if (!t->has_path) {
+            const ea_module *m = ea_machine_main_module(r->o.machine, p);
+            if (m) {
+                t->exepath = text_of(r, m->path);
+                t->has_path = 1;
+            }
+        }
+        return t->exepath;
+    }
+}
+
+static const ea_process *process_at_hand(ea_lang_run *r) {
+    lang_find_thread(r);
+    return r->o.machine && r->pid >= 0 ? ea_machine_process(r->o.machine, (uint32_t)r->pid) : NULL;
+}
+
+uint64_t lang_read_parent(ea_lang_run *r, uint32_t value) {
+    const ea_process *p = process_at_hand(r);
+    if (value == VALUE_pid)
+        return p ? p->parent_pid : UINT64_MAX;
+    return process_value(r, p ? ea_machine_process(r->o.machine, p->parent_pid) : NULL, value);
+}
+
+uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
+    const ea_record *record = r->event ? r->event->record : NULL;
+    switch ((enum lang_value)value) {
+    case VALUE_timestamp:
+        return (uint64_t)r->now_utc_ns;
+    case VALUE_elapsed:
+        return (uint64_t)r->now_utc_ns - (uint64_t)r->first_utc_ns;
+    case VALUE_pid:
+        lang_find_thread(r);
+        return (uint64_t)r->pid;
+    case VALUE_tid:
+        lang_find_thread(r);
+        return (uint64_t)r->tid;
+    case VALUE_execname:
+    case VALUE_exepath:
+    case VALUE_cmdline:
+    case VALUE_ppid:
+    case VALUE_user:
+        return process_value(r, process_at_hand(r), value);
+    case VALUE_threadname: {
+        lang_find_thread(r);
+        const ea_thread_row *t = r->o.machine && r->tid > 0 ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
+        return t ? text_of(r, t->name) : STRING_EMPTY;
+    }
+    case VALUE_provider:
+        return r->plan->provider;
+    case VALUE_probe:
+        return r->plan->probe;
+    default:
+        break;
+    }
+    if (!record)
+        return 0;
+    switch ((enum lang_value)value) {
+    case VALUE_cpu:
+        return record->cpu;
+    case VALUE_level:
+        return record->level;
+    case VALUE_opcode:
+        return record->opcode;
+    case VALUE_version:
+        return record->version;
+    case VALUE_id:
+        return record->id;
+    case VALUE_task:
+        return record->task;
+    case VALUE_keyword:
+        return record->keyword;
+    case VALUE_payload_bytes:
+        return record->payload_bytes;
+    default: /* VALUE_activity: the number of a text */
+        ea_text_clear(&r->scratch);
+        ea_text_guid(&r->scratch, &record->activity_id);
+        return add_scratch(r);
+    }
+}

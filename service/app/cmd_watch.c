@@ -1,0 +1,396 @@
+/* etwagent watch: runs a program of the query language over traces.
+ * Before it: main.c. After it: proto/lang, service/decode, proto/state. Thread: the main one. */
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "proto/base/platform.h"
+#include "proto/lang/lang.h"
+#include "proto/stack/stack_feed.h"
+#include "service/app/agent_commands.h"
+#include "service/app/input.h"
+#include "service/core/schema_options.h"
+#include "service/decode/decoder.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    ea_schema_options schemas;
+    const char *program;
+    int json, csv, strict;
+    uint64_t keys, memory;
+} options;
+
+typedef struct event_stack {
+    uint64_t number; /* of the event, in the order of the trace */
+    uint32_t half[EA_STACK_HALVES];
+} event_stack;
+
+/* A second reader of the trace, which is ahead of the first one as far as the window of the join reaches: walks come
+ * after their events. */
+typedef struct lookahead {
+    ea_etl_set *set;
+    ea_decoder *decoder;
+    ea_stacks *stacks;
+    ea_stack_join *join;
+    ea_stack_feed *feed;
+    event_stack *found; /* [first, count): of events that the program has not seen */
+    size_t first, count, capacity;
+    uint64_t read, settled; /* events read; those before `settled` get no further half */
+    int is_at_end;
+} lookahead;
+
+typedef struct watch {
+    const options *o;
+    const char *name; /* of the program, for messages */
+    char *text;
+    size_t text_bytes;
+    ea_schemas *schemas;
+    ea_lang_program *program;
+    ea_lang_run *run;
+    ea_machine *machine;
+    const ea_class **classes; /* of the trace, for a program that names one which no table has */
+    size_t class_count, class_capacity;
+    char **paths;
+    int path_count;
+    int has_stacks;
+    lookahead ahead;
+} watch;
+
+static int read_program(watch *w, const char *path, ea_err *err) {
+    ea_file *file = NULL;
+    size_t read = 0, room = EA_LANG_TEXT_MAX_BYTES + 1;
+    int rc = ea_file_open(&file, path, EA_OPEN_READ, err);
+    if (!rc && !(w->text = malloc(room)))
+        rc = ea_fail(err, EA_ENOMEM, "read %s", path);
+    if (!rc)
+        rc = ea_file_read_at(file, 0, w->text, room, &read, err);
+    if (!rc && read == room)
+        rc = ea_fail(err, EA_EUSAGE, "read %s: a program has %d bytes at the most", path, EA_LANG_TEXT_MAX_BYTES);
+    w->text_bytes = read;
+    if (file)
+        ea_file_close(file);
+    return rc;
+}
+
+static int note_class(watch *w, ea_u64_map *seen, const ea_class *c) {
+    if (ea_u64_map_get(seen, (uintptr_t)c))
+        return 0;
+    if (EA_GROW(w->classes, w->class_capacity, w->class_count + 1, SIZE_MAX) || ea_u64_map_put(seen, (uintptr_t)c, 1))
+        return EA_ENOMEM;
+    w->classes[w->class_count++] = c;
+    return 0;
+}
+
+/* The classes of all events: a program may name one that only the trace describes. */
+static int collect_classes(watch *w, ea_decoder *decoder, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    enum ea_counter outcome;
+    ea_u64_map seen;
+    ea_u64_map_init(&seen, 0);
+    int rc = ea_etl_open(&set, (const char *const *)w->paths, (size_t)w->path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
+        rc = note_class(w, &seen, c);
+        if (rc)
+            ea_fail(err, rc, "collect the classes of the trace");
+    }
+    ea_etl_close(set);
+    ea_u64_map_deinit(&seen);
+    return rc;
+}
+
+static void print_problem(const watch *w, const ea_lang_problem *problem) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_problem_print(problem, w->name, w->text, w->text_bytes, &t);
+    if (t.data)
+        fwrite(t.data, 1, t.len_bytes, stderr);
+    ea_text_deinit(&t);
+}
+
+static int compile(watch *w, ea_registry *registry, ea_decoder *decoder, ea_err *err) {
+    ea_lang_problem problem;
+    ea_lang_sources from = {.registry = registry};
+    int rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &from, &problem);
+    if (rc && rc != EA_ENOMEM && problem.is_class) {
+        rc = collect_classes(w, decoder, err);
+        if (rc)
+            return rc;
+        from.classes = w->classes;
+        from.class_count = w->class_count;
+        rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &from, &problem);
+    }
+    if (rc == EA_ENOMEM)
+        return ea_fail(err, rc, "compile the program");
+    if (rc) {
+        print_problem(w, &problem);
+        return ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
+                       problem.column);
+    }
+    return 0;
+}
+
+static int on_joined(void *arg, const ea_stack_joined *e) {
+    lookahead *l = arg;
+    l->settled = e->tag + 1;
+    if (!e->half[EA_STACK_KERNEL] && !e->half[EA_STACK_USER])
+        return 0;
+    if (l->first && l->count == l->capacity) {
+        memmove(l->found, l->found + l->first, (l->count - l->first) * sizeof *l->found);
+        l->count -= l->first;
+        l->first = 0;
+    }
+    if (EA_GROW(l->found, l->capacity, l->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    l->found[l->count++] = (event_stack){e->tag, {e->half[EA_STACK_KERNEL], e->half[EA_STACK_USER]}};
+    return 0;
+}
+
+static int lookahead_open(lookahead *l, char **paths, int path_count, ea_err *err) {
+    ea_stack_join_options how = {.on_event = on_joined, .arg = l};
+    int rc = ea_etl_open(&l->set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
+    if (!rc)
+        rc = ea_decoder_create(&l->decoder, NULL, NULL, err);
+    if (!rc)
+        rc = ea_stacks_create(&l->stacks, 0, err);
+    if (!rc)
+        rc = ea_stack_join_create(&l->join, l->stacks, &how, err);
+    if (!rc)
+        rc = ea_stack_feed_create(&l->feed, l->join, err);
+    return rc;
+}
+
+static void lookahead_close(lookahead *l) {
+    ea_stack_feed_destroy(l->feed);
+    ea_stack_join_destroy(l->join);
+    ea_stacks_destroy(l->stacks);
+    ea_decoder_destroy(l->decoder);
+    ea_etl_close(l->set);
+    free(l->found);
+}
+
+/* The stack of an event; numbers only rise. */
+static int lookahead_find(lookahead *l, uint64_t number, uint32_t ret_half[EA_STACK_HALVES], ea_err *err) {
+    const ea_record *r;
+    enum ea_counter outcome;
+    while (!l->is_at_end && l->settled <= number) {
+        int rc = ea_etl_next(l->set, &r, err);
+        if (rc <= 0) { /* the first reader reports damage */
+            l->is_at_end = 1;
+            if (ea_stack_join_end(l->join))
+                return ea_fail(err, EA_ENOMEM, "join stacks");
+            break;
+        }
+        const ea_class *c = ea_decoder_find(l->decoder, &r, &outcome);
+        rc = ea_stack_feed_record(l->feed, r, c, l->read++);
+        if (rc)
+            return ea_fail(err, rc, "join stacks");
+    }
+    while (l->first < l->count && l->found[l->first].number < number)
+        l->first++;
+    if (l->first < l->count && l->found[l->first].number == number) {
+        ret_half[EA_STACK_KERNEL] = l->found[l->first].half[EA_STACK_KERNEL];
+        ret_half[EA_STACK_USER] = l->found[l->first].half[EA_STACK_USER];
+    }
+    return 0;
+}
+
+static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_count) {
+    return ea_stacks_get(arg, number, ret_count);
+}
+
+static int flush(watch *w, ea_err *err) {
+    ea_text *out = ea_lang_run_output(w->run);
+    if (out->len_bytes && fwrite(out->data, 1, out->len_bytes, stdout) != out->len_bytes)
+        return ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_clear(out);
+    return 0;
+}
+
+static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
+    const ea_record *r;
+    enum ea_counter outcome;
+    uint64_t number = 0;
+    int rc = ea_lang_run_begin(w->run);
+    while (rc == 0 && (rc = ea_input_next(in, &r, err)) > 0) {
+        ea_lang_event event = {.clock = &ea_etl_file_info(in->set, r->source)->clock};
+        event.c = ea_decoder_find(decoder, &r, &outcome);
+        event.record = r;
+        event.utc_ns = ea_clock_to_utc_ns(event.clock, r->time_raw);
+        rc = ea_machine_apply(w->machine, r, event.c, event.utc_ns, err);
+        if (!rc && w->has_stacks)
+            rc = lookahead_find(&w->ahead, number++, event.stack, err);
+        if (rc)
+            return rc;
+        rc = ea_lang_run_event(w->run, &event);
+        if (rc < 0)
+            return ea_fail(err, rc, "run the program");
+        if (ea_lang_run_output(w->run)->len_bytes) {
+            int written = flush(w, err);
+            if (written)
+                return written;
+        }
+    }
+    if (rc < 0 && !err->code)
+        return ea_fail(err, rc, "run the program");
+    ea_err later; /* what came before the damage is printed, too */
+    int ended = ea_lang_run_end(w->run);
+    if (ended)
+        ended = ea_fail(rc < 0 ? &later : err, ended, "run the program");
+    else
+        ended = flush(w, rc < 0 ? &later : err);
+    if (!ended && fflush(stdout))
+        ended = ea_fail(rc < 0 ? &later : err, EA_EIO, "write to standard output");
+    return rc < 0 ? rc : ended;
+}
+
+static void report(const watch *w) {
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+
+    const struct {
+        uint64_t count;
+        const char *text;
+    } LINES[] = {
+        {c.absent, "statements were skipped: their events lack a value that they read"},
+        {c.divided_by_zero, "statements were skipped: they divide by zero"},
+        {c.others, "values are counted under (others): --keys or --memory is the limit"},
+        {c.dropped, "values of variables were dropped: --keys or --memory is the limit"},
+        {c.texts, "texts are shown as (no room): --memory is the limit"},
+    };
+
+    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)
+        if (LINES[i].count)
+            fprintf(stderr, "etwagent: %" PRIu64 " %s\n", LINES[i].count, LINES[i].text);
+    if (c.events && !c.matched)
+        fprintf(stderr, "etwagent: no clause is of any of the %" PRIu64 " events\n", c.events);
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    watch w = {.o = o, .name = "program", .paths = operands, .path_count = operand_count};
+    ea_decoder *decoder = NULL;
+    ea_registry *registry = NULL;
+    ea_input in;
+    int rc = 0;
+    if (o->json && o->csv)
+        rc = ea_fail(&err, EA_EUSAGE, "--json and --csv exclude each other");
+    if (!rc && o->program) {
+        w.text_bytes = strlen(o->program);
+        w.text = malloc(w.text_bytes + 1);
+        if (w.text)
+            memcpy(w.text, o->program, w.text_bytes + 1);
+        else
+            rc = ea_fail(&err, EA_ENOMEM, "read the program");
+    } else if (!rc) {
+        w.name = operands[0];
+        rc = read_program(&w, operands[0], &err);
+        w.paths++;
+        w.path_count--;
+    }
+    if (!rc && w.path_count < 1)
+        rc = ea_fail(&err, EA_EUSAGE, "expected a trace after the program");
+    if (!rc)
+        rc = ea_schema_options_read(&w.schemas, &o->schemas, &err);
+    if (!rc)
+        rc = ea_decoder_create(&decoder, w.schemas, NULL, &err);
+    if (!rc)
+        rc = ea_registry_create(&registry, 0, &err);
+    if (!rc)
+        rc = compile(&w, registry, decoder, &err);
+    if (!rc)
+        rc = ea_machine_create(&w.machine, &(ea_machine_options){0}, &err);
+    if (!rc) {
+        ea_lang_run_options how = {.form = o->json  ? EA_LANG_JSON
+                                           : o->csv ? EA_LANG_CSV
+                                                    : EA_LANG_TEXT,
+                                   .machine = w.machine,
+                                   .limit_entries = o->keys,
+                                   .limit_bytes = o->memory};
+        if (ea_lang_needs_stacks(w.program)) {
+            w.has_stacks = 1;
+            rc = lookahead_open(&w.ahead, w.paths, w.path_count, &err);
+            how.frames = frames_of;
+            how.frames_arg = w.ahead.stacks;
+        }
+        if (!rc)
+            rc = ea_lang_run_create(&w.run, w.program, &how, &err);
+    }
+    int exit_code = ea_exit_code(rc);
+    if (rc)
+        ea_err_print(stderr, "etwagent", &err);
+    else if ((exit_code = ea_input_open(&in, w.paths, w.path_count, 0, o->strict)) == 0) {
+        rc = run_all(&w, &in, decoder, &err);
+        exit_code = ea_input_close(&in, rc, &err);
+        report(&w);
+    }
+    ea_lang_run_destroy(w.run);
+    lookahead_close(&w.ahead);
+    ea_lang_program_destroy(w.program);
+    ea_machine_destroy(w.machine);
+    ea_registry_destroy(registry);
+    ea_decoder_destroy(decoder);
+    ea_schemas_destroy(w.schemas);
+    free(w.classes);
+    free(w.text);
+    return exit_code;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "execute",
+     .letter = 'e',
+     .argument = "PROGRAM",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, program),
+     .help = "the program; without it the first operand is the file with the program"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
+    {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
+    {.name = "keys",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, keys),
+     .fallback = "65536",
+     .min = 1,
+     .max = 16777216,
+     .help =
+         "how many keys an aggregation or a map has at the most; values of further keys are counted under (others)"},
+    {.name = "memory",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, memory),
+     .fallback = "64MiB",
+     .min = 1 << 20,
+     .max = (uint64_t)16 << 30,
+     .help = "memory of all variables, aggregations and texts of the program together"},
+    {.name = "strict",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, strict),
+     .help = "end with 3 at the first place that is damaged"},
+    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    {.name = NULL},
+};
+
+const ea_command ea_cmd_watch = {
+    .name = "watch",
+    .operands = "[FILE.watch] TRACE...",
+    .summary = "Run a program of the query language over traces: filter, count, sum, distributions",
+    .details =
+        "docs/reference/language.md describes the language, config/watch/ has programs.\n"
+        "  etwagent watch -e 'sched:::on-cpu { @[execname] = count(); }' trace.etl\n"
+        "  etwagent watch -e '\"DiskIo/*\" /TransferSize > 64KiB/ { @[execname] = quantize(TransferSize); }' "
+        "trace.etl\n"
+        "Several files are read as one trace, merged by time. A program with a mistake is refused before anything is\n"
+        "read, with line, column and the nearest name. Aggregations that no end clause prints are printed at the end.\n"
+        "With --json each line is an object: aggregation, time, keys [...], others (when it is the sum of the keys "
+        "that\n"
+        "had no room), and the value under the function's name; {printf, time} of printf and {row, time} of emit.\n"
+        "With --csv an aggregation has a line with its columns, then a line an entry (of distributions: a bucket).\n"
+        "Exit codes: 0 read, 1 failed, 2 usage or a mistake in the program, 3 not a trace, or damaged with --strict.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 1,
+    .max_operands = -1,
+};

@@ -1,0 +1,732 @@
+/* The query language: what is refused, with its place and the nearest name; types; every operation, function and
+ * statement on made-up context switches; bounds of keys, memory, length and depth; aggregations beside naive ones. */
+#include "proto/lang/lang.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+
+typedef struct world {
+    ea_registry *registry;
+    ea_lang_program *program;
+    ea_lang_run *run;
+    int64_t now_ns;
+} world;
+
+static int make_world(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_int_equal(ea_registry_create(&w->registry, 0, NULL), 0);
+    w->now_ns = 1000000000;
+    *state = w;
+    return 0;
+}
+
+static void end_run(world *w) {
+    ea_lang_run_destroy(w->run);
+    ea_lang_program_destroy(w->program);
+    w->run = NULL;
+    w->program = NULL;
+    w->now_ns = 1000000000;
+}
+
+static int free_world(void **state) {
+    world *w = *state;
+    end_run(w);
+    ea_registry_destroy(w->registry);
+    free(w);
+    return 0;
+}
+
+static int compile(world *w, const char *text, ea_lang_problem *problem) {
+    ea_lang_sources from = {.registry = w->registry};
+    return ea_lang_compile(&w->program, text, strlen(text), &from, problem);
+}
+
+static void start_with(world *w, const char *text, const ea_lang_run_options *options) {
+    ea_lang_problem problem;
+    if (compile(w, text, &problem))
+        fail_msg("%s:%u:%u: %s", text, problem.line, problem.column, problem.message);
+    assert_int_equal(ea_lang_run_create(&w->run, w->program, options, NULL), 0);
+    assert_true(ea_lang_run_begin(w->run) >= 0);
+}
+
+static void start(world *w, const char *text) {
+    start_with(w, text, &(ea_lang_run_options){.form = EA_LANG_JSON});
+}
+
+/* A context switch, of which each number is as it is given. */
+static int switch_to(world *w, uint32_t new_thread, uint32_t old_thread, int priority, uint32_t wait) {
+    uint8_t payload[24] = {0};
+    memcpy(payload, &new_thread, 4);
+    memcpy(payload + 4, &old_thread, 4);
+    payload[8] = (uint8_t)priority;
+    payload[12] = 6; /* UserRequest */
+    payload[14] = 5;
+    memcpy(payload + 16, &wait, 4);
+    ea_record record = {.provider = THREAD,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 36,
+                        .version = 2,
+                        .pointer_size = 8,
+                        .pid = UINT32_MAX,
+                        .tid = UINT32_MAX,
+                        .cpu = 3,
+                        .payload = payload,
+                        .payload_bytes = sizeof payload};
+    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
+    event.c = ea_registry_find(w->registry, &record);
+    w->now_ns += 1000;
+    return ea_lang_run_event(w->run, &event);
+}
+
+/* A record of Thread/End, shortened to so many bytes. */
+static int end_thread(world *w, uint32_t tid, uint16_t bytes) {
+    uint8_t payload[8] = {0};
+    memcpy(payload + 4, &tid, 4);
+    ea_record record = {.provider = THREAD,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 2,
+                        .version = 1,
+                        .pointer_size = 8,
+                        .pid = 7,
+                        .tid = 8,
+                        .payload = payload,
+                        .payload_bytes = bytes};
+    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
+    event.c = ea_registry_find(w->registry, &record);
+    return ea_lang_run_event(w->run, &event);
+}
+
+static const char *output(world *w) {
+    ea_text *out = ea_lang_run_output(w->run);
+    return out->data ? out->data : "";
+}
+
+static void ends_with(world *w, const char *expected) {
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    assert_string_equal(output(w), expected);
+    end_run(w);
+}
+
+/* ---- what is refused ---- */
+
+typedef struct refusal {
+    const char *text;
+    uint32_t line, column;
+    const char *message; /* a part of it */
+} refusal;
+
+static const refusal REFUSALS[] = {
+    {"", 1, 1, "the program is empty"},
+    {"Thread/CSwitch", 1, 15, "expected {"},
+    {"Thread/CSwitch { @ = count() ", 1, 30, "expected ; after the statement"},
+    {"Thread/CSwitch { @ = count();", 1, 30, "expected }"},
+    {"Thread/CSwitch /tid == / { }", 1, 24, "expected a value"},
+    {"Thread/CSwich { }", 1, 1, "did you mean Thread/CSwitch?"},
+    {"sched:::on-cp { }", 1, 1, "did you mean sched:::on-cpu?"},
+    {"begin { }\n  Thread/CSwitch\n{ @[OldThreadID] = count(); }", 3, 5, "did you mean OldThreadId?"},
+    {"Thread/CSwitch { @[timestmp] = count(); }", 1, 20, "did you mean timestamp?"},
+    {"begin { @ = cont(); }", 1, 13, "did you mean count?"},
+    {"begin { printff(\"x\"); }", 1, 9, "did you mean printf?"},
+    {"begin { x = 1 + \"a\"; }", 1, 15, "needs numbers; this is a text"},
+    {"begin { x = 1; x = \"a\"; }", 1, 16, "is a text here and a number elsewhere"},
+    {"begin { x = x; }", 1, 9, "gets its value from itself alone"},
+    {"begin { x = y; }", 1, 13, "unknown name y"},
+    {"begin { pid = 1; }", 1, 9, "is a value of the event"},
+    {"begin { x = execname < \"a\"; }", 1, 22, "has no order"},
+    {"begin { x = execname == 1; }", 1, 22, "a text is compared with a number"},
+    {"begin { x = execname =~ execname; }", 1, 25, "expected a pattern that is written out"},
+    {"begin { @ = quantize(execname); }", 1, 22, "needs a number"},
+    {"begin { @ = sum(1, 2); }", 1, 13, "expected sum(x)"},
+    {"begin { @ = sum(1); @ = count(); }", 1, 25, "has another function"},
+    {"begin { @[1] = sum(1); @[1, 2] = sum(1); }", 1, 24, "2 keys here and 1 elsewhere"},
+    {"begin { @[1] = sum(1); @[\"a\"] = sum(1); }", 1, 26, "is a text here and a number elsewhere"},
+    {"begin { @[1,2,3,4,5,6,7,8,9] = count(); }", 1, 9, "more than 8 keys"},
+    {"begin { print(@x); }", 1, 15, "no statement aggregates into @x"},
+    {"begin { @wait = count(); print(@wai); }", 1, 32, "did you mean @wait?"},
+    {"begin { @q = quantize(1); x = @q; }", 1, 31, "it has no single value"},
+    {"begin { @ = lquantize(1, 10, 0, 1); }", 1, 13, "give no buckets"},
+    {"begin { @ = lquantize(1, 0, 10000, 1); }", 1, 13, "more than 1024"},
+    {"begin { @ = llquantize(1, 10, 0, 3, 7); }", 1, 13, "give no buckets"},
+    {"begin { @ = top(1, 101); }", 1, 13, "expected n of 1 to 100"},
+    {"begin { printf(\"%d\"); }", 1, 9, "fewer arguments"},
+    {"begin { printf(\"x\", 1); }", 1, 9, "more arguments"},
+    {"begin { printf(\"%s\", 1); }", 1, 22, "does not fit a number"},
+    {"begin { printf(\"%d\", 1.5); }", 1, 22, "use %f"},
+    {"begin { printf(\"%q\", 1); }", 1, 16, "printf knows"},
+    {"begin { x[1] = 2; y = x; }", 1, 23, "unknown name x"},
+    {"begin { x[1] = 2; x = 3; }", 1, 19, "with keys and without"},
+    {"begin { 1 = 2; }", 1, 9, "cannot be assigned to"},
+    {"begin { 1; }", 1, 9, "a value alone does nothing"},
+    {"begin { x = 10q; }", 1, 15, "unknown unit"},
+    {"begin { x = 99999999999999999999; }", 1, 13, "more than 64 bits"},
+    {"begin { x = \"a; }", 1, 13, "no closing quote"},
+    {"begin { x = \"\\q\"; }", 1, 14, "unknown escape"},
+    {"begin { /* x }", 1, 9, "the comment has no end"},
+    {"tick:1us { }", 1, 1, "expected an interval of 1ms"},
+    {"tick:soon { }", 1, 1, "expected an interval"},
+    {"begin { x = $1; }", 1, 13, "arguments of a program are not supported"},
+    {"Thread/CSwitch { NewThreadId = 1; }\nThread/CSwitch { @[NewThreadId] = count(); }", 2, 20,
+     "is a variable and a field"},
+    {"Thread/CSwitch { @[NewThreadId_name] = count(); }", 1, 20, "have no names"},
+    {"begin { emit(1); }", 1, 14, "expected name = value"},
+    {"begin { x = strlen(1); }", 1, 13, "strlen needs a text"},
+    {"begin { x = 1.5 % 2; }", 1, 17, "needs whole numbers"},
+    {"begin { x = parent.pidd; }", 1, 13, "expected execname"},
+    {"begin { x = count(); }", 1, 13, "write @name = count()"},
+};
+
+static void wrong_programs_are_refused_with_place_and_nearest_name(void **state) {
+    world *w = *state;
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof *REFUSALS; i++) {
+        const refusal *r = &REFUSALS[i];
+        ea_lang_problem problem;
+        print_message("%s\n", r->text);
+        assert_int_equal(compile(w, r->text, &problem), EA_EINVAL);
+        if (!strstr(problem.message, r->message) || problem.line != r->line || problem.column != r->column)
+            fail_msg("expected %u:%u: %s; found %u:%u: %s", r->line, r->column, r->message, problem.line,
+                     problem.column, problem.message);
+        assert_null(w->program);
+    }
+}
+
+static void a_problem_is_printed_with_its_line_and_a_caret(void **state) {
+    static const char TEXT[] = "begin { }\nThread/CSwitch { @[Foo] = count(); }\n";
+    world *w = *state;
+    ea_lang_problem problem;
+    ea_text out;
+    ea_text_init(&out);
+    assert_int_equal(compile(w, TEXT, &problem), EA_EINVAL);
+    ea_lang_problem_print(&problem, "a.watch", TEXT, sizeof TEXT - 1, &out);
+    assert_string_equal(out.data, "a.watch:2:20: unknown field Foo of Thread/CSwitch\n"
+                                  "  Thread/CSwitch { @[Foo] = count(); }\n"
+                                  "                     ^\n");
+    ea_text_deinit(&out);
+}
+
+static void length_and_depth_are_bounded(void **state) {
+    world *w = *state;
+    ea_lang_problem problem;
+    size_t room = EA_LANG_TEXT_MAX_BYTES + 64;
+    char *text = malloc(room);
+    assert_non_null(text);
+    /* nesting: as deep as it may be, and one level more */
+    for (int deep = 0; deep < 2; deep++) {
+        int depth = EA_LANG_DEPTH_MAX - 2 + deep;
+        memset(text, '(', (size_t)depth);
+        text[depth] = 0;
+        char *open = strdup(text);
+        memset(text, ')', (size_t)depth);
+        char *close = strdup(text);
+        assert_non_null(open);
+        assert_non_null(close);
+        snprintf(text, room, "begin { x = %s1%s; }", open, close);
+        free(open);
+        free(close);
+        int rc = compile(w, text, &problem);
+        assert_int_equal(rc, deep ? EA_EINVAL : 0);
+        if (deep)
+            assert_non_null(strstr(problem.message, "levels are nested"));
+        end_run(w);
+    }
+    /* instructions of a clause */
+    size_t n = (size_t)snprintf(text, room, "begin {");
+    for (int i = 0; i < EA_LANG_OPS_MAX; i++)
+        n += (size_t)snprintf(text + n, room - n, "x=1;");
+    snprintf(text + n, room - n, "}");
+    assert_int_equal(compile(w, text, &problem), EA_EINVAL);
+    assert_non_null(strstr(problem.message, "instructions"));
+    /* bytes of the text */
+    memset(text, ' ', EA_LANG_TEXT_MAX_BYTES + 1);
+    text[EA_LANG_TEXT_MAX_BYTES + 1] = 0;
+    memcpy(text, "begin { }", 9);
+    assert_int_equal(compile(w, text, &problem), EA_EINVAL);
+    assert_non_null(strstr(problem.message, "longer than"));
+    text[EA_LANG_TEXT_MAX_BYTES] = 0;
+    assert_int_equal(compile(w, text, &problem), 0);
+    end_run(w);
+    free(text);
+}
+
+/* ---- values ---- */
+
+typedef struct value_case {
+    const char *expression, *value;
+} value_case;
+
+static const value_case VALUES[] = {
+    {"1 + 2 * 3", "7"},
+    {"(1 + 2) * 3", "9"},
+    {"10 - 4 - 3", "3"},
+    {"7 / 2", "3"},
+    {"-7 / 2", "-3"},
+    {"-7 % 4", "-3"},
+    {"7.0 / 2", "3.5"},
+    {"1 - 2", "-1"},
+    {"2 << 3 | 1", "17"},
+    {"-16 >> 2", "-4"},
+    {"1 << 64", "0"},
+    {"0xFF & ~0xF", "240"},
+    {"5 ^ 3", "6"},
+    {"1 < 2 && 2 < 1 || 3", "1"},
+    {"!5", "0"},
+    {"!0.5", "0"},
+    {"!\"\"", "1"},
+    {"1 ? 2 : 3 ? 4 : 5", "2"},
+    {"0 ? 2 : 0 ? 4 : 5", "5"},
+    {"1.5 > 1", "1"},
+    {"-1 < NewThreadId", "1"},
+    {"NewThreadId > -1", "1"},
+    {"NewThreadId == -1", "0"},
+    {"OldThreadId - NewThreadId", "-6"},
+    {"NewThreadPriority", "-2"},
+    {"NewThreadPriority < 0", "1"},
+    {"NewThreadWaitTime", "\"0x5\""},
+    {"NewThreadWaitTime * 2", "\"0xa\""},
+    {"NewThreadWaitTime + 0.5", "5.5"},
+    {"OldThreadWaitReason", "6"},
+    {"OldThreadWaitReason_name", "\"UserRequest\""},
+    {"event.NewThreadId", "10"},
+    {"has(NewThreadId) + has(NewThreadQuantum)", "1"},
+    {"10ms", "10000000"},
+    {"1.5s", "1500000000"},
+    {"64KiB", "65536"},
+    {"18446744073709551615", "18446744073709551615"},
+    {"strlen(\"abc\")", "3"},
+    {"\"SQLservr.exe\" =~ \"sql*.EXE\"", "1"},
+    {"\"abc\" =~ \"a?c\"", "1"},
+    {"\"abc\" !~ \"*d*\"", "1"},
+    {"\"a\" == \"a\"", "1"},
+    {"\"a\" != \"a\"", "0"},
+    {"probe", "\"Thread/CSwitch\""},
+    {"cpu", "3"},
+    {"opcode", "36"},
+    {"version", "2"},
+    {"payload_bytes", "24"},
+    {"pid", "-1"},
+    {"tid", "10"},
+    {"timestamp", "1000000000"},
+    {"elapsed", "0"},
+    {"activity", "\"00000000-0000-0000-0000-000000000000\""},
+    {"execname", "\"\""},
+    {"\"\\\"\\n\"", "\"\\\"\\n\""},
+};
+
+static void values_and_operations_are_as_the_reference_says(void **state) {
+    world *w = *state;
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
+        char text[256], expected[256];
+        snprintf(text, sizeof text, "Thread/CSwitch { emit(x = %s); }", VALUES[i].expression);
+        print_message("%s\n", text);
+        start(w, text);
+        assert_int_equal(switch_to(w, 10, 4, -2, 5), 0);
+        snprintf(expected, sizeof expected, "{\"row\":{\"x\":%s},\"time\":\"1970-01-01T00:00:01.0000000Z\"}\n",
+                 VALUES[i].value);
+        ends_with(w, expected);
+    }
+}
+
+static void comparisons_are_right_whatever_the_signs(void **state) {
+    static const char *const NUMBERS[] = {
+        "(0 - 9223372036854775807)", "(0 - 1)", "0", "1", "NewThreadId", "9223372036854775807",
+        "(NewThreadWaitTime << 63)"};
+    static const char *const OPS[] = {"<", "<=", "==", "!=", ">=", ">"};
+    world *w = *state;
+    for (size_t a = 0; a < 7; a++)
+        for (size_t b = 0; b < 7; b++)
+            for (size_t k = 0; k < 6; k++) {
+                char text[256], expected[128];
+                int d = (a > b) - (a < b), is[] = {d<0, d <= 0, d == 0, d != 0, d >= 0, d> 0};
+                snprintf(text, sizeof text, "Thread/CSwitch { emit(x = %s %s %s); }", NUMBERS[a], OPS[k], NUMBERS[b]);
+                start(w, text);
+                assert_int_equal(switch_to(w, 10, 4, 0, 1), 0);
+                snprintf(expected, sizeof expected, "{\"row\":{\"x\":%d},\"time\":\"1970-01-01T00:00:01.0000000Z\"}\n",
+                         is[k]);
+                if (strcmp(output(w), expected) != 0)
+                    fail_msg("%s: %s", text, output(w));
+                end_run(w);
+            }
+}
+
+static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **state) {
+    world *w = *state;
+    start(w, "Thread/End { @a = count(); @b = sum(TThreadId); if (TThreadId) { @c = count(); } else { @d = count(); } "
+             "@e = sum(1 / (pid - 7)); @f = sum(delta(1)); @g = count(); }"
+             "Thread/End /TThreadId == 5 || 1/ { @h = count(); }");
+    assert_int_equal(end_thread(w, 5, 4), 0);
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_int_equal(c.absent, 4); /* @b, if, delta, the condition */
+    assert_int_equal(c.divided_by_zero, 1);
+    ends_with(w, "{\"aggregation\":\"@a\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n"
+                 "{\"aggregation\":\"@g\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
+}
+
+static void variables_live_as_long_as_their_scope(void **state) {
+    world *w = *state;
+    start(w, "begin { g = 5; m[1, \"a\"] = 7; }"
+             "Thread/CSwitch { printf(\"%d %d %d %d\", g, m[1, \"a\"], this.x, self.n); this.x = 3; }"
+             "Thread/CSwitch { g += this.x; m[1, \"a\"]--; self->n++; m[2, \"b\"] = 0; }"
+             "Thread/CSwitch /NewThreadId == 9/ { clear(m); }");
+    assert_int_equal(switch_to(w, 8, 4, 0, 0), 0);
+    assert_int_equal(switch_to(w, 9, 8, 0, 0), 0);
+    assert_int_equal(switch_to(w, 8, 9, 0, 0), 0);
+    assert_int_equal(end_thread(w, 8, 8), 0);
+    assert_int_equal(switch_to(w, 8, 9, 0, 0), 0);
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    const char *at = output(w);
+    static const char *const LINES[] = {"\"5 7 0 0\"", "\"8 6 0 0\"", "\"11 0 0 1\"", "\"14 -1 0 0\""};
+    for (size_t i = 0; i < 4; i++) {
+        at = strstr(at, "\"printf\":");
+        assert_non_null(at);
+        at += strlen("\"printf\":");
+        if (strncmp(at, LINES[i], strlen(LINES[i])) != 0)
+            fail_msg("line %zu: expected %s, found %s", i, LINES[i], at);
+    }
+    end_run(w);
+}
+
+static void delta_is_the_time_between_a_begin_and_its_end(void **state) {
+    world *w = *state;
+    start(w, "sched:::off-cpu { delta(OldThreadId); } sched:::on-cpu { @[NewThreadId] = sum(delta(NewThreadId)); }");
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0); /* 2 goes */
+    assert_int_equal(switch_to(w, 3, 1, 0, 0), 0);
+    assert_int_equal(switch_to(w, 2, 3, 0, 0), 0); /* 2 comes back after 2,000 ns */
+    assert_int_equal(switch_to(w, 2, 9, 0, 0), 0); /* without a begin of its own */
+    ends_with(w, "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000030Z\",\"keys\":[2],\"sum\":2000}\n");
+}
+
+static void ticks_follow_the_time_of_the_data(void **state) {
+    world *w = *state;
+    start(w, "tick:1ms { printf(\"%d %d\", elapsed, @n); clear(@n); } Thread/CSwitch { @n = count(); } tick-10sec { "
+             "exit(); }"
+             "end { printf(\"over\"); }");
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    w->now_ns = 1000999999;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    w->now_ns = 1001000000;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0); /* the tick precedes it */
+    w->now_ns = 1007500000;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0); /* one tick for a gap */
+    w->now_ns = 11000000000;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 1); /* exit */
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    const char *at = output(w);
+    static const char *const LINES[] = {"\"1000000 2\"", "\"7000000 1\"", "\"10000000000 1\"", "\"over\""};
+    for (size_t i = 0; i < 4; i++) {
+        at = strstr(at, "\"printf\":");
+        assert_non_null(at);
+        at += strlen("\"printf\":");
+        if (strncmp(at, LINES[i], strlen(LINES[i])) != 0)
+            fail_msg("line %zu: expected %s, found %s", i, LINES[i], at);
+    }
+    end_run(w);
+}
+
+static void events_without_a_clause_are_unmatched(void **state) {
+    world *w = *state;
+    start(w, "unmatched { @[probe] = count(); } Thread/End { @e = count(); }");
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    assert_int_equal(end_thread(w, 1, 8), 0);
+    ends_with(
+        w,
+        "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000010Z\",\"keys\":[\"Thread/CSwitch\"],\"count\":1}\n"
+        "{\"aggregation\":\"@e\",\"time\":\"1970-01-01T00:00:01.0000010Z\",\"keys\":[],\"count\":1}\n");
+}
+
+/* ---- aggregations ---- */
+
+static void aggregations_equal_naive_ones(void **state) {
+    enum { EVENTS = 5000, KEYS = 7 };
+
+    world *w = *state;
+    uint64_t count[KEYS] = {0}, sum[KEYS] = {0}, min[KEYS], max[KEYS] = {0}, buckets[KEYS][40] = {{0}};
+    start(
+        w,
+        "Thread/CSwitch { @count[NewThreadId] = count(); @sum[NewThreadId] = sum(OldThreadId);"
+        "@min[NewThreadId] = min(OldThreadId); @max[NewThreadId] = max(OldThreadId);"
+        "@avg[NewThreadId] = avg(OldThreadId); @dev[NewThreadId] = stddev(OldThreadId);"
+        "@q[NewThreadId] = quantize(OldThreadId); @d[NewThreadId] = distinct(OldThreadId); }"
+        "end { k = 0; emit(c = @count[0], s = @sum[0], n = @min[0], x = @max[0], a = @avg[0], d = @dev[0], u = @d[0]);"
+        "emit(c = @count[6], s = @sum[6], n = @min[6], x = @max[6], a = @avg[6], d = @dev[6], u = @d[6]); "
+        "clear(@count);"
+        "clear(@sum); clear(@min); clear(@max); clear(@avg); clear(@dev); clear(@d); }");
+    double squares[KEYS] = {0};
+    uint32_t random = 1;
+    char seen[KEYS][256] = {{0}};
+    uint64_t distinct[KEYS] = {0};
+    for (int i = 0; i < EVENTS; i++) {
+        random = random * 1103515245u + 12345u;
+        uint32_t key = (random >> 16) % KEYS, value = (random >> 8) % 200;
+        if (!count[key] || value < min[key])
+            min[key] = value;
+        max[key] = value > max[key] ? value : max[key];
+        count[key]++;
+        sum[key] += value;
+        squares[key] += (double)value * value;
+        distinct[key] += !seen[key][value];
+        seen[key][value] = 1;
+        int bucket = 0;
+        while (value >> bucket)
+            bucket++;
+        buckets[key][bucket]++;
+        assert_int_equal(switch_to(w, key, value, 0, 0), 0);
+    }
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    const char *at = output(w);
+    for (int k = 0; k < KEYS; k += 6) {
+        double mean = (double)sum[k] / (double)count[k], got_avg, got_dev;
+        unsigned long long c, s, n, x, u;
+        at = strstr(at, "{\"row\"");
+        assert_non_null(at);
+        assert_int_equal(sscanf(at,
+                                "{\"row\":{\"c\":%llu,\"s\":%llu,\"n\":%llu,\"x\":%llu,\"a\":%lf,\"d\":%lf,\"u\":%llu}",
+                                &c, &s, &n, &x, &got_avg, &got_dev, &u),
+                         7);
+        double dev2 = squares[k] / (double)count[k] - mean * mean;
+        assert_int_equal(c, count[k]);
+        assert_int_equal(s, sum[k]);
+        assert_int_equal(n, min[k]);
+        assert_int_equal(x, max[k]);
+        assert_int_equal(u, distinct[k]);
+        assert_true(got_avg > mean - 0.001 && got_avg < mean + 0.001);
+        assert_true(got_dev * got_dev > dev2 - 0.1 && got_dev * got_dev < dev2 + 0.1);
+        at++;
+    }
+    for (int k = 0; k < KEYS; k++) {
+        char key[64], part[96];
+        snprintf(key, sizeof key, "\"aggregation\":\"@q\"");
+        at = strstr(output(w), key);
+        snprintf(part, sizeof part, "\"keys\":[%d],\"quantize\":", k);
+        at = at ? strstr(at, part) : NULL;
+        assert_non_null(at);
+        const char *end = strchr(at, '\n');
+        for (int b = 0; b < 9; b++) {
+            snprintf(part, sizeof part, "{\"from\":%d,\"to\":%d,\"count\":%llu}", b ? 1 << (b - 1) : 0, 1 << b,
+                     (unsigned long long)buckets[k][b]);
+            const char *found = strstr(at, part);
+            assert_int_equal(found && found < end, buckets[k][b] != 0);
+        }
+    }
+    end_run(w);
+}
+
+static void buckets_are_as_the_reference_says(void **state) {
+    world *w = *state;
+    start(
+        w,
+        "begin { @l = lquantize(-1, 0, 10, 4); @l = lquantize(0, 0, 10, 4); @l = lquantize(9, 0, 10, 4);"
+        "@l = lquantize(10, 0, 10, 4); @q = quantize(-5); @q = quantize(0); @q = quantize(-1); @q = quantize(1 << 62);"
+        "@e = llquantize(0, 10, 0, 1, 10); @e = llquantize(7, 10, 0, 1, 10); @e = llquantize(35, 10, 0, 1, 10);"
+        "@e = llquantize(1000, 10, 0, 1, 10); }");
+    ends_with(
+        w,
+        "{\"aggregation\":\"@l\",\"keys\":[],\"lquantize\":[{\"from\":null,\"to\":0,\"count\":1},{\"from\":0,\"to\":4,"
+        "\"count\":1},{\"from\":8,\"to\":10,\"count\":1},{\"from\":10,\"to\":null,\"count\":1}]}\n"
+        "{\"aggregation\":\"@q\",\"keys\":[],\"quantize\":[{\"from\":-7,\"to\":-3,\"count\":1},{\"from\":-1,\"to\":0,"
+        "\"count\":1},{\"from\":0,\"to\":1,\"count\":1},{\"from\":4611686018427387904,\"to\":null,\"count\":1}]}\n"
+        "{\"aggregation\":\"@e\",\"keys\":[],\"llquantize\":[{\"from\":null,\"to\":1,\"count\":1},{\"from\":7,\"to\":8,"
+        "\"count\":1},{\"from\":30,\"to\":40,\"count\":1},{\"from\":100,\"to\":null,\"count\":1}]}\n");
+}
+
+static void top_and_distinct_are_near_the_truth(void **state) {
+    world *w = *state;
+    start(w, "Thread/CSwitch { @t = top(OldThreadId, 3); @d = distinct(OldThreadId); @all = distinct(NewThreadId); }"
+             "end { emit(d = @d, all = @all); print(@t); clear(@d); clear(@all); }");
+    /* 5,000 values once, three of them often */
+    for (uint32_t i = 0; i < 20000; i++)
+        assert_int_equal(switch_to(w, i, i % 4 ? i % 4 : 1000 + i / 4, 0, 0), 0);
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    unsigned long long d, all;
+    assert_int_equal(sscanf(output(w), "{\"row\":{\"d\":%llu,\"all\":%llu}", &d, &all), 2);
+    assert_in_range(d, 4750, 5250); /* within 5 % */
+    assert_in_range(all, 19000, 21000);
+    for (int i = 1; i < 4; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "{\"value\":%d,\"count\":5000,\"over\":0}", i);
+        assert_non_null(strstr(output(w), part));
+    }
+    end_run(w);
+}
+
+static void entries_are_printed_by_result_then_by_keys(void **state) {
+    world *w = *state;
+    start_with(w,
+               "begin { @a[\"b\", 1] = sum(5); @a[\"a\", 1] = sum(5); @a[\"c\", 1] = sum(9); @a[\"a\", -1] = sum(5); }"
+               "end { print(@a, 3); trunc(@a, 1); print(@a); trunc(@a); print(@a); }",
+               &(ea_lang_run_options){.form = EA_LANG_TEXT});
+    ends_with(
+        w, "@a sum\n\"b\"   1             sum\nc     1               9\na    -1               5\na     1               "
+           "5\n\n@a sum\n\"b\"  1             sum\nc    1               9\n\n");
+}
+
+static void keys_beyond_the_limit_count_as_others(void **state) {
+    world *w = *state;
+    start_with(
+        w, "Thread/CSwitch { @n[NewThreadId] = count(); @q[NewThreadId] = quantize(OldThreadId); m[NewThreadId] = 1; }",
+        &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_entries = 2});
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(switch_to(w, i, 3, 0, 0), 0);
+    assert_int_equal(switch_to(w, 1, 3, 0, 0), 0);
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_int_equal(c.others, 16);
+    assert_int_equal(c.dropped, 8);
+    ends_with(w, "aggregation,NewThreadId,count\n@n,1,2\n@n,0,1\n@n,(others),8\n"
+                 "aggregation,NewThreadId,from,to,count\n@q,1,2,4,2\n@q,0,2,4,1\n@q,(others),2,4,8\n");
+}
+
+static void memory_is_bounded_and_nothing_is_lost(void **state) {
+    enum { EVENTS = 300000 };
+
+    world *w = *state;
+    start_with(w, "Thread/CSwitch { @n[NewThreadId] = count(); @h[NewThreadId] = quantize(OldThreadId); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_entries = 10000000, .limit_bytes = 4 << 20});
+    for (uint32_t i = 0; i < EVENTS; i++)
+        assert_int_equal(switch_to(w, i, i, 0, 0), 0);
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_true(c.others > EVENTS); /* of both aggregations */
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    uint64_t n = 0, h = 0;
+    for (const char *line = output(w); line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        const char *end = strchr(line, '\n'), *last = end;
+        while (last > line && last[-1] != ',')
+            last--;
+        if (line[0] == '@')
+            *(line[1] == 'n' ? &n : &h) += strtoull(last, NULL, 10);
+    }
+    assert_int_equal(n, EVENTS);
+    assert_int_equal(h, EVENTS);
+    end_run(w);
+}
+
+static void texts_beyond_the_memory_are_one_text(void **state) {
+    world *w = *state;
+    start_with(w, "Thread/CSwitch { @[OldThreadWaitReason_name] = count(); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 8192});
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    ends_with(w, "aggregation,OldThreadWaitReason_name,count\n@,UserRequest,1\n");
+    start_with(w, "Thread/CSwitch { @[OldThreadWaitReason_name] = count(); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 20});
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    assert_true(ea_lang_run_counts(w->run).texts > 0);
+    ends_with(w, "aggregation,OldThreadWaitReason_name,count\n@,(others),1\n");
+}
+
+static void printf_has_widths_and_precisions(void **state) {
+    world *w = *state;
+    start_with(w,
+               "begin { printf(\"[%5d|%-5d|%05d|%x|%8.2f|%-6s|%s|%%|%u]\\n\", -42, 42, -42, 255, 3.14159, \"ab\", "
+               "\"c\", 7); }",
+               &(ea_lang_run_options){.form = EA_LANG_TEXT});
+    ends_with(w, "[  -42|42   |-0042|ff|    3.14|ab    |c|%|7]\n");
+}
+
+static void every_alias_of_dtrace_is_a_class(void **state) {
+    static const char *const ALIASES[] = {
+        "proc:::create",
+        "proc:::start",
+        "proc:::exit",
+        "proc:::lwp-create",
+        "proc:::lwp-start",
+        "proc:::lwp-exit",
+        "proc:::module-load",
+        "proc:::module-unload",
+        "sched:::on-cpu",
+        "sched:::off-cpu",
+        "sched:::wakeup",
+        "io:::start",
+        "io:::done",
+        "fsinfo:::create",
+        "fsinfo:::open",
+        "fsinfo:::read",
+        "fsinfo:::write",
+        "fsinfo:::close",
+        "fsinfo:::cleanup",
+        "fsinfo:::delete",
+        "fsinfo:::rename",
+        "fsinfo:::flush",
+        "fsinfo:::dirs",
+        "fsinfo:::queryinfo",
+        "fsinfo:::setinfo",
+        "fsinfo:::done",
+        "reg:::create",
+        "reg:::open",
+        "reg:::delete",
+        "reg:::query",
+        "reg:::setvalue",
+        "reg:::deletevalue",
+        "reg:::queryvalue",
+        "reg:::enumeratekey",
+        "reg:::enumeratevalue",
+        "reg:::close",
+        "pf:::hard-flt",
+        "pf:::trans-flt",
+        "pf:::zero-flt",
+        "pf:::copyw-flt",
+        "pf:::guard-flt",
+        "pf:::access-flt",
+        "tcpip:::send",
+        "tcpip:::receive",
+        "tcpip:::connect-established",
+        "tcpip:::accept-established",
+        "tcpip:::disconnect",
+        "udpip:::send",
+        "udpip:::receive",
+        "profile:::profile-997",
+        "pmc:::profile",
+        "dpc:::dpc",
+        "dpc:::thread-dpc",
+        "dpc:::timer-dpc",
+        "isr:::isr",
+        "syscall:::entry",
+        "syscall:::return",
+        "dnet:::excp",
+        "dnet:::gc-start",
+        "dnet:::gc-stop",
+        "dnet:::lock",
+        "dnet:::jit",
+        "hwconfig:::events",
+        "diag:::lostevent",
+        "lost",
+    };
+    world *w = *state;
+    for (size_t i = 0; i < sizeof ALIASES / sizeof *ALIASES; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s { @[execname] = count(); }", ALIASES[i]);
+        start(w, text);
+        end_run(w);
+    }
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
+    const struct CMUnitTest tests[] = {
+        T(wrong_programs_are_refused_with_place_and_nearest_name),
+        T(a_problem_is_printed_with_its_line_and_a_caret),
+        T(length_and_depth_are_bounded),
+        T(values_and_operations_are_as_the_reference_says),
+        T(comparisons_are_right_whatever_the_signs),
+        T(a_statement_whose_value_is_absent_is_skipped_and_counted),
+        T(variables_live_as_long_as_their_scope),
+        T(delta_is_the_time_between_a_begin_and_its_end),
+        T(ticks_follow_the_time_of_the_data),
+        T(events_without_a_clause_are_unmatched),
+        T(aggregations_equal_naive_ones),
+        T(buckets_are_as_the_reference_says),
+        T(top_and_distinct_are_near_the_truth),
+        T(entries_are_printed_by_result_then_by_keys),
+        T(keys_beyond_the_limit_count_as_others),
+        T(memory_is_bounded_and_nothing_is_lost),
+        T(texts_beyond_the_memory_are_one_text),
+        T(printf_has_widths_and_precisions),
+        T(every_alias_of_dtrace_is_a_class),
+    };
+#undef T
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
