@@ -177,8 +177,32 @@ static enum lang_type number_expression(compiler *k, const node *n, unsigned dst
     return t;
 }
 
-/* 0 or 1, whether the value is not zero, no empty text, no empty stack. */
+/* 1 when the value of an expression is 0 or 1 anyway. */
+static int is_truth(const node *n) {
+    static const uint32_t OPS[] = {OP2('=', '='), OP2('!', '='), OP1('<'),      OP1('>'),      OP2('<', '='),
+                                   OP2('>', '='), OP2('&', '&'), OP2('|', '|'), OP2('=', '~'), OP2('!', '~')};
+    if (n->kind == NODE_UNARY)
+        return n->op == OP1('!');
+    for (size_t i = 0; n->kind == NODE_BINARY && i < sizeof OPS / sizeof *OPS; i++)
+        if (n->op == OPS[i])
+            return 1;
+    return 0;
+}
+
+/* Something that is 0 exactly when the value is zero, an empty text or an empty stack: for a jump. */
+static void condition(compiler *k, const node *n, unsigned dst) {
+    if (expression(k, n, dst) == TYPE_FLOAT) {
+        emit(k, CODE_NOT_FLOAT, dst, dst, 0, 0);
+        emit(k, CODE_NOT, dst, dst, 0, 0);
+    }
+}
+
+/* The same as 0 or 1. */
 static void truth(compiler *k, const node *n, unsigned dst) {
+    if (is_truth(n)) {
+        (void)expression(k, n, dst);
+        return;
+    }
     enum lang_type t = expression(k, n, dst);
     emit(k, t == TYPE_FLOAT ? CODE_NOT_FLOAT : CODE_NOT, dst, dst, 0, 0);
     emit(k, CODE_NOT, dst, dst, 0, 0);
@@ -757,7 +781,7 @@ static enum lang_type binary_expression(compiler *k, const node *n, unsigned dst
 }
 
 static enum lang_type conditional_expression(compiler *k, const node *n, unsigned dst) {
-    truth(k, n->a, dst);
+    condition(k, n->a, dst);
     uint32_t to_second = emit(k, CODE_JUMP_FALSE, 0, dst, 0, 0);
     /* the types of both are needed before either is emitted */
     int was = k->is_dry;
@@ -896,10 +920,8 @@ static void aggregate(compiler *k, const statement *st) {
         uint8_t assigned = 1;
         take_type(k, &a->type, &assigned, t, is_literal(call->args[0]), call->at, "aggregation", n->text);
         convert(k, value, t, (enum lang_type)a->type);
-    } else {
-        emit(k, CODE_CONST, value, 0, 0, constant(k, TYPE_INT, 1));
     }
-    emit(k, CODE_AGGREGATE, 0, 0, value, aggregation_number(k, a));
+    emit(k, wanted ? CODE_AGGREGATE : CODE_COUNT_KEYS, 0, 0, value, aggregation_number(k, a));
 }
 
 static uint32_t parse_format(compiler *k, const node *n, const enum lang_type *types, uint32_t count) {
@@ -1066,7 +1088,7 @@ static void statements(compiler *k, const statement *st) {
             call_statement(k, st->value);
             break;
         case STATEMENT_IF:
-            truth(k, st->value, 0);
+            condition(k, st->value, 0);
             jump = emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
             statements(k, st->body);
             end = st->rest ? emit(k, CODE_JUMP, 0, 0, 0, 0) : 0;
@@ -1170,7 +1192,7 @@ static void compile_clause(compiler *k, const clause *c) {
     k->has_class_probe = k->class_count != 0;
     uint32_t skip = emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump = 0;
     if (c->condition) {
-        truth(k, c->condition, 0);
+        condition(k, c->condition, 0);
         jump = emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
     }
     statements(k, c->body);

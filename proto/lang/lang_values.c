@@ -17,19 +17,6 @@ static const ea_slice *slice_of(ea_lang_run *r, const bound_field *b) {
     return b->top < r->whole ? &r->slices[b->top] : NULL;
 }
 
-static uint64_t fixed(const bound_field *b, const uint8_t *at) {
-    switch (b->width) {
-    case 1:
-        return b->is_signed ? (uint64_t)(int64_t)(int8_t)*at : *at;
-    case 2:
-        return b->is_signed ? (uint64_t)(int64_t)(int16_t)ea_load16(at) : ea_load16(at);
-    case 4:
-        return b->is_signed ? (uint64_t)(int64_t)(int32_t)ea_load32(at) : ea_load32(at);
-    default:
-        return ea_load64(at);
-    }
-}
-
 static uint64_t add_scratch(ea_lang_run *r) {
     if (r->scratch.failed)
         return STRING_NO_ROOM;
@@ -95,7 +82,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
     if (b->how == BOUND_FIXED) {
         if ((uint32_t)b->offset + b->width > record->payload_bytes)
             return 0;
-        *ret = fixed(b, record->payload + b->offset);
+        *ret = lang_fixed(b, record->payload + b->offset);
     } else {
         if (b->how == BOUND_ABSENT)
             return 0;
@@ -139,21 +126,9 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
 
 /* ---- threads and processes ---- */
 
-static int thread_field(ea_lang_run *r, int16_t field, int64_t *ret) {
+static int thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
     uint64_t v;
-    if (field < 0)
-        return 0;
-    const ea_class *c = r->event->c;
-    bound_field b = {.how = BOUND_NUMBER, .field = (uint16_t)field};
-    if (c->fields[field].offset != EA_OFFSET_NONE && c->fields[field].width == 4) {
-        b.how = BOUND_FIXED;
-        b.width = 4;
-        b.offset = c->fields[field].offset;
-    } else {
-        while (ea_class_top_field(c, b.top) < (size_t)field)
-            b.top++;
-    }
-    if (!lang_read_field(r, &b, &v))
+    if (!lang_read_field(r, b, &v))
         return 0;
     *ret = (int64_t)(uint32_t)v;
     return 1;
@@ -161,7 +136,7 @@ static int thread_field(ea_lang_run *r, int16_t field, int64_t *ret) {
 
 void lang_note_switch(ea_lang_run *r) {
     int64_t tid;
-    if (r->event->record->cpu < CPUS_MAX && thread_field(r, r->plan->new_thread, &tid))
+    if (r->event->record->cpu < CPUS_MAX && thread_field(r, &r->plan->thread, &tid))
         r->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
 }
 
@@ -169,20 +144,31 @@ void lang_find_thread(ea_lang_run *r) {
     if (r->is_thread_known)
         return;
     r->is_thread_known = 1;
-    r->tid = r->pid = -1;
+    r->tid = -1;
+    r->has_subject = 0;
     if (!r->event)
         return;
     const ea_record *record = r->event->record;
-    int is_subject = r->bound && thread_field(r, r->bound->subject, &r->tid);
-    if (!is_subject) {
-        if (record->tid != NO_ID)
-            r->tid = record->tid;
-        else if (!thread_field(r, r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
-                 r->cpu_threads[record->cpu] != NO_ID)
-            r->tid = r->cpu_threads[record->cpu];
-    }
-    if (!is_subject && record->pid != NO_ID) {
-        r->pid = record->pid;
+    r->has_subject = r->bound && thread_field(r, &r->bound->subject, &r->tid);
+    if (r->has_subject)
+        return;
+    if (record->tid != NO_ID)
+        r->tid = record->tid;
+    else if (!thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
+             r->cpu_threads[record->cpu] != NO_ID)
+        r->tid = r->cpu_threads[record->cpu];
+}
+
+void lang_find_process(ea_lang_run *r) {
+    if (r->is_process_known)
+        return;
+    r->is_process_known = 1;
+    r->pid = -1;
+    lang_find_thread(r);
+    if (!r->event)
+        return;
+    if (!r->has_subject && r->event->record->pid != NO_ID) {
+        r->pid = r->event->record->pid;
         return;
     }
     if (r->tid == 0) {
@@ -192,8 +178,8 @@ void lang_find_thread(ea_lang_run *r) {
     const ea_thread_row *t = r->tid > 0 && r->o.machine ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
     if (t)
         r->pid = t->pid;
-    else if (!is_subject)
-        (void)thread_field(r, r->plan->process, &r->pid);
+    else if (!r->has_subject)
+        (void)thread_field(r, &r->plan->process, &r->pid);
 }
 
 static uint32_t text_of(ea_lang_run *r, const char *s) {
@@ -241,7 +227,7 @@ static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t valu
 }
 
 static const ea_process *process_at_hand(ea_lang_run *r) {
-    lang_find_thread(r);
+    lang_find_process(r);
     return r->o.machine && r->pid >= 0 ? ea_machine_process(r->o.machine, (uint32_t)r->pid) : NULL;
 }
 
@@ -260,7 +246,7 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     case VALUE_elapsed:
         return (uint64_t)r->now_utc_ns - (uint64_t)r->first_utc_ns;
     case VALUE_pid:
-        lang_find_thread(r);
+        lang_find_process(r);
         return (uint64_t)r->pid;
     case VALUE_tid:
         lang_find_thread(r);
