@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/event/event.h"
+#include "proto/event/render.h"
 #include "proto/state/machine.h"
 
 enum {
@@ -47,6 +48,8 @@ EA_MUST_CHECK int ea_lang_compile(ea_lang_program **ret, const char *text, size_
 void ea_lang_program_destroy(ea_lang_program *p); /* NULL is allowed */
 /* 1 when the program uses stacks of events: the caller has to join them. */
 int ea_lang_needs_stacks(const ea_lang_program *p);
+/* 1 when it uses names that other events give: of file objects, file keys, registry keys and device paths. */
+int ea_lang_needs_names(const ea_lang_program *p);
 
 enum ea_lang_form { EA_LANG_TEXT, EA_LANG_JSON, EA_LANG_CSV };
 
@@ -58,8 +61,9 @@ typedef struct ea_lang_run_options {
     /* The addresses of a stack number, as of ea_stacks_get; NULL: there are no stacks. */
     const uint64_t *(*frames)(const void *arg, uint32_t number, size_t *ret_count);
     const void *frames_arg;
-    size_t limit_entries; /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
-    size_t limit_bytes;   /* of variables, aggregations and texts together; 0: 64 MiB */
+    const ea_resolver *resolver; /* names that other events give; borrowed; NULL: none */
+    size_t limit_entries;        /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
+    size_t limit_bytes;          /* of variables, aggregations and texts together; 0: 64 MiB */
 } ea_lang_run_options;
 
 /* The program is borrowed. */

@@ -254,6 +254,16 @@ static int has_names(compiler *k, span name) {
     return 0;
 }
 
+/* 1 when the name is not that of an enumeration or a status: other events say it. */
+static uint8_t comes_from_others(compiler *k, span name) {
+    for (size_t i = 0; i < k->class_count; i++) {
+        size_t f = lang_field_of(k->classes[i], name.text, name.len_bytes);
+        if (f < k->classes[i]->field_count && !lang_names_are_fixed(&k->classes[i]->fields[f]))
+            return 1;
+    }
+    return 0;
+}
+
 static const char SUFFIX[] = "_name";
 
 enum { SUFFIX_BYTES = sizeof SUFFIX - 1 };
@@ -271,6 +281,7 @@ static int find_field(compiler *k, span name, uint32_t at, uint32_t *ret_field, 
         if (field_type(k, base, at) != TYPE_NONE) {
             if (!has_names(k, base))
                 lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
+            k->p->needs_names |= comes_from_others(k, base);
             *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
             *ret_type = TYPE_TEXT;
             return 1;
@@ -556,6 +567,19 @@ static enum lang_type name_expression(compiler *k, const node *n, unsigned dst) 
     return type;
 }
 
+static uint32_t counter_number(compiler *k, const node *n) {
+    ea_lang_program *p = k->p;
+    uint32_t i = 0;
+    while (i < p->counter_count && !span_equal(p->counters[i], n->text))
+        i++;
+    if (i == p->counter_count) {
+        if (i == COUNTERS_MAX)
+            lang_fail(&k->s, n->at, "more than %d counters", COUNTERS_MAX);
+        p->counters[p->counter_count++] = n->text;
+    }
+    return i;
+}
+
 static enum lang_type member_expression(compiler *k, const node *n, unsigned dst) {
     uint32_t field;
     enum lang_type type;
@@ -573,8 +597,12 @@ static enum lang_type member_expression(compiler *k, const node *n, unsigned dst
         emit(k, CODE_PARENT, dst, 0, 0, (uint32_t)value);
         return lang_value_type((uint32_t)value);
     }
+    if (span_is(n->base, "pmc")) {
+        emit(k, CODE_PMC, dst, 0, 0, counter_number(k, n));
+        return TYPE_UINT;
+    }
     if (!span_is(n->base, "this") && !span_is(n->base, "self"))
-        lang_fail(&k->s, n->at, "expected this, self, parent or event before the point");
+        lang_fail(&k->s, n->at, "expected this, self, parent, pmc or event before the point");
     const lang_variable *v = find_variable(k, n->text, span_is(n->base, "this") ? SCOPE_THIS : SCOPE_SELF);
     if (!v) {
         nearest m;
@@ -1222,6 +1250,7 @@ static void compile(compiler *k) {
     p->clauses = lang_alloc(&k->s, p->clause_count, sizeof *p->clauses);
     p->variables = lang_alloc(&k->s, VARIABLES_MAX, sizeof *p->variables);
     p->aggregations = lang_alloc(&k->s, VARIABLES_MAX, sizeof *p->aggregations);
+    p->counters = lang_alloc(&k->s, COUNTERS_MAX, sizeof *p->counters);
     k->ops = lang_alloc(&k->s, EA_LANG_OPS_MAX, sizeof *k->ops);
     k->found = lang_alloc(&k->s, p->clause_count, sizeof *k->found);
     for (const clause *c = first; c; c = c->next) {
@@ -1299,6 +1328,10 @@ void ea_lang_program_destroy(ea_lang_program *p) {
         return;
     ea_arena arena = p->arena; /* it holds the program, too */
     ea_arena_deinit(&arena);
+}
+
+int ea_lang_needs_names(const ea_lang_program *p) {
+    return p->needs_names;
 }
 
 int ea_lang_needs_stacks(const ea_lang_program *p) {

@@ -86,6 +86,7 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     ea_text_init(&r->scratch);
     ea_text_init(&r->out);
     memset(r->cpu_threads, 0xFF, sizeof r->cpu_threads);
+    memset(r->counters, 0xFF, sizeof r->counters);
     r->plan = &r->nothing;
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
@@ -209,6 +210,7 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
     n->thread = first_of(c, EA_SEM_TID, NULL);
     n->process = first_of(c, EA_SEM_PID, NULL);
     n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
+    n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->ends_thread = strcmp(c->name, "Thread/End") == 0;
     n->provider = lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name));
     n->probe = lang_strings_add(&r->strings, c->name, strlen(c->name));
@@ -387,6 +389,11 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             r->counts.absent++;
             break;
         }
+        case CODE_PMC:
+            if (lang_read_counter(r, op->imm, &DST))
+                continue;
+            r->counts.absent++;
+            break;
         case CODE_HAS: {
             uint64_t ignored;
             DST = (uint64_t)lang_read_field(r, &fields[op->imm], &ignored);
@@ -699,6 +706,8 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     r->is_split = 0;
     if (p->is_switch)
         lang_note_switch(r);
+    if (p->names_counters && r->p->counter_count)
+        lang_note_counters(r);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;

@@ -40,6 +40,7 @@ typedef struct plan {
     uint32_t clause_count;
     bound_field thread, process; /* the first fields that name a thread, a process */
     uint8_t is_switch;           /* a context switch: `thread` now runs */
+    uint8_t names_counters;      /* the class says which counters come with events */
     uint8_t ends_thread;         /* the class says that a thread ended: its variables are freed */
     uint32_t provider, probe;    /* texts */
 } plan;
@@ -93,6 +94,7 @@ struct ea_lang_run {
     int64_t now_utc_ns, first_utc_ns;
     int has_first;
     uint32_t cpu_threads[CPUS_MAX];
+    int counters[COUNTERS_MAX]; /* of the program's: its place among those of an event; -1: unknown */
     process_texts *processes;
     name_cache *names;
     stack_cache *stacks;
@@ -126,6 +128,10 @@ void lang_find_thread(ea_lang_run *r);
 void lang_find_process(ea_lang_run *r);
 /* Notes the new thread of a context switch, so that later events of its CPU have a thread. */
 void lang_note_switch(ea_lang_run *r);
+/* Notes the names of counters. */
+void lang_note_counters(ea_lang_run *r);
+/* The event's value of a counter of the program: 1; 0 when it has none. */
+int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret);
 
 /* ---- lang_print.c ---- */
 

@@ -50,21 +50,28 @@ static int read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_s
 }
 
 static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, uint64_t *ret) {
-    uint64_t v;
+    uint64_t v = 0;
     int is_number = ea_value_u64(f, slice->data, &v);
-    name_cache *cached = is_number ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
+    name_cache *cached = is_number && lang_names_are_fixed(f) ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
     if (cached && cached->field == f && cached->value == v) {
         *ret = cached->text;
         return 1;
     }
     ea_text_clear(&r->scratch);
-    ea_rendering how = {.form = EA_RENDER_TEXT};
+    ea_rendering how = {.form = EA_RENDER_TEXT, .clock = r->event->clock, .resolver = r->o.resolver};
     if (!ea_render_name(&r->scratch, r->event->record, r->event->c, f, slice, &how)) {
-        ea_text_clear(&r->scratch); /* a number without a name is its own */
-        if (!is_number)
-            return 0;
-        ea_text_u64(&r->scratch, v);
+        ea_text_clear(&r->scratch); /* what has no name is its own */
+        if (!is_number) {
+            if (!ea_value_text(f, slice, &r->scratch))
+                return 0;
+        } else if (lang_field_type(f) == TYPE_HEX) {
+            ea_text_hex64(&r->scratch, v);
+        } else {
+            ea_text_u64(&r->scratch, v);
+        }
     }
+    if (r->scratch.len_bytes)
+        ea_utf8_repair(r->scratch.data, r->scratch.len_bytes);
     *ret = add_scratch(r);
     if (cached)
         *cached = (name_cache){f, v, (uint32_t)*ret};
@@ -121,6 +128,39 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
     }
     if (b->to_float)
         *ret = float_bits(b->is_signed ? (double)(int64_t)*ret : (double)*ret);
+    return 1;
+}
+
+/* ---- counters of the processor ---- */
+
+void lang_note_counters(ea_lang_run *r) {
+    size_t f = lang_field_of(r->event->c, "CounterName", 11), place = 0;
+    bound_field b = {.how = BOUND_TEXT, .field = (uint16_t)f};
+    if (f == r->event->c->field_count)
+        return;
+    while (ea_class_top_field(r->event->c, b.top) < f)
+        b.top++;
+    const ea_slice *list = slice_of(r, &b);
+    memset(r->counters, 0xFF, sizeof r->counters);
+    for (size_t at = 0; list && at + 1 < list->len_bytes; place++) { /* names end with a zero each: UTF-16 */
+        size_t end = at;
+        while (end + 1 < list->len_bytes && ea_load16(list->data + end))
+            end += 2;
+        ea_text_clear(&r->scratch);
+        ea_text_utf16(&r->scratch, list->data + at, end - at);
+        for (uint32_t i = 0; i < r->p->counter_count && r->scratch.data; i++)
+            if (lang_glob(r->p->counters[i], r->scratch.data, r->scratch.len_bytes))
+                r->counters[i] = (int)place;
+        at = end + 2;
+    }
+}
+
+int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
+    const ea_ext *item = r->event ? ea_record_ext(r->event->record, EA_EXT_PMC_COUNTERS) : NULL;
+    int place = r->counters[counter];
+    if (!item || place < 0 || item->size_bytes < ((size_t)place + 1) * sizeof *ret)
+        return 0;
+    *ret = ea_load64(item->data + (size_t)place * sizeof *ret);
     return 1;
 }
 

@@ -95,6 +95,8 @@ static int check_op(checker *k, uint32_t at) {
     case CODE_FIELD:
         return op->imm < k->c->field_count && may_skip(k, at) &&
                writes(k, op->dst, kind_of(k->c->fields[op->imm].type));
+    case CODE_PMC:
+        return op->imm < p->counter_count && may_skip(k, at) && writes(k, op->dst, KIND_NUMBER);
     case CODE_HAS:
         return op->imm < k->c->field_count && writes(k, op->dst, KIND_NUMBER);
     case CODE_VALUE:

@@ -44,23 +44,6 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
     return rc ? rc : printed;
 }
 
-/* The first pass, which collects names. The second pass, which prints, reports damage. */
-static int collect_names(ea_object_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
-    ea_etl_set *set = NULL;
-    const ea_record *r;
-    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
-    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
-        rc = 0;
-        if (!ea_object_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
-            continue;
-        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
-        rc = ea_object_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
-    }
-    ea_etl_close(set);
-    ea_object_names_seal(names);
-    return rc;
-}
-
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -84,11 +67,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
-        rc = ea_object_names_create(&names, &(ea_object_names_options){0}, &err);
-        if (!rc)
-            rc = collect_names(names, operands, operand_count, registry, &err);
+        rc = ea_input_names(&names, operands, operand_count, registry, &err);
         if (!rc) {
-            ea_object_names_tell_left_out(names, "etwagent");
             resolver = ea_object_names_resolver(names);
             ea_printer_set_resolver(printer, &resolver);
         }

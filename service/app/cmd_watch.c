@@ -55,6 +55,8 @@ typedef struct watch {
     int path_count;
     int has_stacks;
     lookahead ahead;
+    ea_object_names *names; /* NULL: the program uses none */
+    ea_resolver resolver;
 } watch;
 
 static int read_program(watch *w, const char *path, ea_err *err) {
@@ -315,6 +317,12 @@ static int run(const void *arg, int operand_count, char **operands) {
             how.frames = frames_of;
             how.frames_arg = w.ahead.stacks;
         }
+        if (!rc && ea_lang_needs_names(w.program)) {
+            rc = ea_input_names(&w.names, w.paths, w.path_count, registry, &err);
+            if (!rc)
+                w.resolver = ea_object_names_resolver(w.names);
+            how.resolver = &w.resolver;
+        }
         if (!rc)
             rc = ea_lang_run_create(&w.run, w.program, &how, &err);
     }
@@ -330,6 +338,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     lookahead_close(&w.ahead);
     ea_lang_program_destroy(w.program);
     ea_machine_destroy(w.machine);
+    ea_object_names_destroy(w.names);
     ea_registry_destroy(registry);
     ea_decoder_destroy(decoder);
     ea_schemas_destroy(w.schemas);

@@ -83,8 +83,8 @@ class Classes:
             plain = re.compile(r"[A-Za-z_][A-Za-z_0-9]*$")
             fields = {field: values for field, values in fields.items() if plain.match(field) and field != "_tail"}
             self.numbers[name] = [f for f, values in fields.items() if all(number(v) is not None for v in values)]
-            self.named[name] = [f for f, values in fields.items() if all(isinstance(v, dict) and set(v) == {"value", "name"} and
-                                                                         v["name"] and isinstance(v["value"], int) for v in values)]
+            self.named[name] = [f for f, values in fields.items() if all(isinstance(v, dict) and set(v) == {"value", "name"} and v["name"] and
+                                                                         v["name"].isprintable() for v in values)]
             self.texts[name] = [f for f, values in fields.items() if all(isinstance(v, str) and not v.startswith("0x") and "\\u" not in v and
                                                                          v.isprintable() for v in values)]
         self.usable = sorted(name for name in self.events if self.numbers[name] and '"' not in name)
@@ -312,6 +312,26 @@ def check_stacks(env, checks, name, paths):
                     f"{sum(mine.values())} of {sum(want.values())} events")
 
 
+def check_counters(env, checks, name, paths):
+    """Counters that come with context switches, by their names."""
+    text = subprocess.run([env.agent, "dump", "--format", "raw", *paths], check=True, capture_output=True, text=True).stdout
+    places, sums, count = {}, collections.Counter(), 0
+    for line in text.splitlines():
+        event = json.loads(line)
+        if event["name"] == "PerfInfo/PmcCtrConfig":
+            places = {counter: i for i, counter in enumerate(event["fields"]["CounterName"])}
+        items = [bytes.fromhex(item["data"]) for item in event["extended"] if item["name"] == "PMC_COUNTERS"]
+        if event["name"] == "Thread/CSwitch" and items:
+            count += 1
+            for counter, i in places.items():
+                sums[counter] += int.from_bytes(items[0][8 * i:8 * i + 8], "little")
+    checks.that(count > 100 and len(places) > 1, f"{name}: {count} switches with counters {places}")
+    program = "".join(f"Thread/CSwitch {{ @{i} = sum(pmc.{counter}); }}" for counter, i in places.items() for i in [f"c{i}"])
+    got = results(watch(env, program, paths, "--json").stdout)
+    checks.equal({counter: got[f"@c{i}"][()] for counter, i in places.items()}, {counter: n & (1 << 64) - 1 for counter, n in sums.items()},
+                 f"{name}: sums of counters")
+
+
 # ---- programs, forms, limits ----
 
 def check_programs(env, checks, paths):
@@ -404,6 +424,8 @@ def test(env, checks, arguments):
             check_forms(env, checks, [longer])
             check_limits(env, checks, [trace])
             check_refusals(env, checks, [trace])
+    trace, _ = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms", "300")
+    check_counters(env, checks, "stacks", [trace])
     for name, what in REAL.items():
         if checks.real(f"watch: {what}"):
             paths = traces.paths(name, env.build)
