@@ -309,6 +309,10 @@ _Noreturn static void unknown_name(compiler *k, span name, uint32_t at, int is_f
         for (size_t f = 0; f < k->classes[i]->field_count; f += k->classes[i]->fields[f].span)
             if (!k->classes[i]->fields[f].hidden)
                 nearest_try(&n, k->classes[i]->fields[f].name);
+    /* a pattern, or a provider, may name further classes of a trace */
+    for (const probe *p = k->c->probes; p; p = p->next)
+        k->s.problem->is_class |=
+            p->provider.len_bytes || memchr(p->name.text ? p->name.text : "", '*', p->name.len_bytes);
     int others = 0;
     for (size_t i = 0; i < k->class_count; i++)
         others |= strcmp(k->classes[i]->name, k->classes[0]->name) != 0;

@@ -687,6 +687,17 @@ static void free_thread(ea_lang_run *r) {
             lang_table_remove(&r->tables[i], &tid);
 }
 
+/* 1 when the event, as the clause at hand sees it, is of a process that the options name. */
+static int is_wanted(ea_lang_run *r) {
+    lang_find_process(r);
+    if (r->o.pid && r->pid != (int64_t)r->o.pid)
+        return 0;
+    if (!r->o.exe)
+        return 1;
+    const lang_string *name = lang_string_at(&r->strings, lang_read_value(r, VALUE_execname));
+    return lang_glob((span){r->o.exe, strlen(r->o.exe)}, name->text, name->len_bytes);
+}
+
 int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     plan *p = r->last && r->last->c == event->c ? r->last : find_plan(r, event->c);
     if (!p)
@@ -714,6 +725,8 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
             r->bound = &p->clauses[i];
             r->is_thread_known = r->is_process_known = 0;
+            if ((r->o.pid || r->o.exe) && !is_wanted(r))
+                continue;
             execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
         }
     } else if (r->unmatched_count) {
@@ -724,6 +737,12 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     if (p->ends_thread && r->has_self)
         free_thread(r);
     return result(r);
+}
+
+int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
+    int rc = ea_lang_run_event(r, event);
+    r->is_over = 0;
+    return rc;
 }
 
 int ea_lang_run_end(ea_lang_run *r) {

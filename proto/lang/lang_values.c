@@ -60,7 +60,7 @@ static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, u
     ea_text_clear(&r->scratch);
     ea_rendering how = {.form = EA_RENDER_TEXT, .clock = r->event->clock, .resolver = r->o.resolver};
     if (!ea_render_name(&r->scratch, r->event->record, r->event->c, f, slice, &how)) {
-        ea_text_clear(&r->scratch); /* what has no name is its own */
+        ea_text_clear(&r->scratch); /* a number without a name is its own */
         if (!is_number) {
             if (!ea_value_text(f, slice, &r->scratch))
                 return 0;
