@@ -1,522 +1,19 @@
-/* Sessions and providers in a configuration. See sessions.h. */
+/* Sessions in a configuration: their rows and checks, and those of all sessions together. See sessions.h. */
 #include "config/sessions.h"
 #include "config/kernel_flags.h"
+#include "config/session_parts.h"
 #include "config/system_providers.h"
-#include "proto/base/clock.h"
 #include "proto/event/event.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const KINDS[] = {"user", "system", "kernel-logger", NULL};
 static const char *const OUTPUTS[] = {"realtime", "file", "both", NULL};
 static const char *const CLOCKS[] = {"qpc", "system", "cycle", NULL};
 static const char *const STALE[] = {"stop", "adopt", NULL};
-static const char *const PRIORITIES[] = {"security", "bulk", NULL};
-static const char *const LEVELS[] = {"log-always", "critical", "error", "warning", "information", "verbose", NULL};
-static const char *const PROPERTIES[] = {"sid",       "terminal-session",   "psm-key",          "process-start-key",
-                                         "event-key", "exclude-in-private", "ignore-keyword-0", NULL};
+const char *const ea_session_priorities[] = {"security", "bulk", NULL};
 static const char *const RUNDOWNS[] = {"process", "thread", "image", "file-name", "driver", "registry", "dotnet", NULL};
-
-const ea_payload_compare ea_payload_compares[] = {
-    {"equals", 0},   {"differs", 1}, {"at-most", 2},     {"above", 3},       {"below", 4},
-    {"at-least", 5}, {"between", 6}, {"not-between", 7}, {"multiple-of", 8}, {"contains", 20},
-    {"lacks", 21},   {"is", 30},     {"is-not", 31},     {NULL, 0}};
-/* their names, for the row */
-static const char *const COMPARES[] = {"equals",   "differs", "at-most",     "above",       "below",
-                                       "at-least", "between", "not-between", "multiple-of", "contains",
-                                       "lacks",    "is",      "is-not",      NULL};
-_Static_assert(sizeof COMPARES / sizeof *COMPARES == sizeof ea_payload_compares / sizeof *ea_payload_compares,
-               "a name for each number");
-
-/* ---- providers ---- */
-
-int ea_level_parse(const char *text, uint8_t *ret) {
-    uint64_t number;
-    for (unsigned i = 0; LEVELS[i]; i++)
-        if (strcmp(text, LEVELS[i]) == 0) {
-            *ret = (uint8_t)i;
-            return 0;
-        }
-    if (ea_u64_parse(text, &number) || number > 255)
-        return EA_EINVAL;
-    *ret = (uint8_t)number;
-    return 0;
-}
-
-int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_has_names) {
-    uint64_t mask = 0;
-    int names = 0;
-    for (const char *p = text; p; p = *p ? p + 1 : NULL) {
-        char word[32];
-        uint64_t number;
-        size_t n = strcspn(p, "+");
-        if (!n)
-            return EA_EINVAL;
-        if (n < sizeof word) {
-            memcpy(word, p, n);
-            word[n] = 0;
-        }
-        if (n < sizeof word && ea_u64_parse(word, &number) == 0)
-            mask |= number;
-        else
-            names = 1;
-        p += n;
-    }
-    *ret = mask;
-    *ret_has_names = names;
-    return 0;
-}
-
-static int in_list(const char *const *list, const char *word) {
-    for (size_t i = 0; list[i]; i++)
-        if (strcmp(list[i], word) == 0)
-            return 1;
-    return 0;
-}
-
-static int words_are_of(const ea_strings *given, const char *const *known, ea_err *err) {
-    for (size_t i = 0; i < given->count; i++)
-        if (!in_list(known, given->items[i])) {
-            ea_text t;
-            ea_text_init(&t);
-            for (size_t k = 0; known[k]; k++)
-                ea_text_printf(&t, "%s%s", k ? ", " : "", known[k]);
-            int rc = ea_fail(err, EA_EINVAL, "'%.64s': expected some of %s", given->items[i], t.failed ? "" : t.data);
-            ea_text_deinit(&t);
-            return rc;
-        }
-    return 0;
-}
-
-/* "7" or "100-199", within 0..65535 (max). */
-static int ranges_are_ids(const ea_strings *given, uint64_t max, ea_err *err) {
-    for (size_t i = 0; i < given->count; i++) {
-        char low[24], high[24];
-        uint64_t a = 0, b = 0;
-        const char *s = given->items[i], *dash = strchr(s, '-');
-        size_t n = dash ? (size_t)(dash - s) : strlen(s), m = dash ? strlen(dash + 1) : n;
-        int ok = n < sizeof low && m < sizeof high;
-        if (ok) {
-            memcpy(low, s, n);
-            low[n] = 0;
-            memcpy(high, dash ? dash + 1 : s, m);
-            high[m] = 0;
-            ok = ea_u64_parse(low, &a) == 0 && ea_u64_parse(high, &b) == 0 && a <= b && b <= max;
-        }
-        if (!ok)
-            return ea_fail(err, EA_EINVAL, "'%.40s': expected a number or a range such as 10-19, at most %" PRIu64, s,
-                           max);
-    }
-    return 0;
-}
-
-size_t ea_ids_expand(const ea_strings *given, uint16_t *ids, size_t max) {
-    size_t n = 0;
-    for (size_t i = 0; i < given->count; i++) {
-        const char *dash = strchr(given->items[i], '-');
-        unsigned long low = strtoul(given->items[i], NULL, 0), high = dash ? strtoul(dash + 1, NULL, 0) : low;
-        for (; low <= high && low <= UINT16_MAX; low++, n++)
-            if (n < max)
-                ids[n] = (uint16_t)low;
-    }
-    return n;
-}
-
-/* A filter by event ids is whole or it is none. */
-static int are_few_ids(const ea_strings *given, ea_err *err) {
-    int rc = ranges_are_ids(given, 65535, err);
-    size_t n = rc ? 0 : ea_ids_expand(given, NULL, 0);
-    return n > EA_FILTER_IDS_MAX
-               ? ea_fail(err, EA_EINVAL, "%zu event ids: Windows filters by at most %d", n, EA_FILTER_IDS_MAX)
-               : rc;
-}
-
-/* Names of TraceLogging events, UTF-8, each with its end. */
-static int are_event_names(const ea_strings *given, ea_err *err) {
-    size_t bytes = EA_FILTER_NAMES_HEAD_BYTES;
-    for (size_t i = 0; i < given->count; i++) {
-        if (!*given->items[i])
-            return ea_fail(err, EA_EINVAL, "expected names of events");
-        bytes += strlen(given->items[i]) + 1;
-    }
-    return bytes > EA_FILTER_NAMES_BYTES_MAX
-               ? ea_fail(err, EA_EINVAL, "%zu bytes with their ends: Windows takes at most %d",
-                         bytes - EA_FILTER_NAMES_HEAD_BYTES, EA_FILTER_NAMES_BYTES_MAX - EA_FILTER_NAMES_HEAD_BYTES)
-               : 0;
-}
-
-static int is_level(const char *text, ea_err *err) {
-    uint8_t level;
-    return text && ea_level_parse(text, &level)
-               ? ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
-                         text)
-               : 0;
-}
-
-static int are_keywords(const char *text, ea_err *err) {
-    uint64_t mask;
-    int names;
-    return ea_keywords_parse(text, &mask, &names)
-               ? ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", text)
-               : 0;
-}
-
-static int check_event_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
-    int rc, any = p->event_names.count || p->exclude_event_names.count;
-    *ret_key = "event-names";
-    if ((rc = are_event_names(&p->event_names, err)))
-        return rc;
-    *ret_key = "exclude-event-names";
-    if (p->event_names.count && p->exclude_event_names.count)
-        return ea_fail(err, EA_EINVAL, "Windows filters by one of event-names and exclude-event-names, not by both");
-    if ((rc = are_event_names(&p->exclude_event_names, err)))
-        return rc;
-    *ret_key = "names-level";
-    if (p->names_level && !any)
-        return ea_fail(err, EA_EINVAL, "event-names or exclude-event-names say which names; they are missing");
-    if ((rc = is_level(p->names_level, err)))
-        return rc;
-    *ret_key = "names-any";
-    if (p->names_any && !any)
-        return ea_fail(err, EA_EINVAL, "event-names or exclude-event-names say which names; they are missing");
-    return are_keywords(p->names_any, err);
-}
-
-/* Names that become one text, separated by semicolons, UTF-16 with its end. */
-static int are_short(const ea_strings *given, ea_err *err) {
-    size_t units = given->count; /* separators, and the end */
-    for (size_t i = 0; i < given->count; i++) {
-        const char *name = given->items[i];
-        if (!*name || strchr(name, ';'))
-            return ea_fail(err, EA_EINVAL, "'%.64s': expected a name without a semicolon", name);
-        units += ea_utf8_to_utf16(name, strlen(name), NULL, 0) / 2;
-    }
-    return 2 * units > EA_FILTER_BYTES_MAX ? ea_fail(err, EA_EINVAL, "%zu bytes of UTF-16: Windows takes at most %d",
-                                                     2 * units, EA_FILTER_BYTES_MAX)
-                                           : 0;
-}
-
-static int check_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
-    const struct {
-        const char *key;
-        const ea_strings *names;
-    } LISTS[] = {{"executables", &p->executables},
-                 {"packages", &p->packages},
-                 {"app-ids", &p->app_ids},
-                 {"containers", &p->containers}};
-
-    int rc = 0;
-    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !rc; i++) {
-        *ret_key = LISTS[i].key;
-        rc = are_short(LISTS[i].names, err);
-    }
-    return rc;
-}
-
-static int check_stack_filter(const ea_provider_config *p, const char **ret_key, ea_err *err) {
-    int rc;
-    *ret_key = "stack-event-ids";
-    if (p->stacks && p->stack_event_ids.count)
-        return ea_fail(err, EA_EINVAL, "stacks: true walks the stacks of all events; give one of the two");
-    if ((rc = are_few_ids(&p->stack_event_ids, err)))
-        return rc;
-    *ret_key = "stack-event-names";
-    if (p->stack_event_names.count && (p->stacks || p->stack_event_ids.count))
-        return ea_fail(err, EA_EINVAL, "stacks are walked by one of stacks, stack-event-ids and stack-event-names");
-    if ((rc = are_event_names(&p->stack_event_names, err)))
-        return rc;
-    *ret_key = "stack-level";
-    if (p->stack_level && (p->stacks || p->stack_event_ids.count))
-        return ea_fail(err, EA_EINVAL, "stacks are walked by one of stacks, stack-event-ids and stack-level");
-    if ((rc = is_level(p->stack_level, err)))
-        return rc;
-    *ret_key = "stack-any";
-    if (p->stack_any && !p->stack_level && !p->stack_event_names.count)
-        return ea_fail(err, EA_EINVAL, "stack-level is missing: expected the level up to which stacks are walked");
-    return are_keywords(p->stack_any, err);
-}
-
-static int check_payload(const ea_provider_config *p, ea_err *err) {
-    const ea_payload_config *all = p->payload.items;
-    size_t events = 0;
-    for (size_t i = 0; i < p->payload.count; i++) {
-        size_t same = 0, is_first = 1;
-        for (size_t k = 0; k < p->payload.count; k++) {
-            same += all[k].event == all[i].event;
-            is_first &= k >= i || all[k].event != all[i].event;
-        }
-        events += is_first;
-        if (same > EA_FILTER_PREDICATES_MAX)
-            return ea_fail(err, EA_EINVAL, "%zu conditions on event %" PRIu64 ": Windows takes at most %d of one event",
-                           same, all[i].event, EA_FILTER_PREDICATES_MAX);
-    }
-    if (events > EA_FILTER_PAYLOAD_EVENTS_MAX)
-        return ea_fail(err, EA_EINVAL, "conditions on %zu events: at most %d", events, EA_FILTER_PAYLOAD_EVENTS_MAX);
-    return 0;
-}
-
-/* The kernel's own: keywords are known here, and nothing filters them. */
-static int check_system_provider(const ea_system_provider *system, const ea_provider_config *p, const char **ret_key,
-                                 ea_err *err) {
-    const struct {
-        const char *key;
-        int is_given;
-    } NOT_ITS[] = {{"all", p->all != NULL},
-                   {"event-ids", p->event_ids.count != 0},
-                   {"exclude-event-ids", p->exclude_event_ids.count != 0},
-                   {"event-names", p->event_names.count != 0},
-                   {"exclude-event-names", p->exclude_event_names.count != 0},
-                   {"names-level", p->names_level != NULL},
-                   {"names-any", p->names_any != NULL},
-                   {"pids", p->pids.count != 0},
-                   {"executables", p->executables.count != 0},
-                   {"packages", p->packages.count != 0},
-                   {"app-ids", p->app_ids.count != 0},
-                   {"containers", p->containers.count != 0},
-                   {"payload", p->payload.count != 0},
-                   {"properties", p->properties.count != 0},
-                   {"stacks", p->stacks},
-                   {"stack-event-ids", p->stack_event_ids.count != 0},
-                   {"stack-event-names", p->stack_event_names.count != 0},
-                   {"stack-level", p->stack_level != NULL},
-                   {"stack-any", p->stack_any != NULL},
-                   {"groups", p->groups},
-                   {"capture-state", p->capture_state},
-                   {"capture-every", p->capture_every_ns != 0}};
-
-    uint64_t mask;
-    for (size_t i = 0; i < sizeof NOT_ITS / sizeof *NOT_ITS; i++)
-        if (NOT_ITS[i].is_given) {
-            *ret_key = NOT_ITS[i].key;
-            return ea_fail(err, EA_EINVAL, "%s is the kernel's: it has keywords (any), and stacks are its session's",
-                           system->name);
-        }
-    *ret_key = "any";
-    if (!p->any)
-        return ea_fail(err, EA_EINVAL, "%s: expected keywords, such as %s", system->name, system->keywords[0].name);
-    return ea_system_keywords(system, p->any, &mask, err);
-}
-
-static int check_provider(const void *table, const char **ret_key, ea_err *err) {
-    const ea_provider_config *p = table;
-    ea_guid guid;
-    uint64_t mask;
-    const char *name = p->provider[0] == '*' ? p->provider + 1 : p->provider;
-    size_t n = strlen(name);
-    *ret_key = "provider";
-    if (!n || n > 255)
-        return ea_fail(err, EA_EINVAL, "expected a provider's name or GUID");
-    if ((name[0] == '{' || (n == 36 && name[8] == '-')) && ea_guid_parse(name, &guid))
-        return ea_fail(err, EA_EINVAL, "'%s' is not a GUID such as 22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", name);
-    *ret_key = "level";
-    int rc = is_level(p->level, err);
-    if (rc)
-        return rc;
-    *ret_key = "any";
-    if ((rc = are_keywords(p->any, err)))
-        return rc;
-    *ret_key = "all";
-    if ((rc = are_keywords(p->all, err)))
-        return rc;
-    const ea_system_provider *system = ea_system_provider_find(p->provider);
-    if (system && (rc = check_system_provider(system, p, ret_key, err)))
-        return rc;
-    *ret_key = "event-ids";
-    if ((rc = are_few_ids(&p->event_ids, err)))
-        return rc;
-    *ret_key = "exclude-event-ids";
-    if (p->event_ids.count && p->exclude_event_ids.count)
-        return ea_fail(err, EA_EINVAL, "Windows filters by one of event-ids and exclude-event-ids, not by both");
-    if ((rc = are_few_ids(&p->exclude_event_ids, err)))
-        return rc;
-    if ((rc = check_event_names(p, ret_key, err)))
-        return rc;
-    if ((rc = check_stack_filter(p, ret_key, err)))
-        return rc;
-    *ret_key = "pids";
-    if (p->pids.count > EA_FILTER_PIDS_MAX)
-        return ea_fail(err, EA_EINVAL, "%zu process ids: Windows filters by at most %d", p->pids.count,
-                       EA_FILTER_PIDS_MAX);
-    for (size_t i = 0; i < p->pids.count; i++)
-        if (ea_u64_parse(p->pids.items[i], &mask) || mask > UINT32_MAX)
-            return ea_fail(err, EA_EINVAL, "'%.40s': expected a process id", p->pids.items[i]);
-    if ((rc = check_names(p, ret_key, err)))
-        return rc;
-    *ret_key = "payload";
-    if ((rc = check_payload(p, err)))
-        return rc;
-    *ret_key = "properties";
-    if ((rc = words_are_of(&p->properties, PROPERTIES, err)))
-        return rc;
-    *ret_key = NULL;
-    return 0;
-}
-
-static int check_condition(const void *table, const char **ret_key, ea_err *err) {
-    const ea_payload_config *p = table;
-    *ret_key = "field";
-    if (!*p->field || strlen(p->field) > 255)
-        return ea_fail(err, EA_EINVAL, "expected the name of a field");
-    *ret_key = "value";
-    size_t commas = 0;
-    for (const char *c = p->value; *c; c++)
-        commas += *c == ',';
-    const char *compare = COMPARES[p->compare];
-    if ((strcmp(compare, "between") == 0 || strcmp(compare, "not-between") == 0) && commas != 1)
-        return ea_fail(err, EA_EINVAL, "'%.64s': expected two numbers, such as 7,16", p->value);
-    if (!*p->value || strlen(p->value) > 255)
-        return ea_fail(err, EA_EINVAL, "expected a value of at most 255 bytes");
-    return 0;
-}
-
-#define AT(field) offsetof(ea_payload_config, field)
-static const ea_option PAYLOAD_ROWS[] = {
-    {.name = "event",
-     .type = EA_OPT_U64,
-     .offset = AT(event),
-     .required = 1,
-     .max = 65535,
-     .example = "12",
-     .help = "the event's number; each version of it that this machine knows"},
-    {.name = "field",
-     .type = EA_OPT_STRING,
-     .offset = AT(field),
-     .required = 1,
-     .example = "FileName",
-     .help = "a field of it, as the provider's manifest calls it"},
-    {.name = "compare",
-     .type = EA_OPT_CHOICE,
-     .offset = AT(compare),
-     .fallback = "is",
-     .choices = COMPARES,
-     .help = "numbers: equals, differs, at-most, above, below, at-least, between, not-between, multiple-of; texts: "
-             "contains, lacks; texts and others: is, is-not"},
-    {.name = "value",
-     .type = EA_OPT_STRING,
-     .offset = AT(value),
-     .required = 1,
-     .example = "cmd.exe",
-     .help = "what it is compared with; of between two numbers with a comma"},
-    {.name = NULL},
-};
-#undef AT
-static const ea_table PAYLOAD = {
-    .summary = "A condition on a field of an event. All conditions on an event hold together; other "
-               "events of the provider are not touched.",
-    .rows = PAYLOAD_ROWS,
-    .size = sizeof(ea_payload_config),
-    .check = check_condition};
-
-#define AT(field) offsetof(ea_provider_config, field)
-static const ea_option PROVIDER_ROWS[] = {
-    {.name = "provider",
-     .type = EA_OPT_STRING,
-     .offset = AT(provider),
-     .required = 1,
-     .example = "Microsoft-Windows-DNS-Client",
-     .help = "name or GUID; *Name for an EventSource or a TraceLogging provider, whose GUID is made of its name; in a "
-             "system session also the kernel's own, such as SystemProcessProvider"},
-    {.name = "level",
-     .type = EA_OPT_STRING,
-     .offset = AT(level),
-     .fallback = "verbose",
-     .help = "events up to this level: critical, error, warning, information, verbose or a number to 255"},
-    {.name = "any",
-     .type = EA_OPT_STRING,
-     .offset = AT(any),
-     .help =
-         "keywords of which an event has one at the least, joined by +, names or 0x numbers; all events without it"},
-    {.name = "all", .type = EA_OPT_STRING, .offset = AT(all), .help = "keywords that an event has all of"},
-    {.name = "event-ids",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(event_ids),
-     .help = "only these events, numbers or ranges, at most 64"},
-    {.name = "exclude-event-ids",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(exclude_event_ids),
-     .help = "all events but these, at most 64"},
-    {.name = "event-names",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(event_names),
-     .help = "only these TraceLogging events, by name; 4,076 bytes, a byte more for each"},
-    {.name = "exclude-event-names",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(exclude_event_names),
-     .help = "all TraceLogging events but these, by name"},
-    {.name = "names-level",
-     .type = EA_OPT_STRING,
-     .offset = AT(names_level),
-     .help = "with names: meant are events up to this level; without it, those of level"},
-    {.name = "names-any",
-     .type = EA_OPT_STRING,
-     .offset = AT(names_any),
-     .help = "with names: meant are events that have one of these keywords; without it, those of any and all"},
-    {.name = "stacks", .type = EA_OPT_FLAG, .offset = AT(stacks), .help = "walk the stack at each event"},
-    {.name = "stack-event-ids",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(stack_event_ids),
-     .help = "walk the stack at these events only, at most 64"},
-    {.name = "stack-event-names",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(stack_event_names),
-     .help = "walk the stack at these TraceLogging events only, by name"},
-    {.name = "stack-level",
-     .type = EA_OPT_STRING,
-     .offset = AT(stack_level),
-     .help = "walk the stack at events up to this level only; with stack-event-names, at those of them"},
-    {.name = "stack-any",
-     .type = EA_OPT_STRING,
-     .offset = AT(stack_any),
-     .help = "with stack-level or stack-event-names: at those only that have one of these keywords"},
-    {.name = "pids", .type = EA_OPT_STRINGS, .offset = AT(pids), .help = "only processes with these ids, at most 8"},
-    {.name = "executables",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(executables),
-     .help = "only processes of these file names, such as dns.exe"},
-    {.name = "packages",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(packages),
-     .help = "only processes of these app packages"},
-    {.name = "app-ids",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(app_ids),
-     .help = "only processes of these apps within their packages"},
-    {.name = "containers",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(containers),
-     .help = "only these containers, by their GUIDs"},
-    {.name = "payload",
-     .type = EA_OPT_TABLES,
-     .offset = AT(payload),
-     .table = &PAYLOAD,
-     .min = 1,
-     .max = 64,
-     .help = "conditions on fields of events, which Windows checks before it logs them"},
-    {.name = "properties",
-     .type = EA_OPT_STRINGS,
-     .offset = AT(properties),
-     .help = "what Windows adds to each event: sid, terminal-session, psm-key, process-start-key, event-key; or "
-             "exclude-in-private, ignore-keyword-0"},
-    {.name = "groups", .type = EA_OPT_FLAG, .offset = AT(groups), .help = "the name is a provider group's"},
-    {.name = "capture-state",
-     .type = EA_OPT_FLAG,
-     .offset = AT(capture_state),
-     .help = "ask the provider for its state at the start"},
-    {.name = "capture-every",
-     .type = EA_OPT_DURATION,
-     .offset = AT(capture_every_ns),
-     .help = "ask for it again and again"},
-    {.name = NULL},
-};
-#undef AT
-const ea_table ea_provider_table = {.summary = "A provider that a session enables.",
-                                    .rows = PROVIDER_ROWS,
-                                    .size = sizeof(ea_provider_config),
-                                    .check = check_provider};
-
-/* ---- sessions ---- */
 
 static const ea_option PMC_SAMPLE_ROWS[] = {
     {.name = "source",
@@ -657,7 +154,7 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most %d, and never more than the hardware has",
                        s->pmc_counters.count, EA_PMC_MAX);
     *ret_key = "rundown";
-    if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
+    if ((rc = ea_words_are_of(&s->rundown, RUNDOWNS, err)))
         return rc;
     for (size_t i = 0; s->kind == EA_SESSION_KERNEL_LOGGER && i < s->rundown.count; i++)
         if (strcmp(s->rundown.items[i], "dotnet") == 0)
@@ -750,7 +247,7 @@ static const ea_option SESSION_ROWS[] = {
      .type = EA_OPT_CHOICE,
      .offset = AT(priority),
      .fallback = "bulk",
-     .choices = PRIORITIES,
+     .choices = ea_session_priorities,
      .help = "bulk is dropped first when the spool is full"},
     {.name = "flags",
      .type = EA_OPT_STRINGS,
@@ -800,7 +297,8 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(images),
      .help =
          "look at the file of each image that is loaded: its size, PDB, version and SHA-256, by a thread of the lowest "
-         "priority; on this machine's disks only; needs LOADER"},
+         "priority; on this machine's disks only; needs LOADER. And ask Windows what the accounts of processes are "
+         "called"},
     {.name = "image-rate",
      .type = EA_OPT_SIZE,
      .offset = AT(image_rate_bytes),
@@ -842,7 +340,8 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "1s",
      .min = 1000000,
      .max = 3600000000000,
-     .help = "buffers that are not full are delivered after this; fractions of a second by the agent's own flush"},
+     .help = "buffers that are not full are delivered after this; fractions of a second by the agent's own flush, "
+             "which a session of output: both does not have"},
     {.name = "keyframe-every",
      .type = EA_OPT_DURATION,
      .offset = AT(keyframe_ns),
@@ -913,13 +412,39 @@ static const ea_option SESSION_ROWS[] = {
     {.name = NULL},
 };
 #undef AT
+
+/* The values of "rundown". Names of files need the flag of disk input and output, too: EVENT_TRACE_FLAG_DISK_FILE_IO,
+ * EVENT_TRACE_PROPERTIES, learn.microsoft.com. */
+static const struct {
+    const char *word, *flag; /* in the configuration; of the kernel */
+    uint32_t bit;            /* of the first mask: the session then logs this itself. 0: only at its end */
+} RUNDOWN_FLAGS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
+                     {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"file-name", "DISK_IO", 0},
+                     {"registry", "REGISTRY", 0}};
+
+static int has_rundown(const ea_session_config *s, const char *word) {
+    for (size_t i = 0; i < s->rundown.count; i++)
+        if (strcmp(s->rundown.items[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+void ea_session_rundown_flags(const ea_session_config *session, ea_strings *ret) {
+    uint32_t masks[EA_KERNEL_MASK_WORDS] = {0};
+    ea_session_masks(session, masks);
+    ret->count = 0;
+    for (size_t i = 0; i < sizeof RUNDOWN_FLAGS / sizeof *RUNDOWN_FLAGS; i++)
+        if (has_rundown(session, RUNDOWN_FLAGS[i].word) && !(masks[0] & RUNDOWN_FLAGS[i].bit))
+            ret->items[ret->count++] = RUNDOWN_FLAGS[i].flag;
+}
+
 const ea_table ea_session_table = {
     .summary = "An ETW session.", .rows = SESSION_ROWS, .size = sizeof(ea_session_config), .check = check_session};
 
 int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     const ea_session_config *all = sessions->items;
     size_t kernel = 0, loggers = 0;
-    const ea_session_config *sampler = NULL;
+    const ea_session_config *sampler = NULL, *rundown = NULL;
     for (size_t i = 0; i < sessions->count; i++) {
         if (all[i].pmc_samples.count && sampler)
             return ea_fail(err, EA_EINVAL,
@@ -928,7 +453,11 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
                            sampler->name, all[i].name);
         if (all[i].pmc_samples.count)
             sampler = &all[i];
+        ea_strings second;
         kernel += all[i].kind == EA_SESSION_SYSTEM;
+        ea_session_rundown_flags(&all[i], &second);
+        if (second.count && !rundown)
+            rundown = &all[i];
         loggers += all[i].kind == EA_SESSION_KERNEL_LOGGER;
         for (size_t k = 0; k < i; k++)
             if (strcmp(all[i].name, all[k].name) == 0)
@@ -941,6 +470,11 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     if (kernel > EA_SYSTEM_SESSIONS_MAX)
         return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d for all programs", kernel,
                        EA_SYSTEM_SESSIONS_MAX);
+    if (rundown && kernel == EA_SYSTEM_SESSIONS_MAX)
+        return ea_fail(err, EA_EINVAL,
+                       "%zu sessions are of kind: system, and the rundown of session %s needs a second session of that "
+                       "kind at its start; Windows has %d for all programs",
+                       kernel, rundown->name, EA_SYSTEM_SESSIONS_MAX);
     return 0;
 }
 
@@ -963,256 +497,4 @@ void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks) {
             p += n;
         }
     }
-}
-
-/* ---- in words ---- */
-
-static const char KERNEL_PREFIX[] = "Microsoft-Windows-Kernel-";
-
-static void list(ea_text *t, const char *before, const ea_strings *s) {
-    for (size_t i = 0; i < s->count; i++) {
-        ea_text_str(t, i ? ", " : before);
-        ea_text_safe(t, s->items[i], strlen(s->items[i]));
-    }
-}
-
-int ea_provider_has_process_filter(const ea_provider_config *p) {
-    return p->pids.count || p->executables.count || p->packages.count || p->app_ids.count || p->containers.count;
-}
-
-static void describe_provider(const ea_provider_config *p, ea_text *t) {
-    ea_text_str(t, "    provider ");
-    ea_text_safe(t, p->provider, strlen(p->provider));
-    ea_text_printf(t, ", level %s", p->level);
-    if (p->any)
-        ea_text_printf(t, ", any of the keywords %s", p->any);
-    if (p->all)
-        ea_text_printf(t, ", all of the keywords %s", p->all);
-    list(t, ", only events ", &p->event_ids);
-    list(t, ", without events ", &p->exclude_event_ids);
-    list(t, ", only events named ", &p->event_names);
-    list(t, ", without events named ", &p->exclude_event_names);
-    if (p->names_level || p->names_any)
-        ea_text_printf(t, " up to level %s%s%s", p->names_level ? p->names_level : p->level, p->names_any ? " of " : "",
-                       p->names_any ? p->names_any : "");
-    list(t, ", only processes ", &p->pids);
-    list(t, ", only programs ", &p->executables);
-    list(t, ", only packages ", &p->packages);
-    list(t, ", only apps ", &p->app_ids);
-    list(t, ", only containers ", &p->containers);
-    for (size_t i = 0; i < p->payload.count; i++) {
-        const ea_payload_config *c = (const ea_payload_config *)p->payload.items + i;
-        ea_text_printf(t, ", event %" PRIu64 " only if ", c->event);
-        ea_text_safe(t, c->field, strlen(c->field));
-        ea_text_printf(t, " %s ", COMPARES[c->compare]);
-        ea_text_safe(t, c->value, strlen(c->value));
-    }
-    if (p->stacks)
-        ea_text_str(t, ", with stacks");
-    list(t, ", with stacks of events ", &p->stack_event_ids);
-    list(t, ", with stacks of events named ", &p->stack_event_names);
-    if (p->stack_level)
-        ea_text_printf(t, ", with stacks up to level %s%s%s", p->stack_level, p->stack_any ? " of " : "",
-                       p->stack_any ? p->stack_any : "");
-    list(t, ", with ", &p->properties);
-    if (p->groups)
-        ea_text_str(t, ", a group");
-    if (p->capture_state)
-        ea_text_str(t, ", its state at the start");
-    if (p->capture_every_ns)
-        ea_text_printf(t, ", its state each %.0f s", (double)p->capture_every_ns / 1e9);
-    ea_text_char(t, '\n');
-    if (ea_provider_has_process_filter(p) && strncmp(p->provider, KERNEL_PREFIX, strlen(KERNEL_PREFIX)) == 0)
-        ea_text_str(t, "      warning: drivers log no events under a filter by process, and this provider is the "
-                       "kernel's; the filter is left out where a driver has it registered\n");
-}
-
-void ea_session_file(const ea_session_config *s, uint64_t start, char *out, size_t capacity) {
-    const char *end = strrchr(s->file, '.');
-    size_t stem = end ? (size_t)(end - s->file) : strlen(s->file);
-    if (start > 1)
-        snprintf(out, capacity, "%.*s-%" PRIu64 "%s", (int)stem, s->file, start, s->file + stem);
-    else
-        snprintf(out, capacity, "%s", s->file);
-}
-
-void ea_session_describe(const ea_session_config *s, ea_text *t) {
-    static const char *const KIND_TEXT[] = {"user session", "system session", "NT Kernel Logger"};
-    static const char *const OUTPUT_TEXT[] = {"shipped", "kept in ", "shipped, and kept in "};
-    ea_text_printf(t, "  %s \"etwagent-%s\", priority %s, %s%s\n", KIND_TEXT[s->kind], s->name, PRIORITIES[s->priority],
-                   OUTPUT_TEXT[s->output], s->file ? s->file : "");
-    ea_text_printf(t,
-                   "    %" PRIu64 " to %" PRIu64 " buffers of %" PRIu64
-                   " KiB (%.0f to %.0f MiB), delivered after %.3f s at the latest\n",
-                   s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
-                   (double)s->min_buffers * (double)s->buffer_bytes / 1048576.0,
-                   (double)s->max_buffers * (double)s->buffer_bytes / 1048576.0, (double)s->flush_ns / 1e9);
-    if (s->output == EA_OUTPUT_BOTH)
-        ea_text_str(
-            t, "    warning: with real time beside a file Windows writes partly filled buffers each second, and a full "
-               "playback file ends the file, too\n");
-    if (s->boot_file)
-        ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
-    for (size_t i = 0; i < s->flags.count; i++) {
-        const ea_kernel_flag *f = ea_kernel_flag_find(s->flags.items[i], strlen(s->flags.items[i]));
-        const ea_kernel_group *g = f ? NULL : ea_kernel_group_find(s->flags.items[i], strlen(s->flags.items[i]));
-        ea_text_printf(t, "    kernel %s: %s\n",
-                       f   ? f->name
-                       : g ? g->name
-                           : s->flags.items[i],
-                       f   ? f->help
-                       : g ? g->flags
-                           : "");
-    }
-    list(t, "    pool tags ", &s->pool_tags);
-    if (s->pool_tags.count)
-        ea_text_char(t, '\n');
-    list(t, "    rundown of existing objects: ", &s->rundown);
-    if (s->rundown.count)
-        ea_text_char(t, '\n');
-    list(t, "    stacks of ", &s->stacks);
-    if (s->stacks.count)
-        ea_text_char(t, '\n');
-    if (s->profile_interval_ns)
-        ea_text_printf(t, "    a sample each %.3f ms\n", (double)s->profile_interval_ns / 1e6);
-    for (size_t i = 0; i < s->pmc_samples.count; i++) {
-        const ea_pmc_sample_config *p = (const ea_pmc_sample_config *)s->pmc_samples.items + i;
-        ea_text_printf(t, "    a sample each %" PRIu64 " of %s\n", p->interval, p->source);
-    }
-    list(t, "    counters ", &s->pmc_counters);
-    list(t, " on ", &s->pmc_events);
-    if (s->pmc_counters.count)
-        ea_text_char(t, '\n');
-    if (s->images)
-        ea_text_printf(t,
-                       "    the files of images that are loaded: size, PDB, version, and SHA-256 up to %.0f MiB; "
-                       "%.1f MiB a second\n",
-                       (double)s->image_hash_bytes / 1048576.0, (double)s->image_rate_bytes / 1048576.0);
-    for (size_t i = 0; i < s->providers.count; i++)
-        describe_provider((const ea_provider_config *)s->providers.items + i, t);
-}
-
-/* ---- as YAML ---- */
-
-/* A text as a YAML scalar: plain where that is safe, else in single quotes (a quote doubled). */
-static void scalar(ea_text *t, const char *s) {
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+";
-    static const char *const WORDS[] = {"true", "false", "yes", "no", "on", "off", "null", NULL};
-    int plain = *s && strspn(s, PLAIN) == strlen(s) && *s != '-' && !in_list(WORDS, s);
-    if (plain) {
-        ea_text_str(t, s);
-        return;
-    }
-    int control = 0;
-    for (const char *p = s; *p; p++)
-        control |= (unsigned char)*p < 0x20 || *p == 0x7f;
-    if (control) { /* a JSON string is a YAML string in double quotes */
-        ea_text_json_str(t, s);
-        return;
-    }
-    ea_text_char(t, '\'');
-    for (; *s; s++) {
-        if (*s == '\'')
-            ea_text_char(t, '\'');
-        ea_text_char(t, *s);
-    }
-    ea_text_char(t, '\'');
-}
-
-static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t);
-
-static void write_value(const ea_option *o, const void *target, unsigned indent, ea_text *t) {
-    switch (o->type) {
-    case EA_OPT_FLAG:
-        ea_text_str(t, *(const int *)target ? " true\n" : " false\n");
-        break;
-    case EA_OPT_STRING:
-        ea_text_char(t, ' ');
-        scalar(t, *(const char *const *)target);
-        ea_text_char(t, '\n');
-        break;
-    case EA_OPT_STRINGS: {
-        const ea_strings *s = target;
-        ea_text_str(t, " [");
-        for (size_t i = 0; i < s->count; i++) {
-            ea_text_str(t, i ? ", " : "");
-            scalar(t, s->items[i]);
-        }
-        ea_text_str(t, "]\n");
-        break;
-    }
-    case EA_OPT_CHOICE:
-        ea_text_printf(t, " %s\n", o->choices[*(const int *)target]);
-        break;
-    case EA_OPT_U64:
-    case EA_OPT_SIZE:
-    case EA_OPT_DURATION:
-        ea_text_char(t, ' ');
-        ea_option_amount(o, *(const uint64_t *)target, t);
-        ea_text_char(t, '\n');
-        break;
-    case EA_OPT_TABLES: {
-        const ea_tables *list_of = target;
-        ea_text_char(t, '\n');
-        for (size_t i = 0; i < list_of->count; i++)
-            write_rows(o->table->rows, (const char *)list_of->items + i * o->table->size, indent + 2, 1, t);
-        break;
-    }
-    case EA_OPT_TABLE:
-    case EA_OPT_LABELS:
-        break; /* no session has one */
-    }
-}
-
-/* Whether the option differs from its default. defaults: a struct with the fallbacks. */
-static int is_given(const ea_option *o, const void *item, const void *defaults) {
-    const char *a = (const char *)item + o->offset, *b = (const char *)defaults + o->offset;
-    switch (o->type) {
-    case EA_OPT_FLAG:
-    case EA_OPT_CHOICE:
-        return *(const int *)(const void *)a != *(const int *)(const void *)b;
-    case EA_OPT_STRING: {
-        const char *x = *(const char *const *)(const void *)a, *y = *(const char *const *)(const void *)b;
-        return x && !(y && strcmp(x, y) == 0);
-    }
-    case EA_OPT_STRINGS:
-        return ((const ea_strings *)(const void *)a)->count != 0;
-    case EA_OPT_TABLES:
-        return ((const ea_tables *)(const void *)a)->count != 0;
-    case EA_OPT_U64:
-    case EA_OPT_SIZE:
-    case EA_OPT_DURATION:
-        return memcmp(a, b, sizeof(uint64_t)) != 0;
-    case EA_OPT_TABLE:
-    case EA_OPT_LABELS:
-        return 0;
-    }
-    return 0;
-}
-
-static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t) {
-    union {
-        ea_session_config session;
-        ea_provider_config provider;
-        ea_pmc_sample_config pmc;
-        ea_payload_config payload;
-    } defaults;
-
-    ea_err err;
-    memset(&defaults, 0, sizeof defaults);
-    if (ea_option_fallbacks(rows, &defaults, &err))
-        t->failed = 1;
-    for (const ea_option *o = rows; o->name; o++) {
-        if (!is_given(o, item, &defaults))
-            continue;
-        for (unsigned i = 0; i < indent; i++)
-            ea_text_char(t, ' ');
-        ea_text_printf(t, "%s%s:", first_dash ? "- " : "  ", o->name);
-        first_dash = 0;
-        write_value(o, (const char *)item + o->offset, indent + 2, t);
-    }
-}
-
-void ea_session_write(const ea_session_config *session, ea_text *t) {
-    write_rows(SESSION_ROWS, session, 2, 1, t);
 }

@@ -1,8 +1,8 @@
 /* What a configuration says about ETW sessions: which kernel flags and providers, and with which buffers.
  * Before it: a file (config.h) or an import. After it: "etwagent check", and what starts sessions. Thread: any.
  *
- * Each field is what the row of its name in sessions.c says. Sizes are bytes, times ns; 0 is Windows' own choice where
- * the row gives no default. */
+ * Each field is what the row of its name in session_providers.c or sessions.c says. Sizes are bytes, times ns; 0 is
+ * Windows' own choice where the row gives no default. */
 #ifndef EA_SESSIONS_H
 #define EA_SESSIONS_H
 
@@ -40,7 +40,7 @@ typedef struct ea_payload_config {
 
 typedef struct ea_provider_config {
     const char *provider, *level, *any, *all;
-    ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties,
+    ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties, arguments,
         stack_event_ids, event_names, exclude_event_names, stack_event_names;
     const char *stack_level, *stack_any, *names_level, *names_any;
     ea_tables payload; /* ea_payload_config */
@@ -93,6 +93,9 @@ extern const ea_table ea_provider_table; /* of one ea_provider_config */
 /* What rows of one session cannot say: names given twice, too many sessions. sessions: of ea_session_config. */
 EA_MUST_CHECK int ea_sessions_check(const ea_tables *sessions, ea_err *err);
 
+/* The kernel flags that a second session needs for the rundown that this one does not log itself; none: it needs no
+ * second session. */
+void ea_session_rundown_flags(const ea_session_config *session, ea_strings *ret);
 /* The eight group masks of the session's flags. The flags were checked. */
 void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks);
 

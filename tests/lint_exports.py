@@ -7,7 +7,7 @@ An exported symbol of a library below BUILD_FOLDER is used when another object o
 product names it besides its definition: in its own file, or in one that this build leaves out (Windows). FOR_TESTS lists the functions that
 exist for tests, with the reason; a line there that no longer holds is a fault too. Prints each, exits 1 when there is any, 2 when no library
 is found. Besides, a static function's name is the name of one function only in the folders of UNIQUE, so that a debugger and a search
-find the one.
+find the one. And each counter of proto/base/counters.h is written by code: a file apart from those that only read counters names it.
 """
 import collections
 import pathlib
@@ -17,7 +17,16 @@ import sys
 
 LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
-UNIQUE = ("collector/query", "proto/state")
+UNIQUE = ("collector/access", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
+          "collector/sandbox", "collector/state", "collector/store", "collector/symbols", "collector/web", "config", "proto/base", "proto/etl",
+          "proto/event", "proto/image", "proto/stack", "proto/state", "proto/wire", "service/batch", "service/core", "service/decode",
+          "service/host", "service/image", "service/scm", "service/ship", "service/source", "service/spool")
+SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
+COUNTERS = "proto/base/counters.h"
+COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
+# files that add counters up, check them or explain them
+READERS = ("collector/state/ledger_report.c", "collector/state/blindness.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
+           "service/spool/last_numbers.c", COUNTERS)
 STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STATE, ONE, WRITER, FORM = "a test looks at state that no output shows", "the smallest form for a test: the product calls the parts", \
@@ -28,7 +37,7 @@ FOR_TESTS = {
     "ea_event_write_values": WRITER, "ea_machine_begin_utc_ns": STATE, "ea_machine_bytes": STATE, "ea_object_names_counts": STATE,
     "ea_record_checksum": FORM, "ea_record_equal": "what docs/internals/records.md calls the same record", "ea_registry_overflow_count": STATE,
     "ea_render_json": FORM, "ea_render_message": FORM, "ea_render_text": FORM, "ea_trace_schemas_get": STATE, "ec_pdb_open_bytes": ONE,
-    "ec_pdb_symbol_count": STATE, "ec_state_worker_fold": ONE, "ec_store_append": ONE,
+    "ec_pdb_symbol_count": STATE, "ec_state_worker_fold": ONE,
 }
 
 
@@ -67,8 +76,22 @@ def twice(source):
     for folder in UNIQUE:
         for path in sorted((source / folder).rglob("*.c")):
             for name in set(STATIC.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))):
-                where[name].append(str(path.relative_to(source)))
-    return {name: paths for name, paths in where.items() if len(paths) > 1}
+                where[folder, name].append(path.relative_to(source))
+    return {name: list(map(str, paths)) for (_, name), paths in where.items() if len({SYSTEM.sub("", path.stem) for path in paths}) > 1}
+
+
+def unwritten(source):
+    """Counters that no file of the product names, but for those that only read counters."""
+    counters = source / COUNTERS
+    names = COUNTER.findall(counters.read_text(encoding="utf-8")) if counters.exists() else []
+    words, beginnings = set(), set()
+    for part in PARTS:
+        for path in sorted((source / part).rglob("*.[ch]")):
+            if str(path.relative_to(source)) not in READERS:
+                text = COMMENT.sub("", path.read_text(encoding="utf-8"))
+                words |= set(re.findall(r"\bEA_COUNT_(\w+)", text))
+                beginnings |= set(re.findall(r"\bEA_COUNT_(\w+)##", text))
+    return [name for name in names if name not in words and not name.startswith(tuple(beginnings))]
 
 
 def main():
@@ -88,6 +111,9 @@ def main():
     for name, paths in sorted(twice(source).items()):
         failed = 1
         print(f"{name}: a static function of {', '.join(paths)}: its name begins with its file's noun")
+    for name in unwritten(source):
+        failed = 1
+        print(f"{name}: a counter that no code writes: delete it, and add it to EA_REMOVED_COUNTERS")
     if not failed:
         print(f"every exported function has a caller in the product, but for {len(known)} that tests need")
     return failed

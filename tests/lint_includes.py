@@ -4,7 +4,8 @@
 usage: tests/lint_includes.py [ROOT]      ROOT: of another checkout
 
 A library is an `ea_library(NAME SOURCES ... NEEDS ... EXPORTS ...)` of a CMakeLists.txt. A header belongs to the library of its
-folder. Where several libraries share a folder, it belongs to the library that has a source of the same name, else to each of them.
+folder. Where several libraries share a folder, it belongs to the library that has a source of the same name (x_parts.h: that has x.c), else
+to each of them.
 Rules:
 - each quoted include is a path from the repository's root (the path of a generated header starts at the build folder);
 - a library's file includes headers of its own, of the libraries in NEEDS and EXPORTS, and of the libraries that those export;
@@ -69,8 +70,8 @@ def owner_of(libraries, path):
             return []
         name = f"{folder.rsplit('/', 1)[1]}/{name}"
         folder = folder.rsplit("/", 1)[0]
-    stem = re.sub(r"\.[ch]$", ".c", name)
-    named = [library for library in here if stem in library.sources or name in library.sources]
+    stem, whole = re.sub(r"\.[ch]$", ".c", name), re.sub(r"_parts\.h$", ".c", name)
+    named = [library for library in here if {stem, whole, name} & library.sources]
     return named or here
 
 

@@ -47,7 +47,7 @@ SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_n
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
 # Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
 LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_metrics,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
-STACKS, VALUES = "judge_profiles,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
+STACKS, VALUES = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
 FIRST_JUDGES = {
     "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
     "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,

@@ -213,14 +213,14 @@ def cases(report):
     return passed, failed, "\n".join(printed), times
 
 
-def ctest(tally, preset, prefix, timeout):
-    """Every ctest test of a preset, counted from its JUnit file."""
+def ctest(tally, preset, prefix, timeout, match):
+    """The ctest tests of a preset whose names match, counted from its JUnit file."""
     report = LOGS / f"{preset}.xml"
     again = LOGS / f"{preset}-again.xml"
     report.unlink(missing_ok=True)
     again.unlink(missing_ok=True)
     stage = f"{preset}: unit, golden and fuzz replay (ctest)"
-    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=error", "--label-exclude", "^(e2e|wine)$",
+    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=ignore" if match else "--no-tests=error", "-R", match, "--label-exclude", "^(e2e|wine)$",
                "--test-output-size-passed", "100000"]
     code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
     passed, failed, printed, times = cases(report)
@@ -278,12 +278,12 @@ class Script:
         return self.what + f" ({checks} checks)" * bool(checks), code == 0 and checks + skipped > 0, seconds, log
 
 
-def native_scripts(presets, prefix, soak):
+def native_scripts(presets, prefix, soak, match):
     """tests/e2e/test_*.py and tests/attacks/test_*.py, as often as there are presets that want them; the sanitized ones take longest: first."""
     scripts = []
     for script in end_to_end_scripts():
         for preset in presets:
-            if preset == "dev" or soak or wants(script, preset):
+            if re.search(match, f"{script.parent.name} {script.stem[5:]}") and (preset == "dev" or soak or wants(script, preset)):
                 command = [*(prefix if preset != "dev" else []), sys.executable, script, "--build", BUILD / preset] + ["--soak"] * soak
                 scripts.append(Script(f"{preset}: {script.parent.name} {script.stem[5:]}", f"{preset}: {script.parent.name} {script.stem}", command, 7200 if soak else 900))
     return sorted(scripts, key=lambda script: script.what.startswith("dev"))
@@ -333,7 +333,10 @@ def main():
     parser = argparse.ArgumentParser(description="Builds and runs all tests.")
     parser.add_argument("--only", choices=NATIVE, help="one preset, without the Windows build and lint")
     parser.add_argument("--soak", action="store_true", help="the long form")
+    parser.add_argument("--match", default="", metavar="REGEX", help="with --only: the tests of ctest, and scripts such as \"e2e ledger\", whose names match")
     arguments = parser.parse_args()
+    if arguments.match and not arguments.only:
+        parser.error("--match needs --only")
     tally = Tally()
     print(f"traces: {traces.real_folder() or 'generated; no real ones'}", flush=True)
     for row in tally.quarantine:
@@ -347,9 +350,9 @@ def main():
         step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
         wine = wine_scripts(arguments.soak)
     for preset in built:
-        ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900)
-    end_to_end(tally, native_scripts(built, prefix, arguments.soak), wine)
-    if "dev" in built:
+        ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900, arguments.match)
+    end_to_end(tally, native_scripts(built, prefix, arguments.soak, arguments.match), wine)
+    if "dev" in built and re.search(arguments.match, "demo"):
         step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if not arguments.only:
         step(tally, "lint", ["tests/lint.sh"] + ["--quick"] * (not arguments.soak), 3600)

@@ -67,7 +67,7 @@ typedef struct adding {
     char *ret_token;
 } adding;
 
-static int add(void *arg, void *rows, size_t *count, ea_err *err) {
+static int api_tokens_add(void *arg, void *rows, size_t *count, ea_err *err) {
     adding *a = arg;
     ec_token *tokens = rows;
     size_t kept = 0;
@@ -94,7 +94,7 @@ int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, co
     a.made.expires_s = life_s ? a.made.created_s + life_s : 0;
     snprintf(a.made.name, sizeof a.made.name, "%s", name);
     snprintf(a.made.hosts, sizeof a.made.hosts, "%s", hosts);
-    return ec_token_store_change(&TOKENS, dir, add, &a, err);
+    return ec_token_store_change(&TOKENS, dir, api_tokens_add, &a, err);
 }
 
 int ec_api_tokens_revoke(const char *dir, const char *which, ea_err *err) {

@@ -105,7 +105,7 @@ static void put(ec_audit *a, enum which which) {
     }
 }
 
-static void add(ea_text *t, const char *key, const char *value, size_t max_bytes) {
+static void audit_add(ea_text *t, const char *key, const char *value, size_t max_bytes) {
     if (!value)
         return;
     size_t n = strnlen(value, max_bytes);
@@ -120,7 +120,7 @@ static void add_statement(ea_text *t, const char *statement) {
         return;
     size_t n = strlen(statement);
     ec_audit_hash(statement, n, hash);
-    add(t, "sql", statement, TEXT_MAX);
+    audit_add(t, "sql", statement, TEXT_MAX);
     ea_text_printf(t, ",\"sql_bytes\":%zu,\"sql_sha256\":\"", n);
     ea_text_hex(t, hash, sizeof hash);
     ea_text_char(t, '"');
@@ -138,7 +138,7 @@ static void end_minute(ec_audit *a) {
         if (i == CALLERS)
             ea_text_str(&a->members, ",\"note\":\"further refusals of other callers in the minute before\"");
         else
-            add(&a->members, r->is_token ? "token" : "address", r->key, FIELD_MAX);
+            audit_add(&a->members, r->is_token ? "token" : "address", r->key, FIELD_MAX);
         ea_text_printf(&a->members, ",\"status\":%d,\"held\":%" PRIu64, r->status, r->held);
         if (i < CALLERS)
             ea_text_str(&a->members, ",\"note\":\"further refusals in the minute before\"");
@@ -192,17 +192,17 @@ void ec_audit_add(ec_audit *a, const ec_audited *what) {
     if (which == GRANTED || has_line(a, what)) {
         ea_text *t = &a->members;
         ea_text_clear(t);
-        add(t, "address", what->address, FIELD_MAX);
-        add(t, "token", what->token, FIELD_MAX);
-        add(t, "method", what->method, FIELD_MAX);
-        add(t, "path", what->path, which == REFUSED ? REFUSED_MAX : FIELD_MAX);
+        audit_add(t, "address", what->address, FIELD_MAX);
+        audit_add(t, "token", what->token, FIELD_MAX);
+        audit_add(t, "method", what->method, FIELD_MAX);
+        audit_add(t, "path", what->path, which == REFUSED ? REFUSED_MAX : FIELD_MAX);
         if (which == GRANTED || what->token) {
-            add(t, "query", what->query, TEXT_MAX);
+            audit_add(t, "query", what->query, TEXT_MAX);
             add_statement(t, what->statement);
         }
         if (what->status)
             ea_text_printf(t, ",\"status\":%d", what->status);
-        add(t, "note", what->note, FIELD_MAX);
+        audit_add(t, "note", what->note, FIELD_MAX);
         put(a, which);
     }
     ea_mutex_unlock(a->mutex);

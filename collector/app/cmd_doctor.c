@@ -41,6 +41,11 @@ typedef struct report {
     enum verdict worst;
 } report;
 
+/* What a check was called before; its findings are in the JSON under that name, too. NULL: it had no other name. */
+static const char *old_name_of(const char *check) {
+    return strcmp(check, "gaps") == 0 ? "blindness" : NULL; /* the old name, until version 0.2 */
+}
+
 static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
 
 static void add_finding(report *r, enum verdict v, const char *check, const char *format, ...) {
@@ -50,10 +55,13 @@ static void add_finding(report *r, enum verdict v, const char *check, const char
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (r->o->json) {
-        ea_text_printf(&r->out, "%s{\"check\": \"%s\", \"verdict\": \"%s\", \"text\": ", r->count ? ",\n  " : "\n  ",
-                       check, VERDICTS[v]);
-        ea_text_json_str(&r->out, text);
-        ea_text_char(&r->out, '}');
+        const char *names[] = {check, old_name_of(check)};
+        for (int i = 0; i < 2 && names[i]; i++) {
+            ea_text_printf(&r->out, "%s{\"check\": \"%s\", \"verdict\": \"%s\", \"text\": ",
+                           r->count + (size_t)i ? ",\n  " : "\n  ", names[i], VERDICTS[v]);
+            ea_text_json_str(&r->out, text);
+            ea_text_char(&r->out, '}');
+        }
     } else {
         ea_text_printf(&r->out, "%-8s %-12s ", VERDICTS[v], check);
         ea_text_safe(&r->out, text, strlen(text)); /* hosts' names are in it */
@@ -257,7 +265,7 @@ static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int la
  * a day ago is no warning, since nothing can be done about it any more, but it is named as long as it is in the
  * history.
  */
-static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
+static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
     static const char SQL[] =
         "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
@@ -277,7 +285,7 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
         put_gap_times(&times, st, 7, 8, 9);
         if (++hosts <= TOLD_HOSTS)
             add_finding(
-                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "blindness",
+                r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "gaps",
                 "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
                 " events were lost, and %lld times an unknown number%s: see etwcollector ledger",
                 (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
@@ -290,7 +298,7 @@ static int check_blindness(report *r, ec_state_db *t, int64_t now_ns, ea_err *er
     if (code != SQLITE_DONE)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     if (!hosts)
-        add_finding(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
+        add_finding(r, FINE, "gaps", "no batch is missing, and no agent admits a loss");
     return 0;
 }
 
@@ -326,7 +334,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
                     " are in batches that have not come is unknown",
                     j.unknown);
     if (!rc)
-        rc = check_blindness(r, t, now_ns, &err);
+        rc = check_gaps(r, t, now_ns, &err);
     ec_state_db_close(t);
     if (rc)
         add_failure(r, "ledger", &err);
@@ -410,7 +418,9 @@ const ea_command ec_cmd_doctor = {
     .summary = "Look for what is wrong, or will be soon: store, disk, certificates, clock, silent hosts, ledgers",
     .details =
         "A line a finding: ok, info, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
-        "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
+        "verdict, text}],\nverdict}; a finding of gaps is there a second time as blindness, its old name, until "
+        "version "
+        "0.2.\nExit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
         "wrong.",
     .options =
         (const ea_option[]){

@@ -29,6 +29,7 @@ typedef struct export {
     ea_err *err;
     int rc;
     uint64_t streams, events, damaged;
+    int64_t begin_utc_ns, end_utc_ns; /* of the host's events */
 }
 
 export;
@@ -132,6 +133,16 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
     return rc;
 }
 
+/* When the host's events are. */
+static int on_times(const ec_stream_row *stream, void *arg) {
+    export *x = arg;
+    if (!stream->event_count)
+        return 0;
+    x->begin_utc_ns = stream->begin_utc_ns < x->begin_utc_ns ? stream->begin_utc_ns : x->begin_utc_ns;
+    x->end_utc_ns = stream->end_utc_ns > x->end_utc_ns ? stream->end_utc_ns : x->end_utc_ns;
+    return 0;
+}
+
 static int on_stream(const ec_stream_row *stream, void *arg) {
     export *x = arg;
     ea_text id;
@@ -171,13 +182,17 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
 
 static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
-    export x = {.options = arg, .err = &err};
+    export x = {.options = arg, .err = &err, .begin_utc_ns = INT64_MAX, .end_utc_ns = INT64_MIN};
     (void)operand_count, (void)operands;
     int rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
     if (!rc)
         rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
     if (!rc && ea_printer_wants_names(x.printer))
         rc = open_tables(&x, &x.tables);
+    if (!rc)
+        rc = ec_store_each_stream(x.store, x.options->host, on_times, &x, &err);
+    if (!rc && x.begin_utc_ns <= x.end_utc_ns)
+        rc = ea_printer_set_data(x.printer, x.begin_utc_ns, x.end_utc_ns + (x.end_utc_ns < INT64_MAX), &err);
     if (!rc)
         rc = ec_store_each_stream(x.store, x.options->host, on_stream, &x, &err);
     if (!rc)
@@ -205,7 +220,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -231,7 +246,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_export = {
     .name = "export",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Print a host's stored events, as `etwagent dump` prints them",
     .details =
         "Streams come in the order of their first arrival, a stream's batches by number, events in the order in which "

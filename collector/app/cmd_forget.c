@@ -8,11 +8,19 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct options {
-    const char *store, *host;
+    const char *store, *host, *run;
     int is_dry, json;
 } options;
+
+/* The run that leading digits of an id mean. */
+typedef struct finding {
+    const char *digits;
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    size_t count;
+} finding;
 
 static const char REMAINS[] =
     "the audit log (audit.jsonl), tokens and certificates that name the host, the collector's "
@@ -21,6 +29,8 @@ static const char REMAINS[] =
 static void add_json(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_str(t, "{\"host\": ");
     ea_text_json_str(t, o->host);
+    ea_text_str(t, ", \"run\": ");
+    ea_text_json_str(t, o->run);
     ea_text_printf(t,
                    ", \"dry_run\": %s, \"streams\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64
                    ", \"bytes\": %" PRIu64 ", \"incidents\": %" PRIu64 ", \"damaged_bytes\": %" PRIu64
@@ -46,6 +56,32 @@ static void add_text(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_printf(t, "what remains: %s\n", REMAINS);
 }
 
+static int on_stream(const ec_stream_row *row, void *arg) {
+    finding *f = arg;
+    char id[2 * EA_STREAM_ID_BYTES + 1];
+    for (size_t i = 0; i < EA_STREAM_ID_BYTES; i++)
+        snprintf(id + 2 * i, 3, "%02x", row->stream[i]);
+    if (strncasecmp(id, f->digits, strlen(f->digits)) != 0)
+        return 0;
+    memcpy(f->stream, row->stream, sizeof f->stream);
+    f->count++;
+    return 0;
+}
+
+/* *ret: NULL when no run is named. */
+static int find_run(ec_store *store, const options *o, finding *f, const uint8_t **ret, ea_err *err) {
+    *ret = NULL;
+    if (!o->run)
+        return 0;
+    f->digits = o->run;
+    int rc = *o->run ? ec_store_each_stream(store, o->host, on_stream, f, err) : 0;
+    if (!rc && f->count != 1)
+        return ea_fail(err, f->count ? EA_EUSAGE : EA_ENOTFOUND,
+                       "--run '%s': %zu runs of %s begin with that; see etwcollector hosts", o->run, f->count, o->host);
+    *ret = f->stream;
+    return rc;
+}
+
 /* A store that is opened for writing is made when there is none. kept.db: of a removal that was interrupted. */
 static int check_store(const char *dir, ea_err *err) {
     ea_text path;
@@ -61,6 +97,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_store *store = NULL;
     ea_err err = {0};
     ec_forgotten f = {0};
+    finding found = {.count = 0};
+    const uint8_t *stream = NULL;
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
@@ -68,7 +106,10 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
     if (!rc)
-        rc = o->is_dry ? ec_forget_count(store, o->host, &f, &err) : ec_forget(store, o->host, &f, &err);
+        rc = find_run(store, o, &found, &stream, &err);
+    if (!rc)
+        rc =
+            o->is_dry ? ec_forget_count(store, o->host, stream, &f, &err) : ec_forget(store, o->host, stream, &f, &err);
     if (!rc && !f.streams && !f.batches && !f.incidents)
         rc = ec_unknown_host(o->host, &err);
     if (!rc) {
@@ -93,6 +134,11 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, host),
      .required = 1,
      .help = "the agent's name, as \"etwcollector hosts\" lists it"},
+    {.name = "run",
+     .argument = "ID",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, run),
+     .help = "only this run of the agent, such as one replay, by the first digits of its id (see hosts)"},
     {.name = "dry-run",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, is_dry),
@@ -104,7 +150,7 @@ static const ea_option OPTIONS[] = {
 const ea_command ec_cmd_forget = {
     .name = "forget",
     .operands = "",
-    .summary = "Remove a host and all it sent from the store",
+    .summary = "Remove a host and all it sent, or one run of it, from the store",
     .details = "Removes the host's batches from the segment files, its rows from the index, the history and the "
                "incidents, and\n"
                "what only it had described. The collector must be stopped: the command fails while it runs. When the "
@@ -112,10 +158,11 @@ const ea_command ec_cmd_forget = {
                "interrupted, the same command or the collector's next start finishes the work. Revoke the agent's "
                "certificate\n"
                "first (ca revoke): an agent that may still connect sends what is in its spool.\n"
+               "With --run one run of the host is removed, and the incidents about the host remain.\n"
                "What remains: the audit log, tokens and certificates that name the host, the collector's own log, and "
                "backups.\n"
                "Databases are rewritten, which needs as much free space as the largest of them takes.\n"
-               "--json: {host, dry_run, streams, batches, events, bytes, incidents, damaged_bytes, remains}.\n"
+               "--json: {host, run, dry_run, streams, batches, events, bytes, incidents, damaged_bytes, remains}.\n"
                "Exit codes: 0 removed, 1 failed, or nothing is stored of the host, 2 usage.",
     .options = OPTIONS,
     .options_size = sizeof(options),

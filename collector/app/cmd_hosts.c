@@ -120,7 +120,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -132,7 +132,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_hosts = {
     .name = "hosts",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "List the hosts and their streams: events, batches, times, what is missing",
     .details =
         "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "

@@ -3,6 +3,7 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
+#include "collector/query/scan/data_times.h"
 #include "collector/state/ledger_report.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -189,8 +190,8 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
         return rc;
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
-    add_equation(l, "delivered", "delivered = batched + filtered + sampled out + aggregated + dropped + pending", left,
-                 right, left == right ? EC_HOLDS : EC_FAILS);
+    add_equation(l, "delivered", "delivered = batched + dropped + pending", left, right,
+                 left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
                  left, right, left == right ? EC_HOLDS : EC_FAILS);
@@ -591,10 +592,8 @@ static int add_notices(listing *l) {
     return rc;
 }
 
-static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
-    if (text && ea_utc_ns_parse(text, ret))
-        return ea_fail(err, EA_EUSAGE, "--%s '%s': expected a time such as 2024-05-17T14:03:07Z", name, text);
-    return 0;
+static int parse_time(const options *o, const char *name, const char *text, int64_t *ret, ea_err *err) {
+    return text ? ec_data_time(name, text, o->store, o->host, NULL, ret, err) : 0;
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
@@ -607,9 +606,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.line);
     ea_text_init(&l.families);
     ea_text_init(&l.unheld);
-    int rc = parse_time("from", o->from, &l.from_utc_ns, &err);
+    int rc = parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
     if (!rc)
-        rc = parse_time("to", o->to, &l.to_utc_ns, &err);
+        rc = parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
@@ -650,7 +649,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -687,7 +686,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_ledger = {
     .name = "ledger",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "What became of every event: the agents' numbers, whether they add up, losses, gaps",
     .details =
         "Every batch carries its agent's numbers as of its closing. Shown are the last ones, the equations that must "

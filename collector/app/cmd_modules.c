@@ -93,7 +93,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_modules = {
     .name = "modules",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "List the modules that were loaded in a process at a time",
     .details =
         "Prints base, size, when it was loaded, path, and the name, GUID and age of its PDB, by address.\n"

@@ -3,8 +3,9 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/export/profile_write.h"
-#include "collector/web/profile_names.h"
+#include "collector/query/scan/data_times.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -22,14 +23,13 @@ typedef struct options {
 static const char *const FORMATS[] = {EC_PROFILE_FORMATS(X) NULL};
 #undef X
 
-/* "" and NULL: what is given instead. */
-static int parse_time(const char *text, int64_t otherwise, int64_t *ret, ea_err *err) {
+/* "" and NULL: what is given instead. Of several hosts, start and end are those of all that is stored. */
+static int parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts, int64_t otherwise,
+                      int64_t *ret, ea_err *err) {
     *ret = otherwise;
     if (!text || !*text)
         return 0;
-    if (ea_utc_ns_parse(text, ret))
-        return ea_fail(err, EA_EUSAGE, "\"%s\" is no time such as 2024-05-17T14:03:07.25Z", text);
-    return 0;
+    return ec_data_time(what, text, o->store, hosts->count == 1 ? hosts->items[0] : NULL, NULL, ret, err);
 }
 
 static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
@@ -71,8 +71,7 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
     else if (p->unfinished)
         fprintf(stderr,
-                "etwcollector: %" PRIu64 " intervals have no recorded end: they count nothing, and are %.3f ms in the "
-                "range\n",
+                "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
@@ -103,13 +102,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->other_weight)
         rc = ec_weight_parse(o->other_weight, &other->weight, &other->counter, &err);
     if (!rc)
-        rc = parse_time(o->from, INT64_MIN, &side->from_utc_ns, &err);
+        rc = parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->to, INT64_MAX, &side->to_utc_ns, &err);
+        rc = parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_from, INT64_MIN, &other->from_utc_ns, &err);
+        rc = parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_to, INT64_MAX, &other->to_utc_ns, &err);
+        rc = parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
     ec_profile_fill_other(&q, o->other_hosts.count || o->other_labels.count, o->other_from || o->other_to,
                           o->other_weight != NULL);
     for (size_t i = 0; !rc && i < o->pids.count; i++) {
@@ -123,7 +122,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_symbol_desk desk;
     ec_profile_names names = {.resolve = resolve};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
+    int has_symbols = ec_symbol_options_are_given(&o->symbols);
     if (!rc && has_symbols) {
         rc = ec_symbol_desk_open(&desk, &o->symbols, NULL, &err);
         has_symbols = !rc;
@@ -149,7 +148,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,
@@ -164,7 +163,7 @@ static const ea_option OPTIONS[] = {
      .argument = "TIME",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, from),
-     .help = "only events at or after this time (RFC 3339)"},
+     .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},
     {.name = "to",
      .argument = "TIME",
      .type = EA_OPT_STRING,
@@ -228,7 +227,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_profile = {
     .name = "profile",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "Sum CPU time, waits, counters or disk time by call stack, over machines and times",
     .details =
         "Weights: cpu (time by samples, without Idle), samples (their number), pmc:NAME (a hardware counter, by its\n"
@@ -236,15 +235,18 @@ const ea_command ec_cmd_profile = {
         "(the\n"
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
-        "where the thread went on, however long after it; waits without a stored end are reported on standard\n"
-        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s after the range.\n"
+        "where the thread went on, however long after it. Times without a stored end are frames of their own, such as\n"
+        "[still waiting at the end of the data], and are reported on standard error (json: unfinished). Halves of "
+        "stacks, and ends of disk requests, may come up to 30 s after the range.\n"
         "The time that is asked for needs stacks of that kind of event: an event without one is at its own address, or "
         "by\n"
         "itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
         "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
-        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
-        "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
+        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime or an engine of\n"
+        "JavaScript made is in no module: [JIT]!METHOD and [JIT]!FUNCTION URL:LINE:COLUMN, out of their method "
+        "events.\n"
+        "How many events have a stack of which something is\n"
         "known to be missing, and what, is reported on standard error (json: incomplete). What is stored and not in "
         "the\n"
         "history yet is waited for, for 10 s; then the number of such batches is reported (json: behind).\n"

@@ -2,8 +2,8 @@
  * Before it: main.c. After it: collector/query. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/query/analysis/account_names.h"
 #include "proto/base/clock.h"
-#include "proto/event/accounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,14 +17,15 @@ typedef struct options {
 
 enum { LINE_MAX_BYTES = 256, WIDTH_MAX = 60 };
 
-static void add_json(ea_text *t, const ec_moment *moment, uint64_t backlog, const ec_processes *list, int on_one_line) {
+static void add_json(ea_text *t, const ec_moment *moment, uint64_t backlog, const ec_processes *list,
+                     const char *const *accounts, int on_one_line) {
     ea_text_char(t, '{');
     ec_json_moment(t, moment, backlog);
     ea_text_str(t, ", \"processes\": [");
     for (size_t i = 0; i < list->count; i++) {
         ea_text_str(t, i ? "," : "");
         ea_text_str(t, on_one_line ? " " : "\n  ");
-        ec_json_process(t, &list->items[i]);
+        ec_json_process(t, &list->items[i], accounts[i]);
     }
     ea_text_str(t, on_one_line ? "]}\n" : "\n]}\n");
 }
@@ -49,13 +50,25 @@ static size_t width_of(const char *s) {
     return n;
 }
 
-/* The account's name; without one its SID. */
-static const char *user_of(const ea_process *p, char account[EA_ACCOUNT_BYTES]) {
-    const char *name = ea_account_name(p->sid, account);
-    return name ? name : *p->sid ? p->sid : "-";
+/* The names of the processes' accounts, NULL where none is known: *ret, the caller's. */
+static int find_accounts(ec_accounts *accounts, const char *host, const ec_processes *list, const char ***ret,
+                         ea_err *err) {
+    int rc = 0;
+    *ret = calloc(list->count + 1, sizeof **ret);
+    if (!*ret)
+        return ea_fail(err, EA_ENOMEM, "print the processes");
+    for (size_t i = 0; !rc && i < list->count; i++)
+        rc = ec_accounts_find(accounts, host, list->items[i].sid, &(*ret)[i], err);
+    return rc;
 }
 
-static int add_table(ea_text *t, const ec_processes *list, int tree, int with_ends, ea_err *err) {
+/* The account's name; without one its SID. */
+static const char *user_of(const ea_process *p, const char *account) {
+    return account ? account : *p->sid ? p->sid : "-";
+}
+
+static int add_table(ea_text *t, const ec_processes *list, const char *const *accounts, int tree, int with_ends,
+                     ea_err *err) {
     size_t *order = calloc(list->count + 1, sizeof *order);
     uint32_t *depth = calloc(list->count + 1, sizeof *depth);
     int rc = order && depth ? 0 : ea_fail(err, EA_ENOMEM, "print the processes");
@@ -64,10 +77,9 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
     if (!rc && tree)
         rc = ec_processes_tree(list, order, depth, err);
     size_t user_width = 8, name_width = 12;
-    char account[EA_ACCOUNT_BYTES];
     for (size_t i = 0; i < list->count && !rc; i++) {
         const ea_process *p = &list->items[order[i]];
-        size_t user = width_of(user_of(p, account)), name = 2 * (size_t)depth[i] + width_of(p->image_name);
+        size_t user = width_of(user_of(p, accounts[order[i]])), name = 2 * (size_t)depth[i] + width_of(p->image_name);
         user_width = user > user_width && user <= WIDTH_MAX ? user : user_width;
         name_width = name > name_width && name <= WIDTH_MAX ? name : name_width;
     }
@@ -96,7 +108,7 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
             ea_text_str(t, "  ");
         }
         from = t->len_bytes;
-        add_safe(t, user_of(p, account));
+        add_safe(t, user_of(p, accounts[order[i]]));
         pad(t, from, user_width);
         ea_text_str(t, "  ");
         from = t->len_bytes;
@@ -115,24 +127,28 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
     return rc;
 }
 
-static int answer(const options *o, ec_query *q, const char *at, uint64_t backlog, ea_text *t, ea_err *err) {
+static int answer(const options *o, ec_query *q, ec_accounts *names, const char *at, uint64_t backlog, ea_text *t,
+                  ea_err *err) {
     ec_moment moment;
+    const char **accounts = NULL;
     ec_processes list;
     int rc = ec_question_moment(&o->q, q, at, &moment, err);
     if (!rc)
         rc = ec_query_processes(q, moment.fold.fold_id, o->all ? NULL : &moment.utc_ns, &list, err);
     if (rc)
         return rc;
-    if (o->q.json)
-        add_json(t, &moment, backlog, &list, o->at_file != NULL);
-    else
-        rc = add_table(t, &list, o->tree, o->all, err);
+    rc = find_accounts(names, moment.fold.host, &list, &accounts, err);
+    if (!rc && o->q.json)
+        add_json(t, &moment, backlog, &list, accounts, o->at_file != NULL);
+    else if (!rc)
+        rc = add_table(t, &list, accounts, o->tree, o->all, err);
+    free(accounts);
     ec_processes_deinit(&list);
     return rc ? rc : ec_answer_write(t, err);
 }
 
 /* One answer a line of the file. */
-static int answer_each(const options *o, ec_query *q, uint64_t backlog, ea_text *t, ea_err *err) {
+static int answer_each(const options *o, ec_query *q, ec_accounts *names, uint64_t backlog, ea_text *t, ea_err *err) {
     int is_stdin = strcmp(o->at_file, "-") == 0, rc = 0;
     FILE *f = is_stdin ? stdin : fopen(o->at_file, "r");
     char line[LINE_MAX_BYTES];
@@ -144,7 +160,7 @@ static int answer_each(const options *o, ec_query *q, uint64_t backlog, ea_text 
             rc = ea_fail(err, EA_EUSAGE, "%s: a line is too long to be a time", o->at_file);
         line[n] = 0;
         if (!rc && n)
-            rc = answer(o, q, line, backlog, t, err);
+            rc = answer(o, q, names, line, backlog, t, err);
     }
     if (!rc && ferror(f))
         rc = ea_fail(err, EA_EIO, "read %s", o->at_file);
@@ -156,6 +172,8 @@ static int answer_each(const options *o, ec_query *q, uint64_t backlog, ea_text 
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_query *q = NULL;
+    ec_archive *archive = NULL;
+    ec_accounts *names = NULL;
     uint64_t backlog = 0;
     ea_err err = {0};
     ea_text t;
@@ -163,9 +181,15 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&t);
     int rc = ec_question_open(&o->q, &q, &backlog, &err);
     if (!rc)
-        rc = o->at_file ? answer_each(o, q, backlog, &t, &err) : answer(o, q, o->q.at, backlog, &t, &err);
+        rc = ec_archive_open(&archive, o->q.store, o->q.host, NULL, &err);
+    if (!rc)
+        rc = ec_accounts_create(&names, archive, &err);
+    if (!rc)
+        rc = o->at_file ? answer_each(o, q, names, backlog, &t, &err) : answer(o, q, names, o->q.at, backlog, &t, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    ec_accounts_destroy(names);
+    ec_archive_close(archive);
     ec_query_close(q);
     ea_text_deinit(&t);
     return ea_exit_code(rc);
@@ -191,7 +215,7 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_ps = {
     .name = "ps",
-    .operands = "",
+    .operands = EC_TRACES_OPERANDS,
     .summary = "List the processes of a host that were alive at a time",
     .details = "A process lives from its start up to, not including, its end. \"before TIME\" says that its start was "
                "not seen, and\n"

@@ -1,6 +1,7 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query/sql (ask.h). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/symbol_options.h"
 #include "collector/query/scan/cell.h"
 #include "collector/query/sql/ask.h"
 #include "collector/state/state_db.h"
@@ -32,6 +33,7 @@ typedef struct options {
     int format, json;
     int64_t limit_ns, wait_ns;
     uint64_t limit_bytes, limit_rows, limit_temp_bytes;
+    ec_symbol_options symbols;
 } options;
 
 typedef struct printer {
@@ -378,7 +380,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&p.out);
     ea_text_init(&p.cell);
     ea_text_init(&p.held);
+    ec_symbol_desk desk;
     int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
+    int has_symbols = !rc && ec_symbol_options_are_given(&o->symbols);
+    if (has_symbols && (rc = ec_symbol_desk_prepare(&desk, &o->symbols, NULL, &err)))
+        has_symbols = 0;
     if (!rc) {
         ec_question question = {.store = o->store,
                                 .host = o->host,
@@ -387,7 +393,8 @@ static int run(const void *arg, int operand_count, char **operands) {
                                 .wait_ns = o->wait_ns,
                                 .limit_temp_bytes = o->limit_temp_bytes,
                                 .limit_bytes = o->limit_bytes,
-                                .limit_rows = o->limit_rows};
+                                .limit_rows = o->limit_rows,
+                                .symbols = has_symbols ? &desk.options : NULL};
         rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, ea_stop_flag(),
                     &outcome, &err);
         if (!rc)
@@ -398,13 +405,15 @@ static int run(const void *arg, int operand_count, char **operands) {
     int code = rc ? ea_exit_code(rc) : report_missing(o, &outcome);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    if (has_symbols)
+        ec_symbol_desk_close(&desk);
     deinit(&p);
     free(sql);
     return code;
 }
 
 static const ea_option OPTIONS[] = {
-    EC_STORE_OPTION(options, store),
+    EC_STORE_OR_TRACES_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,
@@ -451,12 +460,13 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, wait_ns),
      .fallback = "10s",
      .help = "how long to wait until all stored batches are in the tables of machines"},
+    EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = NULL},
 };
 
 const ea_command ec_cmd_query = {
     .name = "query",
-    .operands = "[SQL]",
+    .operands = EC_TRACES_OPERANDS " [SQL]",
     .summary = "Ask the store in SQL: events, processes, threads, modules, hosts, ledgers",
     .details =
         "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"
@@ -478,7 +488,8 @@ const ea_command ec_cmd_query = {
         "u64_number(address),\n"
         "hex_text(n), guid, sid, ip (text or bytes to text), guid_bytes, sid_bytes, ip_bytes, ip_in(ip, "
         "'10.0.0.0/8'),\n"
-        "ntstatus(n). Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). All of it, with\n"
+        "ntstatus(n). With --symbols, --symbol-cache or --lines, function_counters names functions, as profile does.\n"
+        "Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). All of it, with\n"
         "examples: SQL.md in collector/query.\n\n"
         "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
         "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed).",

@@ -179,12 +179,13 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ec_cmd_where = {
     .name = "where",
-    .operands = "ADDRESS",
+    .operands = EC_TRACES_OPERANDS " ADDRESS",
     .summary = "Say which module or managed method of a process an address was in, and how far into it",
     .details =
         "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. Code that a "
         ".NET\n"
-        "runtime made at run time is in no module: METHOD+OFFSET, out of the runtime's method events. When neither\n"
+        "runtime or an engine of JavaScript made at run time is in no module: METHOD+OFFSET, out of their method\n"
+        "events. When neither\n"
         "covers the address, an error is printed and the exit code is 1. With --symbols, --symbol-cache or --lines the "
         "function\n"
         "follows (see symbols); a missing PDB is reported on standard error, and the rest is printed.\n"

@@ -12,7 +12,18 @@
         .help = "the collector's folder"                                                                               \
     }
 
+/* The same of a command that reads: trace_operands.h puts a store in place of trace files. */
+#define EC_STORE_OR_TRACES_OPTION(options, member)                                                                     \
+    {                                                                                                                  \
+        .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, member), .required = 1, \
+        .help = "the collector's folder; not needed when trace files (.etl) are named: these are read first, into a "  \
+                "temporary store"                                                                                      \
+    }
+#define EC_TRACES_OPERANDS "[TRACE.etl...]"
+
 extern const ea_command ec_cmd_run;
+extern const ea_command ec_cmd_open;
+extern const ea_command ec_cmd_ingest;
 extern const ea_command ec_cmd_hosts;
 extern const ea_command ec_cmd_quota;
 extern const ea_command ec_cmd_forget;

@@ -16,7 +16,7 @@ typedef struct ec_question_options {
 
 /* Rows of the option table; member is the ec_question_options in options. */
 #define EC_QUESTION_OPTIONS(options, member)                                                                           \
-    EC_STORE_OPTION(options, member.store),                                                                            \
+    EC_STORE_OR_TRACES_OPTION(options, member.store),                                                                  \
         {.name = "host",                                                                                               \
          .argument = "HOST",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
@@ -32,7 +32,7 @@ typedef struct ec_question_options {
          .type = EA_OPT_STRING,                                                                                        \
          .offset = offsetof(options, member.at),                                                                       \
          .fallback = "end",                                                                                            \
-         .help = "start, end, +1500ms (after the start), or such as 2024-05-17T14:03:07.25Z"},                         \
+         .help = "start, end, +1500ms (after the start), now, -1h, a date, or such as 2024-05-17T14:03:07.25Z"},       \
         {.name = "wait",                                                                                               \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \

@@ -16,7 +16,11 @@ static int default_folder(ea_text *t, ea_err *err) {
     return 0;
 }
 
-int ec_symbol_desk_open(ec_symbol_desk *ret, const ec_symbol_options *o, const char *folder, ea_err *err) {
+int ec_symbol_options_are_given(const ec_symbol_options *o) {
+    return o->path || o->cache || o->has_lines;
+}
+
+int ec_symbol_desk_prepare(ec_symbol_desk *ret, const ec_symbol_options *o, const char *folder, ea_err *err) {
     const char *path = o->path ? o->path : getenv("_NT_SYMBOL_PATH");
     int rc = 0;
     ea_text_init(&ret->path);
@@ -31,16 +35,20 @@ int ec_symbol_desk_open(ec_symbol_desk *ret, const ec_symbol_options *o, const c
     ea_text_str(&ret->path, path ? path : "");
     if (!rc && (ret->path.failed || ret->folder.failed))
         rc = ea_fail(err, EA_ENOMEM, "open symbols");
-    if (!rc) {
-        const ec_symbols_options options = {
-            .path = ret->path.data,
-            .folder = ret->folder.data,
-            .has_lines = o->has_lines,
-            .symbolizer = {.program = o->symbolizer, .limit_ns = o->limit_ns},
-        };
-        rc = ec_symbols_open(&ret->symbols, &options, err);
-    }
+    ret->options = (ec_symbols_options){
+        .path = ret->path.data,
+        .folder = ret->folder.data,
+        .has_lines = o->has_lines,
+        .symbolizer = {.program = o->symbolizer, .limit_ns = o->limit_ns},
+    };
     if (rc)
+        ec_symbol_desk_close(ret);
+    return rc;
+}
+
+int ec_symbol_desk_open(ec_symbol_desk *ret, const ec_symbol_options *o, const char *folder, ea_err *err) {
+    int rc = ec_symbol_desk_prepare(ret, o, folder, err);
+    if (!rc && (rc = ec_symbols_open(&ret->symbols, &ret->options, err)))
         ec_symbol_desk_close(ret);
     return rc;
 }

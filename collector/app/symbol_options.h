@@ -45,13 +45,19 @@ typedef struct ec_symbol_options {
 
 /* Symbols by such options. */
 typedef struct ec_symbol_desk {
-    ec_symbols *symbols;
+    ec_symbols *symbols;        /* NULL: not opened */
+    ec_symbols_options options; /* their strings are the desk's */
     ea_text path, folder;
 } ec_symbol_desk;
 
 /* folder: looked into first, with no other layout than the files' names; NULL: none. Without --symbols the
  * environment's _NT_SYMBOL_PATH is taken. */
 EA_MUST_CHECK int ec_symbol_desk_open(ec_symbol_desk *ret, const ec_symbol_options *o, const char *folder, ea_err *err);
+/* The options alone: another process opens the symbols. */
+EA_MUST_CHECK int ec_symbol_desk_prepare(ec_symbol_desk *ret, const ec_symbol_options *o, const char *folder,
+                                         ea_err *err);
+/* Whether a command that names functions on request was asked for it. */
+int ec_symbol_options_are_given(const ec_symbol_options *o);
 void ec_symbol_desk_close(ec_symbol_desk *d);
 
 /* What follows an address, for people: " middle+0x5 a.c:6", an inlined function before it with " (inlined)"; between

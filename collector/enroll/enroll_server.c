@@ -270,7 +270,8 @@ static void route(ec_enroll *e, struct evhttp_request *http, const char *path, c
 
 /* A request with a right token or certificate counts for its own rate alone: what others of its address do does not
  * refuse it. */
-static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {
+static void enroll_server_answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path,
+                                 outcome *o) {
     int64_t now_ns = ea_monotonic_ns();
     struct evbuffer *input = evhttp_request_get_input_buffer(http);
     const unsigned char *csr = evbuffer_pullup(input, -1);
@@ -305,7 +306,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     struct evhttp_connection *connection = evhttp_request_get_connection(http);
     ec_guest *guest = ec_guard_find(e->http.guard, connection ? evhttp_connection_get_bufferevent(connection) : NULL);
     ec_guest_requested(guest);
-    answer(e, http, address, path, &o);
+    enroll_server_answer(e, http, address, path, &o);
     if (o.status != 200)
         ea_count(e->options.counters, EA_COUNT_enroll_refused, 1);
     note(e, address, path, &o);

@@ -141,12 +141,12 @@ static int take_answer(const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *
 /* *ret_is_lost: there is no answer, and the signer is of no use any more. */
 static int take_reply(const ec_signer *s, int64_t wait_s, ec_ca_enrolled *ret, int *ret_is_lost, ea_err *err) {
     uint8_t *body = NULL;
-    ec_signer_message answer;
+    ec_signer_message signer_answer;
     *ret_is_lost = 1;
-    int rc = read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &answer, err);
+    int rc = read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &signer_answer, err);
     if (!rc) {
-        *ret_is_lost = answer.kind != EC_SIGNER_ANSWER;
-        rc = take_answer(&answer, ret, err);
+        *ret_is_lost = signer_answer.kind != EC_SIGNER_ANSWER;
+        rc = take_answer(&signer_answer, ret, err);
     }
     free(body);
     return rc;
@@ -259,7 +259,7 @@ int ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes, const 
 
 /* ---- the signer's side ---- */
 
-static int answer(int rc, const ec_ca_enrolled *got, const ea_err *failure) {
+static int signer_answer(int rc, const ec_ca_enrolled *got, const ea_err *failure) {
     char code[12];
     ea_err err;
     snprintf(code, sizeof code, "%d", -rc);
@@ -308,7 +308,7 @@ static int serve_one(ec_ca *ca, const ec_signer_message *m) {
         rc = ec_ca_renew(ca, (const uint8_t *)f[0].data, f[0].len_bytes, f[1].data, f[1].len_bytes, &got, &err);
     else
         rc = ea_fail(&err, EA_EINVAL, "this message is not expected here");
-    int written = answer(rc, &got, &err);
+    int written = signer_answer(rc, &got, &err);
     free(got.pem);
     return written;
 }
@@ -333,7 +333,7 @@ int ec_signer_main(void) {
     if (!rc)
         rc = ec_ca_make_crl(ca, 1, &err);
     free(body);
-    int written = answer(rc, &none, &err);
+    int written = signer_answer(rc, &none, &err);
     while (!rc && !written) {
         body = NULL;
         rc = read_message(STDIN_FILENO, 0, &body, &m, &err);

@@ -147,7 +147,7 @@ static agent *agent_get(base *b, const char *name) {
 }
 
 /* Counts what came of an agent, also where nothing of it is stored. is_whole: all that is not charged yet. */
-static void charge(const base *b, agent *a, uint64_t bytes, int is_whole) {
+static void server_charge(const base *b, agent *a, uint64_t bytes, int is_whole) {
     a->received += bytes;
     if (a->received < CHARGED_BYTES && !is_whole)
         return;
@@ -163,7 +163,7 @@ static int has_sent_too_much(const base *b, const agent *a, int is_counted) {
 static void agent_release(base *b, agent *a) {
     if (!a || a->connections || a->requests)
         return;
-    charge(b, a, 0, 1);
+    server_charge(b, a, 0, 1);
     *agent_slot(b, a->name) = a->next;
     free(a);
 }
@@ -314,7 +314,7 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     if (c->is_admitted)
         hold(b, c->agent, (int64_t)added - (int64_t)deleted);
     if (added && c->agent)
-        charge(b, c->agent, added > READ_BYTES ? added : READ_BYTES, 0);
+        server_charge(b, c->agent, added > READ_BYTES ? added : READ_BYTES, 0);
     if (!added || guest->is_doomed || c->wait_link || c->buffered_bytes < FREE_BYTES)
         return;
     if (!c->agent) {
@@ -601,7 +601,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         reply_text(b, c, http, 403, 0, err.message);
         return;
     }
-    charge(b, c->agent, REQUEST_BYTES, 1);
+    server_charge(b, c->agent, REQUEST_BYTES, 1);
     int is_piped = evbuffer_get_length(bufferevent_get_input(bev)) > PIPELINED_BYTES; /* each answer lets in more */
     if (is_piped || has_sent_too_much(b, c->agent, 1)) {
         evhttp_add_header(evhttp_request_get_output_headers(http), "Connection", "close");

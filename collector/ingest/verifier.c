@@ -74,7 +74,7 @@ static int add_use(ec_verifier *v, const char *agent, int64_t used_ns) {
 }
 
 /* Charges the agent of an upload what this thread used since the last time; 1: its place is the slow lane. */
-static int charge(worker *me, const ec_upload *u) {
+static int verifier_charge(worker *me, const ec_upload *u) {
     ec_verifier *v = me->v;
     int64_t cpu_ns = ea_thread_cpu_ns(), used_ns = cpu_ns - me->charged_cpu_ns;
     me->charged_cpu_ns = cpu_ns;
@@ -150,14 +150,14 @@ static int read_records(worker *me, ec_upload *u) {
     return 1;
 }
 
-static int is_stopping(ec_verifier *v) {
+static int verifier_is_stopping(ec_verifier *v) {
     ea_mutex_lock(v->mutex);
     int stopping = v->stopping;
     ea_mutex_unlock(v->mutex);
     return stopping;
 }
 
-static int others_wait(worker *me, const ec_upload *u) {
+static int verifier_others_wait(worker *me, const ec_upload *u) {
     ea_mutex_lock(me->v->mutex);
     int others = ec_turns_have_other(me->v->lanes[me->lane].turns.first, u->agent);
     ea_mutex_unlock(me->v->mutex);
@@ -171,7 +171,7 @@ static int go_on(worker *me, ec_upload *u) {
     int goes_on = 1;
     me->charged_cpu_ns = begin_cpu_ns;
     while (goes_on && !u->status) {
-        if (is_stopping(me->v)) {
+        if (verifier_is_stopping(me->v)) {
             if (!u->is_walked)
                 ec_upload_refuse(u, 503, RETRY_STOPPING_S, "stopping");
             return 1;
@@ -180,10 +180,11 @@ static int go_on(worker *me, ec_upload *u) {
             goes_on = read_records(me, u);
         else
             walk(me, u);
-        u->is_slow = charge(me, u);
+        u->is_slow = verifier_charge(me, u);
         if (!goes_on || u->status)
             return 1;
-        if (me->lane == QUICK ? u->is_slow : me->charged_cpu_ns - begin_cpu_ns > EC_SLOW_SLICE_NS && others_wait(me, u))
+        if (me->lane == QUICK ? u->is_slow
+                              : me->charged_cpu_ns - begin_cpu_ns > EC_SLOW_SLICE_NS && verifier_others_wait(me, u))
             return 0;
     }
     return 1;
@@ -255,7 +256,8 @@ static void worker_main(void *arg) {
         EA_ASSERT(!me->at_hand);
         me->at_hand = u;
         ea_mutex_unlock(me->v->mutex);
-        while (!is_stopping(v) && ea_cpu_throttle_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
+        while (!verifier_is_stopping(v) &&
+               ea_cpu_throttle_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         open_store(me);
         while (u && !go_on(me, u)) {
@@ -326,7 +328,9 @@ int ec_verifier_push(ec_verifier *v, ec_upload *u) {
     } else if (v->lanes[QUICK].turns.count + v->lanes[SLOW].turns.count >= v->options.max_waiting_uploads) {
         rc = EA_EFULL;
     } else {
-        u->is_slow = use_of(v, u->agent)->above_ns >= EC_QUICK_NS;
+        use *of = use_of(v, u->agent);
+        of->above_ns += (int64_t)u->len_bytes * EC_BYTE_NS;
+        u->is_slow = of->above_ns >= EC_QUICK_NS;
         add(v, u);
     }
     ea_mutex_unlock(v->mutex);

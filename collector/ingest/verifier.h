@@ -3,9 +3,11 @@
  *
  * Two lanes share the processors by need. The quick lane is for agents that used little processor time lately: its
  * threads have the same priority as the network's threads, and one agent has at most one of them. The slow lane is for
- * all other agents; its threads have a lower priority than others. When an agent has used EC_QUICK_NS more than its
- * share, its upload moves to the slow lane, between two batches. In each lane agents take turns; in the slow lane an
- * upload releases its thread after EC_SLOW_SLICE_NS when another agent waits. A single agent uses all free processors.
+ * all other agents; its threads have a lower priority than others. A received byte counts as EC_BYTE_NS: batches that
+ * are large and cheap to read keep the network's thread and the disk busy. When an agent has used EC_QUICK_NS more than
+ * its share, its upload moves to the slow lane, between two batches. In each lane agents take turns; in the slow lane
+ * an upload releases its thread after EC_SLOW_SLICE_NS when another agent waits. A single agent uses all free
+ * processors.
  *
  * The processor time is charged to the agent (EC_QUOTA_processor) after each batch; above its quota the rest of the
  * upload is left to a later upload.
@@ -20,6 +22,7 @@ enum {
     EC_QUICK_THREADS = 2,
     EC_SLOW_THREADS_MAX = 8, /* half of the processors, at least one */
     EC_QUICK_SHARE = 5,      /* an agent's share of the processors is a fifth of one */
+    EC_BYTE_NS = 2,          /* what a received byte counts beside: its decryption, its way to the disk */
 };
 
 static const int64_t EC_QUICK_NS = 50 * INT64_C(1000000), EC_SLOW_SLICE_NS = 10 * INT64_C(1000000);

@@ -128,7 +128,7 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
     note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
 }
 
-static int is_stopping(ec_writer *w) {
+static int writer_is_stopping(ec_writer *w) {
     ea_mutex_lock(w->mutex);
     int stopping = w->stopping;
     ea_mutex_unlock(w->mutex);
@@ -149,7 +149,7 @@ static const ec_check *check_of(const appending *a) {
 }
 
 /* Whether others wait to be stored: in the queue, or in this group, whose answers come when it is committed. */
-static int others_wait(ec_writer *w, const char *agent) {
+static int writer_others_wait(ec_writer *w, const char *agent) {
     ea_mutex_lock(w->mutex);
     int others = ec_turns_have_other(w->group, agent) || ec_turns_have_other(w->turns[0].first, agent) ||
                  ec_turns_have_other(w->turns[1].first, agent);
@@ -167,11 +167,11 @@ static const char *why_later(ec_writer *w, appending *a) {
         return check->text;
     if (!w->acknowledged_count && !w->refused_count) /* each upload makes progress */
         return NULL;
-    if (is_stopping(w))
+    if (writer_is_stopping(w))
         return "the collector is stopping";
-    if (ea_thread_cpu_ns() - a->begin_cpu_ns > SLICE_NS && others_wait(w, u->agent))
+    if (ea_thread_cpu_ns() - a->begin_cpu_ns > SLICE_NS && writer_others_wait(w, u->agent))
         return "uploads of other agents wait";
-    if (check && check->rc == EC_CHECK_EARLY && u->is_slow && others_wait(w, u->agent))
+    if (check && check->rc == EC_CHECK_EARLY && u->is_slow && writer_others_wait(w, u->agent))
         return "it refers to batches that are not durable yet, and uploads of other agents wait";
     if (!ec_quota_check(w->options.quota, EC_QUOTA_AGENT, u->agent, ea_monotonic_ns(), &a->above)) {
         u->pause_s = a->above.retry_after_s;
@@ -181,7 +181,7 @@ static const char *why_later(ec_writer *w, appending *a) {
 }
 
 /* Charges the agent what its batches took since the last time. */
-static void charge(ec_writer *w, appending *a) {
+static void writer_charge(ec_writer *w, appending *a) {
     int64_t cpu_ns = ea_thread_cpu_ns();
     ec_quota_charge(w->options.quota, EC_QUOTA_processor, a->upload->agent, (uint64_t)(cpu_ns - a->charged_cpu_ns),
                     ea_monotonic_ns());
@@ -309,7 +309,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
         if (!a.later && (a.later = why_later(w, &a)))
             done_bytes = offset - n;
         append(w, &a, batch, n);
-        charge(w, &a);
+        writer_charge(w, &a);
     }
     join_ranges(w);
     /* the more waits here, the less each agent may send before it hears from us again */
@@ -424,8 +424,10 @@ static ec_upload *take_group(ec_writer *w, int *ret_stop) {
         w->quick_at_ns = now_ns;
     ec_upload *list = NULL, **end = &list, *next;
     uint64_t bytes = 0, turn = t->first ? t->first->turn : 0;
+    /* each upload may take SLICE_NS: while the quick lane stores something, an agent of the slow one has one of them */
+    uint64_t several_turns = which == 1 && now_ns - w->quick_at_ns < ACTIVE_NS ? 0 : SEVERAL_TURNS_BYTES;
     while (which >= 0 && (next = t->first) &&
-           (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
+           (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : several_turns))) {
         bytes += next->len_bytes;
         *end = ec_turns_take(t, &t->first);
         end = &next->next;
@@ -467,7 +469,7 @@ static void writer_main(void *arg) {
     int stop = 0;
     while (!stop) {
         ec_upload *list = take_group(w, &stop);
-        while (list && !is_stopping(w) &&
+        while (list && !writer_is_stopping(w) &&
                ea_cpu_throttle_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
         if (list) {

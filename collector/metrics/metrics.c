@@ -319,21 +319,39 @@ static void add_number(const exposition *x, const char *name, const char *help, 
     ea_text_printf(x->t, "%s %" PRIu64 "\n", name, value);
 }
 
-/* Adds the notices of what was detected while batches arrived, by agent and kind; nothing when none was ever kept. */
-static int add_notices(const exposition *x, const char *name, const char *help, sqlite3 *db, ea_err *err) {
+/* Adds the notices of what was detected while batches arrived, by agent and kind, under their name and the old one;
+ * nothing when none was ever kept. */
+static int add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
+    static const char *const NAMES[][2] = {
+        {"etwcollector_notices", "notices that are kept, see etwcollector ledger"},
+        {"etwcollector_incidents", "the old name of etwcollector_notices"}, /* until version 0.2 */
+    };
+
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE;
+    ea_text lines; /* each without its name */
+    ea_text_init(&lines);
     if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
         SQLITE_OK) {
-        add_head(x, name, EA_GAUGE, help);
         while ((code = sqlite3_step(s)) == SQLITE_ROW) {
             const unsigned char *host = sqlite3_column_text(s, 0);
-            ea_text_printf(x->t, "%s{host=\"", name);
-            ea_exposition_label(x->t, host ? (const char *)host : "");
-            ea_text_printf(x->t, "\",kind=\"%s\"} %lld\n", ec_notice_name((uint32_t)sqlite3_column_int64(s, 1)),
+            ea_text_str(&lines, "{host=\"");
+            ea_exposition_label(&lines, host ? (const char *)host : "");
+            ea_text_printf(&lines, "\",kind=\"%s\"} %lld\n", ec_notice_name((uint32_t)sqlite3_column_int64(s, 1)),
                            (long long)sqlite3_column_int64(s, 2));
         }
+        for (size_t i = 0; i < 2; i++) {
+            add_head(x, NAMES[i][0], EA_GAUGE, NAMES[i][1]);
+            for (const char *line = lines.failed ? NULL : lines.data, *end; line && *line; line = end + 1) {
+                end = strchr(line, '\n');
+                ea_text_str(x->t, NAMES[i][0]);
+                ea_text_add(x->t, line, (size_t)(end - line) + 1);
+            }
+        }
     }
+    if (lines.failed)
+        x->t->failed = 1;
+    ea_text_deinit(&lines);
     sqlite3_finalize(s);
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the notices");
 }
@@ -406,11 +424,7 @@ static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_er
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
     if (rc)
         return rc;
-    rc = add_notices(x, "etwcollector_notices", "notices that are kept, see etwcollector ledger",
-                     ec_store_database(store), err);
-    if (!rc) /* until version 0.2 */
-        rc = add_notices(x, "etwcollector_incidents", "the old name of etwcollector_notices", ec_store_database(store),
-                         err);
+    rc = add_notices(x, ec_store_database(store), err);
     if (!rc)
         rc = add_hosts(x, ec_store_database(store), err);
     if (!rc && t)

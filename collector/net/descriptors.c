@@ -50,7 +50,7 @@ void ec_descriptors_divide(uint64_t descriptors, ec_descriptors_share *shares, s
     }
 }
 
-static void on_message(int severity, const char *text) {
+static void descriptors_on_message(int severity, const char *text) {
     ec_log *log = atomic_load(&libevent_log);
     if (log && severity >= EVENT_LOG_WARN)
         ec_log_about(log, EC_LOG_LIBRARY, "libevent: %s", text);
@@ -58,5 +58,5 @@ static void on_message(int severity, const char *text) {
 
 void ec_libevent_log(ec_log *log) {
     atomic_store(&libevent_log, log);
-    event_set_log_callback(log ? on_message : NULL);
+    event_set_log_callback(log ? descriptors_on_message : NULL);
 }

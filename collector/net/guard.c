@@ -416,7 +416,7 @@ static void on_info(const SSL *ssl, int where, int ret) {
 
 /* A message of TLS itself. After the handshake a client has to send none; OpenSSL's sends KeyUpdate once in many
  * millions of records. */
-static void on_message(int is_written, int version, int type, const void *bytes, size_t n, SSL *ssl, void *arg) {
+static void guard_on_message(int is_written, int version, int type, const void *bytes, size_t n, SSL *ssl, void *arg) {
     ec_guest *c = arg;
     (void)version, (void)bytes, (void)n, (void)ssl;
     if (is_written || type != SSL3_RT_HANDSHAKE || c->stage == EC_GUEST_SHAKING || c->is_doomed)
@@ -522,7 +522,7 @@ static struct bufferevent *make_encrypted(ec_guard *g, ec_guest *c) {
     }
     c->ssl = ssl;
     SSL_set_info_callback(ssl, on_info);
-    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback(ssl, guard_on_message);
     SSL_set_msg_callback_arg(ssl, c);
     /* else one read takes all such messages of a connection, and the loop waits */
     (void)SSL_clear_mode(ssl, SSL_MODE_AUTO_RETRY);

@@ -18,15 +18,11 @@ void ec_message_u8(ea_text *t, uint8_t v) {
 }
 
 void ec_message_u32(ea_text *t, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    ea_text_add(t, bytes, sizeof bytes);
+    ea_text_le32(t, v);
 }
 
 void ec_message_u64(ea_text *t, uint64_t v) {
-    uint8_t bytes[8];
-    ea_store64(bytes, v);
-    ea_text_add(t, bytes, sizeof bytes);
+    ea_text_le64(t, v);
 }
 
 void ec_message_string(ea_text *t, const char *s) {

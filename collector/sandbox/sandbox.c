@@ -439,6 +439,16 @@ static void allow_without(program *p, int call, unsigned which, uint32_t bits) {
     answer(p, REFUSE);
 }
 
+/* The call is allowed when an argument has the bit and none of the others; refused otherwise. */
+static void allow_with(program *p, int call, unsigned which, uint32_t bit, uint32_t others) {
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5);
+    load(p, argument(which));
+    add(p, BPF_JMP | BPF_JSET | BPF_K, others, 2, 0);
+    add(p, BPF_JMP | BPF_JSET | BPF_K, bit, 0, 1);
+    answer(p, ALLOW);
+    answer(p, REFUSE);
+}
+
 /* A new limit is not set: the pointer to it is NULL. */
 static void allow_reading_limits(program *p) {
     add(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 6);
@@ -485,6 +495,8 @@ static void conditions(program *p, unsigned rights) {
     if (has_programs || has_network) {
         allow_without(p, SYS_clone, 0, spaces);
         allow_values(p, SYS_socketpair, 0, local, 1);
+    } else if (rights & EC_SANDBOX_THREADS) {
+        allow_with(p, SYS_clone, 0, CLONE_THREAD, spaces);
     }
     if (has_network)
         allow_values(p, SYS_socket, 0, inet, COUNT(inet));

@@ -1,6 +1,6 @@
 /* What a process gives up before it reads what others wrote: the kernel refuses everything that the process does not
  * need. Before it: the main function of a child (child.h), or a fork before its exec. After it: the kernel. Thread: the
- * process has one.
+ * process has one when it enters.
  *
  * The parts, each where the kernel has it: no_new_privs, capabilities (all but those that pass over file modes),
  * Landlock (files that are not listed, TCP, abstract sockets and signals to processes outside), seccomp (a list of
@@ -35,6 +35,7 @@ enum {
     EC_SANDBOX_SERVICE = 16,  /* a daemon: listens, starts programs, keeps the capabilities to bind a low port and to
                                  change files of others in its store, and all system calls but those that reach into
                                  other processes or change the system */
+    EC_SANDBOX_THREADS = 32,  /* starts threads of its own; no process */
 };
 
 typedef struct ec_sandbox {

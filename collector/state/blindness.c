@@ -75,7 +75,6 @@ int ec_blind_is_counted(enum ea_counter c) {
     switch (c) {
     case EA_COUNT_events_dropped_full:
     case EA_COUNT_events_dropped_oversize:
-    case EA_COUNT_events_dropped_memory:
     case EA_COUNT_source_events_lost:
     case EA_COUNT_source_buffers_lost:
     case EA_COUNT_source_bad_records:
@@ -84,6 +83,7 @@ int ec_blind_is_counted(enum ea_counter c) {
     case EA_COUNT_source_session_ends:
     case EA_COUNT_source_boot_files_lost:
     case EA_COUNT_source_starts_refused:
+    case EA_COUNT_source_stale_bytes:
         return 1;
     default:
         return 0;
@@ -199,7 +199,7 @@ int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, s
 
 /* ---- the table ---- */
 
-static int prepare(ec_blindness *b, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int blindness_prepare(ec_blindness *b, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(b->db, &b->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
@@ -222,7 +222,7 @@ static int64_t bounded(uint64_t n) {
 
 static int put(ec_blindness *b, const row *r, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(b, PUT, &s, err);
+    int rc = blindness_prepare(b, PUT, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)r->first);
@@ -263,7 +263,7 @@ static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
     sqlite3_stmt *s = NULL;
     span now = shown(t, with_pending);
     b->has_open |= now.end_utc_ns == INT64_MAX && now.begin_utc_ns != INT64_MIN;
-    int rc = prepare(b, MOVE, &s, err);
+    int rc = blindness_prepare(b, MOVE, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)t->number);
@@ -277,7 +277,7 @@ static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
 /* The records of a kind in batches above first up to last. */
 static int sum_records(ec_blindness *b, size_t k, uint64_t above, uint64_t up_to, span *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(b, SUM_RECORDS, &s, err);
+    int rc = blindness_prepare(b, SUM_RECORDS, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, LOSS_RECORDS[k]);
@@ -298,7 +298,7 @@ static int read_loss(ec_blindness *b, size_t k, ea_err *err) {
     sqlite3_stmt *s = NULL;
     uint64_t before = 0;
     *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING};
-    int rc = prepare(b, LAST_COUNTED, &s, err);
+    int rc = blindness_prepare(b, LAST_COUNTED, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, ea_counter_row(LOSS_COUNTERS[k])->number);
@@ -337,13 +337,13 @@ int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *f
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++) {
         if (!ec_blind_is_counted((enum ea_counter)c))
             continue;
-        rc = prepare(b, GREATEST, &s, err);
+        rc = blindness_prepare(b, GREATEST, &s, err);
         if (!rc)
             sqlite3_bind_int64(s, 2, ea_counter_row((enum ea_counter)c)->number);
         rc = rc ? rc : read_number(b, s, &b->greatest[c], err);
     }
     if (!rc)
-        rc = prepare(b, FIND_OPEN, &s, err);
+        rc = blindness_prepare(b, FIND_OPEN, &s, err);
     if (!rc) {
         sqlite3_bind_int64(s, 2, INT64_MAX);
         sqlite3_bind_int64(s, 3, INT64_MIN);
@@ -351,7 +351,7 @@ int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *f
         b->has_open = open != 0;
     }
     if (!rc)
-        rc = prepare(b, COUNT_RECORDED, &s, err);
+        rc = blindness_prepare(b, COUNT_RECORDED, &s, err);
     if (!rc) {
         for (int i = 0; i < 3; i++)
             sqlite3_bind_int64(s, 2 + i, EC_BLIND_LOST_EVENT + i);
@@ -391,7 +391,7 @@ int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batc
     if (!b->has_open)
         return 0;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(b, END_OPEN, &s, err);
+    int rc = blindness_prepare(b, END_OPEN, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, at->begin_utc_ns);

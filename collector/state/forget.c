@@ -13,18 +13,29 @@
 
 enum { PATH_BYTES = 1200, FOLDS_A_STEP = 256 };
 
-/* ---- SQL with the host's name as its only parameter ---- */
+/* What is removed: a host, or one run of it. */
+typedef struct subject {
+    const char *host;
+    const uint8_t *stream; /* EA_STREAM_ID_BYTES; NULL: all runs, and what is of the host alone */
+} subject;
 
-static int run(sqlite3 *db, const char *sql, ea_err *err) {
+/* ---- SQL with the host's name and the stream, or NULL, as its parameters ---- */
+
+#define STREAMS "(SELECT stream_id FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2))"
+
+static int forget_run(sqlite3 *db, const char *sql, ea_err *err) {
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, db, "remove a host");
 }
 
 /* The first number of its last row; 0 without one. */
-static int ask(sqlite3 *db, const char *sql, const char *host, uint64_t *ret, ea_err *err) {
+static int ask(sqlite3 *db, const char *sql, const subject *who, uint64_t *ret, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
-    if (code == SQLITE_OK && sqlite3_bind_parameter_count(st))
-        code = sqlite3_bind_text(st, 1, host, -1, SQLITE_STATIC);
+    int parameters = sqlite3_bind_parameter_count(st);
+    if (code == SQLITE_OK && parameters >= 1)
+        code = sqlite3_bind_text(st, 1, who->host, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK && parameters >= 2 && who->stream)
+        code = sqlite3_bind_blob(st, 2, who->stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
     while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
         if (ret)
             *ret = (uint64_t)sqlite3_column_int64(st, 0);
@@ -35,25 +46,20 @@ static int ask(sqlite3 *db, const char *sql, const char *host, uint64_t *ret, ea
     return rc;
 }
 
-int ec_forget_count(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
+int ec_forget_count(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
     sqlite3 *db = ec_store_database(s);
+    const subject who = {host, stream};
     ec_forgotten f = {0};
-    int rc = ask(db, "SELECT count(*) FROM streams WHERE agent = ?1", host, &f.streams, err);
+    int rc =
+        ask(db, "SELECT count(*) FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2)", &who, &f.streams, err);
     if (!rc)
-        rc = ask(db, "SELECT count(*) FROM batches WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-                 host, &f.batches, err);
+        rc = ask(db, "SELECT count(*) FROM batches WHERE stream_id IN " STREAMS, &who, &f.batches, err);
     if (!rc)
-        rc = ask(db,
-                 "SELECT sum(event_count) FROM batches WHERE stream_id IN"
-                 " (SELECT stream_id FROM streams WHERE agent = ?1)",
-                 host, &f.events, err);
+        rc = ask(db, "SELECT sum(event_count) FROM batches WHERE stream_id IN " STREAMS, &who, &f.events, err);
     if (!rc)
-        rc = ask(db,
-                 "SELECT sum(len_bytes) FROM batches WHERE stream_id IN"
-                 " (SELECT stream_id FROM streams WHERE agent = ?1)",
-                 host, &f.erased_bytes, err);
+        rc = ask(db, "SELECT sum(len_bytes) FROM batches WHERE stream_id IN " STREAMS, &who, &f.erased_bytes, err);
     if (!rc)
-        rc = ask(db, "SELECT count(*) FROM incidents WHERE agent = ?1", host, &f.incidents, err);
+        rc = ask(db, "SELECT count(*) FROM incidents WHERE agent = ?1 AND ?2 IS NULL", &who, &f.incidents, err);
     if (!rc)
         *ret = f;
     return rc;
@@ -62,12 +68,31 @@ int ec_forget_count(ec_store *s, const char *host, ec_forgotten *ret, ea_err *er
 /* ---- segment files ---- */
 
 typedef struct erasing {
-    const char *segments, *host;
+    const char *segments;
+    const subject *who;
     ec_forgotten *report;
     ea_err *err;
 } erasing;
 
-/* Erases the host's records of an open segment. Skips damaged parts. */
+/* 1 when the record is of what is removed: of the host, or of its run, which the batch's head says. */
+static int is_theirs(const erasing *e, ec_segment *seg, const ec_record *r, uint8_t **data, size_t *capacity,
+                     ea_err *err) {
+    ea_batch_head head;
+    ea_err ignored;
+    if (strcmp(r->agent, e->who->host) != 0)
+        return 0;
+    if (!e->who->stream)
+        return 1;
+    int rc = ec_segment_read(seg, r->offset, r->data_bytes, data, capacity, err);
+    if (rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
+        return 0; /* whose run it is is not known */
+    if (rc)
+        return rc;
+    return ea_batch_read_head(*data, (size_t)r->data_bytes, &head, &ignored) == 0 &&
+           memcmp(head.stream, e->who->stream, sizeof head.stream) == 0;
+}
+
+/* Erases those records of an open segment. Skips damaged parts. */
 static int erase_records(const erasing *e, ec_segment *seg, int only_look, int *ret_found) {
     uint64_t at = EC_SEGMENT_HEADER_BYTES, next, capacity_end = seg->end;
     uint8_t *data = NULL;
@@ -89,8 +114,11 @@ static int erase_records(const erasing *e, ec_segment *seg, int only_look, int *
         }
         if (rc <= 0)
             break;
-        rc = 0;
-        if (strcmp(r.agent, e->host) == 0) {
+        rc = is_theirs(e, seg, &r, &data, &capacity, e->err);
+        if (rc < 0)
+            break;
+        if (rc) {
+            rc = 0;
             *ret_found = 1;
             if (only_look)
                 break;
@@ -140,32 +168,32 @@ static int remove_copy(const char *name, int is_dir, void *arg) {
 
 /* ---- databases ---- */
 
-/* Rows of the host, then what only they named. Table by table, each by the host's streams. */
-static int forget_index(ec_store *s, const char *host, ea_err *err) {
+/* Its rows, then what only they named. Table by table, each by the host's streams. */
+static int forget_index(ec_store *s, const subject *who, ea_err *err) {
     static const char *const DELETES[] = {
-        "DELETE FROM batches WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM ranges WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM tombstones WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM stream_classes WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM definition_uses WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM stream_bytes WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM origins WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
-        "DELETE FROM incidents WHERE agent = ?1",
-        "DELETE FROM class_origins WHERE agent = ?1",
-        "DELETE FROM streams WHERE agent = ?1",
+        "DELETE FROM batches WHERE stream_id IN " STREAMS,
+        "DELETE FROM ranges WHERE stream_id IN " STREAMS,
+        "DELETE FROM tombstones WHERE stream_id IN " STREAMS,
+        "DELETE FROM stream_classes WHERE stream_id IN " STREAMS,
+        "DELETE FROM stream_definitions WHERE stream_id IN " STREAMS,
+        "DELETE FROM definition_uses WHERE stream_id IN " STREAMS,
+        "DELETE FROM stream_bytes WHERE stream_id IN " STREAMS,
+        "DELETE FROM origins WHERE stream_id IN " STREAMS,
+        "DELETE FROM expired WHERE stream_id IN " STREAMS,
+        "DELETE FROM expired_streams WHERE stream_id IN " STREAMS,
+        "DELETE FROM incidents WHERE agent = ?1 AND ?2 IS NULL",
+        "DELETE FROM class_origins WHERE agent = ?1 AND ?2 IS NULL",
+        "DELETE FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2)",
         "DELETE FROM class_origins WHERE class_id NOT IN (SELECT class_id FROM stream_classes)",
         "DELETE FROM classes WHERE class_id NOT IN (SELECT class_id FROM stream_classes)",
         "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions)",
     };
     sqlite3 *db = ec_store_database(s);
-    int rc = run(db, "BEGIN IMMEDIATE", err);
+    int rc = forget_run(db, "BEGIN IMMEDIATE", err);
     for (size_t i = 0; !rc && i < sizeof DELETES / sizeof *DELETES; i++)
-        rc = ask(db, DELETES[i], host, NULL, err);
+        rc = ask(db, DELETES[i], who, NULL, err);
     if (!rc)
-        rc = run(db, "COMMIT", err);
+        rc = forget_run(db, "COMMIT", err);
     if (rc && !sqlite3_get_autocommit(db))
         (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -173,24 +201,27 @@ static int forget_index(ec_store *s, const char *host, ea_err *err) {
 
 /* Rewrites a database, so that nothing of what was deleted is left in its pages or its log. */
 static int rewrite(sqlite3 *db, ea_err *err) {
-    int rc = run(db, "VACUUM", err);
-    return rc ? rc : run(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+    int rc = forget_run(db, "VACUUM", err);
+    return rc ? rc : forget_run(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
 }
 
 typedef struct folds {
+    const subject *who;
     ec_state_fold items[FOLDS_A_STEP];
     size_t count;
 } folds;
 
-static int add_fold(const ec_state_fold *fold, void *arg) {
+static int forget_add_fold(const ec_state_fold *fold, void *arg) {
     folds *f = arg;
     if (f->count == FOLDS_A_STEP)
         return 1;
+    if (f->who->stream && memcmp(f->who->stream, fold->stream, sizeof fold->stream) != 0)
+        return 0;
     f->items[f->count++] = *fold;
     return 0;
 }
 
-static int forget_state(const char *dir, const char *host, ea_err *err) {
+static int forget_state(const char *dir, const subject *who, ea_err *err) {
     ec_state_db *t = NULL;
     folds *f = calloc(1, sizeof *f);
     char path[PATH_BYTES];
@@ -200,12 +231,12 @@ static int forget_state(const char *dir, const char *host, ea_err *err) {
         free(f);
         return rc;
     }
+    f->who = who;
     rc = ec_state_db_open(&t, dir, 1, err);
     do {
-        if (f)
-            f->count = 0;
+        f->count = 0;
         if (!rc)
-            rc = ec_state_db_each_fold(t, host, add_fold, f, err);
+            rc = ec_state_db_each_fold(t, who->host, forget_add_fold, f, err);
         if (rc > 0)
             rc = 0;
         if (!rc)
@@ -222,17 +253,17 @@ static int forget_state(const char *dir, const char *host, ea_err *err) {
     return rc;
 }
 
-static int forget_alarms(const char *dir, const char *host, ea_err *err) {
+static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     ec_incidents *a = NULL;
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/alarms.db", dir);
-    if (!ea_path_exists(path))
+    if (who->stream || !ea_path_exists(path))
         return 0;
     int rc = ec_incidents_open(&a, dir, 1, err);
     if (!rc)
-        rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", host, NULL, err);
+        rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", who, NULL, err);
     if (!rc)
-        rc = ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", host, NULL, err);
+        rc = ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", who, NULL, err);
     if (!rc)
         rc = rewrite(ec_incidents_database(a), err);
     ec_incidents_close(a);
@@ -241,36 +272,44 @@ static int forget_alarms(const char *dir, const char *host, ea_err *err) {
 
 /* ---- all of it ---- */
 
-int ec_forget(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
+/* The marks of a removal that has begun: of a host, and of a run. */
+#define MARKS                                                                                                          \
+    "PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS forgetting(agent TEXT PRIMARY KEY);"                        \
+    "CREATE TABLE IF NOT EXISTS forgetting_runs(agent TEXT NOT NULL, stream BLOB NOT NULL)"
+
+static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err *err) {
     sqlite3 *db = ec_store_database(s);
     char segments[PATH_BYTES];
     ec_forgotten f = {0};
-    erasing e = {.segments = segments, .host = host, .report = &f, .err = err};
+    erasing e = {.segments = segments, .who = who, .report = &f, .err = err};
     snprintf(segments, sizeof segments, "%s/segments", ec_store_folder(s));
-    int rc = ec_forget_count(s, host, &f, err);
+    int rc = ec_forget_count(s, who->host, who->stream, &f, err);
     f.batches = f.erased_bytes = 0; /* what is erased is counted, in the index or not */
     /* the mark is durable before anything is gone */
     if (!rc)
-        rc = run(db, "PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS forgetting(agent TEXT PRIMARY KEY)", err);
+        rc = forget_run(db, MARKS, err);
     if (!rc)
-        rc = ask(db, "INSERT OR IGNORE INTO forgetting VALUES(?1)", host, NULL, err);
+        rc = ask(db,
+                 who->stream ? "INSERT INTO forgetting_runs VALUES(?1, ?2)"
+                             : "INSERT OR IGNORE INTO forgetting VALUES(?1)",
+                 who, NULL, err);
     if (!rc)
         rc = ea_path_list(segments, remove_copy, &e, err);
     if (!rc)
         rc = ec_segment_each(segments, erase_segment, &e, err);
     if (!rc)
-        rc = forget_state(ec_store_folder(s), host, err);
+        rc = forget_state(ec_store_folder(s), who, err);
     if (!rc)
-        rc = forget_alarms(ec_store_folder(s), host, err);
+        rc = forget_alarms(ec_store_folder(s), who, err);
     if (!rc)
-        rc = forget_index(s, host, err);
+        rc = forget_index(s, who, err);
     if (!rc)
         rc = ec_retention_keep(s, err);
     /* the mark goes last; the file is rewritten after it, and again when that is interrupted */
     if (!rc)
         rc = rewrite(db, err);
     if (!rc)
-        rc = run(db, "DROP TABLE forgetting", err);
+        rc = forget_run(db, "DROP TABLE forgetting; DROP TABLE forgetting_runs", err);
     if (!rc)
         rc = rewrite(db, err);
     if (!rc)
@@ -278,17 +317,35 @@ int ec_forget(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
     return rc;
 }
 
+int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
+    char other[256];
+    int rc = ec_forget_resume(s, other, err); /* one removal is marked at a time */
+    return rc < 0 ? rc : remove_all(s, &(subject){host, stream}, ret, err);
+}
+
+/* The first mark: 1, with the stream where it is of a run. */
+static int find_mark(sqlite3 *db, const char *sql, char *ret_host, uint8_t *ret_stream) {
+    sqlite3_stmt *st = NULL;
+    int found = sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
+    if (found)
+        snprintf(ret_host, 256, "%s", (const char *)sqlite3_column_text(st, 0));
+    if (found && ret_stream) {
+        found = sqlite3_column_bytes(st, 1) == EA_STREAM_ID_BYTES;
+        if (found)
+            memcpy(ret_stream, sqlite3_column_blob(st, 1), EA_STREAM_ID_BYTES);
+    }
+    sqlite3_finalize(st);
+    return found;
+}
+
 int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {
     sqlite3 *db = ec_store_database(s);
-    sqlite3_stmt *st = NULL;
+    uint8_t stream[EA_STREAM_ID_BYTES];
     ec_forgotten f;
     ret_host[0] = 0;
-    if (sqlite3_prepare_v2(db, "SELECT agent FROM forgetting LIMIT 1", -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW)
-        snprintf(ret_host, 256, "%s", (const char *)sqlite3_column_text(st, 0));
-    sqlite3_finalize(st);
-    if (!ret_host[0])
+    int of_host = find_mark(db, "SELECT agent FROM forgetting LIMIT 1", ret_host, NULL);
+    if (!of_host && !find_mark(db, "SELECT agent, stream FROM forgetting_runs LIMIT 1", ret_host, stream))
         return 0; /* no such table: nothing was begun */
-    int rc = ec_forget(s, ret_host, &f, err);
+    int rc = remove_all(s, &(subject){ret_host, of_host ? NULL : stream}, &f, err);
     return rc ? rc : 1;
 }

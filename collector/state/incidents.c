@@ -88,7 +88,8 @@ sqlite3 *ec_incidents_database(ec_incidents *a) {
 }
 
 /* The rows that changed, or an error. end_utc_ns: of ADD_OVER. */
-static int run(ec_incidents *a, enum which which, const ec_alarm *alarm, const int64_t *end_utc_ns, ea_err *err) {
+static int incidents_run(ec_incidents *a, enum which which, const ec_alarm *alarm, const int64_t *end_utc_ns,
+                         ea_err *err) {
     sqlite3_stmt *st = a->statements[which];
     const char *const texts[] = {alarm->host, alarm->stream, alarm->kind, alarm->family};
     for (int i = 0; i < 4; i++)
@@ -111,14 +112,14 @@ int ec_incidents_begin(ec_incidents *a, ea_err *err) {
 }
 
 int ec_incidents_holds(ec_incidents *a, const ec_alarm *alarm, int only_open, ea_err *err) {
-    int rc = run(a, GO_ON, alarm, NULL, err);
+    int rc = incidents_run(a, GO_ON, alarm, NULL, err);
     if (rc || only_open)
         return rc < 0 ? rc : 0;
-    return run(a, ADD, alarm, NULL, err);
+    return incidents_run(a, ADD, alarm, NULL, err);
 }
 
 int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err) {
-    return run(a, ADD_OVER, alarm, &end_utc_ns, err);
+    return incidents_run(a, ADD_OVER, alarm, &end_utc_ns, err);
 }
 
 int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns, ea_err *err) {

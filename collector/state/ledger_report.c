@@ -98,9 +98,8 @@ static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right) {
     if (which == EC_ALERT_DELIVERED) {
         *ret_left = values[EA_COUNT_events_delivered];
-        *ret_right = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                         EA_COUNT_events_aggregated, EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
-                         EA_COUNT_events_dropped_memory, EA_COUNT_events_pending);
+        *ret_right = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_dropped_full,
+                         EA_COUNT_events_dropped_oversize, EA_COUNT_events_pending);
     } else {
         *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
         *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
@@ -111,7 +110,7 @@ void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t 
 
 /* ---- the tables ---- */
 
-static int prepare(ec_ledger *l, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int ledger_report_prepare(ec_ledger *l, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(l->db, &l->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
@@ -164,13 +163,13 @@ static family_state *family_of(ec_ledger *l, const char *name) {
 
 static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(l, COUNT_ALERTS, &s, err), code;
+    int rc = ledger_report_prepare(l, COUNT_ALERTS, &s, err), code;
     if (rc)
         return rc;
     if (sqlite3_step(s) == SQLITE_ROW)
         l->alert_count = (uint64_t)sqlite3_column_int64(s, 0);
     sqlite3_reset(s);
-    if ((rc = prepare(l, LAST_BATCH, &s, err)) != 0)
+    if ((rc = ledger_report_prepare(l, LAST_BATCH, &s, err)) != 0)
         return rc;
     if (sqlite3_step(s) == SQLITE_ROW) {
         /* Batches after the last ledger, if there are any, are unknown now: then a hole holds an unknown number of
@@ -180,7 +179,7 @@ static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
         l->last_end_utc_ns = sqlite3_column_int64(s, 2);
     }
     sqlite3_reset(s);
-    if ((rc = prepare(l, LAST_COUNTS, &s, err)) != 0)
+    if ((rc = ledger_report_prepare(l, LAST_COUNTS, &s, err)) != 0)
         return rc;
     while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc) {
         const unsigned char *family = sqlite3_column_text(s, 0);
@@ -245,7 +244,7 @@ int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_a
     sqlite3_stmt *s = NULL;
     if (l->alert_count >= ALERTS_MAX)
         return 0;
-    int rc = prepare(l, PUT_ALERT, &s, err);
+    int rc = ledger_report_prepare(l, PUT_ALERT, &s, err);
     if (rc)
         return rc;
     l->alert_count++;
@@ -303,7 +302,7 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     }
     e->value = n->value;
     sqlite3_stmt *s = NULL;
-    rc = prepare(l, PUT_COUNT, &s, l->err);
+    rc = ledger_report_prepare(l, PUT_COUNT, &s, l->err);
     if (rc)
         return rc;
     sqlite3_bind_text(s, 2, e->family, -1, SQLITE_STATIC);
@@ -412,7 +411,7 @@ static int take_tombstone(const ea_tombstone *t, void *arg) {
 
 static int put_batch(ec_ledger *l) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(l, PUT_BATCH, &s, l->err);
+    int rc = ledger_report_prepare(l, PUT_BATCH, &s, l->err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)l->row->number);

@@ -63,7 +63,7 @@ struct ec_object_names_db {
 };
 
 /* The statement with the stream bound. */
-static int prepare(ec_object_names_db *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int object_names_db_prepare(ec_object_names_db *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(n->db, &n->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
@@ -72,7 +72,7 @@ static int prepare(ec_object_names_db *n, enum statement which, sqlite3_stmt **r
     return 0;
 }
 
-static const char *column_text(sqlite3_stmt *s, int at) {
+static const char *object_names_db_column_text(sqlite3_stmt *s, int at) {
     const unsigned char *v = sqlite3_column_text(s, at);
     return v ? (const char *)v : "";
 }
@@ -82,7 +82,7 @@ static void read_name(sqlite3_stmt *s, uint8_t kind, ea_name_row *ret) {
                          .address = ec_u64_from_sql(sqlite3_column_int64(s, 1)),
                          .begin_utc_ns = sqlite3_column_int64(s, 2),
                          .end_utc_ns = sqlite3_column_int64(s, 3),
-                         .name = column_text(s, 4),
+                         .name = object_names_db_column_text(s, 4),
                          .kind = kind};
 }
 
@@ -93,21 +93,21 @@ static void read_operation(sqlite3_stmt *s, ea_operation_row *ret) {
                               .begin_utc_ns = sqlite3_column_int64(s, 3),
                               .end_utc_ns = sqlite3_column_int64(s, 4),
                               .status = (uint32_t)sqlite3_column_int64(s, 5),
-                              .name = column_text(s, 6)};
+                              .name = object_names_db_column_text(s, 6)};
 }
 
 /* ---- opening ---- */
 
 static int count_rows(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_COUNT_NAMES, &s, err);
+    int rc = object_names_db_prepare(n, S_COUNT_NAMES, &s, err);
     if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
         return rc;
     n->name_count = (uint64_t)sqlite3_column_int64(s, 0);
     n->name_bytes = (uint64_t)sqlite3_column_int64(s, 1);
     n->last_name = (uint64_t)sqlite3_column_int64(s, 2);
     sqlite3_reset(s);
-    rc = prepare(n, S_COUNT_OPERATIONS, &s, err);
+    rc = object_names_db_prepare(n, S_COUNT_OPERATIONS, &s, err);
     if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
         return rc;
     n->first_operation = (uint64_t)sqlite3_column_int64(s, 0);
@@ -169,7 +169,7 @@ static void evicted(const ec_object_names_db *n, uint64_t count) {
 static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_LAST_NAME, &s, err);
+    int rc = object_names_db_prepare(n, S_LAST_NAME, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int(s, 2, kind);
@@ -187,7 +187,7 @@ static int drop_names(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     if (!numbers)
         return ea_fail(err, EA_ENOMEM, "make room for names");
-    int rc = prepare(n, S_LEAVING_NAMES, &s, err);
+    int rc = object_names_db_prepare(n, S_LEAVING_NAMES, &s, err);
     if (!rc) {
         sqlite3_bind_int64(s, 2, (int64_t)most);
         while ((rc = ec_sqlite_step(s, "look a name up", err)) == 1 && gone < most) {
@@ -198,7 +198,7 @@ static int drop_names(ec_object_names_db *n, ea_err *err) {
         rc = rc < 0 ? rc : 0;
     }
     for (uint64_t i = 0; !rc && i < gone; i++) {
-        rc = prepare(n, S_DROP_NAME, &s, err);
+        rc = object_names_db_prepare(n, S_DROP_NAME, &s, err);
         if (!rc) {
             sqlite3_bind_int64(s, 2, (int64_t)numbers[i]);
             rc = ec_sqlite_run(s, "keep a name", err);
@@ -215,7 +215,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc;
     if (row->number) {
-        rc = prepare(n, S_END_NAME, &s, err);
+        rc = object_names_db_prepare(n, S_END_NAME, &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 2, (int64_t)row->number);
@@ -229,7 +229,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
         if (rc)
             return rc;
     }
-    rc = prepare(n, S_ADD_NAME, &s, err);
+    rc = object_names_db_prepare(n, S_ADD_NAME, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)(n->last_name + 1));
@@ -250,7 +250,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
 static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_LAST_OPERATION, &s, err);
+    int rc = object_names_db_prepare(n, S_LAST_OPERATION, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
@@ -263,7 +263,7 @@ static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err
 static int drop_operations(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     uint64_t count = n->options.limit_operations / SHARE_THAT_GOES + 1;
-    int rc = prepare(n, S_DROP_OPERATIONS, &s, err);
+    int rc = object_names_db_prepare(n, S_DROP_OPERATIONS, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)(n->first_operation + count - 1));
@@ -280,7 +280,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc;
     if (row->number) {
-        rc = prepare(n, S_END_OPERATION, &s, err);
+        rc = object_names_db_prepare(n, S_END_OPERATION, &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 2, (int64_t)row->number);
@@ -291,7 +291,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
     }
     rc = n->last_operation + 1 - n->first_operation >= n->options.limit_operations ? drop_operations(n, err) : 0;
     if (!rc)
-        rc = prepare(n, S_ADD_OPERATION, &s, err);
+        rc = object_names_db_prepare(n, S_ADD_OPERATION, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)(n->last_operation + 1));
@@ -310,7 +310,7 @@ static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
 static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_ADD_VOLUME, &s, err);
+    int rc = object_names_db_prepare(n, S_ADD_VOLUME, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_text(s, 2, nt, -1, SQLITE_STATIC);
@@ -333,7 +333,7 @@ int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, con
 int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns,
                             ea_text *out, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_FIND_NAMES, &s, err), found = 0;
+    int rc = object_names_db_prepare(n, S_FIND_NAMES, &s, err), found = 0;
     int64_t begin = 0;
     if (rc)
         return rc;
@@ -357,12 +357,12 @@ int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint6
 /* Volumes hold for the whole stream. */
 static int read_volumes(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(n, S_VOLUMES, &s, err);
+    int rc = object_names_db_prepare(n, S_VOLUMES, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int(s, 2, EA_VOLUMES_MAX);
     while ((rc = ec_sqlite_step(s, "look a name up", err)) == 1 && n->volume_count < EA_VOLUMES_MAX) {
-        char *nt = strdup(column_text(s, 0)), *dos = strdup(column_text(s, 1));
+        char *nt = strdup(object_names_db_column_text(s, 0)), *dos = strdup(object_names_db_column_text(s, 1));
         if (!nt || !dos) {
             free(nt);
             free(dos);
@@ -418,7 +418,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
     sqlite3_stmt *s = NULL;
     if (n->last_operation == 0 || !ea_object_names_operation(r, c, &irp, &is_end))
         return 0;
-    int rc = prepare(n, S_FIND_OPERATIONS, &s, &err);
+    int rc = object_names_db_prepare(n, S_FIND_OPERATIONS, &s, &err);
     if (rc)
         return answer(n, rc, &err);
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));

@@ -11,41 +11,35 @@
 
 enum { SCHEMA_VERSION = 6, WITHOUT_SUMS = 5 /* a version that can be completed */, BUSY_TIMEOUT_MS = 10000 };
 
-/* SCHEMA.md describes these. */
+enum { LIFE_COLUMNS = 6 /* EC_LIFE_COLUMNS */, LIFE_VALUES = 7 /* the stream before them */ };
+
+/* Types of columns (machine_columns.h) in SQL. */
+#define SQL_U16                          "INTEGER NOT NULL"
+#define SQL_U32                          "INTEGER NOT NULL"
+#define SQL_I32                          "INTEGER NOT NULL"
+#define SQL_NUMBER                       "INTEGER NOT NULL"
+#define SQL_ADDRESS                      "INTEGER NOT NULL"
+#define SQL_TEXT                         "TEXT NOT NULL"
+#define SQL_PDB                          "TEXT"
+#define TYPED_COLUMN(kind, member, role) ", " #member " " SQL_##kind
+#define LIFE_TABLE(name, COLUMNS)                                                                                      \
+    "CREATE TABLE " name "(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"         \
+    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"                        \
+    " end_cause INTEGER NOT NULL" COLUMNS(TYPED_COLUMN) ", PRIMARY KEY(stream, instance)) WITHOUT ROWID;"              \
+                                                        "CREATE INDEX " name "_pid ON " name                           \
+                                                        "(stream, pid, begin_utc_ns);"                                 \
+                                                        "CREATE INDEX " name "_end ON " name "(stream, end_utc_ns);"
+
+/* SCHEMA.md describes these and the next ones. */
+static const char LIVES[] = LIFE_TABLE("processes", EA_PROCESS_COLUMNS) LIFE_TABLE("threads", EA_THREAD_COLUMNS)
+    LIFE_TABLE("modules", EA_MODULE_COLUMNS) "CREATE INDEX processes_begin ON processes(stream, begin_utc_ns);"
+                                             "CREATE INDEX threads_tid ON threads(stream, tid, begin_utc_ns);";
+
 static const char SCHEMA[] =
     "CREATE TABLE streams(stream INTEGER PRIMARY KEY, host TEXT NOT NULL, id BLOB NOT NULL, position INTEGER NOT NULL,"
     " batch_count INTEGER NOT NULL, event_count INTEGER NOT NULL, missing_count INTEGER NOT NULL,"
     " damaged_count INTEGER NOT NULL, last_instance INTEGER NOT NULL,"
     " begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, UNIQUE(host, id));"
-    "CREATE TABLE processes(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
-    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
-    " end_cause INTEGER NOT NULL, pid INTEGER NOT NULL, parent_pid INTEGER NOT NULL, parent_instance INTEGER NOT NULL,"
-    " session_id INTEGER NOT NULL, unique_key INTEGER NOT NULL, directory_table_base INTEGER NOT NULL,"
-    " exit_status INTEGER NOT NULL, flags INTEGER NOT NULL, image_name TEXT NOT NULL, command_line TEXT NOT NULL,"
-    " sid TEXT NOT NULL, package TEXT NOT NULL, application TEXT NOT NULL, PRIMARY KEY(stream, instance))"
-    " WITHOUT ROWID;"
-    "CREATE INDEX processes_pid ON processes(stream, pid, begin_utc_ns);"
-    "CREATE INDEX processes_begin ON processes(stream, begin_utc_ns);"
-    "CREATE INDEX processes_end ON processes(stream, end_utc_ns);"
-    "CREATE TABLE threads(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
-    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
-    " end_cause INTEGER NOT NULL, tid INTEGER NOT NULL, pid INTEGER NOT NULL, process_instance INTEGER NOT NULL,"
-    " cpu INTEGER NOT NULL, stack_base INTEGER NOT NULL, start_address INTEGER NOT NULL,"
-    " win32_start_address INTEGER NOT NULL, teb INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY(stream, instance))"
-    " WITHOUT ROWID;"
-    "CREATE INDEX threads_tid ON threads(stream, tid, begin_utc_ns);"
-    "CREATE INDEX threads_pid ON threads(stream, pid, begin_utc_ns);"
-    "CREATE INDEX threads_end ON threads(stream, end_utc_ns);"
-    "CREATE TABLE modules(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
-    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
-    " end_cause INTEGER NOT NULL, pid INTEGER NOT NULL, base INTEGER NOT NULL, process_instance INTEGER NOT NULL,"
-    " size_bytes INTEGER NOT NULL, default_base INTEGER NOT NULL, checksum INTEGER NOT NULL, timestamp INTEGER NOT "
-    "NULL,"
-    " path TEXT NOT NULL, pdb_guid TEXT, pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL,"
-    " file_bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, file_version TEXT NOT NULL, company TEXT NOT NULL,"
-    " product TEXT NOT NULL, PRIMARY KEY(stream, instance)) WITHOUT ROWID;"
-    "CREATE INDEX modules_pid ON modules(stream, pid, begin_utc_ns);"
-    "CREATE INDEX modules_end ON modules(stream, end_utc_ns);"
     "CREATE TABLE pending_ids(stream INTEGER NOT NULL, utc_ns INTEGER NOT NULL, pid INTEGER NOT NULL,"
     " base INTEGER NOT NULL, size_bytes INTEGER NOT NULL, timestamp INTEGER NOT NULL, pdb_guid TEXT,"
     " pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL, PRIMARY KEY(stream, pid, base))"
@@ -118,11 +112,21 @@ static const char SUMS[] =
     " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"
     " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END;";
 
+/* When a stream's last gap ended is the last row of this index, however many there are. A database of before has it
+ * from its next opening on. */
+static const char GAP_ENDS[] =
+    "CREATE INDEX IF NOT EXISTS blindness_end ON blindness(stream, end_utc_ns, begin_utc_ns, cause);";
+
 /* Prepared when first used. */
-#define LIFE_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7"
-#define LIFE_UPDATE                                                                                                    \
-    "begin_utc_ns = excluded.begin_utc_ns, end_utc_ns = excluded.end_utc_ns, seen_utc_ns = excluded.seen_utc_ns,"      \
-    " begin_cause = excluded.begin_cause, end_cause = excluded.end_cause"
+#define VALUE_COLUMN(kind, member, role)   ", ?"
+#define UPDATED_COLUMN(kind, member, role) ", " #member " = excluded." #member
+#define PUT_LIFE(name, COLUMNS)                                                                                        \
+    "INSERT INTO " name " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7" COLUMNS(                                                  \
+        VALUE_COLUMN) ")"                                                                                              \
+                      " ON CONFLICT(stream, instance) DO UPDATE SET begin_utc_ns = excluded.begin_utc_ns,"             \
+                      " end_utc_ns = excluded.end_utc_ns, seen_utc_ns = excluded.seen_utc_ns, begin_cause = "          \
+                      "excluded.begin_cause,"                                                                          \
+                      " end_cause = excluded.end_cause" COLUMNS(UPDATED_COLUMN)
 #define STATEMENTS(X)                                                                                                  \
     X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
     X(COMMIT, "COMMIT")                                                                                                \
@@ -166,28 +170,9 @@ static const char SUMS[] =
     X(PRUNE_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1 AND end_utc_ns < ?2")                                  \
     X(PRUNE_ALERTS, "DELETE FROM alerts WHERE stream = ?1 AND number < ?3")                                            \
     X(PRUNE_STREAM, "UPDATE streams SET begin_utc_ns = max(begin_utc_ns, min(?2, end_utc_ns)) WHERE stream = ?1")      \
-    X(PUT_PROCESS,                                                                                                     \
-      "INSERT INTO processes VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"   \
-      " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", parent_pid = excluded.parent_pid,"                \
-      " parent_instance = excluded.parent_instance, session_id = excluded.session_id,"                                 \
-      " unique_key = excluded.unique_key, directory_table_base = excluded.directory_table_base,"                       \
-      " exit_status = excluded.exit_status, flags = excluded.flags, image_name = excluded.image_name,"                 \
-      " command_line = excluded.command_line, sid = excluded.sid, package = excluded.package,"                         \
-      " application = excluded.application")                                                                           \
-    X(PUT_THREAD, "INSERT INTO threads VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"             \
-                  " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ","                                      \
-                  " process_instance = excluded.process_instance, stack_base = excluded.stack_base,"                   \
-                  " start_address = excluded.start_address, win32_start_address = excluded.win32_start_address,"       \
-                  " teb = excluded.teb, name = excluded.name")                                                         \
-    X(PUT_MODULE,                                                                                                      \
-      "INSERT INTO modules VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"     \
-      " ?21, ?22, ?23, ?24)"                                                                                           \
-      " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", process_instance = excluded.process_instance,"    \
-      " size_bytes = excluded.size_bytes, default_base = excluded.default_base, checksum = excluded.checksum,"         \
-      " timestamp = excluded.timestamp, path = excluded.path, pdb_guid = excluded.pdb_guid,"                           \
-      " pdb_age = excluded.pdb_age, pdb_path = excluded.pdb_path, original_name = excluded.original_name,"             \
-      " file_bytes = excluded.file_bytes, sha256 = excluded.sha256, file_version = excluded.file_version,"             \
-      " company = excluded.company, product = excluded.product")                                                       \
+    X(PUT_PROCESS, PUT_LIFE("processes", EA_PROCESS_COLUMNS))                                                          \
+    X(PUT_THREAD, PUT_LIFE("threads", EA_THREAD_COLUMNS))                                                              \
+    X(PUT_MODULE, PUT_LIFE("modules", EA_MODULE_COLUMNS))                                                              \
     X(PUT_PENDING, "INSERT OR REPLACE INTO pending_ids VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")               \
     X(EACH_PENDING, "SELECT utc_ns, pid, base, size_bytes, timestamp, pdb_guid, pdb_age, pdb_path, original_name"      \
                     " FROM pending_ids WHERE stream = ?1")                                                             \
@@ -316,11 +301,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
                  "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
-        return rc;
+        return rc ? rc : run_sql(t, GAP_ENDS, "set up the state tables", err);
     ea_text sql;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s PRAGMA user_version = %d; COMMIT;",
-                   version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, SCHEMA_VERSION);
+    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s %s PRAGMA user_version = %d; COMMIT;",
+                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, GAP_ENDS,
+                   SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
@@ -363,15 +349,15 @@ sqlite3 *ec_state_db_database(ec_state_db *t) {
 /* ---- statements ---- */
 
 /* The statement, reset and ready to be bound. */
-static int prepare(ec_state_db *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int state_db_prepare(ec_state_db *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(t->db, &t->prepared[which], SQL[which], NULL, err);
     *ret = t->prepared[which];
     return rc;
 }
 
-static int run(ec_state_db *t, enum statement which, ea_err *err) {
+static int state_db_run(ec_state_db *t, enum statement which, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, which, &s, err);
+    int rc = state_db_prepare(t, which, &s, err);
     return rc ? rc : ec_sqlite_run(s, SQL[which], err);
 }
 
@@ -407,7 +393,7 @@ static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life)
     sqlite3_bind_int(s, 7, life->end_cause);
 }
 
-static const char *column_text(sqlite3_stmt *s, int at) {
+static const char *state_db_column_text(sqlite3_stmt *s, int at) {
     const unsigned char *v = sqlite3_column_text(s, at);
     return v ? (const char *)v : "";
 }
@@ -437,15 +423,15 @@ static void read_life(sqlite3_stmt *s, ea_interval *ret) {
 /* ---- transactions and folds ---- */
 
 int ec_state_db_begin(ec_state_db *t, ea_err *err) {
-    return run(t, S_BEGIN, err);
+    return state_db_run(t, S_BEGIN, err);
 }
 
 int ec_state_db_commit(ec_state_db *t, ea_err *err) {
-    return run(t, S_COMMIT, err);
+    return state_db_run(t, S_COMMIT, err);
 }
 
 void ec_state_db_rollback(ec_state_db *t) {
-    if (!sqlite3_get_autocommit(t->db) && run(t, S_ROLLBACK, NULL))
+    if (!sqlite3_get_autocommit(t->db) && state_db_run(t, S_ROLLBACK, NULL))
         return; /* SQLite has rolled back by itself */
 }
 
@@ -459,14 +445,14 @@ static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
                            .last_instance = (uint64_t)sqlite3_column_int64(s, 8),
                            .begin_utc_ns = sqlite3_column_int64(s, 9),
                            .end_utc_ns = sqlite3_column_int64(s, 10)};
-    snprintf(ret->host, sizeof ret->host, "%s", column_text(s, 1));
+    snprintf(ret->host, sizeof ret->host, "%s", state_db_column_text(s, 1));
     if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
         memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
 }
 
 int ec_state_db_find_fold(ec_state_db *t, const char *host, const uint8_t *stream, ec_state_fold *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_FIND_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_FIND_FOLD, &s, err);
     if (rc)
         return rc;
     bind_text(s, 1, host);
@@ -485,7 +471,7 @@ int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream
     if (found)
         return found < 0 ? found : 0;
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_ADD_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_ADD_FOLD, &s, err);
     if (rc)
         return rc;
     bind_text(s, 1, host);
@@ -500,7 +486,7 @@ int ec_state_db_get_fold(ec_state_db *t, const char *host, const uint8_t *stream
 
 int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_SET_FOLD, &s, err);
+    int rc = state_db_prepare(t, S_SET_FOLD, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -518,7 +504,7 @@ int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err)
 int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_state_fold *fold, void *arg), void *arg,
                           ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int code, rc = prepare(t, S_EACH_FOLD, &s, err);
+    int code, rc = state_db_prepare(t, S_EACH_FOLD, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC); /* NULL for NULL */
@@ -541,7 +527,7 @@ int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
 
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int rc = prepare(t, DROPS[i], &s, err);
+        int rc = state_db_prepare(t, DROPS[i], &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -559,7 +545,7 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = ec_state_db_reset_fold(t, fold, err);
     if (!rc)
-        rc = prepare(t, S_DROP_STREAM, &s, err);
+        rc = state_db_prepare(t, S_DROP_STREAM, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -575,7 +561,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
 
     for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int rc = prepare(t, PRUNES[i], &s, err);
+        int rc = state_db_prepare(t, PRUNES[i], &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);
@@ -593,7 +579,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
 int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
     *ret = (ec_store_place){0};
-    int rc = prepare(t, S_GET_ROUND, &s, err);
+    int rc = state_db_prepare(t, S_GET_ROUND, &s, err);
     if (rc)
         return rc;
     int code = sqlite3_step(s);
@@ -607,7 +593,7 @@ int ec_state_db_get_round(ec_state_db *t, ec_store_place *ret, ea_err *err) {
 
 int ec_state_db_set_round(ec_state_db *t, const ec_store_place *place, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_SET_ROUND, &s, err);
+    int rc = state_db_prepare(t, S_SET_ROUND, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, (int64_t)place->segment);
@@ -617,120 +603,106 @@ int ec_state_db_set_round(ec_state_db *t, const ec_store_place *place, ea_err *e
 
 /* ---- rows ---- */
 
-int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err) {
-    sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_PUT_PROCESS, &s, err);
-    if (rc)
-        return rc;
-    bind_life(s, fold_id, &p->life);
-    bind_u32(s, 8, p->pid);
-    bind_u32(s, 9, p->parent_pid);
-    sqlite3_bind_int64(s, 10, (int64_t)p->parent_instance);
-    bind_u32(s, 11, p->session_id);
-    bind_address(s, 12, p->unique_key);
-    bind_address(s, 13, p->directory_table_base);
-    sqlite3_bind_int(s, 14, p->exit_status);
-    bind_u32(s, 15, p->flags);
-    bind_text(s, 16, p->image_name);
-    bind_text(s, 17, p->command_line);
-    bind_text(s, 18, p->sid);
-    bind_text(s, 19, p->package);
-    bind_text(s, 20, p->application);
-    return ec_sqlite_run(s, "keep a process", err);
+static void bind_columns(sqlite3_stmt *s, const void *row, const ea_table_columns *columns) {
+    for (size_t i = 0; i < columns->count; i++) {
+        const void *v = (const unsigned char *)row + columns->items[i].offset;
+        int at = LIFE_VALUES + 1 + (int)i;
+        switch ((enum ea_column_kind)columns->items[i].kind) {
+        case EA_COLUMN_U16:
+            sqlite3_bind_int(s, at, *(const uint16_t *)v);
+            break;
+        case EA_COLUMN_U32:
+            bind_u32(s, at, *(const uint32_t *)v);
+            break;
+        case EA_COLUMN_I32:
+            sqlite3_bind_int(s, at, *(const int32_t *)v);
+            break;
+        case EA_COLUMN_NUMBER:
+            sqlite3_bind_int64(s, at, (int64_t) * (const uint64_t *)v);
+            break;
+        case EA_COLUMN_ADDRESS:
+            bind_address(s, at, *(const uint64_t *)v);
+            break;
+        case EA_COLUMN_TEXT:
+            bind_text(s, at, *(const char *const *)v);
+            break;
+        case EA_COLUMN_PDB:
+            bind_guid(s, at, ((const ea_module *)row)->has_pdb, v);
+            break;
+        }
+    }
 }
 
-void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
-    *ret = (ea_process){.pid = column_u32(s, 6),
-                        .parent_pid = column_u32(s, 7),
-                        .parent_instance = (uint64_t)sqlite3_column_int64(s, 8),
-                        .session_id = column_u32(s, 9),
-                        .unique_key = column_address(s, 10),
-                        .directory_table_base = column_address(s, 11),
-                        .exit_status = sqlite3_column_int(s, 12),
-                        .flags = column_u32(s, 13),
-                        .image_name = column_text(s, 14),
-                        .command_line = column_text(s, 15),
-                        .sid = column_text(s, 16),
-                        .package = column_text(s, 17),
-                        .application = column_text(s, 18)};
-    read_life(s, &ret->life);
+/* Fills the members of a row that is all 0; the statement has EC_LIFE_COLUMNS before them. */
+static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *columns) {
+    for (size_t i = 0; i < columns->count; i++) {
+        void *v = (unsigned char *)row + columns->items[i].offset;
+        int at = LIFE_COLUMNS + (int)i;
+        switch ((enum ea_column_kind)columns->items[i].kind) {
+        case EA_COLUMN_U16:
+            *(uint16_t *)v = (uint16_t)sqlite3_column_int(s, at);
+            break;
+        case EA_COLUMN_U32:
+            *(uint32_t *)v = column_u32(s, at);
+            break;
+        case EA_COLUMN_I32:
+            *(int32_t *)v = sqlite3_column_int(s, at);
+            break;
+        case EA_COLUMN_NUMBER:
+            *(uint64_t *)v = (uint64_t)sqlite3_column_int64(s, at);
+            break;
+        case EA_COLUMN_ADDRESS:
+            *(uint64_t *)v = column_address(s, at);
+            break;
+        case EA_COLUMN_TEXT:
+            *(const char **)v = state_db_column_text(s, at);
+            break;
+        case EA_COLUMN_PDB:
+            ((ea_module *)row)->has_pdb = column_guid(s, at, v);
+            break;
+        }
+    }
+}
+
+/* A row begins with its interval. */
+static int put_row(ec_state_db *t, enum statement which, int64_t fold_id, const void *row,
+                   const ea_table_columns *columns, const char *doing, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = state_db_prepare(t, which, &s, err);
+    if (rc)
+        return rc;
+    bind_life(s, fold_id, row);
+    bind_columns(s, row, columns);
+    return ec_sqlite_run(s, doing, err);
+}
+
+int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err) {
+    return put_row(t, S_PUT_PROCESS, fold_id, p, &ea_process_columns, "keep a process", err);
 }
 
 int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
-    sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_PUT_THREAD, &s, err);
-    if (rc)
-        return rc;
-    bind_life(s, fold_id, &row->life);
-    bind_u32(s, 8, row->tid);
-    bind_u32(s, 9, row->pid);
-    sqlite3_bind_int64(s, 10, (int64_t)row->process_instance);
-    sqlite3_bind_int(s, 11, row->cpu);
-    bind_address(s, 12, row->stack_base);
-    bind_address(s, 13, row->start_address);
-    bind_address(s, 14, row->win32_start_address);
-    bind_address(s, 15, row->teb);
-    bind_text(s, 16, row->name);
-    return ec_sqlite_run(s, "keep a thread", err);
-}
-
-void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
-    *ret = (ea_thread_row){.tid = column_u32(s, 6),
-                           .pid = column_u32(s, 7),
-                           .process_instance = (uint64_t)sqlite3_column_int64(s, 8),
-                           .cpu = (uint16_t)sqlite3_column_int(s, 9),
-                           .stack_base = column_address(s, 10),
-                           .start_address = column_address(s, 11),
-                           .win32_start_address = column_address(s, 12),
-                           .teb = column_address(s, 13),
-                           .name = column_text(s, 14)};
-    read_life(s, &ret->life);
+    return put_row(t, S_PUT_THREAD, fold_id, row, &ea_thread_columns, "keep a thread", err);
 }
 
 int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
-    sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_PUT_MODULE, &s, err);
-    if (rc)
-        return rc;
-    bind_life(s, fold_id, &mod->life);
-    bind_u32(s, 8, mod->pid);
-    bind_address(s, 9, mod->base);
-    sqlite3_bind_int64(s, 10, (int64_t)mod->process_instance);
-    sqlite3_bind_int64(s, 11, (int64_t)mod->size_bytes);
-    bind_address(s, 12, mod->default_base);
-    bind_u32(s, 13, mod->checksum);
-    bind_u32(s, 14, mod->timestamp);
-    bind_text(s, 15, mod->path);
-    bind_guid(s, 16, mod->has_pdb, &mod->pdb_guid);
-    bind_u32(s, 17, mod->pdb_age);
-    bind_text(s, 18, mod->pdb_path);
-    bind_text(s, 19, mod->original_name);
-    sqlite3_bind_int64(s, 20, (int64_t)mod->file_bytes);
-    bind_text(s, 21, mod->sha256);
-    bind_text(s, 22, mod->file_version);
-    bind_text(s, 23, mod->company);
-    bind_text(s, 24, mod->product);
-    return ec_sqlite_run(s, "keep a module", err);
+    return put_row(t, S_PUT_MODULE, fold_id, mod, &ea_module_columns, "keep a module", err);
+}
+
+void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
+    *ret = (ea_process){0};
+    read_columns(s, ret, &ea_process_columns);
+    read_life(s, &ret->life);
+}
+
+void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
+    *ret = (ea_thread_row){0};
+    read_columns(s, ret, &ea_thread_columns);
+    read_life(s, &ret->life);
 }
 
 void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
-    *ret = (ea_module){.pid = column_u32(s, 6),
-                       .base = column_address(s, 7),
-                       .process_instance = (uint64_t)sqlite3_column_int64(s, 8),
-                       .size_bytes = (uint64_t)sqlite3_column_int64(s, 9),
-                       .default_base = column_address(s, 10),
-                       .checksum = column_u32(s, 11),
-                       .timestamp = column_u32(s, 12),
-                       .path = column_text(s, 13),
-                       .pdb_age = column_u32(s, 15),
-                       .pdb_path = column_text(s, 16),
-                       .original_name = column_text(s, 17),
-                       .file_bytes = (uint64_t)sqlite3_column_int64(s, 18),
-                       .sha256 = column_text(s, 19),
-                       .file_version = column_text(s, 20),
-                       .company = column_text(s, 21),
-                       .product = column_text(s, 22)};
-    ret->has_pdb = column_guid(s, 14, &ret->pdb_guid);
+    *ret = (ea_module){0};
+    read_columns(s, ret, &ea_module_columns);
     read_life(s, &ret->life);
 }
 
@@ -744,7 +716,7 @@ typedef struct pending_writer {
 static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     pending_writer *w = arg;
     sqlite3_stmt *s = NULL;
-    if (w->rc || (w->rc = prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
+    if (w->rc || (w->rc = state_db_prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
         return;
     sqlite3_bind_int64(s, 1, w->fold_id);
     sqlite3_bind_int64(s, 2, utc_ns);
@@ -761,7 +733,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
 
 int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(t, S_DROP_PENDING, &s, err);
+    int rc = state_db_prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, fold_id);
@@ -800,8 +772,8 @@ static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
                     .timestamp = column_u32(s, 4),
                     .pdb_age = column_u32(s, 6),
                     .path = "",
-                    .pdb_path = column_text(s, 7),
-                    .original_name = column_text(s, 8)};
+                    .pdb_path = state_db_column_text(s, 7),
+                    .original_name = state_db_column_text(s, 8)};
     id.has_pdb = column_guid(s, 5, &id.pdb_guid);
     return ea_machine_restore_pending_id(m, &id, sqlite3_column_int64(s, 0));
 }
@@ -819,7 +791,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
 
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
         sqlite3_stmt *s = NULL;
-        int code, rc = prepare(t, PARTS[i].statement, &s, err);
+        int code, rc = state_db_prepare(t, PARTS[i].statement, &s, err);
         if (rc)
             return rc;
         sqlite3_bind_int64(s, 1, fold->fold_id);

@@ -6,7 +6,7 @@
 #ifndef EC_STATE_STATE_DB_H
 #define EC_STATE_STATE_DB_H
 
-#include "proto/state/machine.h"
+#include "proto/state/machine_columns.h"
 #include "proto/wire/wire.h"
 
 #include "collector/store/sqlite.h"
@@ -82,15 +82,11 @@ EA_MUST_CHECK int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold,
 
 /* For SELECTs: the columns of each table in the order in which the readers expect them. Texts are borrowed from the
  * statement until its next step. */
-#define EC_LIFE_COLUMNS "instance, begin_utc_ns, end_utc_ns, seen_utc_ns, begin_cause, end_cause"
-#define EC_PROCESS_COLUMNS                                                                                             \
-    EC_LIFE_COLUMNS ", pid, parent_pid, parent_instance, session_id, unique_key, directory_table_base, exit_status,"   \
-                    " flags, image_name, command_line, sid, package, application"
-#define EC_THREAD_COLUMNS                                                                                              \
-    EC_LIFE_COLUMNS ", tid, pid, process_instance, cpu, stack_base, start_address, win32_start_address, teb, name"
-#define EC_MODULE_COLUMNS                                                                                              \
-    EC_LIFE_COLUMNS ", pid, base, process_instance, size_bytes, default_base, checksum, timestamp, path, pdb_guid,"    \
-                    " pdb_age, pdb_path, original_name, file_bytes, sha256, file_version, company, product"
+#define EC_LIFE_COLUMNS               "instance, begin_utc_ns, end_utc_ns, seen_utc_ns, begin_cause, end_cause"
+#define EC_COLUMN(kind, member, role) ", " #member
+#define EC_PROCESS_COLUMNS            EC_LIFE_COLUMNS EA_PROCESS_COLUMNS(EC_COLUMN)
+#define EC_THREAD_COLUMNS             EC_LIFE_COLUMNS EA_THREAD_COLUMNS(EC_COLUMN)
+#define EC_MODULE_COLUMNS             EC_LIFE_COLUMNS EA_MODULE_COLUMNS(EC_COLUMN)
 void ec_read_process(sqlite3_stmt *s, ea_process *ret);
 void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret);
 void ec_read_module(sqlite3_stmt *s, ea_module *ret);

@@ -662,7 +662,7 @@ typedef struct folds {
     size_t count, capacity;
 } folds;
 
-static int add_fold(const ec_state_fold *fold, void *arg) {
+static int state_worker_add_fold(const ec_state_fold *fold, void *arg) {
     folds *f = arg;
     if (EA_GROW(f->items, f->capacity, f->count + 1, SIZE_MAX))
         return EA_ENOMEM;
@@ -695,7 +695,7 @@ static int prune(ec_state_worker *h, ea_err *err) {
     int rc = ec_store_first_segment(h->store, &first, err);
     if (rc || first == h->pruned_below)
         return rc;
-    rc = ec_state_db_each_fold(h->tables, NULL, add_fold, &all, err);
+    rc = ec_state_db_each_fold(h->tables, NULL, state_worker_add_fold, &all, err);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "delete what is too old");
     while (h->live_count) /* machines know what the tables hold: they are read back */

@@ -26,12 +26,45 @@ static int note_described(ec_store *s, const uint8_t *hash, ea_err *err) {
     return 0;
 }
 
+static void note_name(ec_store *s, int64_t stream_id, enum ea_definition_kind kind, const uint8_t *hash, int64_t id,
+                      uint64_t through) {
+    ec_stored_name name = {.stream_id = stream_id, .id = id, .through = through, .kind = (uint8_t)kind};
+    memcpy(name.hash, hash, sizeof name.hash);
+    ec_store_note_name(s, &name);
+}
+
 typedef struct {
     ec_store *s;
     const char *agent;
     int64_t stream_id;
     ea_err *err;
+    size_t at; /* of s->hashes: the definition at hand */
 } describing;
+
+/* ---- what a batch carries: looked at before anything of it is written ---- */
+
+static int by_name(const void *a, const void *b) {
+    const ec_carried_name *x = a, *y = b;
+    int order = memcmp(x->hash, y->hash, sizeof x->hash);
+    return order ? order : (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* Of s->carried, which is sorted then: each name once. */
+static void sort_carried(ec_store *s) {
+    size_t n = 0;
+    if (s->carried_count)
+        qsort(s->carried, s->carried_count, sizeof *s->carried, by_name);
+    for (size_t i = 0; i < s->carried_count; i++)
+        if (!n || by_name(&s->carried[n - 1], &s->carried[i]) != 0)
+            s->carried[n++] = s->carried[i];
+    s->carried_count = n;
+}
+
+static int is_carried(const ec_store *s, const uint8_t *class_hash) {
+    ec_carried_name wanted = {.kind = EA_DEFINES_CLASS};
+    memcpy(wanted.hash, class_hash, sizeof wanted.hash);
+    return s->carried_count && bsearch(&wanted, s->carried, s->carried_count, sizeof *s->carried, by_name) != NULL;
+}
 
 /* ---- what is kept of one agent ---- */
 
@@ -55,18 +88,6 @@ static int count_kept(ec_store *s, const char *agent, ea_err *err) {
     return 0;
 }
 
-/* One more of what is bounded. unit: "" or "bytes of ". count: so many are kept. */
-static int check_kept(const ec_store *s, const char *agent, const char *unit, const char *what, uint64_t count,
-                      uint64_t most, enum ea_counter refused, ea_err *err) {
-    if (!s->is_new || !most || count < most)
-        return 0;
-    ea_count(s->counters, refused, 1);
-    return ea_fail(err, EA_EREFUSED,
-                   "batch %" PRIu64 ": %" PRIu64 " %s%s of %.200s are kept, at most %" PRIu64
-                   " are allowed (--agent-%s)",
-                   s->head.number, count, unit, what, agent, most, what);
-}
-
 /* Before any of a batch's tombstones is stored: those that are too many are not stored and taken back again. */
 static int check_tombstones(ec_store *s, const char *agent, ea_err *err) {
     uint64_t most = s->agent_tombstones;
@@ -80,58 +101,8 @@ static int check_tombstones(ec_store *s, const char *agent, ea_err *err) {
                    s->head.number, s->kept.tombstones, agent, s->kept.tombstones + s->head.tombstone_count, most);
 }
 
-/* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
-static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes) {
-    ec_store *s = d->s;
-    uint8_t hash[EA_CLASS_HASH_BYTES];
-    int64_t id = 0, count = 0;
-    size_t most = kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES;
-    if (data_bytes > most)
-        return ea_fail(d->err, EA_ELIMIT,
-                       "batch %" PRIu64 ": a definition of kind %d of %zu bytes, at most %zu are allowed",
-                       s->head.number, (int)kind, data_bytes, most);
-    int rc = ea_definition_hash(data, data_bytes, hash, d->err);
-    if (!rc && kind == EA_DEFINES_DICTIONARY) {
-        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind),
-                          "count dictionaries", &count, d->err);
-        if (rc >= 0 && count >= STREAM_DICTIONARIES)
-            return 0; /* not kept, and not acknowledged: its batches do without it */
-        rc = rc < 0 ? rc : 0;
-    }
-    if (!rc)
-        rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)hash, sizeof hash),
-                          "look a definition up", &id, d->err);
-    int is_known = rc == 1;
-    if (rc == 0) {
-        rc = ec_db_run(s,
-                       ec_db_bind(s, EC_ST_ADD_DEFINITION, "bib", (const void *)hash, sizeof hash, (int64_t)kind,
-                                  (const void *)data, data_bytes),
-                       "store a definition", d->err);
-        id = sqlite3_last_insert_rowid(s->db);
-    }
-    if (rc < 0)
-        return rc;
-    rc = ec_db_run(s,
-                   ec_db_bind(s, EC_ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash, sizeof hash,
-                              (int64_t)kind, id),
-                   "store a stream's definition", d->err);
-    int is_news = !rc && sqlite3_changes(s->db); /* to the stream */
-    uint64_t added = is_news ? DEFINITION_ROW_BYTES + (is_known ? 0 : data_bytes) : 0;
-    if (!rc)
-        rc = ec_store_use_definition(s, d->stream_id, id, added, d->err);
-    if (is_news && !rc) {
-        if (strcmp(s->kept.agent, d->agent) == 0)
-            s->kept.definition_bytes += added;
-        else if (s->is_new)
-            rc = count_kept(s, d->agent, d->err);
-        if (!rc)
-            rc = check_kept(s, d->agent, "bytes of ", "definitions", s->kept.definition_bytes - added,
-                            s->agent_definition_bytes, EA_COUNT_store_refused_definitions, d->err);
-    }
-    return rc ? rc : note_described(s, hash, d->err);
-}
-
-/* The checker remembers what it parsed. It begins anew where it is full, rather than refuse what comes next. */
+/* The checker remembers what it parsed. It begins anew where it is full, rather than refuse
+ * what comes next. */
 static int renew_checker(ec_store *s, ea_err *err) {
     ea_registry *fresh = NULL;
     int rc = ea_registry_create(&fresh, 0, err);
@@ -142,59 +113,220 @@ static int renew_checker(ec_store *s, ea_err *err) {
     return 0;
 }
 
-/* Stores one definition for a stream; a class description after it was parsed: nothing unreadable gets in. */
-static int add_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
-    const describing *d = arg;
-    if (kind != EA_DEFINES_CLASS)
-        return add_named(d, kind, data, data_bytes);
-    ec_store *s = d->s;
-    const ea_class *c = NULL;
-    int64_t class_id = 0;
-    int rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
-    if (rc == EA_ELIMIT) {
-        rc = renew_checker(s, d->err);
-        if (!rc)
-            rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
-    }
-    if (rc)
-        return rc;
-    rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)c->hash, sizeof c->hash), "look a class up",
-                      &class_id, d->err);
-    if (rc == 0) {
-        rc = count_kept(s, d->agent, d->err);
-        if (!rc)
-            rc = check_kept(s, d->agent, "", "classes", s->kept.classes, s->agent_classes,
-                            EA_COUNT_store_refused_classes, d->err);
-        if (rc)
-            return rc;
-        rc = ec_db_run(
-            s,
-            ec_db_bind(s, EC_ST_ADD_CLASS, "bb", (const void *)c->hash, sizeof c->hash, (const void *)data, data_bytes),
-            "store a class", d->err);
-        class_id = sqlite3_last_insert_rowid(s->db);
-        if (!rc)
-            rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_CLASS_ORIGIN, "it", class_id, d->agent), "store a class", d->err);
-        s->kept.classes++;
-        s->notes.new_classes++;
-    }
-    if (rc < 0)
-        return rc;
-    rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_STREAM_CLASS, "ii", d->stream_id, class_id), "store a stream's class",
-                   d->err);
-    if (!rc)
-        rc = note_described(s, c->hash, d->err);
+/* The class of a description. */
+static int parse_class(ec_store *s, const uint8_t *data, size_t data_bytes, const ea_class **ret, ea_err *err) {
+    int rc = ea_registry_add_description(s->checker, data, data_bytes, ret, err);
+    if (rc == EA_ELIMIT && (rc = renew_checker(s, err)) == 0)
+        rc = ea_registry_add_description(s->checker, data, data_bytes, ret, err);
     return rc;
 }
 
-/* Looks every group's class up; what is nowhere is noted. Fills s->classes. */
-static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
-    ea_text_clear(&s->classes);
+/* Looks at one definition: a class description is parsed, so that nothing unreadable gets in. What a shape or source
+ * says is looked at when it is used. Adds its name to s->names_of_batch, and to s->carried unless it is known that the
+ * stream has it. */
+static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
+    const describing *d = arg;
+    ec_store *s = d->s;
+    const ea_class *c = NULL;
+    ec_carried_name name = {.kind = (uint8_t)kind, .len_bytes = (uint32_t)data_bytes};
+    size_t most = kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES;
+    int rc;
+    if (kind != EA_DEFINES_CLASS && data_bytes > most)
+        return ea_fail(d->err, EA_ELIMIT,
+                       "batch %" PRIu64 ": a definition of kind %d of %zu bytes, at most %zu are allowed",
+                       s->head.number, (int)kind, data_bytes, most);
+    if (kind == EA_DEFINES_CLASS)
+        rc = parse_class(s, data, data_bytes, &c, d->err);
+    else
+        rc = ea_definition_hash(data, data_bytes, name.hash, d->err);
+    if (rc)
+        return rc;
+    if (c)
+        memcpy(name.hash, c->hash, sizeof name.hash);
+    if (EA_GROW(s->hashes, s->hash_capacity, s->hash_count + 1, SIZE_MAX))
+        return ea_fail(d->err, EA_ENOMEM, "index a batch");
+    memcpy(s->hashes[s->hash_count++].bytes, name.hash, sizeof name.hash);
+    if (ec_store_known_name(s, d->stream_id, kind, name.hash))
+        return 0;
+    if (EA_GROW(s->carried, s->carried_capacity, s->carried_count + 1, SIZE_MAX))
+        return ea_fail(d->err, EA_ENOMEM, "index a batch");
+    s->carried[s->carried_count++] = name;
+    return 0;
+}
+
+/* What a definition adds to its agent's bytes: 0 when the stream has it. */
+static int added_bytes(ec_store *s, int64_t stream_id, const ec_carried_name *n, uint64_t *ret, ea_err *err) {
+    int64_t id = 0;
+    int rc =
+        ec_db_number(s, ec_db_bind(s, EC_ST_HAS_DEFINITION, "ib", stream_id, (const void *)n->hash, sizeof n->hash),
+                     "look a definition up", &id, err);
+    *ret = 0;
+    if (rc)
+        return rc < 0 ? rc : 0;
+    rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)n->hash, sizeof n->hash),
+                      "look a definition up", &id, err);
+    *ret = DEFINITION_ROW_BYTES + (rc == 1 ? 0 : n->len_bytes);
+    return rc < 0 ? rc : 0;
+}
+
+static int refuse_above(const ec_store *s, const char *agent, const char *unit, const char *what, uint64_t kept,
+                        uint64_t most, enum ea_counter refused, ea_err *err) {
+    ea_count(s->counters, refused, 1);
+    return ea_fail(err, EA_EREFUSED,
+                   "batch %" PRIu64 ": %" PRIu64 " %s%s of %.200s are kept, at most %" PRIu64
+                   " are allowed%s (--agent-%s)",
+                   s->head.number, kept, unit, what, agent, most, kept < most ? ", and it has more" : "", what);
+}
+
+/* The classes and definitions that are new. The index is asked for each of them only where the agent is close to its
+ * bounds: s->carried has those, too, that are stored and not in memory. */
+static int check_kept(ec_store *s, const char *agent, int64_t stream_id, ea_err *err) {
+    const uint64_t most_classes = s->agent_classes ? s->agent_classes : UINT64_MAX,
+                   most_bytes = s->agent_definition_bytes ? s->agent_definition_bytes : UINT64_MAX;
+    uint64_t classes = 0, bytes = 0, added = 0;
+    if (!s->is_new || !s->carried_count)
+        return 0;
+    int rc = count_kept(s, agent, err);
+    for (size_t i = 0; i < s->carried_count; i++) {
+        int is_class = s->carried[i].kind == EA_DEFINES_CLASS;
+        classes += is_class;
+        bytes += is_class ? 0 : DEFINITION_ROW_BYTES + s->carried[i].len_bytes;
+    }
+    if (rc || (s->kept.classes + classes <= most_classes && s->kept.definition_bytes + bytes <= most_bytes))
+        return rc;
+    classes = bytes = 0;
+    for (size_t i = 0; !rc && i < s->carried_count; i++) {
+        const ec_carried_name *n = &s->carried[i];
+        int64_t class_id = 0;
+        if (n->kind != EA_DEFINES_CLASS) {
+            rc = added_bytes(s, stream_id, n, &added, err);
+            bytes += added;
+        } else {
+            rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)n->hash, sizeof n->hash),
+                              "look a class up", &class_id, err);
+            classes += rc == 0;
+            rc = rc < 0 ? rc : 0;
+        }
+        if (!rc && s->kept.classes + classes > most_classes && classes)
+            rc = refuse_above(s, agent, "", "classes", s->kept.classes, most_classes, EA_COUNT_store_refused_classes,
+                              err);
+        if (!rc && s->kept.definition_bytes + bytes > most_bytes && bytes)
+            rc = refuse_above(s, agent, "bytes of ", "definitions", s->kept.definition_bytes, most_bytes,
+                              EA_COUNT_store_refused_definitions, err);
+    }
+    return rc;
+}
+
+/* ---- the rows of what a batch carries ---- */
+
+static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *hash, const uint8_t *data,
+                     size_t data_bytes) {
+    ec_store *s = d->s;
+    int64_t id = 0, count = 0;
+    int rc = 0;
+    if (kind == EA_DEFINES_DICTIONARY) {
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind),
+                          "count dictionaries", &count, d->err);
+        if (rc >= 0 && count >= STREAM_DICTIONARIES)
+            return 0; /* not kept, and not acknowledged: its batches do without it */
+        rc = rc < 0 ? rc : 0;
+    }
+    if (!rc)
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
+                          "look a definition up", &id, d->err);
+    int is_known = rc == 1;
+    if (rc == 0) {
+        rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_ADD_DEFINITION, "bib", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES,
+                                  (int64_t)kind, (const void *)data, data_bytes),
+                       "store a definition", d->err);
+        id = sqlite3_last_insert_rowid(s->db);
+    }
+    if (rc < 0)
+        return rc;
+    rc = ec_db_run(s,
+                   ec_db_bind(s, EC_ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash,
+                              (size_t)EA_CLASS_HASH_BYTES, (int64_t)kind, id),
+                   "store a stream's definition", d->err);
+    int is_news = !rc && sqlite3_changes(s->db); /* to the stream */
+    uint64_t added = is_news ? DEFINITION_ROW_BYTES + (is_known ? 0 : data_bytes) : 0;
+    if (!rc)
+        rc = ec_store_use_definition(s, d->stream_id, id, added, d->err);
+    if (rc)
+        return rc;
+    if (strcmp(s->kept.agent, d->agent) == 0)
+        s->kept.definition_bytes += added;
+    note_name(s, d->stream_id, kind, hash, id, ec_store_use_through(s->head.number));
+    return note_described(s, hash, d->err);
+}
+
+static int add_class(const describing *d, const uint8_t *hash, const uint8_t *data, size_t data_bytes) {
+    ec_store *s = d->s;
+    int64_t class_id = 0;
+    int rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
+                          "look a class up", &class_id, d->err);
+    if (rc == 0) {
+        rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_ADD_CLASS, "bb", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES,
+                                  (const void *)data, data_bytes),
+                       "store a class", d->err);
+        class_id = sqlite3_last_insert_rowid(s->db);
+        if (!rc)
+            rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_CLASS_ORIGIN, "it", class_id, d->agent), "store a class", d->err);
+        if (strcmp(s->kept.agent, d->agent) == 0)
+            s->kept.classes++;
+        s->notes.new_classes++;
+    }
+    if (rc >= 0)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_STREAM_CLASS, "ii", d->stream_id, class_id), "store a stream's class",
+                       d->err);
+    if (rc)
+        return rc;
+    note_name(s, d->stream_id, EA_DEFINES_CLASS, hash, class_id, 0);
+    return note_described(s, hash, d->err);
+}
+
+/* Stores one definition for a stream. Of one that the stream is known to have no row is read or written, but for its
+ * use (once in EC_USES_A_STEP numbers). */
+static int add_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
+    describing *d = arg;
+    ec_store *s = d->s;
+    const uint8_t *hash = s->hashes[d->at++].bytes;
+    const ec_stored_name *known = ec_store_known_name(s, d->stream_id, kind, hash);
+    if (!known)
+        return kind == EA_DEFINES_CLASS ? add_class(d, hash, data, data_bytes)
+                                        : add_named(d, kind, hash, data, data_bytes);
+    if (kind != EA_DEFINES_CLASS && known->through < s->head.number) {
+        int64_t id = known->id;
+        int rc = ec_store_use_definition(s, d->stream_id, id, 0, d->err);
+        if (rc)
+            return rc;
+        note_name(s, d->stream_id, kind, hash, id, ec_store_use_through(s->head.number));
+    }
+    return note_described(s, hash, d->err);
+}
+
+/* The id of a class of the stream: 1, 0 when the stream has none, or an error. */
+static int find_class(ec_store *s, int64_t stream_id, const uint8_t *hash, int64_t *ret, ea_err *err) {
+    const ec_stored_name *known = ec_store_known_name(s, stream_id, EA_DEFINES_CLASS, hash);
+    if (known) {
+        *ret = known->id;
+        return 1;
+    }
+    int rc = ec_db_number(
+        s, ec_db_bind(s, EC_ST_FIND_STREAM_CLASS, "ib", stream_id, (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
+        "look a class up", ret, err);
+    if (rc == 1)
+        note_name(s, stream_id, EA_DEFINES_CLASS, hash, *ret, 0);
+    return rc;
+}
+
+/* Notes each group's class that neither the stream nor the batch describes. */
+static int check_classes(ec_store *s, int64_t stream_id, ea_err *err) {
     for (size_t i = 0; i < ea_batch_group_count(s->view); i++) {
         int64_t class_id = 0;
         const uint8_t *hash = ea_batch_group_hash(s->view, i);
-        int rc = ec_db_number(
-            s, ec_db_bind(s, EC_ST_FIND_STREAM_CLASS, "ib", stream_id, (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
-            "look a class up", &class_id, err);
+        int rc = is_carried(s, hash) ? 1 : find_class(s, stream_id, hash, &class_id, err);
         if (rc == 0) {
             ea_hash_ref ref = {.len_bytes = EA_CLASS_HASH_BYTES};
             memcpy(ref.bytes, hash, sizeof ref.bytes);
@@ -202,15 +334,25 @@ static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
         }
         if (rc < 0)
             return rc;
-        ea_text_varint(&s->classes, (uint64_t)class_id);
-        ea_text_varint(&s->classes, ea_batch_group_events(s->view, i));
     }
-    if (s->classes.failed)
-        return ea_fail(err, EA_ENOMEM, "index a batch");
     if (s->notes.missing_count)
         return ea_fail(err, EA_ENOTFOUND, "batch %" PRIu64 ": %zu class descriptions are missing", s->head.number,
                        s->notes.missing_count);
     return 0;
+}
+
+/* Looks every group's class up. Fills s->classes. */
+static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
+    ea_text_clear(&s->classes);
+    for (size_t i = 0; i < ea_batch_group_count(s->view); i++) {
+        int64_t class_id = 0;
+        int rc = find_class(s, stream_id, ea_batch_group_hash(s->view, i), &class_id, err);
+        if (rc != 1)
+            return rc < 0 ? rc : ea_fail(err, EA_ECORRUPT, "index a batch: a class is not in the index");
+        ea_text_varint(&s->classes, (uint64_t)class_id);
+        ea_text_varint(&s->classes, ea_batch_group_events(s->view, i));
+    }
+    return s->classes.failed ? ea_fail(err, EA_ENOMEM, "index a batch") : 0;
 }
 
 /* Fills s->pids. */
@@ -277,7 +419,7 @@ static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *
 
 /* What is known of the batch at hand before it is written: EC_STORED (it is new; *ret_stream 0 when its stream is,
  * too), EC_DUPLICATE, or EA_ECONFLICT. */
-static int judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_replaces, ea_err *err) {
+static int append_judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_replaces, ea_err *err) {
     const ea_batch_head *h = &s->head;
     int64_t stream_id = 0;
     *ret_replaces = 0;
@@ -349,19 +491,36 @@ static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_
     return EC_STORED;
 }
 
-/* Stream row, descriptions and class look-ups of a new batch: all that may refuse it. */
-static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
-                   int64_t received_utc_ns, ea_err *err) {
+/* All that may refuse a new batch, before a row of it is written: what is refused again and again costs no rows that
+ * are taken back. */
+static int append_check(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
+                        ea_err *err) {
+    int64_t count = 0;
+    int rc = 0;
+    if (!stream_id && s->is_new && s->agent_streams) {
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_STREAMS, "t", agent), "count streams", &count, err);
+        if (rc >= 0 && (uint64_t)count >= s->agent_streams)
+            rc = refuse_above(s, agent, "", "streams", (uint64_t)count, s->agent_streams,
+                              EA_COUNT_store_refused_streams, err);
+        rc = rc > 0 ? 0 : rc;
+    }
+    describing d = {.s = s, .agent = agent, .stream_id = stream_id, .err = err};
+    s->hash_count = s->carried_count = 0;
+    if (!rc && s->is_new && s->head.tombstone_count)
+        rc = check_tombstones(s, agent, err);
+    if (!rc)
+        rc = ea_batch_each_definition(batch, len_bytes, look_at_definition, &d, err);
+    sort_carried(s);
+    if (!rc)
+        rc = check_classes(s, stream_id, err);
+    return rc ? rc : check_kept(s, agent, stream_id, err);
+}
+
+/* Stream row, descriptions and class look-ups of a new batch that was checked. */
+static int append_prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
+                          int64_t received_utc_ns, ea_err *err) {
     int rc = 0;
     if (*stream_id == 0) {
-        int64_t count = 0;
-        rc = s->is_new ? ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_STREAMS, "t", agent), "count streams", &count, err)
-                       : 0;
-        if (rc >= 0)
-            rc = check_kept(s, agent, "", "streams", (uint64_t)count, s->agent_streams, EA_COUNT_store_refused_streams,
-                            err);
-        if (rc)
-            return rc;
         s->notes.new_streams++;
         rc = ec_db_run(s,
                        ec_db_bind(s, EC_ST_ADD_STREAM, "tbti", agent, (const void *)s->head.stream,
@@ -369,9 +528,7 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
                        "store a stream", err);
         *stream_id = sqlite3_last_insert_rowid(s->db);
     }
-    describing d = {s, agent, *stream_id, err};
-    if (!rc && s->is_new && s->head.tombstone_count)
-        rc = check_tombstones(s, agent, err);
+    describing d = {.s = s, .agent = agent, .stream_id = *stream_id, .err = err};
     if (!rc)
         rc = ea_batch_each_definition(batch, len_bytes, add_definition, &d, err);
     if (!rc)
@@ -402,16 +559,10 @@ static int verify(ec_store *s, int64_t stream_id, ea_err *err) {
     return rc;
 }
 
-static int add_class(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
-    ec_store *s = arg;
+static int learn_class(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
     const ea_class *c;
     ea_err err;
-    if (kind != EA_DEFINES_CLASS)
-        return 0;
-    int rc = ea_registry_add_description(s->checker, data, data_bytes, &c, &err);
-    if (rc == EA_ELIMIT && (rc = renew_checker(s, &err)) == 0)
-        rc = ea_registry_add_description(s->checker, data, data_bytes, &c, &err);
-    return rc;
+    return kind == EA_DEFINES_CLASS ? parse_class(arg, data, data_bytes, &c, &err) : 0;
 }
 
 int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
@@ -421,13 +572,13 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
     if (s->writable)
         return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
     if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) || !s->head.event_count ||
-        judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
+        append_judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
         return EC_CHECK_NONE;
     if (ec_store_complete_batch(s, stream_id, &ignored))
         return EC_CHECK_NONE;
     if (s->notes.missing_count)
         return EC_CHECK_EARLY;
-    if (ea_batch_each_definition(batch, len_bytes, add_class, s, &ignored))
+    if (ea_batch_each_definition(batch, len_bytes, learn_class, s, &ignored))
         return EC_CHECK_NONE;
     int rc = verify(s, stream_id, err);
     switch (rc) {
@@ -503,7 +654,7 @@ static int index_batch(ec_store *s, const char *agent, int64_t stream_id, const 
     int rc = ec_db_run(s, st, "index a batch", err);
     if (!rc)
         rc = add_range(s, stream_id, h->number, h->number, err);
-    describing d = {s, agent, stream_id, err};
+    describing d = {.s = s, .agent = agent, .stream_id = stream_id, .err = err};
     if (!rc && h->tombstone_count)
         rc = ea_batch_each_tombstone(batch, (size_t)r->data_bytes, add_tombstone, &d, err);
     if (rc)
@@ -535,6 +686,7 @@ void ec_store_abandon_group(ec_store *s) {
     s->in_group = 0;
     s->group_failed = 0;
     s->kept.agent[0] = 0;
+    ec_store_forget_names(s);
     if (s->segment.file && s->segment.end != s->durable_end &&
         ec_segment_cut(&s->segment, s->durable_end, &ignored) != 0) {
         /* The rest of this file cannot be trusted: leave it, and let the next append open another segment. The bytes
@@ -552,7 +704,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     int rc = look_at(s, s->data, (size_t)r->data_bytes, err);
     if (rc)
         return rc;
-    rc = judge(s, r->agent, &stream_id, &replaces, err);
+    rc = append_judge(s, r->agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (rc == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
         rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, &number, err);
@@ -561,7 +713,9 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     rc = open_batch(s, stream_id, err);
     s->head.number = number;
     if (!rc)
-        rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
+        rc = append_check(s, r->agent, stream_id, s->data, (size_t)r->data_bytes, err);
+    if (!rc)
+        rc = append_prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
     return rc ? rc : index_batch(s, r->agent, stream_id, s->data, r, replaces, err);
 }
 
@@ -592,14 +746,16 @@ static int index_segment(ec_store *s, uint64_t offset, uint64_t *ret_end, ea_err
         if (rc)
             return rc;
         rc = index_found(s, &r, err);
-        if (rc == EA_EFORMAT || rc == EA_ECORRUPT || rc == EA_ELIMIT || rc == EA_ENOTFOUND || rc == EA_ECONFLICT ||
-            rc == EA_EUNSUPPORTED) {
+        int is_left_out = rc == EA_EFORMAT || rc == EA_ECORRUPT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
+                          rc == EA_ECONFLICT || rc == EA_EUNSUPPORTED;
+        if (is_left_out) {
             /* sound as a record, not as a batch: append never lets one in; keep the bytes, leave it out of the index */
             ea_count(s->counters, EA_COUNT_store_damaged_bytes, r.next - r.offset);
             rc = ec_db_run(s, ec_db_statement(s, EC_ST_UNDO), "index", err);
         }
         if (rc < 0)
             return rc;
+        ec_store_end_names(s, is_left_out);
         rc = ec_db_run(s, ec_db_statement(s, EC_ST_RELEASE), "index", err);
         if (rc)
             return rc;
@@ -712,7 +868,7 @@ static int be_sure(ec_store *s, int64_t stream_id, const ec_check *check, ea_err
 }
 
 int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes,
-                            const ec_check *check, ea_err *err) {
+                            const ec_check *verdict_before, ea_err *err) {
     if (!s->writable)
         return ea_fail(err, EA_EINVAL, "append to %s: it is open for reading", s->dir);
     int rc = look_at(s, batch, len_bytes, err);
@@ -734,7 +890,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     int64_t stream_id = 0, now = ea_utc_ns();
     int replaces = 0;
     ec_record record;
-    int verdict = judge(s, agent, &stream_id, &replaces, err);
+    int verdict = append_judge(s, agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (verdict == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
         verdict = judge_repeated_tombstone(s, stream_id, batch, len_bytes, &number, err);
@@ -750,21 +906,27 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     if (rc)
         return rc;
     s->head.number = number;
+    s->is_new = 1;
+    rc = append_check(s, agent, stream_id, batch, len_bytes, err);
+    s->is_new = 0;
+    if (!rc)
+        rc = be_sure(s, stream_id, verdict_before, err);
+    if (rc) {
+        ec_store_end_names(s, 0);
+        return rc;
+    }
     rc = ec_db_run(s, ec_db_statement(s, EC_ST_SAVE), "store a batch", err);
     if (rc) {
         s->group_failed = 1;
         return rc;
     }
     uint64_t before = s->segment.end;
-    s->is_new = 1;
-    int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
-    if (!failed)
-        failed = be_sure(s, stream_id, check, err);
+    int failed = append_prepare(s, agent, &stream_id, batch, len_bytes, now, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)
         failed = index_batch(s, agent, stream_id, batch, &record, replaces, err);
-    s->is_new = 0;
+    ec_store_end_names(s, failed);
     if (failed) {
         ea_err ignored;
         s->kept.agent[0] = 0;

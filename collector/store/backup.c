@@ -67,7 +67,7 @@ static int any_entry(const char *name, int is_dir, void *arg) {
 
 /* ---- databases ---- */
 
-static int fail(ea_err *err, sqlite3 *db, const char *path) {
+static int backup_fail(ea_err *err, sqlite3 *db, const char *path) {
     int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
     return ea_fail(err,
                    code == SQLITE_FULL    ? EA_EFULL
@@ -82,23 +82,23 @@ static int copy_database(const char *from, const char *to, ea_err *err) {
     sqlite3_backup *b = NULL;
     int rc = 0, code;
     if (sqlite3_open_v2(from, &in, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
-        rc = fail(err, in, from);
+        rc = backup_fail(err, in, from);
     else if (sqlite3_open(to, &out) != SQLITE_OK)
-        rc = fail(err, out, to);
+        rc = backup_fail(err, out, to);
     if (!rc) {
         (void)sqlite3_busy_timeout(in, BUSY_TIMEOUT_MS);
         /* one read transaction for all of it: else each write of the collector's begins the copy anew */
         if (sqlite3_exec(in, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL) != SQLITE_OK)
-            rc = fail(err, in, from);
+            rc = backup_fail(err, in, from);
         else if (!(b = sqlite3_backup_init(out, "main", in, "main")))
-            rc = fail(err, out, to);
+            rc = backup_fail(err, out, to);
     }
     if (!rc) {
         while (sqlite3_backup_step(b, PAGES_A_STEP) == SQLITE_OK)
             ;
         code = sqlite3_backup_finish(b); /* a step's error comes again */
         if (code != SQLITE_OK || sqlite3_exec(out, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
-            rc = fail(err, out, to);
+            rc = backup_fail(err, out, to);
     }
     sqlite3_close(out);
     sqlite3_close(in);
@@ -111,11 +111,11 @@ static int number_of(const char *path, const char *sql, uint64_t *ret, ea_err *e
     int rc = 0;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
-        rc = fail(err, db, path);
+        rc = backup_fail(err, db, path);
     if (!rc && sqlite3_step(st) == SQLITE_ROW)
         *ret = (uint64_t)sqlite3_column_int64(st, 0);
     else if (!rc)
-        rc = fail(err, db, path);
+        rc = backup_fail(err, db, path);
     sqlite3_finalize(st);
     sqlite3_close(db);
     return rc;
@@ -163,6 +163,7 @@ static int check_database(const char *path, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = 0, code = SQLITE_ERROR;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) == SQLITE_OK && /* a running collector writes meanwhile */
         sqlite3_prepare_v2(db, "PRAGMA quick_check(2147483647)", -1, &st, NULL) == SQLITE_OK) /* false alarms count */
         while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
             const char *text = (const char *)sqlite3_column_text(st, 0);
@@ -170,7 +171,7 @@ static int check_database(const char *path, ea_err *err) {
                 rc = ea_fail(err, EA_ECORRUPT, "%s: %s", path, text ? text : "no memory");
         }
     if (!rc && code != SQLITE_DONE)
-        rc = fail(err, db, path);
+        rc = backup_fail(err, db, path);
     sqlite3_finalize(st);
     sqlite3_close(db);
     return rc;

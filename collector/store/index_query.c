@@ -20,15 +20,15 @@ struct ec_find {
     size_t class_count;
 };
 
-static int fail(ec_store *store, ea_err *err, const char *what) {
+static int index_query_fail(ec_store *store, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(store);
     return ea_fail(err, ec_sqlite_lacks_memory(sqlite3_extended_errcode(db)) ? EA_ENOMEM : EA_EDATABASE,
                    "%s in %s/index.db: %s", what, ec_store_folder(store), sqlite3_errmsg(db));
 }
 
-static int prepare(ec_store *store, const char *sql, sqlite3_stmt **ret, ea_err *err) {
+static int index_query_prepare(ec_store *store, const char *sql, sqlite3_stmt **ret, ea_err *err) {
     if (sqlite3_prepare_v2(ec_store_database(store), sql, -1, ret, NULL) != SQLITE_OK)
-        return fail(store, err, "look batches up");
+        return index_query_fail(store, err, "look batches up");
     return 0;
 }
 
@@ -43,14 +43,14 @@ static int look_classes_up(ec_find *f, ea_err *err) {
     f->class_ids = malloc((f->filter->class_count + 1) * sizeof *f->class_ids);
     if (!f->class_ids)
         return ea_fail(err, EA_ENOMEM, "look batches up");
-    int rc = prepare(f->store, "SELECT class_id FROM classes WHERE hash = ?1", &s, err);
+    int rc = index_query_prepare(f->store, "SELECT class_id FROM classes WHERE hash = ?1", &s, err);
     for (size_t i = 0; !rc && i < f->filter->class_count; i++) {
         sqlite3_bind_blob(s, 1, f->filter->classes[i].bytes, EA_CLASS_HASH_BYTES, SQLITE_STATIC);
         int code = sqlite3_step(s);
         if (code == SQLITE_ROW)
             f->class_ids[f->class_count++] = sqlite3_column_int64(s, 0);
         else if (code != SQLITE_DONE)
-            rc = fail(f->store, err, "look a class up");
+            rc = index_query_fail(f->store, err, "look a class up");
         sqlite3_reset(s);
     }
     sqlite3_finalize(s);
@@ -65,11 +65,12 @@ int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, e
         return ea_fail(err, EA_ENOMEM, "look batches up");
     f->store = store;
     f->filter = filter;
-    int rc = prepare(store,
-                     "SELECT number, event_count, begin_utc_ns, end_utc_ns, len_bytes, segment, offset, kind, classes,"
-                     " pids FROM batches WHERE stream_id = ?1 AND event_count > 0 AND end_utc_ns >= ?2"
-                     " AND begin_utc_ns <= ?3 ORDER BY number",
-                     &f->s, err);
+    int rc = index_query_prepare(
+        store,
+        "SELECT number, event_count, begin_utc_ns, end_utc_ns, len_bytes, segment, offset, kind, classes,"
+        " pids FROM batches WHERE stream_id = ?1 AND event_count > 0 AND end_utc_ns >= ?2"
+        " AND begin_utc_ns <= ?3 ORDER BY number",
+        &f->s, err);
     if (!rc && filter->classes)
         rc = look_classes_up(f, err);
     if (rc) {
@@ -154,15 +155,16 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
                           .kind = (uint32_t)sqlite3_column_int64(f->s, 7)};
         return 1;
     }
-    return code == SQLITE_DONE ? 0 : fail(f->store, err, "look batches up");
+    return code == SQLITE_DONE ? 0 : index_query_fail(f->store, err, "look batches up");
 }
 
 int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
-    int rc = f->count ? 0
-                      : prepare(f->store,
-                                "SELECT count(*) FROM batches WHERE stream_id = ?1 AND number BETWEEN ?2 AND ?3"
-                                " AND kind <> ?4",
-                                &f->count, err);
+    int rc = f->count
+                 ? 0
+                 : index_query_prepare(f->store,
+                                       "SELECT count(*) FROM batches WHERE stream_id = ?1 AND number BETWEEN ?2 AND ?3"
+                                       " AND kind <> ?4",
+                                       &f->count, err);
     if (rc)
         return rc;
     sqlite3_reset(f->count);
@@ -171,7 +173,7 @@ int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
     sqlite3_bind_int64(f->count, 3, (int64_t)last);
     sqlite3_bind_int(f->count, 4, EA_BATCH_TOMBSTONE);
     if (sqlite3_step(f->count) != SQLITE_ROW)
-        return fail(f->store, err, "look batches up");
+        return index_query_fail(f->store, err, "look batches up");
     return (uint64_t)sqlite3_column_int64(f->count, 0) == last - first + 1;
 }
 
@@ -188,14 +190,15 @@ int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_r
                     ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE, stopped = 0;
-    int rc = prepare(store,
-                     host ? "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
-                            " WHERE agent = ?1 ORDER BY stream_id"
-                          : "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
-                            " ORDER BY stream_id",
-                     &s, err);
+    int rc =
+        index_query_prepare(store,
+                            host ? "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
+                                   " WHERE agent = ?1 ORDER BY stream_id"
+                                 : "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
+                                   " ORDER BY stream_id",
+                            &s, err);
     if (!rc && host && sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
-        rc = fail(store, err, "read the streams");
+        rc = index_query_fail(store, err, "read the streams");
     while (!rc && !stopped && (code = sqlite3_step(s)) == SQLITE_ROW) {
         ec_find_row row = {.stream_id = (uint64_t)sqlite3_column_int64(s, 0),
                            .host = (const char *)sqlite3_column_text(s, 1),
@@ -209,7 +212,7 @@ int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_r
             stopped = fn(&row, arg);
     }
     if (!rc && !stopped && code != SQLITE_DONE)
-        rc = fail(store, err, "read the streams");
+        rc = index_query_fail(store, err, "read the streams");
     sqlite3_finalize(s);
     return rc;
 }
@@ -217,7 +220,8 @@ int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_r
 int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg), void *arg,
                     ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int code = SQLITE_DONE, rc = prepare(store, "SELECT description FROM classes ORDER BY class_id", &s, err);
+    int code = SQLITE_DONE,
+        rc = index_query_prepare(store, "SELECT description FROM classes ORDER BY class_id", &s, err);
     while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const ea_class *c = NULL;
         rc = ea_registry_add_description(registry, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0), &c,
@@ -228,7 +232,7 @@ int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_c
             rc = fn(c, arg);
     }
     if (!rc && code != SQLITE_DONE)
-        rc = fail(store, err, "read the classes");
+        rc = index_query_fail(store, err, "read the classes");
     sqlite3_finalize(s);
     return rc;
 }

@@ -25,7 +25,7 @@ enum {
 static const int64_t S_TO_NS = INT64_C(1000000000);
 static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
-static int fail(ec_store *s, ea_err *err, const char *what) {
+static int retention_fail(ec_store *s, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(s);
     int primary = sqlite3_errcode(db) & 0xff;
     int code = primary == SQLITE_FULL ? EA_EFULL : primary == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE;
@@ -48,12 +48,12 @@ static int ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, in
                     *ret = sqlite3_column_int64(st, 0);
             }
     if (code != SQLITE_DONE)
-        found = fail(s, err, "delete what is too old");
+        found = retention_fail(s, err, "delete what is too old");
     sqlite3_finalize(st);
     return found;
 }
 
-static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
+static sqlite3_stmt *retention_prepare(ec_store *s, const char *sql) {
     sqlite3_stmt *st = NULL;
     return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
@@ -61,7 +61,7 @@ static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
 static int run(ec_store *s, const char *sql, ea_err *err) {
     if (sqlite3_exec(ec_store_database(s), sql, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
-    int rc = fail(s, err, "delete what is too old");
+    int rc = retention_fail(s, err, "delete what is too old");
     if (!sqlite3_get_autocommit(ec_store_database(s)))
         (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -166,10 +166,10 @@ int ec_store_what_is_left(ec_store *s, const char *agent, const uint8_t *stream,
     if (sqlite3_prepare_v2(ec_store_database(s), LEFT, -1, &st, NULL) != SQLITE_OK ||
         sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_bind_blob(st, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC) != SQLITE_OK)
-        rc = fail(s, err, "look what is left of a stream");
+        rc = retention_fail(s, err, "look what is left of a stream");
     int code = rc ? SQLITE_ERROR : sqlite3_step(st);
     if (!rc && code != SQLITE_ROW && code != SQLITE_DONE)
-        rc = fail(s, err, "look what is left of a stream");
+        rc = retention_fail(s, err, "look what is left of a stream");
     if (!rc && code == SQLITE_DONE)
         rc = EA_ENOTFOUND;
     if (!rc && sqlite3_column_type(st, 0) != SQLITE_NULL) {
@@ -362,14 +362,14 @@ static int begin_chore(ec_store *s, uint64_t first, ea_err *err) {
     c->first = first;
     c->keeps = first || s->wants_kept;
     snprintf(c->dir, sizeof c->dir, "%s", ec_store_folder(s));
-    sqlite3_stmt *st = prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset LIMIT ?1");
+    sqlite3_stmt *st = retention_prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset LIMIT ?1");
     int code = SQLITE_ERROR, rc = 0;
     if (st && sqlite3_bind_int(st, 1, ERASED_A_CHORE) == SQLITE_OK)
         while ((code = sqlite3_step(st)) == SQLITE_ROW && c->erased_count < ERASED_A_CHORE)
             c->erased[c->erased_count++] =
                 (place){(uint64_t)sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1)};
     if (code != SQLITE_DONE)
-        rc = fail(s, err, "delete what is too much");
+        rc = retention_fail(s, err, "delete what is too much");
     sqlite3_finalize(st);
     int is_any = c->keeps || c->erased_count;
     if (!rc && is_any)
@@ -443,6 +443,7 @@ static int free_definitions(ec_store *s, ea_err *err) {
         "DELETE FROM temp.unused";
     int rc = ask(s, UNUSED, FREED_A_STEP, 0, 0, NULL, err);
     s->kept.agent[0] = 0;
+    ec_store_forget_names(s);
     return rc < 0 ? rc : run(s, FREE, err);
 }
 
@@ -519,13 +520,13 @@ typedef struct share {
     " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id LEFT JOIN stream_bytes d ON d.stream_id = s.stream_id"
 
 static int look_at_shares(ec_store *s, const ec_retention *limits, share *ret, ea_err *err) {
-    sqlite3_stmt *st =
-        prepare(s, "WITH held AS (SELECT agent, sum(" HELD ") AS bytes FROM streams s" JOIN_HELD
-                   " GROUP BY agent HAVING bytes > 0)"
-                   " SELECT agent, bytes, (SELECT count(*) FROM held) FROM held ORDER BY bytes DESC, agent LIMIT 1");
+    sqlite3_stmt *st = retention_prepare(
+        s, "WITH held AS (SELECT agent, sum(" HELD ") AS bytes FROM streams s" JOIN_HELD
+           " GROUP BY agent HAVING bytes > 0)"
+           " SELECT agent, bytes, (SELECT count(*) FROM held) FROM held ORDER BY bytes DESC, agent LIMIT 1");
     *ret = (share){.share = limits->bytes};
     int code = st ? sqlite3_step(st) : SQLITE_ERROR;
-    int rc = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : fail(s, err, "compare the agents' shares");
+    int rc = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : retention_fail(s, err, "compare the agents' shares");
     if (code == SQLITE_ROW) {
         const unsigned char *agent = sqlite3_column_text(st, 0);
         snprintf(ret->agent, sizeof ret->agent, "%s", agent ? (const char *)agent : "");
@@ -539,8 +540,9 @@ static int look_at_shares(ec_store *s, const ec_retention *limits, share *ret, e
 
 /* Once an hour for each agent: the counters say how much it was. */
 static int note_share(ec_store *s, const share *v, ea_err *err) {
-    sqlite3_stmt *st = prepare(s, "INSERT INTO incidents SELECT NULL, ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM"
-                                  " incidents WHERE agent = ?2 AND kind = ?3 AND utc_ns > ?5)");
+    sqlite3_stmt *st =
+        retention_prepare(s, "INSERT INTO incidents SELECT NULL, ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM"
+                             " incidents WHERE agent = ?2 AND kind = ?3 AND utc_ns > ?5)");
     char text[300];
     int64_t now = ea_utc_ns();
     snprintf(text, sizeof text,
@@ -554,7 +556,7 @@ static int note_share(ec_store *s, const share *v, ea_err *err) {
         sqlite3_bind_int(st, 3, EC_INCIDENT_SHARE) != SQLITE_OK ||
         sqlite3_bind_text(st, 4, text, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_bind_int64(st, 5, now - HOUR_NS) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-        rc = fail(s, err, "keep an incident");
+        rc = retention_fail(s, err, "keep an incident");
     sqlite3_finalize(st);
     return rc;
 }
@@ -573,12 +575,12 @@ static int choose_batches(ec_store *s, const share *v, int64_t before_utc_ns, ui
     int code = SQLITE_ERROR, rc = 0;
     *ret_bytes = 0;
     for (int i = 0; i < 3 && !rc; i++)
-        rc = (st[i] = prepare(s, SQL[i])) ? 0 : fail(s, err, "delete what is too much");
+        rc = (st[i] = retention_prepare(s, SQL[i])) ? 0 : retention_fail(s, err, "delete what is too much");
     if (!rc && (sqlite3_bind_int64(st[0], 1, (int64_t)from) != SQLITE_OK ||
                 sqlite3_bind_text(st[0], 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
                 sqlite3_bind_int64(st[0], 3, before_utc_ns) != SQLITE_OK ||
                 sqlite3_bind_int(st[0], 4, ERASED_ROWS_A_STEP) != SQLITE_OK))
-        rc = fail(s, err, "delete what is too much");
+        rc = retention_fail(s, err, "delete what is too much");
     while (!rc && *ret_bytes < wanted && (code = sqlite3_step(st[0])) == SQLITE_ROW) {
         from = (uint64_t)sqlite3_column_int64(st[0], 2);
         *ret_bytes += (uint64_t)sqlite3_column_int64(st[0], 4);
@@ -586,12 +588,12 @@ static int choose_batches(ec_store *s, const share *v, int64_t before_utc_ns, ui
             sqlite3_bind_int64(st[i], 1, sqlite3_column_int64(st[0], i == 1 ? 0 : 2));
             sqlite3_bind_int64(st[i], 2, sqlite3_column_int64(st[0], i == 1 ? 1 : 3));
             if (sqlite3_step(st[i]) != SQLITE_DONE)
-                rc = fail(s, err, "delete what is too much");
+                rc = retention_fail(s, err, "delete what is too much");
             sqlite3_reset(st[i]);
         }
     }
     if (!rc && *ret_bytes < wanted && code != SQLITE_ROW && code != SQLITE_DONE)
-        rc = fail(s, err, "delete what is too much");
+        rc = retention_fail(s, err, "delete what is too much");
     for (int i = 0; i < 3; i++)
         sqlite3_finalize(st[i]);
     if (!rc) {
@@ -628,10 +630,10 @@ static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int6
 int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err) {
     if (!s->is_full)
         return 1;
-    sqlite3_stmt *st = prepare(s, "SELECT sum(" HELD ") FROM streams s" JOIN_HELD " WHERE s.agent = ?1");
+    sqlite3_stmt *st = retention_prepare(s, "SELECT sum(" HELD ") FROM streams s" JOIN_HELD " WHERE s.agent = ?1");
     int rc = 0;
     if (!st || sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
-        rc = fail(s, err, "compare an agent's share");
+        rc = retention_fail(s, err, "compare an agent's share");
     else
         rc = s->is_any_above && (uint64_t)sqlite3_column_int64(st, 0) <= s->share_bytes;
     sqlite3_finalize(st);
@@ -676,6 +678,7 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     if (rc >= 0)
         rc = run(s, FORGET_STREAMS, err);
     s->kept.agent[0] = 0;
+    ec_store_forget_names(s);
     if (rc >= 0)
         rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
     if (rc >= 0)
@@ -693,7 +696,7 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
             sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
             sqlite3_bind_int64(st, 2, EC_INCIDENT_RETENTION) != SQLITE_OK ||
             sqlite3_bind_text(st, 3, text, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-            rc = fail(s, err, "keep an incident");
+            rc = retention_fail(s, err, "keep an incident");
         sqlite3_finalize(st);
     }
     if (rc >= 0)
@@ -705,8 +708,8 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
 }
 
 /* Why the lowest segment has to go; NULL: it may stay. */
-static int judge(ec_store *s, const ec_retention *limits, const survey *v, int is_too_large, int64_t before_utc_ns,
-                 const char **ret_why, ea_err *err) {
+static int retention_judge(ec_store *s, const ec_retention *limits, const survey *v, int is_too_large,
+                           int64_t before_utc_ns, const char **ret_why, ea_err *err) {
     int64_t received = 0, leaving = 0;
     *ret_why = NULL;
     int begun = ask(s, "SELECT leaving FROM retention", 0, 0, 0, &leaving, err);
@@ -792,7 +795,7 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     if (rc)
         return rc;
     if (v.count >= 2 && v.lowest < open)
-        rc = judge(s, limits, &v, too_much != 0, before_utc_ns, &why, err);
+        rc = retention_judge(s, limits, &v, too_much != 0, before_utc_ns, &why, err);
     s->is_full = !why && too_much && limits->min_age_ns;
     s->share_bytes = shares.share;
     s->is_any_above = shares.bytes > shares.share;

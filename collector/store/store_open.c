@@ -99,6 +99,9 @@ void ec_store_close(ec_store *s) {
     ec_store_empty_cache(s);
     ea_bytes_map_deinit(&s->cache);
     ec_store_drop_spellings(s);
+    ec_store_free_names(s);
+    free(s->hashes);
+    free(s->carried);
     free(s->notes.described);
     free(s->notes.missing);
     free(s->data);

@@ -12,7 +12,8 @@
 
 enum {
     EC_CACHED_DEFINITIONS = 4096,
-    EC_USES_A_STEP = 1024, /* a power of two: a definition's use is written to the index once in so many numbers */
+    EC_STORED_NAMES = 1 << 16, /* a power of two */
+    EC_USES_A_STEP = 1024,     /* a power of two: a definition's use is written to the index once in so many numbers */
 };
 
 /* Prepared statements, made when first used. */
@@ -76,6 +77,7 @@ enum {
     X(STREAM_CLASS, "SELECT c.description FROM classes c JOIN stream_classes s ON s.class_id = c.class_id"             \
                     " WHERE c.hash = ?2 AND s.stream_id = ?1")                                                         \
     X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
+    X(HAS_DEFINITION, "SELECT definition_id FROM stream_definitions WHERE stream_id = ?1 AND hash = ?2")               \
     X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
     X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
     X(USED_DEFINITION, "SELECT d.data, d.definition_id, u.through FROM stream_definitions s JOIN definitions d"        \
@@ -114,6 +116,23 @@ enum ec_statement {
 };
 
 typedef struct ec_chore ec_chore; /* retention.c */
+
+/* A class description or another definition that a batch carries, and of which it is not known that the stream has it.
+ */
+typedef struct ec_carried_name {
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    uint8_t kind;       /* enum ea_definition_kind */
+    uint32_t len_bytes; /* of the definition */
+} ec_carried_name;
+
+/* What a stream has of the index: a class, or another definition. */
+typedef struct ec_stored_name {
+    int64_t stream_id; /* 0: the place is free */
+    int64_t id;        /* class_id or definition_id */
+    uint64_t through;  /* of a definition: its use is noted up to this number */
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    uint8_t kind; /* enum ea_definition_kind */
+} ec_stored_name;
 
 struct ec_store {
     char *dir, *segments;
@@ -155,6 +174,18 @@ struct ec_store {
         char agent[EC_AGENT_BYTES + 1]; /* "": not counted */
         uint64_t classes, tombstones, definition_bytes;
     } kept; /* of the last agent that added some; counted anew after a group that was taken back, and after retention */
+
+    ec_stored_name *names; /* stored_names.c; EC_STORED_NAMES places; NULL: none is known */
+    uint64_t names_seed;
+    size_t names_replaced;
+    uint32_t *names_noted; /* places that the batch at hand changed */
+    size_t names_noted_count, names_noted_capacity;
+
+    /* of the batch at hand: the hash of each definition, in the batch's order; those that are not known to be stored,
+     * sorted */
+    ea_class_hash *hashes;
+    ec_carried_name *carried;
+    size_t hash_count, hash_capacity, carried_count, carried_capacity;
 
     int is_new; /* the batch at hand came just now: bounds apply */
     size_t described_capacity, missing_capacity;
@@ -203,6 +234,8 @@ EA_MUST_CHECK int ec_db_make_tables(sqlite3 *db);
  */
 EA_MUST_CHECK int ec_store_use_definition(ec_store *s, int64_t stream_id, int64_t definition_id, uint64_t added_bytes,
                                           ea_err *err);
+/* The number up to which that notes a definition's use by the batch of a number. */
+uint64_t ec_store_use_through(uint64_t number);
 /* Adds a definition that is nowhere to the notes of the batch at hand. */
 EA_MUST_CHECK int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err);
 /* The batch standing for itself: as it is, or in s->completed. */
@@ -212,6 +245,19 @@ EA_MUST_CHECK int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_
 EA_MUST_CHECK int ec_store_complete_batch(ec_store *s, int64_t stream_id, ea_err *err);
 /* Forgets the definitions that were read lately. */
 void ec_store_empty_cache(ec_store *s);
+
+/* ---- stored_names.c ---- */
+
+/* What is known of that name of the stream; NULL: the index has to be asked. Valid until the next note. */
+const ec_stored_name *ec_store_known_name(const ec_store *s, int64_t stream_id, enum ea_definition_kind kind,
+                                          const uint8_t *hash);
+/* The batch at hand has made these rows of the index, or found them. */
+void ec_store_note_name(ec_store *s, const ec_stored_name *name);
+/* The batch at hand is over. is_undone: what it made is taken back. */
+void ec_store_end_names(ec_store *s, int is_undone);
+/* Rows of the index are deleted, or a group is taken back: nothing is known. */
+void ec_store_forget_names(ec_store *s);
+void ec_store_free_names(ec_store *s);
 
 /* ---- append.c ---- */
 

@@ -13,8 +13,12 @@ int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err) {
     return 0;
 }
 
+uint64_t ec_store_use_through(uint64_t number) {
+    return number | (EC_USES_A_STEP - 1); /* numbers are below 2^63 - 1 */
+}
+
 int ec_store_use_definition(ec_store *s, int64_t stream_id, int64_t definition_id, uint64_t added_bytes, ea_err *err) {
-    int64_t through = (int64_t)(s->head.number | (EC_USES_A_STEP - 1)); /* numbers are below 2^63 - 1 */
+    int64_t through = (int64_t)ec_store_use_through(s->head.number);
     int rc = ec_db_run(
         s, ec_db_bind(s, EC_ST_USE_DEFINITION, "iiii", stream_id, definition_id, through, (int64_t)added_bytes),
         "note a definition's use", err);

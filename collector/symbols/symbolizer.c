@@ -100,7 +100,7 @@ static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int 
     limit(RLIMIT_NOFILE, FILES_MAX);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CORE, 0);
-    (void)!nice(MORE_NICE); /* a clerk is as nice already, and may change it no more */
+    (void)!nice(MORE_NICE); /* a symbol worker is as nice already, and may change it no more */
     int rc = ec_sandbox_enter(
         &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = paths, .path_count = files->path_count + 1}, err);
     if (rc)

@@ -53,6 +53,7 @@ int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *list
     int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
     q.shown = ec_call_shown(c);
     q.broker = c->options->broker;
+    q.symbols = c->options->symbols;
     q.wait_ns = HISTORY_WAIT_NS;
     q.wait = EC_WAIT_ROUND;
     q.limit_temp_bytes = c->options->limit_temp_bytes;

@@ -69,7 +69,7 @@ static ec_value text_value(const char *s) {
 }
 
 /* A text that contains another. */
-static int add_like(search *s, const char *what, const char *part, ea_err *err) {
+static int events_add_like(search *s, const char *what, const char *part, ea_err *err) {
     if (s->text_count > WHERE_MAX)
         return ea_fail(err, EA_EUSAGE, "there are too many conditions");
     ea_text *t = &s->texts[s->text_count++];
@@ -113,7 +113,7 @@ static int add_condition(search *s, const char *text, ea_err *err) {
     if (rc) {
         /* nothing more */
     } else if (*op == '~') {
-        rc = add_like(s, column.data, value, err);
+        rc = events_add_like(s, column.data, value, err);
     } else if (strncmp(value, "0x", 2) == 0) { /* an address, or a number that is shown as one */
         uint64_t bits;
         if (ea_u64_parse(value, &bits)) {
@@ -230,7 +230,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
         if (strcmp(c->params[i].name, "where") == 0 && *c->params[i].value)
             rc = add_condition(s, c->params[i].value, err);
     if (!rc && q && *q)
-        rc = add_like(s, "e.fields", q, err);
+        rc = events_add_like(s, "e.fields", q, err);
     s->first_times = class && *class ? FIRST_TIMES_CLASS : s->where.len_bytes ? FIRST_TIMES_CHOOSY : FIRST_TIMES;
     return !rc && (s->columns.failed || s->where.failed || s->table.failed)
                ? ea_fail(err, EA_ENOMEM, "search for events")
@@ -287,7 +287,7 @@ static void forget_columns(page *p) {
     p->columns = 0;
 }
 
-static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+static int events_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
     page *p = arg;
     forget_columns(p);
     p->names = calloc(count + 1, sizeof *p->names);
@@ -376,9 +376,9 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
         ec_question q = question_of(c, s, sql.data, s->param_count, 0);
         q.first_sql = step.data;
         p->has_step = 0;
-        rc = ec_call_ask(c, &q,
-                         &(ec_listener){.on_columns = on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
-                         outcome, err);
+        rc = ec_call_ask(
+            c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
+            outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
         if (is_no_table(rc, err)) { /* nothing of the class was ever stored */
             rc = 0;
@@ -529,8 +529,8 @@ static int look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
     if (!rc) {
         q = question_of(c, s, sql.data, s->param_count, 0);
-        rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = on_columns, .on_row = on_tail_event, .arg = &p}, &outcome,
-                         err);
+        rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_tail_event, .arg = &p},
+                         &outcome, err);
         if (is_no_table(rc, err))
             rc = 0;
     }

@@ -1,12 +1,12 @@
 /* See profile_worker.h. */
 #include "collector/web/profile_worker.h"
 
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/sql/confine.h"
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
-#include "collector/web/profile_names.h"
+#include "collector/symbols/symbol_worker.h"
 #include "collector/web/profile_order.h"
-#include "collector/web/symbol_worker.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>
@@ -81,18 +81,18 @@ static int listen_to(const ec_profile_question *q, int out, atomic_int *stop, ea
 }
 
 int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_processor_ns, ea_err *err) {
-    ec_symbol_worker_process clerk = {.in = -1, .out = -1};
+    ec_symbol_worker_process symbol_worker = {.in = -1, .out = -1};
     ec_child_options options = {.name = EC_PROFILE_WORKER_NAME};
     pid_t pid = 0;
     int in = -1, out = -1, status;
-    int rc = q->symbols ? ec_symbol_worker_start(&clerk, q->symbols, q->broker, q->limit_ns, err) : 0;
+    int rc = q->symbols ? ec_symbol_worker_start(&symbol_worker, q->symbols, q->broker, q->limit_ns, err) : 0;
     if (rc)
         return rc;
     options.has_extra = q->symbols != NULL;
-    options.extra_in = clerk.out;
-    options.extra_out = clerk.in;
+    options.extra_in = symbol_worker.out;
+    options.extra_out = symbol_worker.in;
     rc = ec_child_start(&options, &pid, &in, &out, err);
-    ec_symbol_worker_leave(&clerk);
+    ec_symbol_worker_leave(&symbol_worker);
     if (!rc) {
         ec_broker_lower(q->broker, pid);
         rc = send_request(in, q, err);
@@ -104,7 +104,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
         *ret_processor_ns = ec_child_wait(pid, &status);
     }
     if (q->symbols)
-        ec_symbol_worker_end(&clerk);
+        ec_symbol_worker_end(&symbol_worker);
     return rc;
 }
 
@@ -130,14 +130,14 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 
 /* Makes the answer. */
 static int make(worker *w, ea_text *out, ea_err *err) {
-    ec_symbol_worker *clerk = NULL;
+    ec_symbol_worker *symbol_worker = NULL;
     ec_profile *p = NULL;
     int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, err);
     if (!rc && w->order.has_names)
-        rc = ec_symbol_worker_open(&clerk, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
-    ec_profile_names names = {.resolve = resolve, .source = clerk};
+        rc = ec_symbol_worker_open(&symbol_worker, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
+    ec_profile_names names = {.resolve = resolve, .source = symbol_worker};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    w->order.request.namer = clerk ? &namer : NULL;
+    w->order.request.namer = symbol_worker ? &namer : NULL;
     w->order.request.keep_going = goes_on;
     w->order.request.arg = w;
     if (!rc)
@@ -150,7 +150,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
         rc = ea_fail(err, EA_ELIMIT, "the profile needs more than %" PRIu64 " MiB: ask about a shorter range",
                      w->order.limit_bytes >> 20);
     ec_profile_destroy(p);
-    ec_symbol_worker_close(clerk);
+    ec_symbol_worker_close(symbol_worker);
     return rc;
 }
 

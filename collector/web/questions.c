@@ -1,6 +1,7 @@
 /* Lists and named queries. See questions.h; SQL.md in collector/query says what their tables are. */
 #include "collector/web/questions.h"
 
+#include "collector/query/scan/data_times.h"
 #include "proto/base/clock.h"
 
 #include <errno.h>
@@ -74,11 +75,6 @@ typedef struct fixed {
  * number is up to each agent. */
 #define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
 #define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
-/* What Windows and the agent admit to have lost, at the least: of no batch. */
-#define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
-/* Counts the gaps that have a time of their own. The times of a `counted` row with records of Windows are
- * the times of these records, which have rows of their own. */
-#define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
     "WITH b AS MATERIALIZED (SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals),"      \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
@@ -111,6 +107,15 @@ typedef struct fixed {
     " nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS cycles, sum(CASE counter WHEN"                 \
     " 'InstructionRetired' THEN value END) * 1.0 / nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS"  \
     " ipc FROM c WHERE counter IN ('InstructionRetired', 'TotalCycles') GROUP BY " of ", source"
+
+/* The same of functions, by samples alone: where a switch was says nothing of what ran before. */
+#define IPC_OF_FUNCTIONS                                                                                               \
+    "SELECT module, function, sum(CASE source_name WHEN 'InstructionRetired' THEN events END) AS instructions,"        \
+    " nullif(sum(CASE source_name WHEN 'TotalCycles' THEN events END), 0) AS cycles, sum(CASE source_name WHEN"        \
+    " 'InstructionRetired' THEN events END) * 1.0 / nullif(sum(CASE source_name WHEN 'TotalCycles' THEN events END),"  \
+    " 0) AS ipc FROM function_counters(?2, " UNTIL                                                                     \
+    ") WHERE (?1 = '' OR host = ?1) AND pid IS NOT 0 AND source_name IN"                                               \
+    " ('InstructionRetired', 'TotalCycles') GROUP BY module, function"
 
 /* Its row has the parameters of a list of a process. */
 static const char PROCESS_SQL[] =
@@ -371,6 +376,12 @@ static const fixed QUERIES[] = {
      "cycles DESC, host, image, source",
      {ANY_HOST, RANGE},
      FIXED_LIST},
+    {"ipc-by-function",
+     "Instructions per cycle by function: of samples, with names where symbols are, and places in modules elsewhere",
+     IPC_OF_FUNCTIONS,
+     "cycles DESC, module, function",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
      "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
@@ -439,8 +450,9 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
-     "SELECT host, " PERIODS " AS periods, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL
-     " AS lost_events, time_text(max(\"end\")) AS last FROM gaps GROUP BY host",
+     "SELECT host, blind_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
+     "FROM"
+     " host_totals WHERE blind_periods > 0 OR missing_batches > 0 OR lost_events > 0",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},
@@ -464,15 +476,16 @@ static const char *given(const ec_call *c, const char *name) {
     return part ? part : ec_call_param(c, name);
 }
 
-static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
+/* Of the host that the call names, start and end are its first and last event; else of all that the caller may see. */
+static int parse_time(const ec_call *c, const char *name, const char *text, int64_t *ret, ea_err *err) {
     char *rest = NULL;
     long long ns = strtoll(text, &rest, 10);
     if (*text && !*rest && *text != ' ' && *text != '+') {
         *ret = ns;
         return 0;
     }
-    return ea_utc_ns_parse(text, ret) ? ea_fail(err, EA_EUSAGE, "%s: a time is expected, as 2024-05-17T14:03:07Z", name)
-                                      : 0;
+    const char *shown = c->token && *c->token->hosts ? c->token->hosts : NULL;
+    return ec_data_time(name, text, c->options->store, given(c, "host"), shown, ret, err);
 }
 
 int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t *ret, ea_err *err) {
@@ -481,7 +494,7 @@ int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t 
         *ret = fallback;
         return 0;
     }
-    return parse_time(name, text, ret, err);
+    return parse_time(c, name, text, ret, err);
 }
 
 int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret, ea_err *err) {
@@ -507,7 +520,7 @@ int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea
 }
 
 /* A pattern of LIKE for "contains"; what is special in it is escaped. */
-static void add_like(ea_text *t, const char *text) {
+static void questions_add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
     for (; *text; text++) {
         if (strchr("%_\\", *text))
@@ -532,7 +545,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
     switch (spec->kind) {
     case PARAM_LIKE:
         ea_text_clear(like);
-        add_like(like, text);
+        questions_add_like(like, text);
         if (like->failed)
             return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
         *ret = (ec_value){.type = EC_TEXT, .data = like->data, .len_bytes = like->len_bytes};
@@ -541,7 +554,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         q->host = *text ? text : NULL;
         break;
     case PARAM_TIME:
-        if (parse_time(name, text, &number, err))
+        if (parse_time(c, name, text, &number, err))
             return EA_EUSAGE;
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;

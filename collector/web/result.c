@@ -99,7 +99,7 @@ static void begin(printer *p) {
     }
 }
 
-static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+static int result_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
     printer *p = arg;
     p->names = calloc(count + 1, sizeof *p->names);
     p->types = calloc(count + 1, sizeof *p->types);
@@ -234,9 +234,10 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
         c->type = "text/csv; charset=utf-8";
     else if (q->form == EC_FORM_JSONL)
         c->type = "application/x-ndjson";
-    int rc = ec_call_ask(c, &question,
-                         &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p, .on_first = on_subject},
-                         &outcome, err);
+    int rc = ec_call_ask(
+        c, &question,
+        &(ec_listener){.on_columns = result_on_columns, .on_row = on_row, .arg = &p, .on_first = on_subject}, &outcome,
+        err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)

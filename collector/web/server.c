@@ -244,7 +244,7 @@ static void add_headers(const ec_web *w, struct evhttp_request *http, const ec_c
     }
     if (c->disposition[0])
         evhttp_add_header(h, "Content-Disposition", c->disposition);
-    if (c->status == 401) /* a browser asks for the token as a password then, whatever the name */
+    if (c->status == 401 && !w->options.visit) /* a browser asks for the token as a password then, whatever the name */
         evhttp_add_header(h, "WWW-Authenticate",
                           "Basic realm=\"etwcollector: a token as password\", charset=\"UTF-8\"");
     if (c->status == 429 && !c->token) /* a guess costs a connection */
@@ -671,6 +671,34 @@ static int read_request(ec_sender *s, enum ec_method method, const char **ret_de
     return 0;
 }
 
+/* Where there is one visitor: a ticket gives the cookie and leads to the page without it, 0 with *ret_is_answered; a
+ * request with the cookie is 0; others are 401. */
+static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_method method, int *ret_is_answered,
+                         const char **ret_detail) {
+    static const char TICKET[] = "ticket=";
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(http));
+    char cookie[EC_VISIT_COOKIE_BYTES];
+    if (ec_visit_has_cookie(w->options.visit, evhttp_find_header(evhttp_request_get_input_headers(http), "Cookie"),
+                            w->http.port))
+        return 0;
+    if (method == EC_GET && query && strncmp(query, TICKET, sizeof TICKET - 1) == 0 &&
+        ec_visit_redeem(w->options.visit, query + sizeof TICKET - 1, w->http.port, cookie)) {
+        struct evkeyvalq *h = evhttp_request_get_output_headers(http);
+        ec_guest_answered(guest_of(w, http));
+        evhttp_add_header(h, "Set-Cookie", cookie);
+        evhttp_add_header(h, "Location", "/");
+        evhttp_add_header(h, "Cache-Control", "no-store");
+        evhttp_add_header(h, "Referrer-Policy", "no-referrer");
+        evhttp_send_reply(http, 303, "See Other", NULL);
+        *ret_is_answered = 1;
+        return 0;
+    }
+    *ret_detail =
+        "this dashboard is for the one who opened the address that \"etwcollector open\" printed, which is good "
+        "once: open the trace again for another address";
+    return 401;
+}
+
 /* 0, or the status of a refusal, with the reason in *ret_detail or err. */
 static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, const char *address, ec_token *ret,
                  const char **ret_detail, ea_err *err) {
@@ -713,7 +741,11 @@ static void on_request(struct evhttp_request *http, void *arg) {
     ea_count(w->options.counters, EA_COUNT_web_requests, 1);
     ec_listen_peer(http, address);
     ec_guest_requested(guest_of(w, http));
-    int refused = admit(w, http, method, address, &token, &detail, &err);
+    int is_answered = 0, refused = admit(w, http, method, address, &token, &detail, &err);
+    if (!refused && w->options.visit)
+        refused = admit_visitor(w, http, method, &is_answered, &detail);
+    if (is_answered)
+        return;
     ec_sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);

@@ -9,6 +9,7 @@
 
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
+#include "collector/access/visit.h"
 #include "collector/net/guard.h"
 #include "collector/net/log.h"
 #include "collector/net/quota.h"
@@ -25,6 +26,8 @@ typedef struct ec_web_options {
     const struct ec_gauges *gauges;           /* borrowed; NULL: /metrics has none of them */
     struct ec_tls *tls;                       /* borrowed; NULL: plain HTTP */
     ec_access *access;                        /* tokens; borrowed; NULL: everybody who reaches it may ask */
+    ec_visit *visit;                          /* without tokens: the one visitor, for whom there is a ticket; borrowed;
+                                                 NULL: everybody who reaches it */
     ec_audit *audit;                          /* borrowed; may be NULL */
     ec_log *log;                              /* borrowed; may be NULL */
     ec_broker *broker;                        /* of a confined process; borrowed; NULL: this one is not confined */

@@ -84,8 +84,6 @@ DASHBOARDS = {
          [("sum(etwagent_events_delivered_total" + HOST + ")", "delivered"), ("sum(etwagent_events_batched_total" + HOST + ")", "batched"),
           ("sum(etwagent_events_acknowledged_total" + HOST + ")", "acknowledged"),
           ("sum(etwcollector_stored_events_total" + HOST + ")", "stored"),
-          ("sum(etwagent_events_filtered_total" + HOST + ") + sum(etwagent_events_sampled_out_total" + HOST
-           + ") + sum(etwagent_events_aggregated_total" + HOST + ")", "left out by stages"),
           ("sum(host:etwagent_events_lost:sum" + HOST + ")", "lost")]),
         ("timeseries", "Lost within five minutes: the ten most", "none", 12,
          [("topk(10, host:etwagent_events_lost:increase5m" + HOST + ")", "{{host}}")]),
@@ -93,7 +91,7 @@ DASHBOARDS = {
          [("topk(10, host:etwagent_losses_unknown:increase5m" + HOST + ")", "{{host}}")]),
         ("timeseries", "Dropped and evicted, by cause", "none", 12,
          [(f"sum(etwagent_events_{cause}_total{HOST})", cause.replace("_", " "))
-          for cause in ("dropped_full", "dropped_oversize", "dropped_memory", "evicted_size", "evicted_age", "evicted_damage",
+          for cause in ("dropped_full", "dropped_oversize", "evicted_size", "evicted_age", "evicted_damage",
                         "evicted_refused")]),
         ("timeseries", "Families that do not balance", "none", 12,
          [("topk(10, sum by (host) (etwcollector_ledger_unbalanced_families" + HOST + "))", "{{host}}")]),

@@ -64,8 +64,8 @@ static int is_option(const char *w) {
 }
 
 /* "-p NAME (a,b) 5": how many of words belong to it. */
-static int provider(ea_import *im, ea_session_config *s, const char *const *words, size_t count, size_t *ret_used,
-                    ea_err *err) {
+static int logman_provider(ea_import *im, ea_session_config *s, const char *const *words, size_t count,
+                           size_t *ret_used, ea_err *err) {
     const char *flags = count > 1 && !is_option(words[1]) ? words[1] : NULL;
     const char *level = flags && count > 2 && !is_option(words[2]) ? words[2] : NULL;
     char joined[1024];
@@ -165,7 +165,7 @@ int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_e
             return ea_fail(err, EA_EUSAGE, "'%.60s': expected an option", words[i]);
         if (ea_import_is(w, "p") && next) {
             size_t used;
-            rc = provider(im, s, words + i + 1, count - i - 1, &used, err);
+            rc = logman_provider(im, s, words + i + 1, count - i - 1, &used, err);
             i += used;
             continue;
         }

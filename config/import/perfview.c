@@ -217,7 +217,7 @@ static int provider_option(ea_import *im, ea_provider_config *p, const char *w, 
     return rc;
 }
 
-static int provider(ea_import *im, ea_session_config *s, const char *w, size_t n, ea_err *err) {
+static int perfview_provider(ea_import *im, ea_session_config *s, const char *w, size_t n, ea_err *err) {
     const char *part[4] = {w, "", "", ""};
     size_t len[4] = {0}, k = 0;
     for (size_t i = 0; i < n; i++) {
@@ -276,7 +276,7 @@ static int providers(ea_import *im, ea_session_config *s, const char *text, ea_e
     for (const char *p = text; !rc && *p;) {
         size_t n = strcspn(p, ",");
         if (n)
-            rc = provider(im, s, p, n, err);
+            rc = perfview_provider(im, s, p, n, err);
         p += n + (p[n] == ',');
     }
     return rc;
@@ -380,7 +380,7 @@ static int qualifier(reading *r, const char *w, ea_strings *provider_texts, ea_e
     return 0;
 }
 
-static void buffers(reading *r, ea_session_config *s) {
+static void perfview_buffers(reading *r, ea_session_config *s) {
     if (r->buffer_mb) /* PerfView makes them 64 KiB each, half of them at the start */
         ea_import_buffers(r->im, s, 65536, r->buffer_mb * 8, r->buffer_mb * 16);
 }
@@ -413,7 +413,7 @@ int ea_import_perfview(ea_import *im, const char *const *words, size_t count, ea
         if (!rc && r.thread_time)
             rc = kernel_keywords(&r, s, "ThreadTime", 0, err);
         s->profile_interval_ns = r.interval_ns;
-        buffers(&r, s);
+        perfview_buffers(&r, s);
     }
     if (rc || (!texts.count && (r.only || ea_import_is(r.clr, "None"))))
         return rc || im->count ? rc : ea_fail(err, EA_EUSAGE, "nothing would be recorded");
@@ -421,7 +421,7 @@ int ea_import_perfview(ea_import *im, const char *const *words, size_t count, ea
     ea_session_config *s = ea_import_session(im, name, strlen(name), EA_SESSION_USER);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "import");
-    buffers(&r, s);
+    perfview_buffers(&r, s);
     if (!r.only && !ea_import_is(r.clr, "None")) {
         ea_provider_config *p = ea_import_provider(im, s, "Microsoft-Windows-DotNETRuntime", 31);
         char level[8];

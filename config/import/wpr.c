@@ -284,7 +284,7 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
 
 /* ---- collectors ---- */
 
-static void buffers(reading *r, ea_session_config *s, const ea_xml_node *collector) {
+static void wpr_buffers(reading *r, ea_session_config *s, const ea_xml_node *collector) {
     const ea_xml_node *size = ea_xml_child(collector, "BufferSize"), *number = ea_xml_child(collector, "Buffers");
     uint64_t kib = 0, count = 0;
     if (ea_u64_parse(value_of(size, "Value"), &kib) || kib > 1 << 20)
@@ -309,7 +309,7 @@ static ea_session_config *session(reading *r, const ea_xml_node *collector, cons
     ea_session_config *s = ea_import_session(r->im, name, strlen(name), kind);
     if (s) {
         names[at] = id;
-        buffers(r, s, collector);
+        wpr_buffers(r, s, collector);
     }
     return s;
 }

@@ -16,7 +16,7 @@ typedef struct reading {
     uint64_t buffer_bytes, min, max;
 } reading;
 
-static int provider(reading *r, const char *p, size_t n, ea_err *err) {
+static int xperf_provider(reading *r, const char *p, size_t n, ea_err *err) {
     const char *part[4] = {p, "", "", ""};
     size_t len[4] = {0}, k = 0, quoted = 0;
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ static int on(reading *r, const char *list, ea_err *err) {
             quoted ^= p[n] == '\'';
         if (!n)
             return ea_fail(err, EA_EUSAGE, "-on '%.100s': a name is missing at a +", list);
-        rc = r->s->kind == EA_SESSION_USER ? provider(r, p, n, err) : ea_import_flag(r->im, r->s, p, n, err);
+        rc = r->s->kind == EA_SESSION_USER ? xperf_provider(r, p, n, err) : ea_import_flag(r->im, r->s, p, n, err);
         p += n + (p[n] == '+');
     }
     return rc;
@@ -126,7 +126,7 @@ static void finish(reading *r) {
     r->buffer_bytes = r->min = r->max = 0;
 }
 
-static int begin(reading *r, const char *name, int kind, ea_err *err) {
+static int xperf_begin(reading *r, const char *name, int kind, ea_err *err) {
     finish(r);
     r->s = ea_import_session(r->im, name, strlen(name), kind);
     return r->s ? 0 : ea_fail(err, EA_ELIMIT, "more than %d sessions", EA_SESSIONS_MAX);
@@ -170,8 +170,8 @@ int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_er
             if (!next)
                 return ea_fail(err, EA_EUSAGE, "%s needs a name after it", w);
             if (ea_import_is(w, "-start"))
-                rc = begin(&r, next, EA_SESSION_USER, err);
-            else if (!r.s && !(rc = begin(&r, "kernel", EA_SESSION_SYSTEM, err)))
+                rc = xperf_begin(&r, next, EA_SESSION_USER, err);
+            else if (!r.s && !(rc = xperf_begin(&r, "kernel", EA_SESSION_SYSTEM, err)))
                 rc = on(&r, next, err);
             else if (!rc)
                 rc = on(&r, next, err);

@@ -1,55 +1,26 @@
 <#
 .SYNOPSIS
-Checks an installed etwagent on a real machine: one line a promise, PASS or FAIL, about a quarter of an hour. Run as administrator.
-The exit code is the number of failures.
+Checks an installed etwagent on a real machine: one line a promise, PASS, FAIL or SKIP (what this machine cannot show), about a quarter of
+an hour. Run as administrator. The exit code is the number of failures. runbook-shared.ps1 has to be beside it.
+
+.PARAMETER Format
+Text: lines alone. Json, JUnit: a document, too, in the file of -Out, which is a full path, or else on standard output.
+.PARAMETER NoCollector
+No collector acknowledges events: the promises that need one are not checked.
+.PARAMETER Msi
+A package of a higher version, which is installed at the end.
 
 .EXAMPLE
 .\runbook.ps1
+.EXAMPLE
+.\runbook.ps1 -NoCollector -Format JUnit -Out C:\temp\runbook.xml -Msi C:\temp\etwagent-1.0.1.msi
 #>
 [CmdletBinding()]
-param([int]$Seconds = 120)
+param([int]$Seconds = 120, [ValidateSet('Text', 'Json', 'JUnit')][string]$Format = 'Text', [string]$Out = '', [switch]$NoCollector, [string]$Msi = '')
 Set-StrictMode -Version 2
 $ErrorActionPreference = 'Stop'
-
-$exe = Join-Path $env:ProgramFiles 'etwagent\etwagent.exe'
-$state = Join-Path ([Environment]::GetFolderPath('CommonApplicationData')) 'etwagent'
-$configuration = Join-Path $state 'etwagent.yaml'
+. (Join-Path $PSScriptRoot 'runbook-shared.ps1')
 $registry = 'HKLM:\SYSTEM\CurrentControlSet\Services\etwagent'
-$script:failures = 0
-
-function Test-Promise([string]$Name, [scriptblock]$Body) {
-    try {
-        $said = & $Body
-        if ($said -is [array]) { $said = $said[-1] }
-        if ($said -eq $true) { Write-Output "PASS  $Name"; return }
-        Write-Output "FAIL  $Name ($said)"
-    } catch {
-        Write-Output "FAIL  $Name ($($_.Exception.Message))"
-    }
-    $script:failures++
-}
-
-function Wait-For([scriptblock]$Condition, [int]$For = $Seconds) {
-    $until = (Get-Date).AddSeconds($For)
-    while ((Get-Date) -lt $until) {
-        if (& $Condition) { return $true }
-        Start-Sleep -Milliseconds 500
-    }
-    return "not within $For s"
-}
-
-# What the agent prints, without what it says beside it: in Windows PowerShell 5.1 a line of a redirected error stream would end
-# the script, unless errors are gone past.
-function Invoke-Agent {
-    $ErrorActionPreference = 'Continue'
-    & $exe @args 2>$null
-}
-
-function Get-Status {
-    $text = Invoke-Agent status --json
-    if (-not $text) { return $null }
-    return $text -join "`n" | ConvertFrom-Json
-}
 
 # The status of the sessions that run; or of the one of that name, $null before there is one.
 function Get-SessionStatus([string]$Name = '') {
@@ -61,19 +32,16 @@ function Get-SessionStatus([string]$Name = '') {
 # Runs the body while the service has one more session, called runbook. The file's bytes come back as they were.
 function Use-Session([string]$Session, [scriptblock]$Body) {
     $kept = [IO.File]::ReadAllBytes($configuration)
-    $text = [Text.Encoding]::UTF8.GetString($kept)
-    $text = if ($text -match '(?m)^sessions:') { $text -replace '(?m)^sessions:.*$', "sessions:`n  - $Session" } else { "$text`nsessions:`n  - $Session`n" }
+    $text = Add-Session ([Text.Encoding]::UTF8.GetString($kept)) $Session
     try {
         [IO.File]::WriteAllBytes($configuration, [Text.Encoding]::UTF8.GetBytes($text))
-        sc.exe control etwagent paramchange | Out-Null
+        Invoke-Reload
         & $Body
     } finally {
         [IO.File]::WriteAllBytes($configuration, $kept)
-        sc.exe control etwagent paramchange | Out-Null
+        Invoke-Reload
     }
 }
-
-function Test-Service([string]$Wanted) { return (Get-Service etwagent).Status -eq $Wanted }
 
 Test-Promise 'the program is there' { Test-Path $exe }
 Test-Promise 'the service is known' { [bool](Get-Service etwagent) }
@@ -96,6 +64,7 @@ Test-Promise 'the folder for state belongs to the system or to administrators' {
 }
 Test-Promise 'it runs' { if (-not (Test-Service Running)) { Start-Service etwagent }; Wait-For { Test-Service Running } }
 Test-Promise 'status over the pipe' { (Get-Status).state -eq 'running' }
+Test-Promise 'the status has the version of the program' { "$(Invoke-Agent --version)" -match [regex]::Escape((Get-Status).version) }
 Test-Promise 'the configuration is valid' { Invoke-Agent check $configuration | Out-Null; $LASTEXITCODE -eq 0 }
 Test-Promise 'its ETW sessions are there, as the status, etwagent sessions and Windows say' {
     $wanted = @(Get-SessionStatus | ForEach-Object { $_.name })
@@ -127,13 +96,13 @@ Test-Promise 'record: Windows writes the file, and it can be read' {
 }
 Test-Promise 'it is enrolled, where it sees to its certificate itself' {
     $s = Get-Status
-    if (-not ($s.PSObject.Properties.Name -contains 'enrolment')) { $true }
+    if (-not ($s.PSObject.Properties.Name -contains 'enrolment')) { Skip-Promise 'its certificate comes from elsewhere' }
     elseif ($s.enrolment.state -ne 'enrolled') { "$($s.enrolment.trouble)" }
     else { -not (Test-Path (Join-Path $state 'token')) }
 }
 Test-Promise 'users cannot read the key' {
     $key = Join-Path $state 'agent.key'
-    -not (Test-Path $key) -or -not (Get-Access $key)
+    if (-not (Test-Path $key)) { Skip-Promise 'there is no agent.key' } else { -not (Get-Access $key) }
 }
 # A recording of some seconds with a session of its own: what it said, how many events of each class came (Classes), and what the
 # file says of itself (File).
@@ -163,6 +132,8 @@ function Get-Count($Recording, [scriptblock]$Which) {
 function Get-Ids($Recording, [string]$Provider) {
     $Recording.Classes | Where-Object { -not $_.classic -and $_.provider_name -eq $Provider } | ForEach-Object { $_.id } | Sort-Object -Unique
 }
+# OSVersion may be that of the manifest; the registry's is the machine's.
+function Get-Build { return [int](Get-ItemProperty 'HKLM:\SOFTWARE\Microsoft\Windows NT\CurrentVersion').CurrentBuildNumber }
 function Start-Something { cmd.exe /c 'dir >nul' }
 # Events of this very process, with names of their own.
 $source = [System.Diagnostics.Tracing.EventSource]::new('Etwagent-Runbook', [System.Diagnostics.Tracing.EventSourceSettings]::EtwSelfDescribingEventFormat)
@@ -240,7 +211,9 @@ Test-Promise 'filters by package and app: nothing of a process that is in none' 
 }
 Test-Promise 'a filter by container, or a word why not' {
     $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", containers: [8d5e5bf4-4ff8-4cf7-9a9a-2b1a4b3f2c11]}]}' { Write-Mine }
-    if ((Get-Mine $r) -eq 0 -or $r.Said -match 'refuses') { $true } else { "$(Get-Mine $r) $($r.Said)" }
+    if ($r.Said -match 'refuses') { Skip-Promise 'this Windows refuses the filter' }
+    elseif ((Get-Mine $r) -eq 0) { $true }
+    else { "$(Get-Mine $r) $($r.Said)" }
 }
 Test-Promise 'a group of providers is taken' {
     $r = Get-Recording '{name: runbook, providers: [{provider: 4f50731a-89cf-4782-b3e0-dce8c90476ba, groups: true, level: information}]}'
@@ -273,15 +246,15 @@ Test-Promise 'the kernel as providers of their own, or by flags on an older Wind
     $r = Get-Recording '{name: runbook, kind: system, providers: [{provider: SystemProcessProvider, any: GENERAL+LOADER}]}' { Start-Something }
     $older = $r.Said -match 'kernel flags stand for it'
     $starts = Get-Count $r { $_.name -eq 'Process/Start' }
-    if ($starts -ge 1 -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { "$starts starts $($r.Said)" }
+    if ($starts -lt 1 -or $older -ne ((Get-Build) -lt 20348)) { "$starts starts $($r.Said)" } else { $true }
 }
 Test-Promise 'a filter by pool tags, or a word on an older Windows' {
     $r = Get-Recording '{name: runbook, kind: system, flags: [POOL], pool-tags: [Ntfx, Io]}' { Start-Something }
     $older = $r.Said -match 'pool-tags: this Windows'
-    if ($r.Said -notmatch 'refuses' -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { $r.Said }
+    if ($r.Said -match 'refuses' -or $older -ne ((Get-Build) -lt 20348)) { $r.Said } elseif ($older) { Skip-Promise 'an older Windows' } else { $true }
 }
 Test-Promise 'the NT Kernel Logger, where no other program has it' {
-    if (Invoke-Agent sessions --json | ConvertFrom-Json | ForEach-Object { $_ } | Where-Object { $_.name -eq 'NT Kernel Logger' }) { return $true }
+    if (Invoke-Agent sessions --json | ConvertFrom-Json | ForEach-Object { $_ } | Where-Object { $_.name -eq 'NT Kernel Logger' }) { return (Skip-Promise 'another program has it') }
     $r = Get-Recording '{name: runbook, kind: kernel-logger, flags: [PROC_THREAD, LOADER]}' { Start-Something }
     $there = Get-Count $r { $_.name -eq 'Process/DCStart' }
     if ($there -gt 10 -and $r.Said -notmatch 'refuses') { $true } else { "$there processes $($r.Said)" }
@@ -295,12 +268,16 @@ Test-Promise 'performance counters on events, or a word why not' {
     $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH], pmc-counters: [TotalCycles], pmc-events: [Thread/CSwitch]}'
     $n = Get-Count $r { $_.name -eq 'Thread/CSwitch' }
     $configured = Get-Count $r { $_.name -eq 'PerfInfo/PmcCtrConfig' }
-    if ($n -gt 0 -and ($configured -gt 0 -or $r.Said -match 'counter')) { $true } else { "$n switches, $configured records of counters, and no word: $($r.Said)" }
+    if ($n -gt 0 -and $configured -gt 0) { $true }
+    elseif ($n -gt 0 -and $r.Said -match 'counter') { Skip-Promise "this machine has no counters: $($r.Said)" }
+    else { "$n switches, $configured records of counters, and no word: $($r.Said)" }
 }
 Test-Promise 'samples of a performance counter, or a word why not' {
     $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, PMC_PROFILE], pmc-samples: [{source: TotalCycles, interval: 1000000}]}' { Start-Something }
     $n = Get-Count $r { $_.name -eq 'PerfInfo/PmcCounterProf' }
-    if ($n -gt 0 -or $r.Said -match 'counter') { $true } else { "neither samples nor a word: $($r.Said)" }
+    if ($n -gt 0) { $true }
+    elseif ($r.Said -match 'counter') { Skip-Promise "this machine has no counters: $($r.Said)" }
+    else { "neither samples nor a word: $($r.Said)" }
 }
 Test-Promise 'a file that goes round, beside what is shipped' {
     $file = Join-Path $env:TEMP 'etwagent-runbook-both.etl'
@@ -316,10 +293,31 @@ Test-Promise 'a file that goes round, beside what is shipped' {
         }
     } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
 }
-Test-Promise 'losses are detected, and Windows gets more buffers' {
+Test-Promise 'losses are detected, and Windows gets more buffers and keeps the kernel flags' {
     Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH, DISPATCHER, SYSCALL, INTERRUPT, DPC], buffer-size: 4KiB, min-buffers: 2, max-buffers: 4096, flush: 100ms}' {
-        Wait-For { $s = Get-SessionStatus runbook; $s -and $s.grown -ge 1 -and $s.lost_events + $s.lost_buffers -gt 0 } 60
+        $grown = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.grown -ge 1 -and $s.lost_events + $s.lost_buffers -gt 0 } 60
+        $one = Invoke-Agent sessions --json | ConvertFrom-Json | ForEach-Object { $_ } | Where-Object { $_.name -eq 'etwagent-runbook' }
+        $missing = @('CSWITCH', 'DISPATCHER', 'SYSCALL', 'INTERRUPT', 'DPC' | Where-Object { -not $one -or @($one.flags) -notcontains $_ })
+        if ($grown -ne $true) { $grown } elseif ($missing) { "after more buffers the kernel flags $missing are missing" } else { $true }
     }
+}
+Test-Promise 'five events with counters are refused before a session starts' {
+    $yaml = Join-Path $env:TEMP 'etwagent-runbook.yaml'
+    Set-Content -Path $yaml -Value 'sessions: [{name: five, kind: system, flags: [CSWITCH], pmc-counters: [TotalCycles], pmc-events: [Thread/CSwitch, Thread/Start, Thread/End, Process/Start, Process/End]}]'
+    try {
+        $ErrorActionPreference = 'Continue'
+        $said = "$(& $exe check $yaml 2>&1)"
+        if ($LASTEXITCODE -ne 0 -and $said -match 'at most 4') { $true } else { "$LASTEXITCODE $said" }
+    } finally { Remove-Item -Force -ErrorAction SilentlyContinue $yaml }
+}
+Test-Promise 'facts of the machine in a recording: pointers, processors, build' {
+    $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD]}' { Start-Something }
+    $pointer = if ([Environment]::Is64BitOperatingSystem) { 8 } else { 4 }
+    $processors = 0
+    Get-CimInstance Win32_Processor | ForEach-Object { $processors += $_.NumberOfLogicalProcessors }
+    $f = $r.File
+    if ($f.pointer_size -eq $pointer -and $f.cpus -eq $processors -and $f.os_build -eq (Get-Build)) { $true }
+    else { "pointers of $($f.pointer_size), $($f.cpus) processors, build $($f.os_build), expected $pointer, $processors, $(Get-Build)" }
 }
 Test-Promise 'events that only Windows knows get their names from it' {
     Use-Session '{name: runbook, providers: [{provider: Microsoft-Windows-TCPIP, level: information}]}' {
@@ -385,14 +383,18 @@ Test-Promise 'the profile interval is as it was before a recording' {
 }
 $source.Dispose()
 Test-Promise 'the collector acknowledges events' {
+    if ($NoCollector) { return (Skip-Promise 'there is no collector') }
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }
 }
-Test-Promise 'nothing is in trouble' { $s = Get-Status; if ($s.shipping.trouble -or $s.spool.trouble) { "$($s.shipping.trouble) $($s.spool.trouble)" } else { $true } }
+Test-Promise 'nothing is in trouble' {
+    if ($NoCollector) { return (Skip-Promise 'there is no collector') }
+    $s = Get-Status; if ($s.shipping.trouble -or $s.spool.trouble) { "$($s.shipping.trouble) $($s.spool.trouble)" } else { $true }
+}
 Test-Promise 'the ledger balances' { (Get-Status).ledger_balanced }
 Test-Promise 'a reload is done' {
     $before = (Get-Status).reloads
-    sc.exe control etwagent paramchange | Out-Null
+    Invoke-Reload
     Wait-For { (Get-Status).reloads -gt $before } 30
 }
 Test-Promise 'control 200 flushes' { sc.exe control etwagent 200 | Out-Null; $LASTEXITCODE -eq 0 }
@@ -406,7 +408,7 @@ Test-Promise 'a wrong configuration changes nothing, and is reported' {
     try {
         Set-Content -Path $configuration -Value 'surprise: 1'
         $before = (Get-Status).reloads_refused
-        sc.exe control etwagent paramchange | Out-Null
+        Invoke-Reload
         Wait-For { (Get-Status).reloads_refused -gt $before } 30
     } finally {
         [IO.File]::WriteAllBytes($configuration, $kept)
@@ -427,5 +429,14 @@ Test-Promise 'it stops within 30 s' { Stop-Service etwagent; Wait-For { Test-Ser
 Test-Promise 'no session of it is left' { -not @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-' }) }
 Test-Promise 'status says that it is stopped' { Invoke-Agent status | Out-Null; $LASTEXITCODE -eq 1 }
 Test-Promise 'it starts again' { Start-Service etwagent; Wait-For { Test-Service Running } 60 }
-Write-Output "$script:failures failed"
-exit $script:failures
+Test-Promise 'an upgrade ends with 0, also when the event log has shown a message' {
+    if (-not $Msi) { return (Skip-Promise 'no package (-Msi)') }
+    $before = (Get-Item $exe).VersionInfo.FileVersion
+    Get-WinEvent -FilterHashtable @{ LogName = 'Application'; ProviderName = 'etwagent' } -MaxEvents 1 | ForEach-Object { $_.Message } | Out-Null
+    $p = Start-Process msiexec.exe -ArgumentList '/i', "`"$Msi`"", '/qn', '/norestart', '/l*v', "`"$Msi.upgrade.txt`"" -PassThru -Wait
+    $runs = Wait-For { (Test-Service Running) -and (Get-Status) } 60
+    $after = (Get-Item $exe).VersionInfo.FileVersion
+    $balanced = (Get-Status).ledger_balanced
+    if ($p.ExitCode -eq 0 -and $runs -eq $true -and $balanced) { $true } else { "exit code $($p.ExitCode), runs: $runs, ledger: $balanced, $before, now $after" }
+}
+Complete-Runbook 'runbook'

@@ -115,16 +115,22 @@ static int digits(const char **s, int n, int64_t *ret) {
     return 0;
 }
 
-int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns) {
-    int64_t year, month, day, hour, minute, second, ns = 0, offset = 0;
+/* is_strict: RFC 3339 alone. */
+static int parse_date_and_time(const char *s, int is_strict, int64_t *ret_utc_ns) {
+    int64_t year, month, day, hour = 0, minute = 0, second = 0, ns = 0, offset = 0;
     if (digits(&s, 4, &year) || *s++ != '-' || digits(&s, 2, &month) || *s++ != '-' || digits(&s, 2, &day))
         return EA_EINVAL;
-    if (*s != 'T' && *s != 't' && *s != ' ')
+    int has_time = is_strict || *s, has_seconds = has_time;
+    if (has_time && *s != 'T' && *s != 't' && *s != ' ')
         return EA_EINVAL;
-    s++;
-    if (digits(&s, 2, &hour) || *s++ != ':' || digits(&s, 2, &minute) || *s++ != ':' || digits(&s, 2, &second))
+    s += has_time;
+    if (has_time && (digits(&s, 2, &hour) || *s++ != ':' || digits(&s, 2, &minute)))
         return EA_EINVAL;
-    if (*s == '.') {
+    if (has_time && !is_strict && *s != ':')
+        has_seconds = 0;
+    if (has_seconds && (*s++ != ':' || digits(&s, 2, &second)))
+        return EA_EINVAL;
+    if (has_seconds && *s == '.') {
         int n = 0;
         for (s++; *s >= '0' && *s <= '9'; s++, n++)
             if (n < 9)
@@ -142,7 +148,7 @@ int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns) {
         if (digits(&s, 2, &h) || *s++ != ':' || digits(&s, 2, &m) || h > 23 || m > 59)
             return EA_EINVAL;
         offset = sign * (h * 3600 + m * 60);
-    } else {
+    } else if (is_strict) {
         return EA_EINVAL;
     }
     static const int month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -157,6 +163,45 @@ int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns) {
     if (total > INT64_MAX || total < INT64_MIN)
         return EA_EINVAL;
     *ret_utc_ns = (int64_t)total;
+    return 0;
+}
+
+int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns) {
+    return parse_date_and_time(s, 1, ret_utc_ns);
+}
+
+static const int64_t DAY_NS = INT64_C(86400000000000);
+
+int ea_time_parse(const char *s, const ea_time_reference *reference, int64_t *ret_utc_ns) {
+    const int64_t now = reference->now_utc_ns, today = now - (now % DAY_NS + DAY_NS) % DAY_NS;
+
+    const struct {
+        const char *name;
+        int64_t utc_ns;
+        int is_of_data;
+    } words[] = {
+        {"now", now, 0},
+        {"today", today, 0},
+        {"yesterday", today - DAY_NS, 0},
+        {"start", reference->begin_utc_ns, 1},
+        {"end", reference->end_utc_ns, 1},
+    };
+
+    size_t n = strcspn(s, "+-"), which = *s == '-' ? 0 : *s == '+' ? 3 : SIZE_MAX; /* words[0], words[3] */
+    int64_t by_ns = 0, utc_ns;
+    for (size_t i = 0; n && i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i].name) == n && strncmp(words[i].name, s, n) == 0)
+            which = i;
+    if (which == SIZE_MAX)
+        return parse_date_and_time(s, 0, ret_utc_ns);
+    if (s[n] && ea_duration_parse(s + n + 1, &by_ns))
+        return EA_EINVAL;
+    if (words[which].is_of_data && !reference->has_data)
+        return EA_ENOTFOUND;
+    if (s[n] == '-' ? __builtin_sub_overflow(words[which].utc_ns, by_ns, &utc_ns)
+                    : __builtin_add_overflow(words[which].utc_ns, by_ns, &utc_ns))
+        return EA_EINVAL;
+    *ret_utc_ns = utc_ns;
     return 0;
 }
 

@@ -39,6 +39,26 @@ int64_t ea_utc_ns_to_filetime(int64_t utc_ns);
 void ea_text_utc_ns(ea_text *t, int64_t utc_ns);
 /* RFC 3339: "2020-07-29T00:07:00[.fraction](Z|+hh:mm|-hh:mm)", 'T' may be a space. Fractions beyond ns are cut. */
 EA_MUST_CHECK int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns);
+
+/* What a time that a person writes may refer to. */
+typedef struct ea_time_reference {
+    int64_t now_utc_ns;
+    int64_t begin_utc_ns, end_utc_ns; /* of the data that are asked about, with has_data */
+    int has_data;
+} ea_time_reference;
+
+/* What ea_time_parse takes, for messages; the second one is for those with data. */
+#define EA_TIME_FORMS                                                                                                  \
+    "a time such as 2024-05-17T14:03:07.25Z, '2024-05-17 14:03' (UTC), 2024-05-17, now, today, yesterday or -1h"
+#define EA_TIME_FORMS_OF_DATA EA_TIME_FORMS ", or of the data: start, end, +10s, end-10s"
+
+/* A time as people write it:
+ * - RFC 3339, also without a zone (UTC), without seconds, or a date alone (its first moment);
+ * - now, today, yesterday (the first moment of the day, UTC), start, end (of the data), each with a duration after it:
+ *   now-1h, start+1500ms, end-10s;
+ * - a duration: -1h is now-1h, +10s is start+10s.
+ * EA_EINVAL; EA_ENOTFOUND: it refers to data, and there are none. */
+EA_MUST_CHECK int ea_time_parse(const char *s, const ea_time_reference *reference, int64_t *ret_utc_ns);
 /* "250ms", "10s", "5m", "2h", "7d", "100us", "1ns"; a number alone is refused unless it is 0. */
 EA_MUST_CHECK int ea_duration_parse(const char *s, int64_t *ret_ns);
 /* "64KiB", "1MiB", "2GiB", "512" (bytes). */

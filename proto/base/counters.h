@@ -24,24 +24,23 @@ enum ea_counter_part {
     EA_OF_COLLECTOR, /* the collector itself */
 };
 
+/* Counters that were removed, with their wire numbers, which no other counter gets. */
+#define EA_REMOVED_COUNTERS(X)                                                                                         \
+    X(events_filtered, 3) X(events_sampled_out, 4) X(events_aggregated, 5) X(events_dropped_memory, 8)
+
 /* name, wire number (never reused), severity, part, sentence. Add new ones at the end of their block.
  * X: a counter, which only grows. Of several streams its last values are added.
  * S: such a counter of an agent's source: what it handed over, dropped or lost, and how that was decoded. When one has
  *    changed since the last batch, its value is news, which travels even if no event does.
  * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
 #define EA_COUNTERS(X, G, S)                                                                                           \
-    /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending. This       \
-     * agent has no stages that filter, sample or aggregate, and drops nothing for want of memory: those stay 0 */     \
+    /* the agent's ledger: delivered = batched + dropped_* + pending */                                                \
     S(events_delivered, 1, EA_INFO, EA_OF_LEDGER, "events that the source handed over")                                \
     S(events_batched, 2, EA_INFO, EA_OF_LEDGER, "events written into batches")                                         \
-    S(events_filtered, 3, EA_INFO, EA_OF_LEDGER, "events left out by a filter stage")                                  \
-    S(events_sampled_out, 4, EA_INFO, EA_OF_LEDGER, "events left out by a sampling stage")                             \
-    S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER, "events folded into an aggregate")                                  \
     S(events_dropped_full, 6, EA_LOSS, EA_OF_LEDGER, "events dropped because the pipeline was full")                   \
     S(events_dropped_oversize, 7, EA_LOSS, EA_OF_LEDGER, "events dropped because they exceed the format's limits")     \
-    S(events_dropped_memory, 8, EA_LOSS, EA_OF_LEDGER, "events dropped because memory ran out")                        \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
-    X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes, aggregates")         \
+    X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \
     /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \
     G(events_compressing, 11, EA_INFO, EA_OF_LEDGER, "events in batches that are being compressed")                    \
     G(events_spooled, 12, EA_INFO, EA_OF_LEDGER, "events in batches that wait in the spool, not sent yet")             \
@@ -99,6 +98,8 @@ enum ea_counter_part {
       "times that Windows refused to start a session, which was tried again")                                          \
     S(source_stale_sessions, 48, EA_NOTICE, EA_OF_LEDGER,                                                              \
       "sessions of that name that were there at a start, stopped or adopted")                                          \
+    S(source_stale_bytes, 122, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
+      "bytes that no program had read of sessions of that name that were stopped at a start")                          \
     /* decoding */                                                                                                     \
     S(decode_whole, 50, EA_INFO, EA_OF_STREAM, "events of a known class, every field whole")                           \
     S(decode_partial, 51, EA_NOTICE, EA_OF_STREAM,                                                                     \
@@ -139,6 +140,11 @@ enum ea_counter_part {
     S(images_left_full, 67, EA_NOTICE, EA_OF_STREAM, "modules not looked at since too many waited, or memory ran out") \
     S(images_left_end, 68, EA_NOTICE, EA_OF_STREAM,                                                                    \
       "modules not looked at, or not recorded, when their session ended")                                              \
+    /* accounts: accounts_asked = accounts_named + unnamed + left + those that wait */                                 \
+    S(accounts_asked, 123, EA_INFO, EA_OF_STREAM, "accounts whose names were to be asked of the machine, each once")   \
+    S(accounts_named, 124, EA_INFO, EA_OF_STREAM, "accounts whose names were recorded")                                \
+    S(accounts_unnamed, 125, EA_NOTICE, EA_OF_STREAM, "accounts that the machine has no name of")                      \
+    S(accounts_left, 126, EA_NOTICE, EA_OF_STREAM, "accounts not asked of: too many, or the session ended")            \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, EA_OF_COLLECTOR, "upload requests served")                                         \
     X(ingest_refused, 71, EA_NOTICE, EA_OF_COLLECTOR, "upload requests refused")                                       \

@@ -99,7 +99,7 @@ static int bad_path(ea_err *err, const char *what, const char *path) {
     return ea_fail(err, EA_EINVAL, "%s %s: the path is not usable", what, path);
 }
 
-static int fail_last(ea_err *err, const char *what, const char *path) {
+static int platform_fail_last(ea_err *err, const char *what, const char *path) {
     DWORD os = GetLastError();
     int code = EA_EIO;
     if (os == ERROR_FILE_NOT_FOUND || os == ERROR_PATH_NOT_FOUND)
@@ -124,6 +124,8 @@ static unsigned __stdcall thread_main(void *arg) {
         memcpy(&set, &found, sizeof set);
         set(GetCurrentThread(), t->name);
     }
+    ULONG spare_bytes = 32 << 10; /* for the handler of crashes, when the stack is full */
+    SetThreadStackGuarantee(&spare_bytes);
     t->fn(t->arg);
     return 0;
 }
@@ -317,14 +319,41 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
 
 /* ---- files ---- */
 
-/* Full access for the owner, the system and administrators only; children inherit it. */
-static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+/* Full access for the system, administrators and the account that owns what this process makes; children inherit it.
+ * The account is named: an entry for the owner (OWNER RIGHTS) would give the same to each later owner. */
+static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;FA;;;%ls)";
+
+/* The SID of the owner of what this process makes: the administrators when it is elevated. The caller gives it to
+ * LocalFree; NULL when Windows refuses. */
+static WCHAR *owner_sid(void) {
+    union {
+        TOKEN_OWNER owner;
+        uint8_t bytes[sizeof(TOKEN_OWNER) + SECURITY_MAX_SID_SIZE];
+    } o;
+
+    DWORD n;
+    HANDLE token;
+    WCHAR *text = NULL;
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
+        return NULL;
+    if (!GetTokenInformation(token, TokenOwner, &o, sizeof o, &n) || !ConvertSidToStringSidW(o.owner.Owner, &text))
+        text = NULL;
+    CloseHandle(token);
+    return text;
+}
 
 /* Fills *sa; the caller gives sa->lpSecurityDescriptor to LocalFree. 0 when Windows refuses. */
 static int private_attributes(SECURITY_ATTRIBUTES *sa) {
+    enum { SID_CHARS = 192 }; /* 15 parts of 10 digits, and what is before them */
+
+    WCHAR sddl[sizeof PRIVATE_SDDL / sizeof *PRIVATE_SDDL + SID_CHARS], *owner = owner_sid();
     *sa = (SECURITY_ATTRIBUTES){.nLength = sizeof *sa};
-    return ConvertStringSecurityDescriptorToSecurityDescriptorW(PRIVATE_SDDL, SDDL_REVISION_1,
-                                                                &sa->lpSecurityDescriptor, NULL);
+    if (!owner)
+        return 0;
+    int n = _snwprintf(sddl, sizeof sddl / sizeof *sddl, PRIVATE_SDDL, owner);
+    LocalFree(owner);
+    return n > 0 &&
+           ConvertStringSecurityDescriptorToSecurityDescriptorW(sddl, SDDL_REVISION_1, &sa->lpSecurityDescriptor, NULL);
 }
 
 static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa, ea_err *err) {
@@ -339,7 +368,7 @@ static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SE
     HANDLE h = CreateFileW(w, access[mode], FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, sa, how[mode],
                            FILE_ATTRIBUTE_NORMAL, NULL);
     if (h == INVALID_HANDLE_VALUE) {
-        int rc = fail_last(err, "open", path);
+        int rc = platform_fail_last(err, "open", path);
         DWORD attributes = GetFileAttributesW(w);
         if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
             rc = ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
@@ -384,7 +413,7 @@ int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, si
         if (!ReadFile(f->handle, (char *)out + done, want, &n, &where)) {
             if (GetLastError() == ERROR_HANDLE_EOF)
                 break;
-            return fail_last(err, "read", f->path);
+            return platform_fail_last(err, "read", f->path);
         }
         if (n == 0)
             break;
@@ -401,7 +430,7 @@ int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_b
         OVERLAPPED where = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
         DWORD want = len_bytes - done > LARGEST_TRANSFER ? LARGEST_TRANSFER : (DWORD)(len_bytes - done), n = 0;
         if (!WriteFile(f->handle, (const char *)data + done, want, &n, &where) || n == 0)
-            return fail_last(err, "write", f->path);
+            return platform_fail_last(err, "write", f->path);
         done += n;
     }
     return 0;
@@ -417,13 +446,13 @@ int ea_file_clear(ea_file *f, uint64_t offset, uint64_t len_bytes, ea_err *err) 
 }
 
 int ea_file_sync(ea_file *f, ea_err *err) {
-    return FlushFileBuffers(f->handle) ? 0 : fail_last(err, "sync", f->path);
+    return FlushFileBuffers(f->handle) ? 0 : platform_fail_last(err, "sync", f->path);
 }
 
 int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err) {
     LARGE_INTEGER size;
     if (!GetFileSizeEx(f->handle, &size))
-        return fail_last(err, "ask for the size of", f->path);
+        return platform_fail_last(err, "ask for the size of", f->path);
     *ret_bytes = (uint64_t)size.QuadPart;
     return 0;
 }
@@ -449,7 +478,7 @@ int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {
     FILE_END_OF_FILE_INFO end = {.EndOfFile = {.QuadPart = (LONGLONG)len_bytes}};
     return SetFileInformationByHandle(f->handle, FileEndOfFileInfo, &end, sizeof end)
                ? 0
-               : fail_last(err, "truncate", f->path);
+               : platform_fail_last(err, "truncate", f->path);
 }
 
 int ea_file_try_lock(ea_file *f, ea_err *err) {
@@ -457,7 +486,7 @@ int ea_file_try_lock(ea_file *f, ea_err *err) {
     OVERLAPPED where = {.Offset = 0, .OffsetHigh = 0x7FFFFFFF};
     return LockFileEx(f->handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
                ? 0
-               : fail_last(err, "lock", f->path);
+               : platform_fail_last(err, "lock", f->path);
 }
 
 int ea_path_make_dirs(const char *path, ea_err *err) {
@@ -494,7 +523,7 @@ int ea_path_sync_dir(const char *path, ea_err *err) {
     if (!w)
         return bad_path(err, "sync folder", path);
     DWORD attributes = GetFileAttributesW(w);
-    int rc = attributes == INVALID_FILE_ATTRIBUTES ? fail_last(err, "sync folder", path) : 0;
+    int rc = attributes == INVALID_FILE_ATTRIBUTES ? platform_fail_last(err, "sync folder", path) : 0;
     free(w);
     if (!rc && !(attributes & FILE_ATTRIBUTE_DIRECTORY))
         rc = ea_fail(err, EA_EINVAL, "sync folder %s: it is a file", path);
@@ -507,7 +536,7 @@ int ea_path_rename(const char *from, const char *to, ea_err *err) {
     if (!a || !b)
         rc = bad_path(err, "rename", from);
     else if (!MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
-        rc = fail_last(err, "rename", from);
+        rc = platform_fail_last(err, "rename", from);
     free(a);
     free(b);
     return rc;
@@ -517,7 +546,7 @@ int ea_path_remove(const char *path, ea_err *err) {
     WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return bad_path(err, "remove", path);
-    int rc = DeleteFileW(w) ? 0 : fail_last(err, "remove", path);
+    int rc = DeleteFileW(w) ? 0 : platform_fail_last(err, "remove", path);
     free(w);
     return rc;
 }
@@ -586,7 +615,7 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     memcpy(w + n, n && w[n - 1] == L'\\' ? L"*" : L"\\*", (n && w[n - 1] == L'\\' ? 2 : 3) * sizeof *w);
     WIN32_FIND_DATAW found;
     HANDLE h = FindFirstFileW(w, &found);
-    int rc = h == INVALID_HANDLE_VALUE ? fail_last(err, "list folder", path) : 0;
+    int rc = h == INVALID_HANDLE_VALUE ? platform_fail_last(err, "list folder", path) : 0;
     free(w);
     if (rc)
         return rc;
@@ -627,7 +656,7 @@ int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int 
     SECURITY_ATTRIBUTES sa;
     if (mode_private && !private_attributes(&sa)) {
         free(tmp);
-        return fail_last(err, "make the access list of", path);
+        return platform_fail_last(err, "make the access list of", path);
     }
     discard(tmp); /* what an earlier attempt left would keep its old access list */
     ea_file *f = NULL;

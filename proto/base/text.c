@@ -93,6 +93,27 @@ void ea_text_i64(ea_text *t, int64_t v) {
     ea_text_u64(t, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
+void ea_text_le32(ea_text *t, uint32_t v) {
+    uint8_t bytes[4];
+    ea_store32(bytes, v);
+    ea_text_add(t, bytes, sizeof bytes);
+}
+
+void ea_text_le64(ea_text *t, uint64_t v) {
+    uint8_t bytes[8];
+    ea_store64(bytes, v);
+    ea_text_add(t, bytes, sizeof bytes);
+}
+
+void ea_text_str_nul(ea_text *t, const char *utf8, size_t max_bytes) {
+    size_t n = strlen(utf8);
+    if (n > max_bytes)
+        for (n = max_bytes; n && ((unsigned char)utf8[n] & 0xC0) == 0x80;)
+            n--;
+    ea_text_add(t, utf8, n);
+    ea_text_char(t, 0);
+}
+
 void ea_text_hex64(ea_text *t, uint64_t v) {
     char digits[18];
     size_t i = sizeof digits;
@@ -389,19 +410,28 @@ int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_byte
     return 0;
 }
 
-int ea_u64_parse(const char *s, uint64_t *ret) {
+int ea_digits_parse(const char **at, unsigned base, uint64_t *ret) {
     uint64_t v = 0;
+    const char *p = *at;
+    for (int d; (d = hex_digit(*p)) >= 0 && (unsigned)d < base; p++) {
+        if (v > (UINT64_MAX - (unsigned)d) / base)
+            return 0;
+        v = v * base + (unsigned)d;
+    }
+    if (p == *at)
+        return 0;
+    *at = p;
+    *ret = v;
+    return 1;
+}
+
+int ea_u64_parse(const char *s, uint64_t *ret) {
+    uint64_t v;
     unsigned base = s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? 16 : 10;
     if (base == 16)
         s += 2;
-    if (!*s)
+    if (!ea_digits_parse(&s, base, &v) || *s)
         return EA_EINVAL;
-    for (; *s; s++) {
-        int d = hex_digit(*s);
-        if (d < 0 || (unsigned)d >= base || v > (UINT64_MAX - (unsigned)d) / base)
-            return EA_EINVAL;
-        v = v * base + (unsigned)d;
-    }
     *ret = v;
     return 0;
 }

@@ -39,6 +39,8 @@ void ea_text_i64(ea_text *t, int64_t v);                          /* decimal */
 void ea_text_hex64(ea_text *t, uint64_t v);                       /* "0x1f", lower case, no padding */
 void ea_text_hex(ea_text *t, const void *data, size_t len_bytes); /* "00ff", lower case */
 void ea_text_varint(ea_text *t, uint64_t v);                      /* the bytes of LEB128, as protobuf has them */
+void ea_text_le32(ea_text *t, uint32_t v);                        /* the four bytes, little-endian */
+void ea_text_le64(ea_text *t, uint64_t v);                        /* the eight bytes, little-endian */
 void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3204-11d2-9a82-006008a86939" */
 
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
@@ -51,6 +53,8 @@ size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t ca
 /* Makes it valid UTF-8 (RFC 3629) in place, of the same length: a surrogate's three bytes become U+FFFD, any other byte
  * that is not valid a question mark. */
 void ea_utf8_repair(char *utf8, size_t len_bytes);
+/* The text and the NUL after it. Of more than max_bytes of UTF-8 it adds the whole characters that fit. */
+void ea_text_str_nul(ea_text *t, const char *utf8, size_t max_bytes);
 /* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
 void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
 
@@ -73,6 +77,9 @@ void ea_guid_format(const ea_guid *g, char *out);
 EA_MUST_CHECK int ea_guid_parse(const char *s, ea_guid *ret);
 /* Hex digits, an even number; *ret_len_bytes <= capacity. */
 EA_MUST_CHECK int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_bytes);
+/* Digits of base 10 or 16 at *at, without a sign or an overflow; moves *at after them. 1 when there was at least one
+ * digit. */
+int ea_digits_parse(const char **at, unsigned base, uint64_t *ret);
 /* Decimal, or hex after 0x; the whole of s. EA_EINVAL otherwise. */
 EA_MUST_CHECK int ea_u64_parse(const char *s, uint64_t *ret);
 

@@ -118,7 +118,7 @@ static PSID stranger(PACL list, DWORD rights, int *ret_strange) {
     return NULL;
 }
 
-static int fail_last(ea_err *err, const char *what, const char *path) {
+static int trust_fail_last(ea_err *err, const char *what, const char *path) {
     DWORD os = GetLastError();
     return ea_fail_os(err, os == ERROR_FILE_NOT_FOUND || os == ERROR_PATH_NOT_FOUND ? EA_ENOTFOUND : EA_EIO, (int)os,
                       "%s %s", what, path);
@@ -215,7 +215,7 @@ static int check_folders(WCHAR *full, ea_err *err) {
         if (!path)
             rc = ea_fail(err, EA_ENOMEM, "look at a folder");
         else if (h == INVALID_HANDLE_VALUE)
-            rc = fail_last(err, "open", path);
+            rc = trust_fail_last(err, "open", path);
         else if (n > ROOT && is_link(h))
             rc = ea_fail(err, EA_EREFUSED, "%s has become a link", path);
         else
@@ -233,7 +233,7 @@ int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err) {
         return ea_fail(err, EA_EINVAL, "open %s: the path is not usable", path);
     /* while this handle is open, no program can write, rename or delete the file, nor rename a folder above it */
     HANDLE h = open_itself(w, GENERIC_READ, FILE_SHARE_READ);
-    int rc = h == INVALID_HANDLE_VALUE ? fail_last(err, "open", path) : 0;
+    int rc = h == INVALID_HANDLE_VALUE ? trust_fail_last(err, "open", path) : 0;
     free(w);
     if (rc)
         return rc;
@@ -290,7 +290,8 @@ int ea_path_check_private(const char *path, ea_err *err) {
     HANDLE h = w ? CreateFileW(w, READ_CONTROL, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                                OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
                  : INVALID_HANDLE_VALUE;
-    int rc = h == INVALID_HANDLE_VALUE ? fail_last(err, "look at", path) : judge(h, path, HARM[THE_FILE] | READS, err);
+    int rc =
+        h == INVALID_HANDLE_VALUE ? trust_fail_last(err, "look at", path) : judge(h, path, HARM[THE_FILE] | READS, err);
     if (h != INVALID_HANDLE_VALUE)
         CloseHandle(h);
     free(w);
@@ -321,7 +322,7 @@ static int make_entropy(const char *path, ea_err *err) {
         rc = ea_fail(err, EA_ENOMEM, "make %s", path);
     else if (!MoveFileExW(from, to, MOVEFILE_WRITE_THROUGH) && GetLastError() != ERROR_ALREADY_EXISTS &&
              GetLastError() != ERROR_FILE_EXISTS)
-        rc = fail_last(err, "make", path);
+        rc = trust_fail_last(err, "make", path);
     if (from)
         DeleteFileW(from);
     free(from);
@@ -430,7 +431,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
         w ? open_itself(w, READ_CONTROL, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE) : INVALID_HANDLE_VALUE;
     int rc = 0;
     if (h == INVALID_HANDLE_VALUE)
-        rc = w && GetLastError() == ERROR_FILE_NOT_FOUND ? 0 : fail_last(c->err, "open", path);
+        rc = w && GetLastError() == ERROR_FILE_NOT_FOUND ? 0 : trust_fail_last(c->err, "open", path);
     else if (is_link(h))
         rc = ea_fail(c->err, EA_EREFUSED, "%s is a link; expected a file or folder (remove it)", path);
     else
@@ -506,11 +507,11 @@ static int claim_once(const WCHAR *w, const char *folder, ea_trust_note *on_note
         h = open_itself(w, READ_CONTROL, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE);
     if (h == INVALID_HANDLE_VALUE) {
         if (GetLastError() != ERROR_FILE_NOT_FOUND)
-            return fail_last(err, "open", folder);
+            return trust_fail_last(err, "open", folder);
         state_list(&security);
         SECURITY_ATTRIBUTES sa = {sizeof sa, security, FALSE};
         int made = security && (CreateDirectoryW(w, &sa) || GetLastError() == ERROR_ALREADY_EXISTS);
-        int rc = made ? 1 : fail_last(err, "make folder", folder);
+        int rc = made ? 1 : trust_fail_last(err, "make folder", folder);
         LocalFree(security);
         return rc;
     }

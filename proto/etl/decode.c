@@ -84,14 +84,14 @@ static uint32_t claimed_bytes(const ea_etl_buffer_header *h, uint32_t most) {
     return 0;
 }
 
-static int fail_memory(const decoding *d) {
+static int decode_fail_memory(const decoding *d) {
     return ea_fail(d->err, EA_ENOMEM, "read %s", d->file->info.path);
 }
 
 static int find_records(decoding *d) {
     ea_etl_buffer *b = d->buffer;
     if (ea_etl_walk_buffer(&b->walk, b->data, EA_ETL_HEADER_BYTES, b->used_bytes, &d->walk))
-        return fail_memory(d);
+        return decode_fail_memory(d);
     return 0;
 }
 
@@ -106,7 +106,7 @@ static int decompress_to(decoding *d, const uint8_t *in, size_t in_bytes, uint32
         room = most < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)most : EA_ETL_MAX_BUFFER_BYTES;
     }
     if (ensure(&b->data, &b->data_capacity, room))
-        return fail_memory(d);
+        return decode_fail_memory(d);
     int rc = decompress(d->file->info.compression, in + EA_ETL_HEADER_BYTES, in_bytes - EA_ETL_HEADER_BYTES,
                         b->data + EA_ETL_HEADER_BYTES, room - EA_ETL_HEADER_BYTES, &made);
     memcpy(b->data, in, EA_ETL_HEADER_BYTES);
@@ -122,7 +122,7 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
     const ea_etl_entry *entry = d->entry;
     size_t got;
     if (ensure(&scratch->data, &scratch->capacity, entry->size_bytes))
-        return fail_memory(d);
+        return decode_fail_memory(d);
     uint8_t *in = scratch->data;
     int rc = ea_file_read_at(d->file->handle, entry->offset, in, entry->size_bytes, &got, d->err), good;
     if (rc)
@@ -156,7 +156,7 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
         mended = ea_etl_repair(in + EA_ETL_HEADER_BYTES, got - EA_ETL_HEADER_BYTES, b->data, length, d->walk.near_raw,
                                d->walk.window_raw, !d->file->scan_buffers, &b->mend_work);
         if (mended < 0)
-            return fail_memory(d);
+            return decode_fail_memory(d);
     }
     if ((rc = decompress_to(d, in, got, length, &good)))
         return rc;
@@ -186,7 +186,7 @@ static int decode_plain(decoding *d) {
     const ea_etl_entry *entry = d->entry;
     size_t got = 0;
     if (ensure(&b->data, &b->data_capacity, entry->size_bytes))
-        return fail_memory(d);
+        return decode_fail_memory(d);
     int rc = read_on(d, entry->size_bytes < FIRST_READ_BYTES ? entry->size_bytes : FIRST_READ_BYTES, &got);
     if (rc)
         return rc;
@@ -246,7 +246,7 @@ int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, 
     }
     if (ret->walk.disordered) {
         if (ea_etl_walk_sort(&ret->walk, ret->data))
-            return fail_memory(&d);
+            return decode_fail_memory(&d);
         if (options && options->counters)
             ea_count(options->counters, EA_COUNT_source_disordered_buffers, 1);
     }

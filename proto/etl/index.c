@@ -38,7 +38,7 @@ typedef struct indexer {
     uint64_t zeros_at, zeros_bytes; /* a run of zeroed buffers not reported yet */
 } indexer;
 
-static int fail_memory(indexer *x) {
+static int index_fail_memory(indexer *x) {
     return ea_fail(x->err, EA_ENOMEM, "index %s", x->file->info.path);
 }
 
@@ -49,7 +49,7 @@ static int add_entry(indexer *x, const ea_etl_entry *e) {
         size_t capacity = index->capacity + index->capacity / 2 + 1024;
         ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
         if (!entries)
-            return fail_memory(x);
+            return index_fail_memory(x);
         index->entries = entries;
         index->capacity = capacity;
     }
@@ -90,7 +90,7 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
     uint64_t end = x->file->info.file_bytes;
     int rc;
     if (!x->search && !(x->search = malloc(SEARCH_BYTES + EA_ETL_HEADER_BYTES)))
-        return fail_memory(x);
+        return index_fail_memory(x);
     for (uint64_t base = from; base < end; base += SEARCH_BYTES) {
         size_t got;
         if ((rc = read_at(x, base, x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES, &got)))
@@ -166,7 +166,7 @@ static int grow_cpus(indexer *x, uint16_t cpu) {
         capacity *= 2;
     size_t *last = realloc(x->last_of_cpu, capacity * sizeof *last);
     if (!last)
-        return fail_memory(x);
+        return index_fail_memory(x);
     memset(last + x->cpu_capacity, 0, (capacity - x->cpu_capacity) * sizeof *last);
     x->last_of_cpu = last;
     x->cpu_capacity = capacity;
@@ -247,7 +247,7 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
 static int count_zeros(indexer *x, uint64_t offset, uint64_t *ret) {
     uint64_t data = ea_file_skip_hole(x->file->handle, offset), size = x->grid_bytes;
     if (!x->search && !(x->search = malloc(SEARCH_BYTES + EA_ETL_HEADER_BYTES)))
-        return fail_memory(x);
+        return index_fail_memory(x);
     if (data >= x->end)
         *ret = x->end - offset;
     else
@@ -456,7 +456,7 @@ static int choose_layout(indexer *x) {
 }
 
 /* Room for the buffers of a file of equal ones at once, within reason: no growing, nothing to spare. */
-static int reserve(indexer *x) {
+static int index_reserve(indexer *x) {
     ea_etl_index *index = x->index;
     uint64_t buffers = x->file->info.file_bytes / x->grid_bytes + 1;
     if (buffers > RESERVE_COUNT) /* a buffer size may be a lie */
@@ -466,7 +466,7 @@ static int reserve(indexer *x) {
         return 0;
     ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
     if (!entries)
-        return fail_memory(x);
+        return index_fail_memory(x);
     index->entries = entries;
     index->capacity = capacity;
     return 0;
@@ -490,7 +490,7 @@ int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_numb
                  .believed_raw = file->info.clock.base_raw};
     int rc = choose_layout(&x);
     if (!rc && !x.packed)
-        rc = reserve(&x);
+        rc = index_reserve(&x);
     if (!rc)
         rc = x.packed ? index_packed(&x) : index_grid(&x);
     indexer_deinit(&x);

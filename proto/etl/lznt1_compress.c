@@ -17,7 +17,7 @@ size_t ea_lznt1_bound(size_t in_bytes) {
     return in_bytes + 2 * (in_bytes / CHUNK_BYTES + 1) + CHUNK_BYTES / 8 + 64;
 }
 
-static unsigned hash3(const uint8_t *p) {
+static unsigned lznt1_compress_hash3(const uint8_t *p) {
     uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
     return (v * 0x9E3779B1u) >> (32 - HASH_BITS);
 }
@@ -41,7 +41,7 @@ static size_t compress_chunk(const uint8_t *in, size_t n, uint8_t *out) {
         for (unsigned bit = 0; bit < 8 && at < n; bit++) {
             size_t length = 0, distance = 0;
             if (n - at >= MIN_MATCH) {
-                unsigned h = hash3(in + at);
+                unsigned h = lznt1_compress_hash3(in + at);
                 if (last[h]) {
                     unsigned bits = length_bits_at(at);
                     size_t most = ((size_t)1 << bits) + MIN_MATCH - 1;
@@ -60,7 +60,7 @@ static size_t compress_chunk(const uint8_t *in, size_t n, uint8_t *out) {
             ea_store16(out + made, (uint16_t)((distance - 1) << length_bits_at(at) | (length - MIN_MATCH)));
             made += 2;
             for (size_t k = 1; k < length && n - at - k >= MIN_MATCH; k++)
-                last[hash3(in + at + k)] = (uint16_t)(at + k + 1);
+                last[lznt1_compress_hash3(in + at + k)] = (uint16_t)(at + k + 1);
             at += length;
         }
         out[flags_at] = flags;

@@ -496,7 +496,7 @@ static int fill_window(ea_etl_set *s, size_t file, ea_err *err) {
 }
 
 /* Whether a record may come out: 1, EA_ETL_NOTHING_YET, 0 when all is over, or an error. */
-static int follow(ea_etl_set *s, ea_err *err) {
+static int merge_follow(ea_etl_set *s, ea_err *err) {
     int wait = 0, over = 1;
     for (size_t i = 0; i < s->file_count; i++) {
         follower *f = &s->followers[i];
@@ -530,7 +530,7 @@ static int choose(ea_etl_set *s, ea_err *err) {
     int rc;
     if (s->heap_count)
         heap_sift_down(s, 0);
-    if (s->followers && (rc = follow(s, err)) != 1) {
+    if (s->followers && (rc = merge_follow(s, err)) != 1) {
         s->run_limit = INT64_MIN;
         return rc;
     }

@@ -82,7 +82,7 @@ void ea_etl_walk_deinit(ea_etl_walk *walk) {
     memset(walk, 0, sizeof *walk);
 }
 
-static int reserve(ea_etl_walk *walk, uint32_t more) {
+static int record_reserve(ea_etl_walk *walk, uint32_t more) {
     if (walk->capacity - walk->count >= more)
         return 0;
     uint32_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
@@ -195,7 +195,7 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
                     continue;
                 }
             }
-            if (walk->count == walk->capacity && reserve(walk, 1))
+            if (walk->count == walk->capacity && record_reserve(walk, 1))
                 return EA_ENOMEM;
             walk->offsets[walk->count++] = at;
             if (record_time(data + at, &t)) {

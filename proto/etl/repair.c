@@ -47,7 +47,7 @@ static int believable(const mender *m, int64_t t, int64_t previous) {
 
 /* Follows the records from `at`, of which made bytes are decoded: the first place that is no record, or where what is
  * decoded ends, or want. */
-static size_t follow(const mender *m, size_t at, int64_t previous, size_t made) {
+static size_t repair_follow(const mender *m, size_t at, int64_t previous, size_t made) {
     while (at < m->want && m->want - at >= 8) {
         if (made - at < HEADER_BYTES && made < m->want)
             return at;
@@ -120,7 +120,7 @@ static size_t try_from(mender *m, const ea_xpress_state *step, size_t start, siz
     (void)rc; /* where it ends is what counts */
     m->work += TRIAL_BYTES + state.out - step->out;
     *ret_in = state.in;
-    return follow(m, m->starts[start], m->times[start], state.out);
+    return repair_follow(m, m->starts[start], m->times[start], state.out);
 }
 
 /* How good the patched input is, 0 to in_bytes: how much of the input makes sense. A long match made up out of the

@@ -15,7 +15,7 @@ size_t ea_xpress_bound(size_t in_bytes) {
            16; /* a flag a byte, in words of 32; matches are never longer than what they stand for */
 }
 
-static unsigned hash3(const uint8_t *p) {
+static unsigned xpress_compress_hash3(const uint8_t *p) {
     uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
     return (v * 0x9E3779B1u) >> (32 - HASH_BITS);
 }
@@ -81,7 +81,7 @@ size_t ea_xpress_compress(const uint8_t *in, size_t in_bytes, uint8_t *out) {
     while (at < in_bytes) {
         size_t length = 0, distance = 0;
         if (in_bytes - at >= MIN_MATCH) {
-            unsigned h = hash3(in + at);
+            unsigned h = xpress_compress_hash3(in + at);
             size_t candidate = last[h];
             last[h] = (uint32_t)at + 1;
             if (candidate && at - (candidate - 1) <= WINDOW_BYTES) {
@@ -94,7 +94,7 @@ size_t ea_xpress_compress(const uint8_t *in, size_t in_bytes, uint8_t *out) {
             used = add_flag(&flags, 1, out, used);
             used = put_match(out, used, distance, length, &nibble);
             for (size_t k = 1; k < length && in_bytes - at - k >= MIN_MATCH; k++)
-                last[hash3(in + at + k)] = (uint32_t)(at + k) + 1;
+                last[xpress_compress_hash3(in + at + k)] = (uint32_t)(at + k) + 1;
             at += length;
         } else {
             used = add_flag(&flags, 0, out, used);

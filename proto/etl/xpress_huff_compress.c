@@ -23,7 +23,7 @@ size_t ea_xpress_huff_bound(size_t in_bytes) {
     return 2 * in_bytes + (in_bytes / BLOCK_BYTES + 1) * (TABLE_BYTES + 8) + 64;
 }
 
-static unsigned hash3(const uint8_t *p) {
+static unsigned xpress_huff_compress_hash3(const uint8_t *p) {
     uint32_t v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
     return (v * 0x9E3779B1u) >> (32 - HASH_BITS);
 }
@@ -37,7 +37,7 @@ static size_t find(finder *f, const uint8_t *in, size_t at, size_t block_end, si
     size_t length = 0, distance = 0;
     if (block_end - at < MIN_MATCH)
         return 0;
-    unsigned h = hash3(in + at);
+    unsigned h = xpress_huff_compress_hash3(in + at);
     if (f->last[h] && at - (f->last[h] - 1) <= FARTHEST) {
         distance = at - (f->last[h] - 1);
         while (at + length < block_end && in[at + length] == in[at + length - distance])
@@ -47,7 +47,7 @@ static size_t find(finder *f, const uint8_t *in, size_t at, size_t block_end, si
     if (length < MIN_MATCH)
         return 0;
     for (size_t k = 1; k < length && block_end - at - k >= MIN_MATCH; k++)
-        f->last[hash3(in + at + k)] = (uint32_t)(at + k) + 1;
+        f->last[xpress_huff_compress_hash3(in + at + k)] = (uint32_t)(at + k) + 1;
     *ret_distance = distance;
     return length;
 }

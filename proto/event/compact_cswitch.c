@@ -134,7 +134,8 @@ static void make_switch(waiting *w, const ea_record *record, const ea_clock *clo
 }
 
 /* new_tid: NULL when it is unknown. */
-static int emit(ea_cswitch_expander *e, waiting *w, const uint32_t *new_tid, ea_cswitch_expand_fn fn, void *arg) {
+static int compact_cswitch_emit(ea_cswitch_expander *e, waiting *w, const uint32_t *new_tid, ea_cswitch_expand_fn fn,
+                                void *arg) {
     if (new_tid) {
         put32(w->payload + KNOWN_BYTES, *new_tid);
         w->record.payload_bytes = WHOLE_BYTES;
@@ -178,7 +179,7 @@ int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_
     packet_view p;
     while (!rc && read_packet(record->payload, record->payload + at, record->payload_bytes - at, &p)) {
         if (is_waiting)
-            rc = emit(e, last, &p.tid, fn, arg);
+            rc = compact_cswitch_emit(e, last, &p.tid, fn, arg);
         time_raw = time_raw > INT64_MAX - p.ticks ? INT64_MAX : time_raw + p.ticks;
         make_switch(last, record, clock, &p, time_raw);
         is_waiting = 1;
@@ -190,7 +191,7 @@ int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_
         e->is_waiting[place] = (uint8_t)is_waiting;
     } else if (is_waiting && !rc) {
         e->counts.new_threads_left_out++;
-        rc = emit(e, last, NULL, fn, arg);
+        rc = compact_cswitch_emit(e, last, NULL, fn, arg);
     }
     return rc;
 }
@@ -200,7 +201,7 @@ int ea_cswitch_expand_end(ea_cswitch_expander *e, ea_cswitch_expand_fn fn, void 
     for (unsigned cpu = 0; cpu <= UINT16_MAX && !rc && e->count; cpu++) {
         const uint64_t *place = ea_u64_map_get(&e->by_cpu, cpu);
         if (place && e->is_waiting[*place])
-            rc = emit(e, &e->items[*place], NULL, fn, arg);
+            rc = compact_cswitch_emit(e, &e->items[*place], NULL, fn, arg);
     }
     ea_u64_map_clear(&e->by_cpu);
     memset(e->is_waiting, 0, sizeof e->is_waiting);

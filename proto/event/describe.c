@@ -93,7 +93,7 @@ static size_t collect_maps(const ea_field *fields, size_t field_count, const ea_
     return n;
 }
 
-static void put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
+static void describe_put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
     ea_text_varint(out, count);
     for (size_t i = 0; i < count; i++) {
         ea_text_varint(out, entries[i].value);
@@ -128,7 +128,7 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     for (size_t i = 0; i < map_count; i++) {
         put_string(out, maps[i]->name);
         ea_text_char(out, maps[i]->is_flags ? 1 : 0);
-        put_entries(out, maps[i]->entries, maps[i]->count);
+        describe_put_entries(out, maps[i]->entries, maps[i]->count);
     }
     ea_text_varint(out, field_count);
     for (size_t i = 0; i < field_count; i++) {
@@ -154,7 +154,8 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     put_string(out, notes->channel);
     put_string(out, notes->task);
     put_string(out, notes->opcode);
-    put_entries(out, notes->keywords, notes->keyword_count < EA_KEYWORDS_MAX ? notes->keyword_count : EA_KEYWORDS_MAX);
+    describe_put_entries(out, notes->keywords,
+                         notes->keyword_count < EA_KEYWORDS_MAX ? notes->keyword_count : EA_KEYWORDS_MAX);
 }
 
 void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row) {

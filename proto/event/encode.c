@@ -37,7 +37,7 @@ static int is_float(uint8_t type) {
     return type == EA_F32 || type == EA_F64;
 }
 
-static int is_signed(uint8_t type) {
+static int encode_is_signed(uint8_t type) {
     return type == EA_I8 || type == EA_I16 || type == EA_I32 || type == EA_I64;
 }
 
@@ -73,10 +73,10 @@ static int put_zeros(place *p, size_t n) {
 }
 
 /* EA_EINVAL when the number needs more than width bytes. */
-static int put_number(place *p, uint8_t type, unsigned width, uint64_t v) {
+static int encode_put_number(place *p, uint8_t type, unsigned width, uint64_t v) {
     uint8_t bytes[8];
     unsigned unused = 64 - 8 * width;
-    if (width < 8 && v >> (8 * width) && !(is_signed(type) && (uint64_t)((int64_t)(v << unused) >> unused) == v))
+    if (width < 8 && v >> (8 * width) && !(encode_is_signed(type) && (uint64_t)((int64_t)(v << unused) >> unused) == v))
         return EA_EINVAL;
     ea_store64(bytes, v);
     if (type == EA_PORT) {
@@ -128,7 +128,7 @@ static int put_characters(place *p, uint8_t type, const char *text, size_t len_b
 }
 
 /* field_bytes: of an array of characters, which is filled up with NULs; 0 otherwise. */
-static int put_text(place *p, const ea_field *f, size_t field_bytes, const char *text, size_t len_bytes) {
+static int encode_put_text(place *p, const ea_field *f, size_t field_bytes, const char *text, size_t len_bytes) {
     size_t start = p->used, width = is_wide(f->type) ? 2 : 1;
     int counted = f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED;
     int rc = counted ? put_zeros(p, 2) : 0;
@@ -152,7 +152,7 @@ static int put_text(place *p, const ea_field *f, size_t field_bytes, const char 
 
 static int put_scope(place *p, size_t first, size_t end, const ea_event_value *values, size_t count, size_t *ret_at);
 
-static int put_element(place *p, size_t field, const ea_event_value *v) {
+static int encode_put_element(place *p, size_t field, const ea_event_value *v) {
     const ea_field *f = &p->c->fields[field];
     size_t at;
     if (f->type == EA_STRUCT) {
@@ -167,20 +167,21 @@ static int put_element(place *p, size_t field, const ea_event_value *v) {
             return put_zeros(p, 4);
         int rc = 0;
         for (size_t i = 0; !rc && i < 2; i++)
-            rc = v->items[i].kind == EA_VALUE_NUMBER ? put_number(p, EA_POINTER, p->c->pointer_size, v->items[i].number)
-                                                     : EA_EINVAL;
+            rc = v->items[i].kind == EA_VALUE_NUMBER
+                     ? encode_put_number(p, EA_POINTER, p->c->pointer_size, v->items[i].number)
+                     : EA_EINVAL;
         if (rc)
             return rc;
         return v->items[2].kind == EA_VALUE_BYTES ? put(p, v->items[2].data, v->items[2].count) : EA_EINVAL;
     }
     if (is_text(f->type)) {
         if (v->kind == EA_VALUE_TEXT)
-            return put_text(p, f, f->width, v->data, v->count);
+            return encode_put_text(p, f, f->width, v->data, v->count);
         return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? put(p, v->data, v->count) : EA_EINVAL;
     }
     if (is_bytes(f->type))
         return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? put(p, v->data, v->count) : EA_EINVAL;
-    return v->kind == EA_VALUE_NUMBER && f->width && f->width <= 8 ? put_number(p, f->type, f->width, v->number)
+    return v->kind == EA_VALUE_NUMBER && f->width && f->width <= 8 ? encode_put_number(p, f->type, f->width, v->number)
                                                                    : EA_EINVAL;
 }
 
@@ -202,10 +203,10 @@ static int put_field(place *p, size_t field, const ea_event_value *v) {
             return wanted == UINT64_MAX || wanted * width == v->count ? put(p, v->data, v->count) : EA_EINVAL;
         if (v->kind != EA_VALUE_TEXT || (wanted != UINT64_MAX && wanted > p->capacity))
             return EA_EINVAL;
-        return put_text(p, f, wanted == UINT64_MAX ? 0 : (size_t)wanted * width, v->data, v->count);
+        return encode_put_text(p, f, wanted == UINT64_MAX ? 0 : (size_t)wanted * width, v->data, v->count);
     }
     if (is_single(f)) {
-        rc = put_element(p, field, v);
+        rc = encode_put_element(p, field, v);
         if (!rc && f->is_count)
             p->counts[field] = v->number;
         return rc;
@@ -213,7 +214,7 @@ static int put_field(place *p, size_t field, const ea_event_value *v) {
     if (v->kind != EA_VALUE_LIST || (wanted != UINT64_MAX && wanted != v->count))
         return EA_EINVAL;
     for (size_t i = 0; !rc && i < v->count; i++)
-        rc = put_element(p, field, &v->items[i]);
+        rc = encode_put_element(p, field, &v->items[i]);
     return rc;
 }
 
@@ -263,7 +264,7 @@ static ea_event_value read_text(reader *r, const ea_field *f, const ea_slice *s)
         return v;
     }
     const char *text = r->text.data ? r->text.data : "";
-    if (put_text(&p, f, s->len_bytes, text, r->text.len_bytes) || p.used != s->len_bytes ||
+    if (encode_put_text(&p, f, s->len_bytes, text, r->text.len_bytes) || p.used != s->len_bytes ||
         (s->len_bytes && memcmp(back, s->data, s->len_bytes) != 0))
         return v;
     v = (ea_event_value){.kind = EA_VALUE_TEXT, .count = r->text.len_bytes};
@@ -275,7 +276,7 @@ static ea_event_value read_text(reader *r, const ea_field *f, const ea_slice *s)
 static ea_event_value read_field(reader *r, size_t field, const ea_slice *s);
 
 /* Bytes of the element at the start of data; 0 when it is not whole. */
-static size_t element_bytes(const ea_field *f, const uint8_t *data, size_t left) {
+static size_t encode_element_bytes(const ea_field *f, const uint8_t *data, size_t left) {
     size_t n = 0;
     if (f->width)
         return f->width;
@@ -357,7 +358,7 @@ static ea_event_value read_field(reader *r, size_t field, const ea_slice *s) {
             items[i] = read_element(r, field, &rest);
             continue;
         }
-        ea_slice one = {rest.data, (uint32_t)element_bytes(f, rest.data, rest.len_bytes), 1};
+        ea_slice one = {rest.data, (uint32_t)encode_element_bytes(f, rest.data, rest.len_bytes), 1};
         items[i] = read_element(r, field, &one);
         rest.data += one.len_bytes;
         rest.len_bytes -= one.len_bytes;

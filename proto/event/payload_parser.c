@@ -79,7 +79,7 @@ static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, 
                            uint16_t *places, size_t *ret_whole);
 
 /* Bytes of one element of a field whose width varies. */
-static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
+static int64_t payload_parser_element_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
     const ea_field *f = &w->c->fields[field];
     switch (f->type) {
     case EA_UTF16Z:
@@ -137,7 +137,7 @@ static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left,
     size_t at = 0;
     uint32_t n = 0;
     for (; rest || n < count; n++) {
-        int64_t bytes = element_bytes(w, field, p + at, left - at);
+        int64_t bytes = payload_parser_element_bytes(w, field, p + at, left - at);
         /* An element without bytes in an array would let a few bytes claim four billion of them. */
         if (bytes < 0 || (bytes == 0 && (rest || count > 1))) {
             if (rest)
@@ -174,7 +174,7 @@ static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, 
         else if (f->width)
             bytes = number_bytes(w, field, p + at, left - at);
         else
-            bytes = element_bytes(w, field, p + at, left - at);
+            bytes = payload_parser_element_bytes(w, field, p + at, left - at);
         if (bytes < 0)
             break;
         if (slices)

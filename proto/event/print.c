@@ -2,6 +2,7 @@
 #include "proto/event/print.h"
 
 #include "proto/base/map.h"
+#include "proto/base/platform.h"
 #include "proto/event/classes/classes.h"
 #include "proto/event/compact_cswitch.h"
 #include "proto/event/render.h"
@@ -36,7 +37,9 @@ struct ea_printer {
     } near_column[MAX_COLUMNS], near_class[EA_STRINGS_MAX];
 
     size_t missing_columns; /* of has_column */
+    ea_time_reference times;
     uint64_t printed;
+    int has_event_in_range, has_event_of_pid; /* whatever else the options ask for */
     ea_text out;
     ea_cswitch_expander *expander; /* made when the first record needs it */
     ea_err *err;                   /* of the call, while records are expanded */
@@ -73,10 +76,25 @@ static int parse_columns(ea_printer *p, ea_err *err) {
     return 0;
 }
 
-static int parse(ea_printer *p, ea_err *err) {
-    const ea_print_options *o = p->options;
+/* A time that refers to data is kept for ea_printer_set_data. */
+static int parse_time(const ea_printer *p, const char *name, const char *text, int64_t *ret, ea_err *err) {
+    int rc = text ? ea_time_parse(text, &p->times, ret) : 0;
+    return rc == EA_EINVAL ? ea_fail(err, EA_EUSAGE, "--%s '%s': expected " EA_TIME_FORMS_OF_DATA, name, text) : 0;
+}
+
+static int parse_times(ea_printer *p, ea_err *err) {
     p->from_utc_ns = INT64_MIN;
     p->to_utc_ns = INT64_MAX;
+    int rc = parse_time(p, "from", p->options->from, &p->from_utc_ns, err);
+    if (!rc)
+        rc = parse_time(p, "to", p->options->to, &p->to_utc_ns, err);
+    if (!rc && p->from_utc_ns >= p->to_utc_ns)
+        rc = ea_fail(err, EA_EUSAGE, "--from '%s' is not before --to '%s'", p->options->from, p->options->to);
+    return rc;
+}
+
+static int parse(ea_printer *p, ea_err *err) {
+    const ea_print_options *o = p->options;
     p->raw = o->raw || o->format == EA_PRINT_RAW;
     int rc = parse_columns(p, err);
     if (!rc && p->raw && ((o->format != EA_PRINT_JSONL && o->format != EA_PRINT_RAW) || p->column_count))
@@ -84,11 +102,15 @@ static int parse(ea_printer *p, ea_err *err) {
     for (size_t i = 0; !rc && i < o->pids.count; i++)
         if (ea_u64_parse(o->pids.items[i], &p->pids[i]))
             rc = ea_fail(err, EA_EUSAGE, "--pid '%s': expected a whole number", o->pids.items[i]);
-    if (!rc && o->from && ea_utc_ns_parse(o->from, &p->from_utc_ns))
-        rc = ea_fail(err, EA_EUSAGE, "--from '%s': expected a time such as 2024-01-31T12:00:00Z", o->from);
-    if (!rc && o->to && ea_utc_ns_parse(o->to, &p->to_utc_ns))
-        rc = ea_fail(err, EA_EUSAGE, "--to '%s': expected a time such as 2024-01-31T12:00:00Z", o->to);
-    return rc;
+    p->times.now_utc_ns = ea_utc_ns();
+    return rc ? rc : parse_times(p, err);
+}
+
+int ea_printer_set_data(ea_printer *p, int64_t begin_utc_ns, int64_t end_utc_ns, ea_err *err) {
+    p->times.has_data = 1;
+    p->times.begin_utc_ns = begin_utc_ns;
+    p->times.end_utc_ns = end_utc_ns;
+    return parse_times(p, err);
 }
 
 int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err) {
@@ -221,6 +243,25 @@ static int is_known_column(const char *column) {
     return 0;
 }
 
+/* Nothing was printed: whether nothing could be, by the time or the process. */
+static int check_range(const ea_printer *p, ea_err *err) {
+    const ea_print_options *o = p->options;
+    ea_text t;
+    if (p->has_event_in_range && o->pids.count && !p->has_event_of_pid)
+        return ea_fail(err, EA_ENOTFOUND, "--pid %s%s: no event in the range is of or about %s", o->pids.items[0],
+                       o->pids.count > 1 ? ", ..." : "", o->pids.count > 1 ? "these processes" : "this process");
+    if (p->has_event_in_range || (!o->from && !o->to))
+        return 0;
+    ea_text_init(&t);
+    ea_text_utc_ns(&t, p->times.begin_utc_ns);
+    ea_text_str(&t, " to ");
+    ea_text_utc_ns(&t, p->times.end_utc_ns);
+    int rc = ea_fail(err, EA_ENOTFOUND, "no event is in the range of --from and --to: the events are of %s",
+                     t.failed ? "?" : t.data);
+    ea_text_deinit(&t);
+    return rc;
+}
+
 int ea_printer_check(ea_printer *p, ea_err *err) {
     for (size_t i = 0; i < p->options->classes.count; i++) {
         const struct near *n = &p->near_class[i];
@@ -236,7 +277,7 @@ int ea_printer_check(ea_printer *p, ea_err *err) {
                            p->columns[i], p->printed, n->name[0] ? "; did you mean '" : "", n->name,
                            n->name[0] ? "'?" : "");
     }
-    return 0;
+    return p->printed || !p->times.has_data ? 0 : check_range(p, err);
 }
 
 /* The pid in the event's header, or in a field that says whose process the event is about. */
@@ -300,6 +341,9 @@ static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *
         if (utc_ns < p->from_utc_ns || utc_ns >= p->to_utc_ns)
             return 0;
     }
+    p->has_event_in_range = 1;
+    if (!p->has_event_of_pid)
+        p->has_event_of_pid = pid_wanted(p, record, c);
     if (!class_wanted(p, c) || !pid_wanted(p, record, c))
         return 0;
     print(p, record, c, clock);

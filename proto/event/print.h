@@ -37,7 +37,7 @@ typedef struct ea_print_options {
      .help = "only events of or about this process; may be repeated"},                                                 \
     {.name = "from", .argument = "TIME", .type = EA_OPT_STRING,                                                        \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, from),                                       \
-     .help = "only events at or after this time (RFC 3339)"},                                                          \
+     .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},                                                          \
     {.name = "to", .argument = "TIME", .type = EA_OPT_STRING,                                                          \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, to), .help = "only events before this time"},\
     {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),    \
@@ -68,7 +68,8 @@ EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const
 /* No more events of this trace or stream come: prints what waited for a later one. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
 /* After the last event: EA_ENOTFOUND when the options name a class that no event was of and no row is about, or a
- * column that none of the printed events and no row has; the message names a similar one. */
+ * column that none of the printed events and no row has (the message names a similar one), or when none of the events
+ * is in the time range, or of the processes, that the options name. */
 EA_MUST_CHECK int ea_printer_check(ea_printer *p, ea_err *err);
 /* Says on standard error, in the program's name, what of such records could not be read; nothing when nothing was. */
 void ea_printer_tell_left_over(const ea_printer *p, const char *program);
@@ -76,6 +77,8 @@ void ea_printer_tell_left_over(const ea_printer *p, const char *program);
 void ea_printer_forget_classes(ea_printer *p);
 /* Writes what is left. */
 EA_MUST_CHECK int ea_printer_flush(ea_printer *p, ea_err *err);
+/* Of when the data are: times such as +10s refer to that. Before the first event. EA_EUSAGE. */
+EA_MUST_CHECK int ea_printer_set_data(ea_printer *p, int64_t begin_utc_ns, int64_t end_utc_ns, ea_err *err);
 /* The time window that the options ask for: [from, to), INT64_MIN and INT64_MAX where they do not. */
 void ea_printer_window(const ea_printer *p, int64_t *ret_from_utc_ns, int64_t *ret_to_utc_ns);
 

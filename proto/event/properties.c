@@ -14,7 +14,7 @@ typedef struct builder {
     size_t wrong_property;
 } builder;
 
-static void add(builder *b, const ea_field *f) {
+static void properties_add(builder *b, const ea_field *f) {
     if (b->field_count == EA_FIELDS_MAX && !b->wrong)
         b->wrong = "has more than 512 fields";
     if (b->wrong)
@@ -36,7 +36,7 @@ static int16_t count_field(builder *b, int k) {
     return b->field_of[k];
 }
 
-static void emit(builder *b, size_t i, int depth);
+static void properties_emit(builder *b, size_t i, int depth);
 
 /* Members that a struct's element has; each property one, and one for its hidden length. */
 static void emit_members(builder *b, const ea_property *p, size_t at, int depth) {
@@ -46,7 +46,7 @@ static void emit_members(builder *b, const ea_property *p, size_t at, int depth)
         members += 1 + (member->counts_itself != 0) +
                    (!member->is_struct && member->in_type == EA_IN_COUNTED_BINARY && !member->counts_itself &&
                     member->count <= 1 && member->count_from < 0);
-        emit(b, p->first_member + m, depth + 1);
+        properties_emit(b, p->first_member + m, depth + 1);
     }
     if (members > UINT8_MAX && !b->wrong)
         b->wrong = "has more than 255 members";
@@ -66,7 +66,7 @@ static void emit_struct(builder *b, size_t i, ea_field *f, int depth) {
     f->type = EA_STRUCT;
     f->child_count = 1; /* until its members are counted */
     size_t at = b->field_count;
-    add(b, f);
+    properties_add(b, f);
     emit_members(b, p, at, depth);
 }
 
@@ -80,7 +80,7 @@ static void emit_sized(builder *b, size_t i, ea_field *f) {
         f->type = EA_STRUCT;
         f->semantic = EA_SEM_NONE;
         f->child_count = counted ? 2 : 1;
-        add(b, f);
+        properties_add(b, f);
         if (p->length_from >= 0)
             b->wrong = "is an array of values whose length another field gives, which cannot be described";
     }
@@ -88,7 +88,7 @@ static void emit_sized(builder *b, size_t i, ea_field *f) {
     value.count_field = array ? -1 : count_field(b, p->length_from);
     if (counted) {
         value.count_field = (int16_t)b->field_count;
-        add(b, &(ea_field){.name = "", .type = EA_U16, .count_field = -1, .hidden = 1});
+        properties_add(b, &(ea_field){.name = "", .type = EA_U16, .count_field = -1, .hidden = 1});
     } else if (!p->length && p->length_from < 0) {
         value.count = EA_COUNT_REST;
     }
@@ -96,10 +96,10 @@ static void emit_sized(builder *b, size_t i, ea_field *f) {
         b->wrong = "is longer than an event";
     if (!b->wrong && !array)
         b->field_of[i] = (int16_t)b->field_count;
-    add(b, &value);
+    properties_add(b, &value);
 }
 
-static void emit(builder *b, size_t i, int depth) {
+static void properties_emit(builder *b, size_t i, int depth) {
     const ea_property *p = &b->properties[i];
     ea_field f = {.name = p->name, .count_field = -1};
     if (b->wrong)
@@ -113,7 +113,7 @@ static void emit(builder *b, size_t i, int depth) {
     f.count_field = count_field(b, p->count_from);
     if (p->counts_itself) {
         f.count_field = (int16_t)b->field_count;
-        add(b, &(ea_field){.name = "", .type = EA_U16, .count_field = -1, .hidden = 1});
+        properties_add(b, &(ea_field){.name = "", .type = EA_U16, .count_field = -1, .hidden = 1});
     }
     int16_t own = (int16_t)b->field_count;
     if (p->is_struct) {
@@ -124,7 +124,7 @@ static void emit(builder *b, size_t i, int depth) {
         emit_sized(b, i, &f);
     } else {
         f.map = ea_type_is_integer(f.type) ? p->map : NULL;
-        add(b, &f);
+        properties_add(b, &f);
         if (!b->wrong)
             b->field_of[i] = own;
     }
@@ -141,7 +141,7 @@ int ea_properties_to_fields(const ea_property *properties, size_t count, size_t 
     for (size_t i = 0; i < count; i++)
         b.field_of[i] = -1;
     for (size_t i = 0; i < top_count; i++)
-        emit(&b, i, 0);
+        properties_emit(&b, i, 0);
     if (b.wrong) {
         *ret_wrong = b.wrong;
         *ret_property = b.wrong_property;

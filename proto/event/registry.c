@@ -1,6 +1,7 @@
 /* The registry: which class a record is of. See event.h.
  * Before it: rows, descriptions, records. After it: service/decode, proto/wire, rendering. Thread: its owner's. */
 #include "proto/base/map.h"
+#include "proto/base/platform.h"
 #include "proto/event/class.h"
 #include "proto/event/classes/classes.h"
 #include "proto/event/providers.h"
@@ -16,6 +17,7 @@ enum {
     LIMIT_BYTES = 256 << 20, /* of everything that classes take */
     SCRATCH_BYTES = 8 << 20, /* of one description while it is being checked */
     FIRST_SLOTS = 256,
+    BY_BYTES = 4096, /* a power of two */
 };
 
 /* The key that distinguishes classes, except for metadata inside the event. */
@@ -44,6 +46,11 @@ struct ea_registry {
     metadata_slot *metadata_slots; /* like slots */
     size_t metadata_mask, metadata_count;
     ea_bytes_map by_hash;
+    /* Classes by a hash of their description, BY_BYTES places, made with the first description that comes: one that
+     * comes again is found by comparing its bytes, which takes a tenth of SHA-256's time. A place has the last class
+     * that was looked for there. The seed is random, so that no sender can choose descriptions of one place. */
+    const ea_class **by_bytes;
+    uint64_t by_bytes_seed;
     size_t limit_classes;
     ea_arena arena, scratch;
     ea_text text;
@@ -84,6 +91,17 @@ static int grow(ea_registry *r) {
     r->mask = mask;
     EA_ASSERT((mask & (mask + 1)) == 0 && (r->count + 1) * 2 <= mask + 1);
     return 0;
+}
+
+/* The place of a description in by_bytes. NULL: there is no memory. */
+static const ea_class **registry_place_of(ea_registry *r, const uint8_t *description, size_t len_bytes) {
+    ea_err ignored;
+    if (!r->by_bytes) {
+        if (ea_random_bytes(&r->by_bytes_seed, sizeof r->by_bytes_seed, &ignored))
+            return NULL;
+        r->by_bytes = calloc(BY_BYTES, sizeof *r->by_bytes);
+    }
+    return r->by_bytes ? &r->by_bytes[ea_hash64(description, len_bytes, r->by_bytes_seed) & (BY_BYTES - 1)] : NULL;
 }
 
 /* The class of these description bytes: the existing class, or a new one. */
@@ -212,7 +230,7 @@ static const ea_class_row *manifest_piece(uint16_t code, int classic) {
     return code == MANIFEST_EVENT && !classic ? &ROW : NULL;
 }
 
-static const char *provider_name(const ea_registry *r, const ea_guid *provider) {
+static const char *registry_provider_name(const ea_registry *r, const ea_guid *provider) {
     const char *name = ea_registry_provider_name(r, provider);
     const ea_schema_provider *p = *name || !r->schemas ? NULL : ea_schemas_find_provider(r->schemas, provider);
     return p ? p->name : name;
@@ -230,11 +248,11 @@ static void describe_metadata(ea_registry *r, const ea_class_head *head, const e
 /* Makes the class of a record that no cache knows. Schemas are asked in this order: what the event itself carries; rows
  * of its version; schemas from outside (the trace's own before those of files); the newest row of an older version.
  * Without any, the name that the event itself carries is all. */
-static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
-                   const ea_ext *traits, ea_class **ret) {
+static int registry_resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
+                            const ea_ext *traits, ea_class **ret) {
     ea_class_head head = {.provider = record->provider,
                           .name = "",
-                          .provider_name = provider_name(r, &record->provider),
+                          .provider_name = registry_provider_name(r, &record->provider),
                           .code = (uint16_t)key->rest,
                           .version = record->version,
                           .classic = (uint8_t)by_opcode(record),
@@ -263,10 +281,11 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
         snprintf(message_name, sizeof message_name, "WPP/%u", (unsigned)record->id);
         head.name = message_name;
     }
-    if (traits && !*head.provider_name) {
+    if (traits && (metadata || !*head.provider_name)) { /* V8.js has the GUID of Microsoft-JScript */
         size_t len;
         const char *s = ea_traits_name(traits->data, traits->size_bytes, &len);
-        head.provider_name = ea_arena_strdup(&r->scratch, len ? s : "");
+        if (len)
+            head.provider_name = ea_arena_strdup(&r->scratch, s);
     }
     if (metadata && !rc) {
         head.name = own.name;
@@ -342,7 +361,8 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
                          .hash = hash,
                          .metadata_bytes = metadata ? metadata->size_bytes : 0,
                          .traits_bytes = traits ? traits->size_bytes : 0};
-    if (r->metadata_count >= r->limit_classes || grow_metadata(r) || resolve(r, record, key, metadata, traits, &c))
+    if (r->metadata_count >= r->limit_classes || grow_metadata(r) ||
+        registry_resolve(r, record, key, metadata, traits, &c))
         return overflowed(r);
     uint8_t *bytes = ea_arena_alloc(&r->arena, (size_t)own.metadata_bytes + own.traits_bytes);
     if (!bytes)
@@ -375,7 +395,7 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
 EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
     class_key key = key_of(record);
     ea_class *c;
-    if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
+    if (r->count >= r->limit_classes || grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
     slot *s = find_slot(r->slots, r->mask, &key);
     s->key = key;
@@ -402,11 +422,20 @@ void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes) {
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,
                                 ea_err *err) {
+    const ea_class **place = registry_place_of(r, description, len_bytes);
+    if (place && *place && (*place)->description_bytes == len_bytes &&
+        memcmp((*place)->description, description, len_bytes) == 0) {
+        *ret = *place;
+        return 0;
+    }
     ea_class *c;
     int rc = class_of(r, description, len_bytes, &c, err);
-    if (!rc)
-        *ret = c;
-    return rc;
+    if (rc)
+        return rc;
+    if (place)
+        *place = c;
+    *ret = c;
+    return 0;
 }
 
 const ea_class *ea_registry_find_hash(const ea_registry *r, const uint8_t *hash) {
@@ -475,6 +504,7 @@ void ea_registry_destroy(ea_registry *r) {
     free(r->slots);
     free(r->metadata_slots);
     ea_bytes_map_deinit(&r->by_hash);
+    free(r->by_bytes);
     ea_arena_deinit(&r->arena);
     ea_arena_deinit(&r->scratch);
     ea_text_deinit(&r->text);

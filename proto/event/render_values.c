@@ -142,11 +142,11 @@ static void put_flags(ea_text *out, const ea_enum *map, uint64_t v) {
     }
 }
 
-static int is_signed(uint8_t type) {
+static int render_values_is_signed(uint8_t type) {
     return type == EA_I8 || type == EA_I16 || type == EA_I32 || type == EA_I64;
 }
 
-static void put_number(ea_text *out, const ea_render_style *how, const ea_field *f, uint64_t v) {
+static void render_values_put_number(ea_text *out, const ea_render_style *how, const ea_field *f, uint64_t v) {
     switch (f->type) {
     case EA_HEX8:
     case EA_HEX16:
@@ -163,7 +163,7 @@ static void put_number(ea_text *out, const ea_render_style *how, const ea_field 
             ea_text_u64(out, v);
         break;
     default:
-        if (is_signed(f->type))
+        if (render_values_is_signed(f->type))
             ea_text_i64(out, (int64_t)v);
         else
             ea_text_u64(out, v);
@@ -176,7 +176,7 @@ static void put_named_number(ea_text *out, const ea_render_style *how, const ea_
                              const char *name) {
     if (how->form == EA_FORM_JSON) {
         ea_text_str(out, "{\"value\":");
-        put_number(out, how, f, v);
+        render_values_put_number(out, how, f, v);
         ea_text_str(out, ",\"name\":");
         ea_text_json_str(out, name);
         ea_text_char(out, '}');
@@ -185,10 +185,10 @@ static void put_named_number(ea_text *out, const ea_render_style *how, const ea_
     } else if (name && *name) {
         ea_render_put_name(out, how, name);
         ea_text_char(out, '(');
-        put_number(out, how, f, v);
+        render_values_put_number(out, how, f, v);
         ea_text_char(out, ')');
     } else {
-        put_number(out, how, f, v);
+        render_values_put_number(out, how, f, v);
     }
 }
 
@@ -196,7 +196,8 @@ static void put_named_number(ea_text *out, const ea_render_style *how, const ea_
 static const char *mapped_name(const ea_field *f, uint64_t v) {
     const ea_enum *map = f->map;
     for (size_t i = 0; i < map->count && !map->is_flags; i++)
-        if (map->entries[i].value == v || (is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
+        if (map->entries[i].value == v ||
+            (render_values_is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
             return map->entries[i].name;
     return NULL;
 }
@@ -219,7 +220,7 @@ static void put_mapped(ea_text *out, const ea_render_style *how, const ea_field 
 static void put_measured(ea_text *out, const ea_render_style *how, const ea_field *f, uint64_t v) {
     if (how->form == EA_FORM_JSON) {
         ea_text_str(out, "{\"value\":");
-        put_number(out, how, f, v);
+        render_values_put_number(out, how, f, v);
         ea_text_str(out, f->semantic == EA_SEM_DURATION_QPC ? ",\"ns\":" : ",\"time\":\"");
     }
     if (f->semantic == EA_SEM_DURATION_QPC) {
@@ -239,13 +240,14 @@ static void put_measured(ea_text *out, const ea_render_style *how, const ea_fiel
         ea_text_str(out, f->semantic == EA_SEM_DURATION_QPC ? "}" : "\"}");
     } else {
         ea_text_char(out, '(');
-        put_number(out, how, f, v);
+        render_values_put_number(out, how, f, v);
         ea_text_char(out, ')');
     }
 }
 
 /* What another event called this number: 1 when it was appended. */
-static int resolve(ea_text *name, const ea_render_style *how, const ea_class *c, const ea_field *f, uint64_t v) {
+static int render_values_resolve(ea_text *name, const ea_render_style *how, const ea_class *c, const ea_field *f,
+                                 uint64_t v) {
     uint64_t key;
     int known = v && how->resolver->number(how->resolver->arg, f->semantic, v, how->utc_ns, name);
     if (!known && f->semantic == EA_SEM_FILE_OBJECT && ea_event_u64(c, how->record, "FileKey", &key) && key)
@@ -257,7 +259,7 @@ static int resolve(ea_text *name, const ea_render_style *how, const ea_class *c,
 static int put_resolved(ea_text *out, const ea_render_style *how, const ea_class *c, const ea_field *f, uint64_t v) {
     ea_text name;
     ea_text_init(&name);
-    int known = resolve(&name, how, c, f, v);
+    int known = render_values_resolve(&name, how, c, f, v);
     if (known && name.len_bytes)
         put_named_number(out, how, f, v, name.data);
     else
@@ -293,7 +295,7 @@ void ea_render_put_integer(ea_text *out, const ea_render_style *how, const ea_cl
             break;
         }
     }
-    put_number(out, how, f, v);
+    render_values_put_number(out, how, f, v);
 }
 
 static void put_float(ea_text *out, const ea_render_style *how, double v, int digits) {
@@ -333,8 +335,8 @@ static void put_struct(ea_text *out, const ea_render_style *how, const ea_class 
                        size_t len, size_t *ret_used);
 
 /* One element; p has as many bytes as its type has, or len bytes when that varies. */
-static void put_element(ea_text *out, const ea_render_style *how, const ea_class *c, size_t field, const uint8_t *p,
-                        size_t len, size_t *ret_used) {
+static void render_values_put_element(ea_text *out, const ea_render_style *how, const ea_class *c, size_t field,
+                                      const uint8_t *p, size_t len, size_t *ret_used) {
     const ea_field *f = &c->fields[field];
     uint64_t v;
     *ret_used = f->width;
@@ -520,7 +522,7 @@ void ea_render_put_value(ea_text *out, const ea_render_style *how, const ea_clas
     int array = f->count_field >= 0 || f->count != 1;
     if (!array) {
         if (f->width || f->type == EA_STRUCT)
-            put_element(out, how, c, field, slice->data, slice->len_bytes, &used);
+            render_values_put_element(out, how, c, field, slice->data, slice->len_bytes, &used);
         else
             put_varying(out, how, c, field, slice);
         return;
@@ -532,7 +534,7 @@ void ea_render_put_value(ea_text *out, const ea_render_style *how, const ea_clas
         if (i)
             ea_text_char(out, how->form == EA_FORM_JSON ? ',' : ' ');
         if (f->width || f->type == EA_STRUCT) {
-            put_element(out, how, c, field, p, left, &used);
+            render_values_put_element(out, how, c, field, p, left, &used);
         } else {
             used = varying_bytes(c, field, p, left);
             put_varying(out, how, c, field, &(ea_slice){p, (uint32_t)used, 1});
@@ -603,7 +605,7 @@ int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, con
     else if (f->semantic == EA_SEM_NTSTATUS)
         name = ea_ntstatus_name((uint32_t)v);
     else if (r->resolver)
-        (void)resolve(out, &how, c, f, v);
+        (void)render_values_resolve(out, &how, c, f, v);
     if (name)
         ea_text_str(out, name);
     return out->len_bytes > before;

@@ -55,7 +55,7 @@ static unsigned byte(reader *r) {
     return 0;
 }
 
-static unsigned word(reader *r) {
+static unsigned tracelogging_word(reader *r) {
     unsigned low = byte(r);
     return low | byte(r) << 8;
 }
@@ -83,7 +83,7 @@ static const char *name(reader *r) {
     return s ? s : "";
 }
 
-static size_t add(reader *r, const ea_field *f) {
+static size_t tracelogging_add(reader *r, const ea_field *f) {
     if (r->count == EA_FIELDS_MAX)
         r->wrong = "it has more than 512 fields";
     if (r->wrong)
@@ -146,7 +146,8 @@ static int tdh_in_type(unsigned in, unsigned out) {
 
 /* A length or count that has no name: a u16 before what it counts. */
 static int16_t add_hidden(reader *r) {
-    return (int16_t)add(r, &(ea_field){.name = "", .type = EA_U16, .count = 1, .count_field = -1, .hidden = 1});
+    return (int16_t)tracelogging_add(
+        r, &(ea_field){.name = "", .type = EA_U16, .count = 1, .count_field = -1, .hidden = 1});
 }
 
 static void add_bytes(reader *r, ea_field *f, unsigned out) {
@@ -155,7 +156,7 @@ static void add_bytes(reader *r, ea_field *f, unsigned out) {
         ea_field element = *f;
         element.type = EA_STRUCT;
         element.child_count = 2;
-        add(r, &element);
+        tracelogging_add(r, &element);
     }
     f->type = EA_BYTES;
     f->semantic = out == TLG_SOCKET_ADDRESS            ? EA_SEM_SOCKET_ADDRESS
@@ -163,7 +164,7 @@ static void add_bytes(reader *r, ea_field *f, unsigned out) {
                                                        : EA_SEM_NONE;
     f->count = 1;
     f->count_field = add_hidden(r);
-    add(r, f);
+    tracelogging_add(r, f);
 }
 
 static size_t fields(reader *r, size_t members, int depth);
@@ -175,9 +176,9 @@ static void field(reader *r, int depth) {
         tag(r);
     out &= 0x7F;
     int custom = (in & IN_CUSTOM) == IN_CUSTOM;
-    unsigned count = custom ? 0 : in & IN_FIXED_COUNT ? word(r) : 1;
+    unsigned count = custom ? 0 : in & IN_FIXED_COUNT ? tracelogging_word(r) : 1;
     if (custom) { /* type information of the program's own */
-        unsigned len = word(r);
+        unsigned len = tracelogging_word(r);
         if (len > (size_t)(r->end - r->at))
             r->wrong = "its metadata ends inside a type of its own";
         else
@@ -203,7 +204,7 @@ static void field(reader *r, int depth) {
         }
         f.type = EA_STRUCT;
         f.child_count = 1;
-        size_t at = add(r, &f), direct = fields(r, out, depth + 1);
+        size_t at = tracelogging_add(r, &f), direct = fields(r, out, depth + 1);
         if (direct > UINT8_MAX)
             r->wrong = "a struct has more than 255 members";
         if (!r->wrong)
@@ -217,7 +218,7 @@ static void field(reader *r, int depth) {
     } else if (!ea_field_of_types(tdh_in_type(in & IN_TYPE, out), tdh_out_type(out), 0, 0, &f)) {
         r->wrong = "a field's type does not exist";
     } else {
-        add(r, &f);
+        tracelogging_add(r, &f);
     }
     if (in & IN_FIXED_COUNT && !custom && count == 0)
         r->count = before; /* an array without elements has no bytes */

@@ -64,7 +64,8 @@ enum role {
     ROLE_PROCESS_COUNT,
     ROLE_THREAD_COUNT,
     ROLE_MODULE_COUNT,
-    ROLE_COUNT
+    ROLE_COUNT,
+    ROLE_NONE = ROLE_COUNT
 };
 
 /* What one class says. */

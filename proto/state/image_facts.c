@@ -9,45 +9,24 @@ const ea_guid ea_image_facts_provider =
 /* A payload has at most 65,535 bytes: the path comes last and gets what the others leave. */
 enum { TEXT_MAX = 2000, PATH_MAX_BYTES = 30000 };
 
-static void facts_put32(ea_text *t, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    ea_text_add(t, bytes, sizeof bytes);
-}
-
-static void facts_put64(ea_text *t, uint64_t v) {
-    uint8_t bytes[8];
-    ea_store64(bytes, v);
-    ea_text_add(t, bytes, sizeof bytes);
-}
-
-static void facts_put_text(ea_text *t, const char *s, size_t max_bytes) {
-    size_t n = strlen(s);
-    if (n > max_bytes)
-        for (n = max_bytes; n && ((unsigned char)s[n] & 0xC0) == 0x80;)
-            n--;
-    ea_text_add(t, s, n);
-    ea_text_char(t, 0);
-}
-
 void ea_image_facts_write(ea_text *payload, uint32_t pid, uint64_t base, const char *path,
                           const ea_image_facts *facts) {
     ea_text_clear(payload);
-    facts_put32(payload, pid);
-    facts_put64(payload, base);
-    facts_put64(payload, facts->image_bytes);
-    facts_put32(payload, facts->checksum);
-    facts_put32(payload, facts->timestamp);
-    facts_put64(payload, facts->file_bytes);
+    ea_text_le32(payload, pid);
+    ea_text_le64(payload, base);
+    ea_text_le64(payload, facts->image_bytes);
+    ea_text_le32(payload, facts->checksum);
+    ea_text_le32(payload, facts->timestamp);
+    ea_text_le64(payload, facts->file_bytes);
     ea_text_add(payload, facts->pdb_guid.bytes, sizeof facts->pdb_guid.bytes);
-    facts_put32(payload, facts->pdb_age);
-    facts_put_text(payload, facts->sha256, TEXT_MAX);
-    facts_put_text(payload, facts->version, TEXT_MAX);
-    facts_put_text(payload, facts->company, TEXT_MAX);
-    facts_put_text(payload, facts->product, TEXT_MAX);
-    facts_put_text(payload, facts->original_name, TEXT_MAX);
-    facts_put_text(payload, facts->pdb_path, TEXT_MAX);
-    facts_put_text(payload, path, PATH_MAX_BYTES);
+    ea_text_le32(payload, facts->pdb_age);
+    ea_text_str_nul(payload, facts->sha256, TEXT_MAX);
+    ea_text_str_nul(payload, facts->version, TEXT_MAX);
+    ea_text_str_nul(payload, facts->company, TEXT_MAX);
+    ea_text_str_nul(payload, facts->product, TEXT_MAX);
+    ea_text_str_nul(payload, facts->original_name, TEXT_MAX);
+    ea_text_str_nul(payload, facts->pdb_path, TEXT_MAX);
+    ea_text_str_nul(payload, path, PATH_MAX_BYTES);
 }
 
 ea_record ea_image_facts_record(const ea_record *at, const ea_text *payload) {

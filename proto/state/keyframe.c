@@ -17,38 +17,13 @@ typedef struct writer {
     int rc;
 } writer;
 
-static void put8(writer *w, uint8_t v) {
-    ea_text_add(&w->payload, &v, 1);
-}
-
-static void keyframe_put32(writer *w, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    ea_text_add(&w->payload, bytes, sizeof bytes);
-}
-
-static void keyframe_put64(writer *w, uint64_t v) {
-    uint8_t bytes[8];
-    ea_store64(bytes, v);
-    ea_text_add(&w->payload, bytes, sizeof bytes);
-}
-
-static void keyframe_put_text(writer *w, const char *s, size_t max_bytes) {
-    size_t n = strlen(s);
-    if (n > max_bytes)
-        for (n = max_bytes; n && ((unsigned char)s[n] & 0xC0) == 0x80;)
-            n--;
-    ea_text_add(&w->payload, s, n);
-    put8(w, 0);
-}
-
 static void keyframe_begin(writer *w, const ea_interval *life) {
     ea_text_clear(&w->payload);
     if (!life)
         return;
-    keyframe_put64(w, (uint64_t)life->begin_utc_ns);
-    keyframe_put64(w, (uint64_t)life->seen_utc_ns);
-    put8(w, life->begin_cause);
+    ea_text_le64(&w->payload, (uint64_t)life->begin_utc_ns);
+    ea_text_le64(&w->payload, (uint64_t)life->seen_utc_ns);
+    ea_text_char(&w->payload, (char)life->begin_cause);
 }
 
 static void keyframe_finish(writer *w, enum ea_keyframe_code code) {
@@ -67,17 +42,17 @@ static void keyframe_finish(writer *w, enum ea_keyframe_code code) {
 static void keyframe_put_process(void *arg, const ea_process *p) {
     writer *w = arg;
     keyframe_begin(w, &p->life);
-    keyframe_put32(w, p->pid);
-    keyframe_put32(w, p->parent_pid);
-    keyframe_put32(w, p->session_id);
-    keyframe_put32(w, p->flags);
-    keyframe_put64(w, p->unique_key);
-    keyframe_put64(w, p->directory_table_base);
-    keyframe_put_text(w, p->sid, TEXT_MAX);
-    keyframe_put_text(w, p->image_name, TEXT_MAX);
-    keyframe_put_text(w, p->package, TEXT_MAX);
-    keyframe_put_text(w, p->application, TEXT_MAX);
-    keyframe_put_text(w, p->command_line, LONG_TEXT_MAX);
+    ea_text_le32(&w->payload, p->pid);
+    ea_text_le32(&w->payload, p->parent_pid);
+    ea_text_le32(&w->payload, p->session_id);
+    ea_text_le32(&w->payload, p->flags);
+    ea_text_le64(&w->payload, p->unique_key);
+    ea_text_le64(&w->payload, p->directory_table_base);
+    ea_text_str_nul(&w->payload, p->sid, TEXT_MAX);
+    ea_text_str_nul(&w->payload, p->image_name, TEXT_MAX);
+    ea_text_str_nul(&w->payload, p->package, TEXT_MAX);
+    ea_text_str_nul(&w->payload, p->application, TEXT_MAX);
+    ea_text_str_nul(&w->payload, p->command_line, LONG_TEXT_MAX);
     keyframe_finish(w, EA_KEYFRAME_PROCESS);
 }
 
@@ -85,13 +60,13 @@ static void put_thread(void *arg, const ea_thread_row *t) {
     writer *w = arg;
     uint16_t cpu = w->record.cpu;
     keyframe_begin(w, &t->life);
-    keyframe_put32(w, t->pid);
-    keyframe_put32(w, t->tid);
-    keyframe_put64(w, t->stack_base);
-    keyframe_put64(w, t->start_address);
-    keyframe_put64(w, t->win32_start_address);
-    keyframe_put64(w, t->teb);
-    keyframe_put_text(w, t->name, LONG_TEXT_MAX);
+    ea_text_le32(&w->payload, t->pid);
+    ea_text_le32(&w->payload, t->tid);
+    ea_text_le64(&w->payload, t->stack_base);
+    ea_text_le64(&w->payload, t->start_address);
+    ea_text_le64(&w->payload, t->win32_start_address);
+    ea_text_le64(&w->payload, t->teb);
+    ea_text_str_nul(&w->payload, t->name, LONG_TEXT_MAX);
     if (t->tid == 0)
         w->record.cpu = t->cpu; /* each CPU has a thread 0, and the header says which this is */
     keyframe_finish(w, EA_KEYFRAME_THREAD);
@@ -102,40 +77,40 @@ static void put_module(void *arg, const ea_module *mod) {
     static const ea_guid NONE;
     writer *w = arg;
     keyframe_begin(w, &mod->life);
-    keyframe_put32(w, mod->pid);
-    keyframe_put64(w, mod->base);
-    keyframe_put64(w, mod->size_bytes);
-    keyframe_put64(w, mod->default_base);
-    keyframe_put32(w, mod->checksum);
-    keyframe_put32(w, mod->timestamp);
+    ea_text_le32(&w->payload, mod->pid);
+    ea_text_le64(&w->payload, mod->base);
+    ea_text_le64(&w->payload, mod->size_bytes);
+    ea_text_le64(&w->payload, mod->default_base);
+    ea_text_le32(&w->payload, mod->checksum);
+    ea_text_le32(&w->payload, mod->timestamp);
     ea_text_add(&w->payload, mod->has_pdb ? &mod->pdb_guid : &NONE, sizeof NONE);
-    keyframe_put32(w, mod->pdb_age);
-    keyframe_put_text(w, mod->path, LONG_TEXT_MAX);
-    keyframe_put_text(w, mod->pdb_path, TEXT_MAX);
-    keyframe_put_text(w, mod->original_name, TEXT_MAX);
-    keyframe_put64(w, mod->file_bytes);
-    keyframe_put_text(w, mod->sha256, FILE_TEXT_MAX);
-    keyframe_put_text(w, mod->file_version, FILE_TEXT_MAX);
-    keyframe_put_text(w, mod->company, FILE_TEXT_MAX);
-    keyframe_put_text(w, mod->product, FILE_TEXT_MAX);
+    ea_text_le32(&w->payload, mod->pdb_age);
+    ea_text_str_nul(&w->payload, mod->path, LONG_TEXT_MAX);
+    ea_text_str_nul(&w->payload, mod->pdb_path, TEXT_MAX);
+    ea_text_str_nul(&w->payload, mod->original_name, TEXT_MAX);
+    ea_text_le64(&w->payload, mod->file_bytes);
+    ea_text_str_nul(&w->payload, mod->sha256, FILE_TEXT_MAX);
+    ea_text_str_nul(&w->payload, mod->file_version, FILE_TEXT_MAX);
+    ea_text_str_nul(&w->payload, mod->company, FILE_TEXT_MAX);
+    ea_text_str_nul(&w->payload, mod->product, FILE_TEXT_MAX);
     keyframe_finish(w, EA_KEYFRAME_MODULE);
 }
 
 static void keyframe_put_name(void *arg, const ea_name_row *name) {
     writer *w = arg;
     keyframe_begin(w, NULL);
-    keyframe_put64(w, (uint64_t)name->begin_utc_ns);
-    put8(w, name->kind);
-    keyframe_put64(w, name->address);
-    keyframe_put_text(w, name->name, LONG_TEXT_MAX);
+    ea_text_le64(&w->payload, (uint64_t)name->begin_utc_ns);
+    ea_text_char(&w->payload, (char)name->kind);
+    ea_text_le64(&w->payload, name->address);
+    ea_text_str_nul(&w->payload, name->name, LONG_TEXT_MAX);
     keyframe_finish(w, EA_KEYFRAME_NAME);
 }
 
 static void keyframe_put_volume(void *arg, const ea_volume *volume) {
     writer *w = arg;
     keyframe_begin(w, NULL);
-    keyframe_put_text(w, volume->nt, LONG_TEXT_MAX);
-    keyframe_put_text(w, volume->dos, LONG_TEXT_MAX);
+    ea_text_str_nul(&w->payload, volume->nt, LONG_TEXT_MAX);
+    ea_text_str_nul(&w->payload, volume->dos, LONG_TEXT_MAX);
     keyframe_finish(w, EA_KEYFRAME_VOLUME);
 }
 
@@ -156,9 +131,9 @@ static void count_module(void *arg, const ea_module *mod) {
 
 static void put_bound(writer *w, enum ea_keyframe_code code, uint64_t number) {
     keyframe_begin(w, NULL);
-    keyframe_put64(w, number);
+    ea_text_le64(&w->payload, number);
     for (int i = 0; i < 3; i++)
-        keyframe_put32(w, w->counts[i]);
+        ea_text_le32(&w->payload, w->counts[i]);
     keyframe_finish(w, code);
 }
 

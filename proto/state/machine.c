@@ -122,11 +122,11 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
         begin_rundown(m, record, utc_ns);
     name_row(m, record, PROCESSES, row, pid);
     if (same && begins_late(m, PROCESSES, row, utc_ns)) {
-        ea_machine_complete_process(m, row);
+        ea_machine_complete_row(m, PROCESSES, row);
         return amend_begin(m, PROCESSES, row, utc_ns);
     }
     if (is_over(m, PROCESSES, row, utc_ns))
-        return same && ea_machine_complete_process(m, row) ? ea_machine_notify(m, PROCESSES, row) : 0;
+        return same && ea_machine_complete_row(m, PROCESSES, row) ? ea_machine_notify(m, PROCESSES, row) : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, PROCESSES, row, utc_ns, EA_FINISH_REPLACED);
@@ -138,14 +138,14 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
         return rc;
     int32_t exit_status = (int32_t)(uint32_t)ea_fields_u64_or_0(&m->now, ROLE_EXIT_STATUS);
     if (open) {
-        int grew = ea_machine_complete_process(m, row);
+        int grew = ea_machine_complete_row(m, PROCESSES, row);
         if (plan->verb != VERB_END)
             return grew ? ea_machine_notify(m, PROCESSES, row) : 0;
         process_at(m, row)->p.exit_status = exit_status;
         return ea_machine_close_row(m, PROCESSES, row, utc_ns, EA_FINISH_EVENT);
     }
     if (plan->verb == VERB_END && same && amendable(m, PROCESSES, row)) {
-        ea_machine_complete_process(m, row);
+        ea_machine_complete_row(m, PROCESSES, row);
         process_at(m, row)->p.exit_status = exit_status;
         return amend_end(m, PROCESSES, row, utc_ns);
     }
@@ -158,7 +158,7 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
         return rc;
     ea_process *p = &process_at(m, row)->p;
     p->pid = pid;
-    ea_machine_complete_process(m, row);
+    ea_machine_complete_row(m, PROCESSES, row);
     if (p->parent_pid != pid)
         p->parent_instance = ea_machine_open_instance(m, p->parent_pid);
     if (plan->verb == VERB_END) {
@@ -196,11 +196,11 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     int rc, open = is_open(m, THREADS, row), same = row != ROW_NONE && thread_at(m, row)->t.pid == pid;
     name_row(m, record, THREADS, row, pid);
     if (same && begins_late(m, THREADS, row, utc_ns)) {
-        ea_machine_complete_thread(m, row);
+        ea_machine_complete_row(m, THREADS, row);
         return amend_begin(m, THREADS, row, utc_ns);
     }
     if (is_over(m, THREADS, row, utc_ns))
-        return same && ea_machine_complete_thread(m, row) ? ea_machine_notify(m, THREADS, row) : 0;
+        return same && ea_machine_complete_row(m, THREADS, row) ? ea_machine_notify(m, THREADS, row) : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, THREADS, row, utc_ns, EA_FINISH_REPLACED);
@@ -209,13 +209,13 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         open = same = 0;
     }
     if (open) {
-        int grew = ea_machine_complete_thread(m, row);
+        int grew = ea_machine_complete_row(m, THREADS, row);
         if (plan->verb == VERB_END)
             return ea_machine_close_row(m, THREADS, row, utc_ns, EA_FINISH_EVENT);
         return grew ? ea_machine_notify(m, THREADS, row) : 0;
     }
     if (plan->verb == VERB_END && same && amendable(m, THREADS, row)) {
-        ea_machine_complete_thread(m, row);
+        ea_machine_complete_row(m, THREADS, row);
         return amend_end(m, THREADS, row, utc_ns);
     }
 
@@ -231,7 +231,7 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     t->process_instance = is_open(m, PROCESSES, process) ? process_at(m, process)->p.life.instance : 0;
     t->cpu = cpu;
-    ea_machine_complete_thread(m, row);
+    ea_machine_complete_row(m, THREADS, row);
     rc = ea_machine_link_sibling(m, THREADS, row);
     if (rc)
         return rc;
@@ -284,12 +284,12 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     int same = row != ROW_NONE && (!size || !have || size == have);
     name_row(m, record, MODULES, row, pid);
     if (same && begins_late(m, MODULES, row, utc_ns)) {
-        ea_machine_complete_module(m, row);
+        ea_machine_complete_row(m, MODULES, row);
         use_id(m, row, utc_ns);
         return amend_begin(m, MODULES, row, utc_ns);
     }
     if (is_over(m, MODULES, row, utc_ns))
-        return same && (ea_machine_complete_module(m, row) | use_id(m, row, utc_ns))
+        return same && (ea_machine_complete_row(m, MODULES, row) | use_id(m, row, utc_ns))
                    ? ea_machine_notify(m, MODULES, row)
                    : 0;
     if (open && (plan->verb == VERB_START || !same)) {
@@ -300,14 +300,14 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         open = same = 0;
     }
     if (open) {
-        int grew = ea_machine_complete_module(m, row);
+        int grew = ea_machine_complete_row(m, MODULES, row);
         grew |= use_id(m, row, utc_ns);
         if (plan->verb == VERB_END)
             return ea_machine_close_row(m, MODULES, row, utc_ns, EA_FINISH_EVENT);
         return grew ? ea_machine_notify(m, MODULES, row) : 0;
     }
     if (plan->verb == VERB_END && same && amendable(m, MODULES, row)) {
-        ea_machine_complete_module(m, row);
+        ea_machine_complete_row(m, MODULES, row);
         use_id(m, row, utc_ns);
         return amend_end(m, MODULES, row, utc_ns);
     }
@@ -323,7 +323,7 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     mod->base = base;
     uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     mod->process_instance = is_open(m, PROCESSES, process) ? process_at(m, process)->p.life.instance : 0;
-    ea_machine_complete_module(m, row);
+    ea_machine_complete_row(m, MODULES, row);
     use_id(m, row, utc_ns);
     rc = ea_machine_link_sibling(m, MODULES, row);
     if (rc)

@@ -35,6 +35,8 @@ typedef struct module_row {
     ea_module m;
 } module_row;
 
+_Static_assert(!offsetof(ea_process, life) && !offsetof(ea_thread_row, life) && !offsetof(ea_module, life),
+               "offsets of machine_columns.h count from the interval");
 _Static_assert(offsetof(process_row, p.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(thread_row, t.life) == offsetof(any_row, life), "rows begin alike");
 _Static_assert(offsetof(module_row, m.life) == offsetof(any_row, life), "rows begin alike");
@@ -51,8 +53,21 @@ typedef struct module_id {
 
 enum { MODULE_IDS_MAX = 64 };
 
+enum { LISTED_MAX = 16 };
+
+/* Some columns of a table: where each is in the row with its head, and what completes it. */
+typedef struct column_list {
+    size_t count;
+
+    struct listed_column {
+        uint16_t offset;
+        uint8_t kind, role;
+    } items[LISTED_MAX];
+} column_list;
+
 struct ea_machine {
     table tables[TABLE_COUNT];
+    column_list texts_of[TABLE_COUNT], completed_of[TABLE_COUNT]; /* columns with a text, with a role */
     size_t limits[TABLE_COUNT], limit_ended;
     int64_t forgotten_utc_ns[TABLE_COUNT]; /* latest end among the ended rows that were forgotten */
     ea_u64_map siblings;                   /* pid -> first open thread (low half) and module (high half) */
@@ -133,9 +148,8 @@ EA_MUST_CHECK int ea_machine_open_row(ea_machine *m, enum which w, uint64_t key,
 int ea_machine_lacks_u64(ea_machine *m, uint64_t *slot, enum role role);
 int ea_machine_lacks_u32(ea_machine *m, uint32_t *slot, enum role role);
 int ea_machine_lacks_text(ea_machine *m, const char **slot, enum role role);
-int ea_machine_complete_process(ea_machine *m, uint32_t row);
-int ea_machine_complete_thread(ea_machine *m, uint32_t row);
-int ea_machine_complete_module(ea_machine *m, uint32_t row);
+/* The columns of a row (machine_columns.h) that have a role. */
+int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row);
 /* Takes the id's texts. */
 int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_id *id);
 

@@ -1,5 +1,6 @@
 /* A machine's tables: making them, rows that open, are completed and close, restart, and looking. See machine_parts.h.
  */
+#include "proto/state/machine_columns.h"
 #include "proto/state/machine_parts.h"
 
 #include "proto/base/pattern.h"
@@ -9,6 +10,19 @@
 #include <string.h>
 
 static const size_t ROW_BYTES[TABLE_COUNT] = {sizeof(process_row), sizeof(thread_row), sizeof(module_row)};
+
+#define COLUMN(type, kind, member, role) {EA_COLUMN_##kind, ROLE_##role, offsetof(type, member)},
+#define OF_PROCESS(...)                  COLUMN(ea_process, __VA_ARGS__)
+#define OF_THREAD(...)                   COLUMN(ea_thread_row, __VA_ARGS__)
+#define OF_MODULE(...)                   COLUMN(ea_module, __VA_ARGS__)
+static const ea_table_column PROCESS_COLUMNS[] = {EA_PROCESS_COLUMNS(OF_PROCESS)};
+static const ea_table_column THREAD_COLUMNS[] = {EA_THREAD_COLUMNS(OF_THREAD)};
+static const ea_table_column MODULE_COLUMNS[] = {EA_MODULE_COLUMNS(OF_MODULE)};
+const ea_table_columns ea_process_columns = {PROCESS_COLUMNS, sizeof PROCESS_COLUMNS / sizeof *PROCESS_COLUMNS};
+const ea_table_columns ea_thread_columns = {THREAD_COLUMNS, sizeof THREAD_COLUMNS / sizeof *THREAD_COLUMNS};
+const ea_table_columns ea_module_columns = {MODULE_COLUMNS, sizeof MODULE_COLUMNS / sizeof *MODULE_COLUMNS};
+static const ea_table_columns *const COLUMNS[TABLE_COUNT] = {&ea_process_columns, &ea_thread_columns,
+                                                             &ea_module_columns};
 
 enum { LEAST_BYTES = 64 << 10 };
 
@@ -27,6 +41,23 @@ static void machine_share(ea_machine *m, size_t limit_bytes) {
     }
 }
 
+static void list_column(column_list *list, const ea_table_column *column) {
+    EA_ASSERT(list->count < LISTED_MAX);
+    list->items[list->count++] =
+        (struct listed_column){(uint16_t)(offsetof(any_row, life) + column->offset), column->kind, column->role};
+}
+
+/* Rows open, are completed and close all the time: the loops over their columns have no others to pass over. */
+static void list_columns(ea_machine *m, enum which w) {
+    for (size_t i = 0; i < COLUMNS[w]->count; i++) {
+        const ea_table_column *column = &COLUMNS[w]->items[i];
+        if (column->kind == EA_COLUMN_TEXT)
+            list_column(&m->texts_of[w], column);
+        if (column->role != ROLE_NONE)
+            list_column(&m->completed_of[w], column);
+    }
+}
+
 int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_err *err) {
     uint64_t seed;
     int rc = ea_random_bytes(&seed, sizeof seed, err);
@@ -37,6 +68,7 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
         return ea_fail(err, EA_ENOMEM, "make a machine's state");
     for (int w = 0; w < TABLE_COUNT; w++) {
         ea_table_init(&m->tables[w], ROW_BYTES[w], seed);
+        list_columns(m, (enum which)w);
         m->forgotten_utc_ns[w] = INT64_MIN;
     }
     m->limits[PROCESSES] = options->limit_processes ? options->limit_processes : 65536;
@@ -91,43 +123,18 @@ int ea_machine_notify(ea_machine *m, enum which w, uint32_t row) {
 
 /* ---- texts ---- */
 
-enum { TEXTS_MAX = 7 };
-
-/* The text members of a row; returns their number. */
-static size_t texts_of(const ea_machine *m, enum which w, uint32_t row, const char **ret_slots[TEXTS_MAX]) {
-    size_t n = 0;
-    if (w == PROCESSES) {
-        ea_process *p = &process_at(m, row)->p;
-        ret_slots[n++] = &p->image_name;
-        ret_slots[n++] = &p->command_line;
-        ret_slots[n++] = &p->sid;
-        ret_slots[n++] = &p->package;
-        ret_slots[n++] = &p->application;
-    } else if (w == THREADS) {
-        ret_slots[n++] = &thread_at(m, row)->t.name;
-    } else {
-        ea_module *mod = &module_at(m, row)->m;
-        ret_slots[n++] = &mod->path;
-        ret_slots[n++] = &mod->pdb_path;
-        ret_slots[n++] = &mod->original_name;
-        ret_slots[n++] = &mod->sha256;
-        ret_slots[n++] = &mod->file_version;
-        ret_slots[n++] = &mod->company;
-        ret_slots[n++] = &mod->product;
-    }
-    return n;
+static void *member_of(const ea_machine *m, enum which w, uint32_t row, const struct listed_column *column) {
+    return (unsigned char *)ea_table_row(&m->tables[w], row) + column->offset;
 }
 
 static void clear_texts(ea_machine *m, enum which w, uint32_t row) {
-    const char **slots[TEXTS_MAX];
-    for (size_t n = texts_of(m, w, row, slots), i = 0; i < n; i++)
-        *slots[i] = "";
+    for (size_t i = 0; i < m->texts_of[w].count; i++)
+        *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]) = "";
 }
 
 static void release_texts(ea_machine *m, enum which w, uint32_t row) {
-    const char **slots[TEXTS_MAX];
-    for (size_t n = texts_of(m, w, row, slots), i = 0; i < n; i++)
-        ea_string_pool_release(&m->texts, *slots[i]);
+    for (size_t i = 0; i < m->texts_of[w].count; i++)
+        ea_string_pool_release(&m->texts, *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]));
 }
 
 const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes) {
@@ -322,43 +329,16 @@ int ea_machine_lacks_text(ea_machine *m, const char **slot, enum role role) {
     return **slot != 0;
 }
 
-int ea_machine_complete_process(ea_machine *m, uint32_t row) {
-    ea_process *p = &process_at(m, row)->p;
-    int grew = ea_machine_lacks_u32(m, &p->parent_pid, ROLE_PARENT_PID);
-    grew |= ea_machine_lacks_u32(m, &p->session_id, ROLE_SESSION_ID);
-    grew |= ea_machine_lacks_u64(m, &p->unique_key, ROLE_UNIQUE_KEY);
-    grew |= ea_machine_lacks_u64(m, &p->directory_table_base, ROLE_PAGE_TABLE);
-    grew |= ea_machine_lacks_u32(m, &p->flags, ROLE_FLAGS);
-    grew |= ea_machine_lacks_text(m, &p->image_name, ROLE_IMAGE_NAME);
-    grew |= ea_machine_lacks_text(m, &p->command_line, ROLE_COMMAND_LINE);
-    grew |= ea_machine_lacks_text(m, &p->package, ROLE_PACKAGE);
-    grew |= ea_machine_lacks_text(m, &p->application, ROLE_APPLICATION);
-    grew |= ea_machine_lacks_text(m, &p->sid, ROLE_SID);
-    return grew;
-}
-
-int ea_machine_complete_thread(ea_machine *m, uint32_t row) {
-    ea_thread_row *t = &thread_at(m, row)->t;
-    int grew = ea_machine_lacks_u64(m, &t->stack_base, ROLE_STACK_BASE);
-    grew |= ea_machine_lacks_u64(m, &t->start_address, ROLE_START_ADDRESS);
-    grew |= ea_machine_lacks_u64(m, &t->win32_start_address, ROLE_WIN32_START_ADDRESS);
-    grew |= ea_machine_lacks_u64(m, &t->teb, ROLE_TEB);
-    grew |= ea_machine_lacks_text(m, &t->name, ROLE_THREAD_NAME);
-    return grew;
-}
-
-int ea_machine_complete_module(ea_machine *m, uint32_t row) {
-    ea_module *mod = &module_at(m, row)->m;
-    int grew = ea_machine_lacks_u64(m, &mod->size_bytes, ROLE_SIZE);
-    grew |= ea_machine_lacks_u64(m, &mod->default_base, ROLE_DEFAULT_BASE);
-    grew |= ea_machine_lacks_u32(m, &mod->checksum, ROLE_CHECKSUM);
-    grew |= ea_machine_lacks_u32(m, &mod->timestamp, ROLE_TIMESTAMP);
-    grew |= ea_machine_lacks_text(m, &mod->path, ROLE_PATH);
-    grew |= ea_machine_lacks_u64(m, &mod->file_bytes, ROLE_FILE_SIZE);
-    grew |= ea_machine_lacks_text(m, &mod->sha256, ROLE_SHA256);
-    grew |= ea_machine_lacks_text(m, &mod->file_version, ROLE_FILE_VERSION);
-    grew |= ea_machine_lacks_text(m, &mod->company, ROLE_COMPANY);
-    grew |= ea_machine_lacks_text(m, &mod->product, ROLE_PRODUCT);
+int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row) {
+    const column_list *list = &m->completed_of[w];
+    int grew = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        enum role role = (enum role)list->items[i].role;
+        void *slot = member_of(m, w, row, &list->items[i]);
+        grew |= list->items[i].kind == EA_COLUMN_TEXT  ? ea_machine_lacks_text(m, slot, role)
+                : list->items[i].kind == EA_COLUMN_U32 ? ea_machine_lacks_u32(m, slot, role)
+                                                       : ea_machine_lacks_u64(m, slot, role);
+    }
     return grew;
 }
 
@@ -392,12 +372,10 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
 }
 
 int ea_machine_complete(ea_machine *m, enum which w, uint32_t row) {
-    if (w == PROCESSES)
-        return ea_machine_complete_process(m, row);
-    if (w == THREADS)
-        return ea_machine_complete_thread(m, row);
+    int grew = ea_machine_complete_row(m, w, row);
+    if (w != MODULES)
+        return grew;
     module_id id = {.pdb_path = "", .original_name = ""};
-    int grew = ea_machine_complete_module(m, row);
     static const ea_guid NONE;
     if (ea_fields_guid(&m->now, ROLE_PDB_GUID, &id.pdb_guid) && !ea_guid_equal(&id.pdb_guid, &NONE)) {
         id.has_pdb = 1;
@@ -438,19 +416,22 @@ static const char *restore_text(ea_machine *m, const char *s) {
     return ea_machine_take_text(m, s, strlen(s));
 }
 
+/* Keeps the texts of the restored row, and adds it to those of its pid. */
+static int restore_rest(ea_machine *m, enum which w, uint32_t row) {
+    for (size_t i = 0; i < m->texts_of[w].count; i++) {
+        const char **text = member_of(m, w, row, &m->texts_of[w].items[i]);
+        *text = restore_text(m, *text);
+    }
+    return w != PROCESSES && is_open(m, w, row) ? ea_machine_link_sibling(m, w, row) : 0;
+}
+
 int ea_machine_restore_process(ea_machine *m, const ea_process *p) {
     uint32_t row;
     int rc = restore_row(m, PROCESSES, p->pid, 0, &p->life, &row);
     if (rc || row == ROW_NONE)
         return rc;
-    ea_process *to = &process_at(m, row)->p;
-    *to = *p;
-    to->image_name = restore_text(m, p->image_name);
-    to->command_line = restore_text(m, p->command_line);
-    to->sid = restore_text(m, p->sid);
-    to->package = restore_text(m, p->package);
-    to->application = restore_text(m, p->application);
-    return 0;
+    process_at(m, row)->p = *p;
+    return restore_rest(m, PROCESSES, row);
 }
 
 int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *t) {
@@ -459,10 +440,8 @@ int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *t) {
     int rc = restore_row(m, THREADS, key, t->tid == 0, &t->life, &row);
     if (rc || row == ROW_NONE)
         return rc;
-    ea_thread_row *to = &thread_at(m, row)->t;
-    *to = *t;
-    to->name = restore_text(m, t->name);
-    return is_open(m, THREADS, row) ? ea_machine_link_sibling(m, THREADS, row) : 0;
+    thread_at(m, row)->t = *t;
+    return restore_rest(m, THREADS, row);
 }
 
 int ea_machine_restore_module(ea_machine *m, const ea_module *mod) {
@@ -470,16 +449,8 @@ int ea_machine_restore_module(ea_machine *m, const ea_module *mod) {
     int rc = restore_row(m, MODULES, mod->base, mod->pid, &mod->life, &row);
     if (rc || row == ROW_NONE)
         return rc;
-    ea_module *to = &module_at(m, row)->m;
-    *to = *mod;
-    to->path = restore_text(m, mod->path);
-    to->pdb_path = restore_text(m, mod->pdb_path);
-    to->original_name = restore_text(m, mod->original_name);
-    to->sha256 = restore_text(m, mod->sha256);
-    to->file_version = restore_text(m, mod->file_version);
-    to->company = restore_text(m, mod->company);
-    to->product = restore_text(m, mod->product);
-    return is_open(m, MODULES, row) ? ea_machine_link_sibling(m, MODULES, row) : 0;
+    module_at(m, row)->m = *mod;
+    return restore_rest(m, MODULES, row);
 }
 
 int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t utc_ns) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-static int corrupt(ea_err *err, const char *what) {
+static int definitions_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's definitions: %s", what);
 }
 
@@ -46,7 +46,7 @@ int ea_batch_each_definition(const uint8_t *batch, size_t len_bytes,
             break;
         }
     }
-    return rc ? corrupt(err, "it is no protobuf message") : 0;
+    return rc ? definitions_corrupt(err, "it is no protobuf message") : 0;
 }
 
 /* ---- those that the batch holds ---- */
@@ -72,7 +72,7 @@ int ea_own_definitions(ea_own_definition *list, size_t count, enum ea_definition
         list[n++].len_bytes = f.len_bytes;
     }
     if (n < count)
-        return corrupt(err, "there are fewer than counted");
+        return definitions_corrupt(err, "there are fewer than counted");
     if (n)
         qsort(list, n, sizeof *list, by_hash);
     return 0;
@@ -137,18 +137,18 @@ static int read_context(const uint8_t *data, size_t len_bytes, ea_context *ret, 
         if (f.number >= sizeof types)
             continue; /* a newer writer's */
         if (types[f.number] != f.type)
-            return corrupt(err, "a context's field is of another type");
+            return definitions_corrupt(err, "a context's field is of another type");
         last[f.number] = f;
     }
     if (rc)
-        return corrupt(err, "a context is no message");
+        return definitions_corrupt(err, "a context is no message");
     rc = read_names(&last[1], "sources", EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
     if (!rc)
         rc = read_names(&last[2], "shapes", EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
     if (rc)
         return rc;
     if (!c.source_count)
-        return corrupt(err, "a context without sources");
+        return definitions_corrupt(err, "a context without sources");
     c.dictionary = last[3].value;
     c.priority = (uint32_t)last[4].value;
     if (c.priority > UINT8_MAX)
@@ -259,7 +259,7 @@ static int fill_sources(filling *f, ea_err *err) {
         const uint8_t *name = c->sources + (size_t)k * EA_NAME_BYTES;
         int there = ea_own_definitions_find(own, f->e->source_count, name, EA_NAME_BYTES, &found);
         if (there < 0)
-            rc = corrupt(err, "several sources of one name");
+            rc = definitions_corrupt(err, "several sources of one name");
         else if (!there)
             list[count++] = (missing){name, k};
         if (k == 0 && f->first)
@@ -285,13 +285,13 @@ static int fill_shapes(filling *f, ea_err *err) {
     while (!rc && (more = ea_context_next_shape(f->context, f->e, &at, &name)) != 0) {
         size_t index = more < 0 ? 0 : (size_t)(name - f->context->shapes) / EA_NAME_BYTES;
         if (more < 0)
-            rc = corrupt(err, "a group's shape is not in the context");
+            rc = definitions_corrupt(err, "a group's shape is not in the context");
         else if (seen[index])
             continue; /* several groups may have one shape */
         seen[index] = 1;
         int there = rc ? 1 : ea_own_definitions_find(own, f->e->shape_count, name, EA_NAME_BYTES, &found);
         if (there < 0)
-            rc = corrupt(err, "several shapes of one name");
+            rc = definitions_corrupt(err, "several shapes of one name");
         else if (!there)
             rc = fill(f, EA_DEFINES_SHAPE, name, err);
     }
@@ -311,7 +311,7 @@ static int lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope
     if (!rc) {
         rc = ea_own_definitions_find(own, e->context_count, e->context_name, EA_NAME_BYTES, &found);
         if (rc < 0)
-            rc = corrupt(err, "several contexts of one name");
+            rc = definitions_corrupt(err, "several contexts of one name");
     }
     if (rc > 0 && found)
         rc = read_context(found->data, found->len_bytes, &e->context, err);
@@ -342,7 +342,7 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         e.head.priority = e.context.priority;
         e.head.source_count = e.context.source_count;
     } else if (e.needs_dictionary) {
-        return corrupt(err, "a dictionary without a context");
+        return definitions_corrupt(err, "a dictionary without a context");
     }
     rc = ea_envelope_take_source(&e, &source, err);
     if (!rc)
@@ -381,7 +381,7 @@ static int inflate(inflating *z, const uint8_t *data, size_t len_bytes, uint64_t
     size_t n = ZSTD_decompress_usingDict(z->zstd, z->raw.data, (size_t)raw_bytes, data, len_bytes, z->dictionary,
                                          z->dictionary_bytes);
     if (ZSTD_isError(n) || n != raw_bytes)
-        return corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
+        return definitions_corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
     z->raw.len_bytes = n;
     return 0;
 }
@@ -396,7 +396,7 @@ static int copy_inflated(const filling *f, inflating *z, ea_err *err) {
         if (field.number != EA_BATCH_DIRECTORY)
             ea_text_add(f->out, f->batch + begin, offset - begin);
     if (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || e->directory_bytes > EA_SHORT_DIRECTORY_MAX_BYTES)
-        return corrupt(err, "a short directory of no size, or too large for one");
+        return definitions_corrupt(err, "a short directory of no size, or too large for one");
     uint8_t *frame = malloc(frame_bytes);
     if (!frame)
         return ea_fail(err, EA_ENOMEM, "read a batch");
@@ -423,7 +423,7 @@ static int without_dictionary(filling *f, ea_err *err) {
         count += field.number == EA_BATCH_DICTIONARIES;
     ea_store64(name, f->context->dictionary);
     if (!f->context->dictionary)
-        return corrupt(err, "a directory needs a dictionary, and the context names none");
+        return definitions_corrupt(err, "a directory needs a dictionary, and the context names none");
     int rc = list_own(f, EA_DEFINES_DICTIONARY, count, &own, err);
     if (rc) {
         free(own);
@@ -434,7 +434,7 @@ static int without_dictionary(filling *f, ea_err *err) {
         z.dictionary = found->data;
         z.dictionary_bytes = found->len_bytes;
     } else {
-        rc = rc < 0 ? corrupt(err, "several dictionaries of one name")
+        rc = rc < 0 ? definitions_corrupt(err, "several dictionaries of one name")
                     : find(f, EA_DEFINES_DICTIONARY, name, &z.dictionary, &z.dictionary_bytes, err);
     }
     if (rc > 0) {

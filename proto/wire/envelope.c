@@ -88,7 +88,7 @@ const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint
     return rc ? "it is no protobuf message" : NULL;
 }
 
-static int corrupt(ea_err *err, const char *what) {
+static int envelope_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: %s", what);
 }
 
@@ -134,7 +134,7 @@ int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
                            strlen(l->name), strlen(l->value));
         for (size_t k = 0; k < i; k++)
             if (strcmp(s->labels[k]->name, l->name) == 0)
-                return corrupt(err, "a label is there twice");
+                return envelope_corrupt(err, "a label is there twice");
     }
     return 0;
 }
@@ -197,10 +197,12 @@ static void copy_text(char *out, size_t room, const char *s) {
     out[n] = 0;
 }
 
-/* The wire type that each known field of Batch must have; 9: not known, passed over. */
+enum { UNKNOWN_FIELD = 9 /* no wire type: passed over */ };
+
+/* The wire type that each known field of Batch must have, or UNKNOWN_FIELD. */
 static unsigned expected_type(uint32_t number) {
     static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
-    return number < sizeof types ? types[number] : 9;
+    return number < sizeof types ? types[number] : UNKNOWN_FIELD;
 }
 
 /* Reads the bytes before a short directory. A missing size becomes UINT64_MAX, which no reader accepts. */
@@ -221,157 +223,194 @@ static void read_directory_form(ea_envelope *e) {
     e->directory = at;
 }
 
-int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
-    if (len_bytes > EA_BATCH_MAX_BYTES)
-        return ea_fail(err, EA_ELIMIT, "read a batch of %zu bytes: at most %d are allowed", len_bytes,
-                       EA_BATCH_MAX_BYTES);
-    ea_envelope e = {0};
-    ea_batch_head *h = &e.head;
-    ea_pb_field f, source = {0}, stream = {0}, context = {0};
-    uint64_t time_min = 0, time_span = 0;
-    uint32_t format = 0, event_count = 0, kind = 0, priority = 0; /* cut to their type, as protobuf has it */
-    size_t offset = 0, begin = 0, unknown = 0;
+/* What a walk over the fields found, as it was sent. */
+typedef struct batch_fields {
+    ea_pb_field source, stream, context; /* the first source */
+    uint64_t time_min, time_span;
+    uint32_t format, event_count, kind, priority; /* cut to their type, as protobuf has it */
+    size_t unknown_bytes;
+} batch_fields;
+
+static void take_field(ea_envelope *e, batch_fields *b, const ea_pb_field *f) {
+    switch (f->number) {
+    case EA_BATCH_FORMAT:
+        b->format = (uint32_t)f->value;
+        break;
+    case EA_BATCH_STREAM:
+        b->stream = *f;
+        break;
+    case EA_BATCH_NUMBER:
+        e->head.number = f->value;
+        break;
+    case EA_BATCH_KIND:
+        b->kind = (uint32_t)f->value;
+        break;
+    case EA_BATCH_EVENT_COUNT:
+        b->event_count = (uint32_t)f->value;
+        break;
+    case EA_BATCH_CHECKSUM:
+        e->head.checksum = f->value;
+        break;
+    case EA_BATCH_TIME_MIN:
+        b->time_min = f->value;
+        break;
+    case EA_BATCH_TIME_SPAN:
+        b->time_span = f->value;
+        break;
+    case EA_BATCH_DIRECTORY_BYTES:
+        e->directory_raw_bytes = f->value;
+        break;
+    case EA_BATCH_DIRECTORY:
+        e->directory = f->data;
+        e->directory_bytes = f->len_bytes;
+        break;
+    case EA_BATCH_FRAMES:
+        e->frame_count++;
+        break;
+    case EA_BATCH_DESCRIPTIONS:
+        e->head.description_count++;
+        break;
+    case EA_BATCH_TOMBSTONES:
+        e->head.tombstone_count++;
+        break;
+    case EA_BATCH_PRIORITY:
+        b->priority = (uint32_t)f->value;
+        break;
+    case EA_BATCH_SOURCES:
+        if (e->source_count++ == 0)
+            b->source = *f;
+        break;
+    case EA_BATCH_CONTEXT:
+        b->context = *f;
+        break;
+    case EA_BATCH_CONTEXTS:
+        e->context_count++;
+        break;
+    case EA_BATCH_SHAPES:
+        e->shape_count++;
+        break;
+    case EA_BATCH_DICTIONARIES:
+        e->dictionary_count++;
+        break;
+    case EA_BATCH_PADDING:
+        e->padding_bytes += f->len_bytes;
+        break;
+    default:
+        break; /* a newer writer's, or of no use here */
+    }
+}
+
+static int walk_fields(ea_envelope *e, batch_fields *b, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    ea_pb_field f;
+    size_t offset = 0, begin = 0;
     int rc;
     for (; (rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0; begin = offset) {
         unsigned type = expected_type(f.number);
-        if (type != 9 && type != f.type)
+        if (type != UNKNOWN_FIELD && type != f.type)
             return ea_fail(err, EA_ECORRUPT,
                            "read a batch's envelope: field %" PRIu32 " has the wire type %u, expected %u", f.number,
                            f.type, type);
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field(&etwagent__v1__batch__descriptor, f.number);
-        if (type == 9)
-            unknown += offset - begin;
+        if (type == UNKNOWN_FIELD)
+            b->unknown_bytes += offset - begin;
         else if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
-            unknown += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
-        switch (f.number) {
-        case 1:
-            format = (uint32_t)f.value;
-            break;
-        case 2:
-            stream = f;
-            break;
-        case 3:
-            h->number = f.value;
-            break;
-        case 4:
-            kind = (uint32_t)f.value;
-            break;
-        case 5:
-            event_count = (uint32_t)f.value;
-            break;
-        case 6:
-            h->checksum = f.value;
-            break;
-        case 7:
-            time_min = f.value;
-            break;
-        case 8:
-            time_span = f.value;
-            break;
-        case 9:
-            e.directory_raw_bytes = f.value;
-            break;
-        case 10:
-            e.directory = f.data;
-            e.directory_bytes = f.len_bytes;
-            break;
-        case EA_BATCH_FRAMES:
-            e.frame_count++;
-            break;
-        case EA_BATCH_DESCRIPTIONS:
-            h->description_count++;
-            break;
-        case EA_BATCH_TOMBSTONES:
-            h->tombstone_count++;
-            break;
-        case 16:
-            priority = (uint32_t)f.value;
-            break;
-        case EA_BATCH_SOURCES:
-            if (e.source_count++ == 0)
-                source = f;
-            break;
-        case EA_BATCH_CONTEXT:
-            context = f;
-            break;
-        case EA_BATCH_CONTEXTS:
-            e.context_count++;
-            break;
-        case EA_BATCH_SHAPES:
-            e.shape_count++;
-            break;
-        case EA_BATCH_PADDING:
-            e.padding_bytes += f.len_bytes;
-            break;
-        default:
-            break; /* a newer writer's, or of no use here */
-        }
+            b->unknown_bytes += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
+        take_field(e, b, &f);
     }
     if (rc)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
-    if (unknown > EA_BATCH_MAX_UNKNOWN_BYTES)
+    if (b->unknown_bytes > EA_BATCH_MAX_UNKNOWN_BYTES)
         return ea_fail(err, EA_ELIMIT,
-                       "read a batch: fields that are not known here have %zu bytes, at most %d are allowed", unknown,
-                       EA_BATCH_MAX_UNKNOWN_BYTES);
-    read_directory_form(&e);
-    if (format == 0 || !stream.number)
+                       "read a batch: fields that are not known here have %zu bytes, at most %d are allowed",
+                       b->unknown_bytes, EA_BATCH_MAX_UNKNOWN_BYTES);
+    return 0;
+}
+
+/* The names of the format, the stream and the context, and numbers of one field each. */
+static int check_names(ea_envelope *e, const batch_fields *b, size_t len_bytes, ea_err *err) {
+    ea_batch_head *h = &e->head;
+    if (b->format == 0 || !b->stream.number)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
-    if (format != 1)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu32 ", only 1 is known", format);
-    if (stream.len_bytes != EA_STREAM_ID_BYTES)
+    if (b->format != 1)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu32 ", only 1 is known", b->format);
+    if (b->stream.len_bytes != EA_STREAM_ID_BYTES)
         return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: a stream's id has 16 bytes, this one %zu",
-                       stream.len_bytes);
-    memcpy(h->stream, stream.data, EA_STREAM_ID_BYTES);
-    if (context.len_bytes) {
-        if (context.len_bytes < EA_NAME_BYTES)
+                       b->stream.len_bytes);
+    memcpy(h->stream, b->stream.data, EA_STREAM_ID_BYTES);
+    if (b->context.len_bytes) {
+        if (b->context.len_bytes < EA_NAME_BYTES)
             return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: a context's name has 8 bytes, this one %zu",
-                           context.len_bytes);
-        e.context_name = context.data;
-        e.shape_indexes = context.data + EA_NAME_BYTES;
-        e.shape_indexes_bytes = context.len_bytes - EA_NAME_BYTES;
+                           b->context.len_bytes);
+        e->context_name = b->context.data;
+        e->shape_indexes = b->context.data + EA_NAME_BYTES;
+        e->shape_indexes_bytes = b->context.len_bytes - EA_NAME_BYTES;
     }
     if (h->number == 0 || h->number > EA_BATCH_MAX_NUMBER)
         return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: its number is %" PRIu64 ", expected 1 to %" PRIu64,
                        h->number, EA_BATCH_MAX_NUMBER);
-    if (kind > EA_BATCH_KEYFRAME)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu32 " is not known", kind);
-    if (priority > UINT8_MAX)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: a priority is at most 255, this one %" PRIu32, priority);
+    if (b->kind > EA_BATCH_KEYFRAME)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu32 " is not known", b->kind);
+    if (b->priority > UINT8_MAX)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: a priority is at most 255, this one %" PRIu32, b->priority);
+    return 0;
+}
 
+/* Bounds, and what a batch of its kind has. */
+static int check_contents(const ea_envelope *e, const batch_fields *b, ea_err *err) {
     const struct {
         const char *what;
         uint32_t count, most;
-    } bounds[] = {{"events", event_count, EA_BATCH_MAX_EVENTS},
-                  {"sources", e.source_count, EA_BATCH_MAX_SOURCES},
-                  {"shapes", e.shape_count, EA_SHAPES_MAX},
-                  {"contexts", e.context_count, EA_CONTEXTS_MAX}};
+    } bounds[] = {{"events", b->event_count, EA_BATCH_MAX_EVENTS},
+                  {"sources", e->source_count, EA_BATCH_MAX_SOURCES},
+                  {"shapes", e->shape_count, EA_SHAPES_MAX},
+                  {"contexts", e->context_count, EA_CONTEXTS_MAX},
+                  {"class descriptions", e->head.description_count, EA_BATCH_MAX_DESCRIPTIONS},
+                  {"dictionaries", e->dictionary_count, EA_BATCH_MAX_DICTIONARIES}};
 
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
             return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu32 " %s, at most %" PRIu32 " are allowed",
                            bounds[i].count, bounds[i].what, bounds[i].most);
-    if (time_span > INT64_MAX)
-        return corrupt(err, "its time span is beyond all clocks");
-    if (event_count && e.source_count == 0 && !e.context_name)
-        return corrupt(err, "it has events, and no source");
-    if (event_count && !e.directory)
-        return corrupt(err, "it has events, and no directory");
-    if (!event_count && h->checksum)
-        return corrupt(err, "a checksum of no events");
-    if (kind == EA_BATCH_TOMBSTONE && event_count)
-        return corrupt(err, "a batch of kind 1 has events");
-    if (kind == EA_BATCH_TOMBSTONE && (e.directory || e.frame_count || e.source_count || e.context_name))
-        return corrupt(err, "a batch of kind 1 has a directory, a frame, a source or a context");
-    if (kind == EA_BATCH_TOMBSTONE && !h->tombstone_count)
-        return corrupt(err, "a batch of kind 1 holds no tombstone");
-    h->kind = kind;
-    h->priority = priority;
-    h->event_count = event_count;
-    h->source_count = e.source_count;
-    e.first_source = source;
-    e.time_min = ea_unzigzag(time_min);
-    e.time_span = time_span;
+    if (b->time_span > INT64_MAX)
+        return envelope_corrupt(err, "its time span is beyond all clocks");
+    if (b->event_count && e->source_count == 0 && !e->context_name)
+        return envelope_corrupt(err, "it has events, and no source");
+    if (b->event_count && !e->directory)
+        return envelope_corrupt(err, "it has events, and no directory");
+    if (!b->event_count && e->head.checksum)
+        return envelope_corrupt(err, "a checksum of no events");
+    if (b->kind != EA_BATCH_TOMBSTONE)
+        return 0;
+    if (b->event_count)
+        return envelope_corrupt(err, "a batch of kind 1 has events");
+    if (e->directory || e->frame_count || e->source_count || e->context_name)
+        return envelope_corrupt(err, "a batch of kind 1 has a directory, a frame, a source or a context");
+    return e->head.tombstone_count ? 0 : envelope_corrupt(err, "a batch of kind 1 holds no tombstone");
+}
+
+int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    if (len_bytes > EA_BATCH_MAX_BYTES)
+        return ea_fail(err, EA_ELIMIT, "read a batch of %zu bytes: at most %d are allowed", len_bytes,
+                       EA_BATCH_MAX_BYTES);
+    ea_envelope e = {0};
+    batch_fields b = {0};
+    int rc = walk_fields(&e, &b, batch, len_bytes, err);
+    if (rc)
+        return rc;
+    read_directory_form(&e);
+    rc = check_names(&e, &b, len_bytes, err);
+    if (!rc)
+        rc = check_contents(&e, &b, err);
+    if (rc)
+        return rc;
+    e.head.kind = b.kind;
+    e.head.priority = b.priority;
+    e.head.event_count = b.event_count;
+    e.head.source_count = e.source_count;
+    e.first_source = b.source;
+    e.time_min = ea_unzigzag(b.time_min);
+    e.time_span = b.time_span;
     *ret = e;
     return 0;
 }
@@ -393,7 +432,7 @@ int ea_envelope_take_source(ea_envelope *e, const ea_pb_field *source, ea_err *e
         return 0;
     h->time_min = (int64_t)((uint64_t)e->time_min + (uint64_t)h->clock.base_raw);
     if (h->time_min > INT64_MAX - (int64_t)e->time_span)
-        return corrupt(err, "its time span is beyond all clocks");
+        return envelope_corrupt(err, "its time span is beyond all clocks");
     h->time_max = h->time_min + (int64_t)e->time_span;
     h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
     h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
@@ -408,7 +447,7 @@ int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,
     while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0)
         if (f.number == EA_BATCH_DESCRIPTIONS && f.type == 2 && (rc = fn(f.data, f.len_bytes, arg)) != 0)
             return rc;
-    return rc ? corrupt(err, "it is no protobuf message") : 0;
+    return rc ? envelope_corrupt(err, "it is no protobuf message") : 0;
 }
 
 int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(const ea_tombstone *tombstone, void *arg),
@@ -444,7 +483,7 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
         if (rc)
             return rc;
     }
-    return rc ? corrupt(err, "it is no protobuf message") : 0;
+    return rc ? envelope_corrupt(err, "it is no protobuf message") : 0;
 }
 
 int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones, size_t count,
@@ -515,11 +554,11 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
         if (f.number == EA_BATCH_LEDGER && f.type == 2)
             ledger = f;
     if (rc)
-        return corrupt(err, "it is no protobuf message");
+        return envelope_corrupt(err, "it is no protobuf message");
     if (!ledger.data)
         return 0;
     if (ledger.len_bytes > EA_MESSAGE_MAX_BYTES)
-        return corrupt(err, "the ledger is too large");
+        return envelope_corrupt(err, "the ledger is too large");
     ProtobufCMessage *unpacked;
     rc = ea_pb_unpack(&etwagent__v1__ledger__descriptor, NULL, ledger.data, ledger.len_bytes, "the ledger", &unpacked,
                       err);
@@ -531,7 +570,7 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
         sound = m->families[i]->n_counters == m->families[i]->n_values;
     ea_ledger_count c = {.family = "", .incarnation = m->incarnation, .utc_ns = m->utc_ns};
     rc = sound ? each_pair(m->counters, m->values, m->n_counters, &c, fn, arg)
-               : corrupt(err, "a ledger whose counters and values differ in number");
+               : envelope_corrupt(err, "a ledger whose counters and values differ in number");
     for (size_t i = 0; !rc && i < m->n_families; i++) {
         const Etwagent__V1__LedgerFamily *family = m->families[i];
         c.family = family->family;

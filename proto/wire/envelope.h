@@ -10,6 +10,14 @@
 
 /* Field numbers of Batch that are walked by hand. */
 enum ea_batch_field {
+    EA_BATCH_FORMAT = 1,
+    EA_BATCH_STREAM = 2,
+    EA_BATCH_NUMBER = 3,
+    EA_BATCH_KIND = 4,
+    EA_BATCH_EVENT_COUNT = 5,
+    EA_BATCH_CHECKSUM = 6,
+    EA_BATCH_TIME_MIN = 7,
+    EA_BATCH_TIME_SPAN = 8,
     EA_BATCH_DIRECTORY_BYTES = 9,
     EA_BATCH_DIRECTORY = 10,
     EA_BATCH_FRAMES = 11,
@@ -17,6 +25,7 @@ enum ea_batch_field {
     EA_BATCH_CONTEXT = 13,
     EA_BATCH_LEDGER = 14,
     EA_BATCH_TOMBSTONES = 15,
+    EA_BATCH_PRIORITY = 16,
     EA_BATCH_SOURCES = 17,
     EA_BATCH_SHAPES = 22,
     EA_BATCH_DICTIONARIES = 24,
@@ -55,7 +64,7 @@ typedef struct ea_envelope {
     int needs_dictionary;         /* the context's */
     uint32_t frame_count;
     uint64_t padding_bytes;
-    uint32_t source_count, shape_count, context_count; /* messages in it */
+    uint32_t source_count, shape_count, context_count, dictionary_count; /* messages in it */
     const uint8_t *context_name;                       /* EA_NAME_BYTES; NULL: it has no context */
     const uint8_t *shape_indexes;                      /* a varint a group: of the context's shapes */
     size_t shape_indexes_bytes;

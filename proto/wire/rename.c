@@ -6,14 +6,14 @@
 enum { FIELD_STREAM = 2, FIELD_NUMBER = 3 };
 
 /* All that it stood for, as one row: under one number there is room for one. Its cause is that of the largest part. */
-typedef struct grave {
+typedef struct first_tombstone {
     ea_tombstone row;
     uint64_t largest;
     int any;
-} grave;
+} first_tombstone;
 
 static int add_grave(const ea_tombstone *t, void *arg) {
-    grave *g = arg;
+    first_tombstone *g = arg;
     ea_tombstone *row = &g->row;
     int has_time = t->utc_min_ns || t->utc_max_ns, had_time = row->utc_min_ns || row->utc_max_ns;
     if (!g->any || t->event_count > g->largest) {
@@ -56,7 +56,7 @@ int ea_batch_rename(const uint8_t *batch, size_t len_bytes, const uint8_t *strea
         return rc;
     if (head.kind != EA_BATCH_TOMBSTONE)
         return copy_fields(batch, len_bytes, stream, number, out, err);
-    grave g = {.row = {.first = number, .last = number}};
+    first_tombstone g = {.row = {.first = number, .last = number}};
     rc = ea_batch_each_tombstone(batch, len_bytes, add_grave, &g, err);
     return rc ? rc : ea_batch_make_tombstone(stream, number, &g.row, 1, out, err);
 }

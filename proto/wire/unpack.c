@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-static int corrupt(ea_err *err, const char *what) {
+static int unpack_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's column: %s", what);
 }
 
@@ -39,17 +39,17 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     if (!c.width)
         c.width = m->lengths && !width ? 1 : width;
     if (width && c.width != width)
-        return corrupt(err, "its width is not the one of its place");
+        return unpack_corrupt(err, "its width is not the one of its place");
     int in_bits = m->encoding == ETWAGENT__V1__ENCODING__ENCODING_BITS ||
                   m->encoding == ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY;
     if (c.width > EA_BATCH_MAX_RAW_BYTES || m->constant.len > EA_BATCH_MAX_RAW_BYTES ||
         (m->planes > EA_BATCH_MAX_RAW_BYTES))
         return ea_fail(err, EA_ELIMIT, "read a batch's column: elements of %" PRIu32 " bytes", c.width);
     if (m->planes && !in_bits && m->encoding != ETWAGENT__V1__ENCODING__ENCODING_PLANES)
-        return corrupt(err, "an encoding without planes says how many there are");
+        return unpack_corrupt(err, "an encoding without planes says how many there are");
     if (m->lengths) {
         if (width)
-            return corrupt(err, "a list is where numbers are expected");
+            return unpack_corrupt(err, "a list is where numbers are expected");
         if (!(c.lengths = ea_arena_zalloc(r->arena, 1, sizeof *c.lengths)))
             return no_memory(r, err);
         rc = ea_rows_build(r, c.lengths, m->lengths, rows, 4, in_dictionary, err);
@@ -66,14 +66,14 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
         if (c.width == 0)
-            return corrupt(err, "plain elements have no width");
+            return unpack_corrupt(err, "plain elements have no width");
         if (m->relative_to)
-            return corrupt(err, "plain elements are relative");
+            return unpack_corrupt(err, "plain elements are relative");
         c.stored_width = c.width;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
         if (c.width == 0)
-            return corrupt(err, "elements in planes have no width");
+            return unpack_corrupt(err, "elements in planes have no width");
         if (m->planes > c.width || (c.width > 8 && m->planes))
             return ea_fail(err, EA_ECORRUPT,
                            "read a batch's column: %" PRIu32 " planes of elements of %" PRIu32 " bytes", m->planes,
@@ -87,19 +87,19 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
         if (m->relative_to)
-            return corrupt(err, "a relative dictionary");
+            return unpack_corrupt(err, "a relative dictionary");
         if (m->shared) {
             if (in_dictionary)
-                return corrupt(err, "a dictionary's values name a shared dictionary");
+                return unpack_corrupt(err, "a dictionary's values name a shared dictionary");
             if (m->shared > r->dictionary_count)
                 return ea_fail(err, EA_ECORRUPT, "read a batch's column: it names shared dictionary %" PRIu32 " of %zu",
                                m->shared, r->dictionary_count);
             if (m->values || m->value_count)
-                return corrupt(err, "it names a shared dictionary, and has values of its own");
+                return unpack_corrupt(err, "it names a shared dictionary, and has values of its own");
             c.value_count = r->dictionary_counts[m->shared - 1];
         } else {
             if (!m->values)
-                return corrupt(err, "a dictionary without values");
+                return unpack_corrupt(err, "a dictionary without values");
             if (m->value_count > EA_BATCH_MAX_EVENTS)
                 return ea_fail(err, EA_ELIMIT,
                                "read a batch's column: a dictionary of %" PRIu32 " values, at most %d are allowed",
@@ -137,13 +137,13 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
                        "read a batch's column: relative elements of %" PRIu32 " bytes, expected 1 to 8", c.width);
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
         if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
-            return corrupt(err, "it is larger than a batch may be");
+            return unpack_corrupt(err, "it is larger than a batch may be");
         c.bytes = (size_t)m->bytes;
     } else {
         if (m->bytes)
-            return corrupt(err, "its size follows from its rows, but is given, too");
+            return unpack_corrupt(err, "its size follows from its rows, but is given, too");
         if ((uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
-            return corrupt(err, "it is larger than a batch may be");
+            return unpack_corrupt(err, "it is larger than a batch may be");
         c.bytes = c.bits ? ea_bits_bytes(rows, c.bits) : (size_t)rows * c.stored_width;
     }
     if (m->frame >= r->frame_count)
@@ -166,7 +166,7 @@ static int frame_bytes(ea_rows_reader *r, const ea_rows *c, const uint8_t **ret,
             return no_memory(r, err);
         size_t n = ZSTD_decompressDCtx(r->zstd, out, f->raw_bytes, f->data, f->len_bytes);
         if (ZSTD_isError(n) || n != f->raw_bytes)
-            return corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
+            return unpack_corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
         f->bytes = out;
     }
     *ret = f->bytes + c->offset;
@@ -199,7 +199,7 @@ static int rebase(const ea_rows *c, uint64_t *v, uint32_t n, const ea_rows_conte
         return 0;
     }
     if (!context)
-        return corrupt(err, "it is relative to events where there are none");
+        return unpack_corrupt(err, "it is relative to events where there are none");
     const ea_batch_events *e = context->events;
     const uint32_t *ids = base == ETWAGENT__V1__BASE__BASE_PID ? e->pid : e->tid;
     if (base == ETWAGENT__V1__BASE__BASE_TIME)
@@ -255,11 +255,11 @@ static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_ro
         return no_memory(r, err);
     if (c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT) {
         if (ea_varint_get(v, n, data, c->bytes))
-            return corrupt(err, "its numbers do not fill its bytes");
+            return unpack_corrupt(err, "its numbers do not fill its bytes");
         if (!c->m->relative_to && c->width < 8)
             for (uint32_t i = 0; i < n; i++)
                 if (v[i] >> (8 * c->width))
-                    return corrupt(err, "a number is too large for its width");
+                    return unpack_corrupt(err, "a number is too large for its width");
     } else if (c->bits) {
         ea_bits_get(v, data, n, c->bits);
     } else {
@@ -337,12 +337,12 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     ea_rows *values = c->m->shared ? &r->dictionaries[c->m->shared - 1] : c->values;
     /* values of its own were built with the column's width; shared ones are placed after the columns that use them */
     if (c->width && width_of_rows(values) != c->width)
-        return corrupt(err, "the rows of its dictionary have another width than the column");
+        return unpack_corrupt(err, "the rows of its dictionary have another width than the column");
     int rc = ea_rows_decode(r, values, c->value_count, NULL, 0, err);
     if (rc)
         return rc;
     if (n && !c->value_count)
-        return corrupt(err, "an empty dictionary");
+        return unpack_corrupt(err, "an empty dictionary");
     uint32_t *index = ea_rows_alloc(r, n, sizeof *index), largest = 0;
     uint64_t *wide = c->bits ? numbers(r, n) : NULL;
     if (!index || (c->bits && !wide))
@@ -359,7 +359,7 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     for (uint32_t i = 0; i < n; i++)
         largest = index[i] > largest ? index[i] : largest;
     if (n && largest >= c->value_count)
-        return corrupt(err, "an index beyond its dictionary");
+        return unpack_corrupt(err, "an index beyond its dictionary");
     *ret_values = &values->column;
     *ret_index = index;
     return 0;
@@ -369,7 +369,7 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
 static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t **ret, ea_err *err) {
     if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
         (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
-        return corrupt(err, "its elements do not fill its bytes");
+        return unpack_corrupt(err, "its elements do not fill its bytes");
     if (!c->bytes) {
         static const uint8_t none;
         *ret = &none; /* no arithmetic is done with NULL */
@@ -378,7 +378,7 @@ static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_
     int rc = frame_bytes(r, c, ret, err);
     unsigned padding = c->bits ? (unsigned)(8 * (uint64_t)c->bytes - (uint64_t)n * c->bits) : 0; /* below 8 */
     if (!rc && padding && (*ret)[c->bytes - 1] >> (8 - padding))
-        return corrupt(err, "there are bits after its last element");
+        return unpack_corrupt(err, "there are bits after its last element");
     return rc;
 }
 
@@ -443,7 +443,7 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     switch ((int)c->m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
         if (c->bytes)
-            return corrupt(err, "a constant with data");
+            return unpack_corrupt(err, "a constant with data");
         return decode_constant(r, c, n, context, initial, ret, err);
     case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
         *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = data};
@@ -465,7 +465,7 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
         return decode_numbers(r, c, n, context, initial, data, ret, err);
     default: /* a dictionary: ea_rows_build let nothing else through */
         if (!c->stored_width && !c->bits && c->bytes)
-            return corrupt(err, "indexes of a single value");
+            return unpack_corrupt(err, "indexes of a single value");
         return decode_dictionary(r, c, n, data, ret, err);
     }
 }
@@ -510,7 +510,7 @@ static int gather(ea_rows_reader *r, const ea_column *elements, const ea_column 
 int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_context *context, uint64_t initial,
                    ea_err *err) {
     if (c->is_decoded)
-        return c->column.count == rows ? 0 : corrupt(err, "one column in two places");
+        return c->column.count == rows ? 0 : unpack_corrupt(err, "one column in two places");
     uint32_t n = rows;
     int rc;
     if (c->lengths) {

@@ -35,6 +35,8 @@ enum {
     EA_SHAPE_MAX_BYTES = 1 << 16,
     EA_SHAPES_MAX = 1 << 12,                /* that one batch holds, or a context names */
     EA_CONTEXTS_MAX = 64,                   /* that one batch holds */
+    EA_BATCH_MAX_DESCRIPTIONS = 1 << 14,    /* of classes, that one batch holds */
+    EA_BATCH_MAX_DICTIONARIES = 16,         /* that one batch holds */
     EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
     EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 17, /* decompressed; what one zstd block may hold */
 };

@@ -49,5 +49,6 @@ extern const ea_command ea_cmd_service;
 extern const ea_command ea_cmd_start;
 extern const ea_command ea_cmd_stop;
 extern const ea_command ea_cmd_uninstall;
+extern const ea_command ea_cmd_write_dump; /* cmd_write_dump.c */
 
 #endif

@@ -1,6 +1,7 @@
 /* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
  * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
  * Thread: the main one. */
+#include "proto/base/platform.h"
 #include "proto/event/print.h"
 #include "proto/event/render.h"
 #include "proto/event/schema/intrace.h"
@@ -47,6 +48,19 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
     return rc ? rc : printed;
 }
 
+/* When the files' events are, by their headers: a file that is still being written has no end yet. */
+static int set_data(ea_printer *printer, const ea_input *in, ea_err *err) {
+    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+    for (size_t i = 0; i < ea_etl_file_count(in->set); i++) {
+        const ea_etl_info *info = ea_etl_file_info(in->set, i);
+        int64_t from_ns = ea_filetime_to_utc_ns(info->start_filetime),
+                to_ns = info->end_filetime ? ea_filetime_to_utc_ns(info->end_filetime) : ea_utc_ns();
+        begin_ns = from_ns < begin_ns ? from_ns : begin_ns;
+        end_ns = to_ns > end_ns ? to_ns : end_ns;
+    }
+    return ea_printer_set_data(printer, begin_ns, end_ns, err);
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -84,7 +98,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
-        rc = print_all(printer, &in, registry, from_trace, unfolding, where, &err);
+        rc = set_data(printer, &in, &err);
+        if (!rc)
+            rc = print_all(printer, &in, registry, from_trace, unfolding, where, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
     ea_where_destroy(where);

@@ -2,8 +2,13 @@
  * Before it: the operating system. After it: one command. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
+#if defined(_WIN32)
+#include "service/host/win/wide.h"
+#endif
 
-int main(int argc, char **argv) {
+#include <stdio.h>
+
+static int run(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ea_cmd_check,
         &ea_cmd_configure,
@@ -42,6 +47,7 @@ int main(int argc, char **argv) {
         &ea_cmd_reload,
         &ea_cmd_flush,
         &ea_cmd_service,
+        &ea_cmd_write_dump,
 #endif
         &ea_cmd_replay,
         &ea_cmd_spool_list,
@@ -55,3 +61,21 @@ int main(int argc, char **argv) {
     return ea_cli_main("etwagent", EA_VERSION, "etwagent reads, decodes and ships Event Tracing for Windows.", COMMANDS,
                        argc, argv);
 }
+
+#if defined(_WIN32)
+/* Windows keeps arguments as UTF-16. main's would be in the code page of the machine, which is UTF-8 since Windows 10
+ * 1903 only, by the manifest. */
+int wmain(int argc, wchar_t **wide);
+
+int wmain(int argc, wchar_t **wide) {
+    char **argv = ea_narrow_all(argc, wide);
+    if (argv)
+        return run(argc, argv);
+    fputs("etwagent: an argument is not valid UTF-16, or out of memory\n", stderr);
+    return ea_exit_code(EA_EUSAGE);
+}
+#else
+int main(int argc, char **argv) {
+    return run(argc, argv);
+}
+#endif

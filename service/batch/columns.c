@@ -509,7 +509,7 @@ typedef uint16_t units __attribute__((vector_size(16)));
 typedef uint8_t halves __attribute__((vector_size(8)));
 
 /* The same rows, whose lengths are even: the low bytes of all their 16-bit units, then the high ones. */
-static uint8_t *split_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t *ret_bytes) {
+static uint8_t *columns_split_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t *ret_bytes) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += rows[i].len_bytes;
@@ -553,7 +553,7 @@ Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size
         lengths[i] = rows[i].len_bytes / unit;
     m->lengths = ea_columns_numbers(c, lengths, count, 4, 1, 0, NULL);
     size_t len_bytes;
-    uint8_t *data = unit == 2 ? split_rows(c, rows, count, &len_bytes) : join_rows(c, rows, count, &len_bytes);
+    uint8_t *data = unit == 2 ? columns_split_rows(c, rows, count, &len_bytes) : join_rows(c, rows, count, &len_bytes);
     if (!data)
         return NULL;
     if (unit == 2) {

@@ -157,12 +157,12 @@ static int pack_context(ea_context_writer *w, ea_arena *arena, const Etwagent__V
     return ea_definition_hash(packed, n, w->hash, NULL);
 }
 
-static int is_known(ea_acked_definitions *known, const uint8_t *hash) {
+static int context_is_known(ea_acked_definitions *known, const uint8_t *hash) {
     return known && ea_acked_definitions_has(known, hash);
 }
 
 /* Names the sources; those that the collector has are left out. */
-static int put_sources(ea_arena *arena, uint8_t *names, ea_acked_definitions *known, Etwagent__V1__Batch *b) {
+static int context_put_sources(ea_arena *arena, uint8_t *names, ea_acked_definitions *known, Etwagent__V1__Batch *b) {
     size_t kept = 0;
     for (size_t i = 0; i < b->n_sources; i++) {
         uint8_t hash[EA_CLASS_HASH_BYTES];
@@ -177,7 +177,7 @@ static int put_sources(ea_arena *arena, uint8_t *names, ea_acked_definitions *kn
         memcpy(names + i * EA_NAME_BYTES, hash, EA_NAME_BYTES);
         for (size_t k = 0; k < i; k++)
             repeated |= memcmp(names + k * EA_NAME_BYTES, hash, EA_NAME_BYTES) == 0;
-        if (!repeated && !is_known(known, hash))
+        if (!repeated && !context_is_known(known, hash))
             b->sources[kept++] = b->sources[i];
     }
     b->n_sources = kept;
@@ -190,7 +190,7 @@ static int put_shapes(ea_arena *arena, const ea_shapes *s, ea_acked_definitions 
         return EA_ENOMEM;
     for (uint32_t k = 0; k < s->count; k++) {
         int repeated = k && memcmp(s->hashes[k], s->hashes[k - 1], sizeof s->hashes[k]) == 0;
-        if (!repeated && !is_known(known, s->hashes[k]))
+        if (!repeated && !context_is_known(known, s->hashes[k]))
             b->shapes[b->n_shapes++] = s->packed[k];
     }
     return 0;
@@ -205,7 +205,7 @@ int ea_context_put(ea_context_writer *w, ea_arena *arena, const ea_shapes *shape
     b->contexts = ea_arena_alloc(arena, sizeof *b->contexts);
     if (!name || !sources || !b->contexts)
         return EA_ENOMEM;
-    int rc = put_sources(arena, sources, known, b);
+    int rc = context_put_sources(arena, sources, known, b);
     if (!rc)
         rc = put_shapes(arena, shapes, known, b);
     if (!rc && (rc = place_shapes(w, shapes, name + EA_NAME_BYTES, &indexes_bytes)) > 0) {
@@ -222,7 +222,7 @@ int ea_context_put(ea_context_writer *w, ea_arena *arena, const ea_shapes *shape
         return rc;
     memcpy(name, w->hash, EA_NAME_BYTES);
     b->context = (ProtobufCBinaryData){.len = EA_NAME_BYTES + indexes_bytes, .data = name};
-    if (!is_known(known, w->hash))
+    if (!context_is_known(known, w->hash))
         b->contexts[b->n_contexts++] = (ProtobufCBinaryData){.len = w->packed_bytes, .data = w->packed};
     return 0;
 }

@@ -249,12 +249,12 @@ static void put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int i
     b->directory_bytes = pays ? n : 0;
 }
 
-static int is_known(ea_encoder *e, const uint8_t *hash) {
+static int encoder_is_known(ea_encoder *e, const uint8_t *hash) {
     return !e->options.all_descriptions && ea_acked_definitions_has(&e->known, hash);
 }
 
 static int knows_dictionary(ea_encoder *e) {
-    return e->dictionary && is_known(e, e->dictionary_hash);
+    return e->dictionary && encoder_is_known(e, e->dictionary_hash);
 }
 
 static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
@@ -266,7 +266,7 @@ static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1
     for (uint32_t k = 0; !e->columns.failed && k < o->group_count; k++) {
         const ea_class *c = o->groups[k].c;
         uint64_t key = ea_load64(c->hash);
-        if (ea_u64_map_get(&seen, key) || is_known(e, c->hash))
+        if (ea_u64_map_get(&seen, key) || encoder_is_known(e, c->hash))
             continue;
         if (ea_u64_map_put(&seen, key, 1))
             e->columns.failed = 1;
@@ -315,7 +315,7 @@ static void put_labels(ea_encoder *e, const ea_wire_source *s, Etwagent__V1__Sou
     m->n_labels = n;
 }
 
-static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
+static void encoder_put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
     size_t n = o->source_count;
     b->sources = ea_arena_alloc(&e->arena, n * sizeof(void *));
     Etwagent__V1__Source *rows = ea_arena_alloc(&e->arena, n * sizeof *rows);
@@ -546,7 +546,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
     b.padding = pay(e, o, &l);
     put_descriptions(e, o, &b);
-    put_sources(e, o, &b);
+    encoder_put_sources(e, o, &b);
     if (l.shapes.count && !e->columns.failed &&
         ea_context_put(&e->context, &e->arena, &l.shapes, e->dictionary ? ea_load64(e->dictionary_hash) : 0,
                        stamp->priority, e->options.all_descriptions ? NULL : &e->known, &b))

@@ -128,8 +128,8 @@ static size_t places_of(const ea_class *c) {
 /* Moves the rows whose payloads hold the leading *ret_fields fields whole to the front, keeping both parts' orders;
  * returns how many they are. *ret_places: where the fields of those rows that follow the fixed ones begin in their
  * payloads, and where the last one ends: places_of(class) numbers a row. NULL when all fields are fixed. */
-static uint32_t split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, size_t *ret_fields,
-                           const uint16_t **ret_places) {
+static uint32_t encoder_events_split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, size_t *ret_fields,
+                                          const uint16_t **ret_places) {
     const ea_class *c = g->c;
     uint32_t count = g->count, front = 0, rest = 0;
     size_t fixed = c->fixed_fields, stride = places_of(c), used;
@@ -169,6 +169,11 @@ static uint32_t split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, 
     return fields ? front : 0;
 }
 
+static int by_first_event(const void *a, const void *b) {
+    const ea_out_group *x = a, *y = b;
+    return (x->rows->event > y->rows->event) - (x->rows->event < y->rows->event);
+}
+
 ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows,
                                      uint32_t *ret_count) {
     uint32_t *starts = ea_arena_alloc(&e->arena, (o->group_count + 1) * sizeof *starts);
@@ -184,12 +189,17 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
         uint32_t whole = 0;
         size_t fields = 0;
         if (g->c->top_count && g->count >= transpose_rows)
-            whole = split_rows(e, g, rows, &fields, &places);
+            whole = encoder_events_split_rows(e, g, rows, &fields, &places);
         if (whole)
             out[n++] = (ea_out_group){.from = g, .rows = rows, .places = places, .count = whole, .field_count = fields};
         if (whole < g->count)
             out[n++] = (ea_out_group){.from = g, .rows = rows + whole, .count = g->count - whole};
     }
+    int in_order = 1; /* unless payloads that are cut came after a younger group's first event */
+    for (uint32_t k = 1; k < n; k++)
+        in_order &= by_first_event(&out[k - 1], &out[k]) < 0;
+    if (!in_order)
+        qsort(out, n, sizeof *out, by_first_event);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < out[k].count; i++)
             e->group_of[out[k].rows[i].event] = k;

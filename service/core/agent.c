@@ -16,7 +16,7 @@ static const int64_t TICK_NS = 50000000, RETRY_NS = (int64_t)5 * 1000000000, LAS
 
 /* ---- what the sender reports ---- */
 
-static void on_trouble(void *arg, const ea_err *err) {
+static void agent_on_trouble(void *arg, const ea_err *err) {
     ea_agent *a = arg;
     ea_mutex_lock(a->tasks.lock);
     ea_sticky_error_set(&a->line_error, "shipping", err->code, err);
@@ -66,7 +66,7 @@ static int start_spool(ea_agent *a) {
     return !rc;
 }
 
-static void log_line(void *arg, const char *line) {
+static void agent_log_line(void *arg, const char *line) {
     (void)arg;
     ea_log_info("%s", line);
 }
@@ -80,14 +80,14 @@ static void start_sender(ea_agent *a) {
     a->events = (ea_sender_events){.spool = a->tasks.spool,
                                    .each_pipeline = ea_source_tasks_each_pipeline,
                                    .pipelines = &a->tasks,
-                                   .on_trouble = on_trouble,
+                                   .on_trouble = agent_on_trouble,
                                    .arg = a};
     ea_sender_options so = ea_shipping_sender(o, &a->counters, &a->events);
     so.fail_fast = 0;
     so.give_up_ns = 0;
     so.renew = ea_sender_events_renew;
     ea_power_policy_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
-                         &ea_power_policy_of_machine, log_line, NULL);
+                         &ea_power_policy_of_machine, agent_log_line, NULL);
     so.pace = pace_now;
     so.pace_arg = &a->thrift;
     int rc = ea_shipping_name(o, name, &err);

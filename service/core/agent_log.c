@@ -91,7 +91,7 @@ static void put(void *arg, const char *line, size_t len_bytes) {
 }
 
 /* With the lock. 0: this line is only counted. */
-static int add(enum ea_log_kind kind, const ea_text *line) {
+static int agent_log_add(enum ea_log_kind kind, const ea_text *line) {
     if (kind == EA_LOG_INFO || kind == EA_LOG_WARNING || kind == EA_LOG_WORKS)
         return ea_line_log_add(&the_log.lines, 0, line);
     ea_line_log_renew(&the_log.lines);
@@ -160,7 +160,7 @@ void ea_log_line(enum ea_log_kind kind, const char *format, ...) EA_NO_THREAD_SA
     if (!t.failed) {
         if (the_log.lock)
             ea_mutex_lock(the_log.lock);
-        int is_written = add(kind, &t);
+        int is_written = agent_log_add(kind, &t);
         if (the_log.lock)
             ea_mutex_unlock(the_log.lock);
         if (is_written && the_log.o.on_line)

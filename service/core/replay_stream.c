@@ -8,20 +8,20 @@
 
 enum { END_BYTES = 1 << 20, PIECES = 256, PIECE_BYTES = 4096 };
 
-static int add(EVP_MD_CTX *md, const void *data, size_t len_bytes, ea_err *err) {
+static int replay_stream_add(EVP_MD_CTX *md, const void *data, size_t len_bytes, ea_err *err) {
     return EVP_DigestUpdate(md, data, len_bytes) == 1 ? 0 : ea_fail(err, EA_ECRYPTO, "hash a trace");
 }
 
 static int add_u32(EVP_MD_CTX *md, uint32_t v, ea_err *err) {
     uint8_t bytes[4];
     ea_store32(bytes, v);
-    return add(md, bytes, sizeof bytes, err);
+    return replay_stream_add(md, bytes, sizeof bytes, err);
 }
 
 static int add_part(EVP_MD_CTX *md, ea_file *f, uint64_t offset, uint8_t *room, size_t len_bytes, ea_err *err) {
     size_t got = 0;
     int rc = ea_file_read_at(f, offset, room, len_bytes, &got, err);
-    return rc ? rc : add(md, room, got, err);
+    return rc ? rc : replay_stream_add(md, room, got, err);
 }
 
 static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *total, ea_err *err) {
@@ -34,7 +34,7 @@ static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *t
     rc = ea_file_size(f, &size, err);
     ea_store64(bytes, size);
     if (!rc)
-        rc = add(md, bytes, sizeof bytes, err);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
     if (!rc)
         rc = add_part(md, f, 0, room, END_BYTES, err);
     if (!rc && size > END_BYTES)
@@ -62,8 +62,8 @@ static int add_session(EVP_MD_CTX *md, const ea_etl_info *info, ea_err *err) {
     ea_store32(b + 44, info->clock_type);
     ea_store32(b + 48, info->buffer_size_bytes);
     ea_store32(b + 52, info->logger);
-    int rc = add(md, b, sizeof b, err);
-    return rc ? rc : add(md, info->session_name, strlen(info->session_name) + 1, err);
+    int rc = replay_stream_add(md, b, sizeof b, err);
+    return rc ? rc : replay_stream_add(md, info->session_name, strlen(info->session_name) + 1, err);
 }
 
 static int add_sessions(EVP_MD_CTX *md, const char *const *paths, size_t count, uint64_t *total, ea_err *err) {
@@ -90,7 +90,7 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     uint8_t *room = malloc(END_BYTES);
     int rc = md && room && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1
-                 ? add(md, follow ? FOLLOW : REPLAY, sizeof REPLAY - 1, err)
+                 ? replay_stream_add(md, follow ? FOLLOW : REPLAY, sizeof REPLAY - 1, err)
                  : ea_fail(err, EA_ENOMEM, "hash a trace");
     if (!rc)
         rc = add_u32(md, batch_events, err);
@@ -99,22 +99,22 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     if (!rc && keyframe_events) {
         uint8_t bytes[16] = "keyframe";
         ea_store64(bytes + 8, keyframe_events);
-        rc = add(md, bytes, sizeof bytes, err);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
     }
     if (!rc && keyframe_ns) {
         uint8_t bytes[16] = "key time";
         ea_store64(bytes + 8, (uint64_t)keyframe_ns);
-        rc = add(md, bytes, sizeof bytes, err);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
     }
     if (!rc && (keyframe_events || keyframe_ns)) { /* a keyframe lacks the rows that its full table could not take */
         uint8_t bytes[16] = "keyspace";
         ea_store64(bytes + 8, keyframe_bytes);
-        rc = add(md, bytes, sizeof bytes, err);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
     }
     if (!rc && schemas) {
         uint8_t bytes[16] = "schemas";
         ea_store64(bytes + 8, schemas);
-        rc = add(md, bytes, sizeof bytes, err);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
     }
     if (!rc)
         rc = add_u32(md, (uint32_t)count, err);

@@ -13,7 +13,7 @@ static void each_pipeline(const ea_sender_events *e, ea_pipeline_visit visit, vo
         e->each_pipeline(e->pipelines, visit, visit_arg);
 }
 
-static void log_line(const ea_sender_events *e, const char *head, const char *text) {
+static void sender_events_log_line(const ea_sender_events *e, const char *head, const char *text) {
     ea_text line;
     ea_text_init(&line);
     ea_text_str(&line, head);
@@ -89,7 +89,8 @@ typedef struct renewal {
 static void log_renewal(const ea_sender_events *e, const char *name) {
     char head[160];
     snprintf(head, sizeof head, "%.150s%s", name, *name ? ": " : "");
-    log_line(e, head, "another machine has used this stream's numbers; the stream continues under a new name");
+    sender_events_log_line(e, head,
+                           "another machine has used this stream's numbers; the stream continues under a new name");
 }
 
 static int visit_renew(void *arg, const char *name, ea_pipeline *pipeline) {
@@ -124,17 +125,17 @@ static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *r
         return;
     snprintf(head, sizeof head, "batch %" PRIu64 " with %" PRIu32 " events was refused: ", item->number,
              item->event_count);
-    log_line(e, head, refusal->text);
+    sender_events_log_line(e, head, refusal->text);
 }
 
-static void on_trouble(void *arg, const ea_err *err) {
+static void sender_events_on_trouble(void *arg, const ea_err *err) {
     const ea_sender_events *e = arg;
     if (e->on_trouble)
         e->on_trouble(e->arg, err);
     else if (err->code)
-        log_line(e, "trying again: ", err->message);
+        sender_events_log_line(e, "trying again: ", err->message);
     else
-        log_line(e, "the collector answers again", "");
+        sender_events_log_line(e, "the collector answers again", "");
 }
 
 void ea_sender_events_set(ea_sender_options *options, ea_sender_events *events) {
@@ -143,5 +144,5 @@ void ea_sender_events_set(ea_sender_options *options, ea_sender_events *events) 
     options->on_unknown = on_unknown;
     options->on_keyframe_wanted = on_keyframe_wanted;
     options->on_refused = on_refused;
-    options->on_trouble = on_trouble;
+    options->on_trouble = sender_events_on_trouble;
 }

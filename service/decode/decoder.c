@@ -7,9 +7,9 @@
 
 struct ea_decoder {
     ea_registry *registry;
-    ea_schemas *own;           /* NULL: the caller's are used */
-    ea_schemas *schemas;       /* these */
-    ea_schema_resolver *asker; /* NULL: no resolver */
+    ea_schemas *own;              /* NULL: the caller's are used */
+    ea_schemas *schemas;          /* these */
+    ea_schema_resolver *resolver; /* NULL: no resolver */
     ea_trace_schemas *from_trace;
     ea_plugin_decoder *unfolding;
 };
@@ -27,7 +27,7 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_schema_loo
         rc = ea_trace_schemas_create(&d->from_trace, schemas, err);
     d->schemas = schemas;
     if (!rc && ask)
-        rc = ea_schema_resolver_create(&d->asker, ask, err);
+        rc = ea_schema_resolver_create(&d->resolver, ask, err);
     if (!rc)
         rc = ea_plugin_decoder_create(&d->unfolding, d->registry, schemas, err);
     if (rc) {
@@ -42,7 +42,7 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_schema_loo
 void ea_decoder_destroy(ea_decoder *d) {
     if (!d)
         return;
-    ea_schema_resolver_destroy(d->asker);
+    ea_schema_resolver_destroy(d->resolver);
     ea_plugin_decoder_destroy(d->unfolding);
     ea_registry_destroy(d->registry);
     ea_trace_schemas_destroy(d->from_trace);
@@ -54,7 +54,7 @@ void ea_decoder_destroy(ea_decoder *d) {
  * with their own metadata, and WPP messages, have no schema that the resolver could find. */
 static EA_RARE const ea_class *ask_for(ea_decoder *d, const ea_record *record, const ea_class *c) {
     if (record->flags & EA_FLAG_TRACE_MESSAGE || ea_record_ext(record, EA_EXT_SCHEMA_TL) ||
-        !ea_schema_resolver_request(d->asker, record, d->schemas))
+        !ea_schema_resolver_request(d->resolver, record, d->schemas))
         return c;
     ea_registry_schemas_changed(d->registry);
     return ea_registry_find(d->registry, record);
@@ -70,7 +70,7 @@ const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea
     if (ea_trace_schemas_concerns(record) && ea_trace_schemas_feed(d->from_trace, record))
         ea_registry_schemas_changed(d->registry);
     const ea_class *c = ea_registry_find(d->registry, record);
-    if (c->status != EA_CLASS_KNOWN && d->asker && !ea_plugin_decodes(d->unfolding, c))
+    if (c->status != EA_CLASS_KNOWN && d->resolver && !ea_plugin_decodes(d->unfolding, c))
         c = ask_for(d, record, c);
     if (c->status == EA_CLASS_UNKNOWN) {
         const ea_class *unfolded = ea_plugin_decoder_run(d->unfolding, in_out, c);

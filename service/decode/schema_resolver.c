@@ -65,7 +65,7 @@ static int give(ea_schema_resolver *a, ea_schemas *schemas) {
     return is_full ? EA_ELIMIT : 0;
 }
 
-static void asker_main(void *arg) {
+static void resolver_main(void *arg) {
     ea_schema_resolver *a = arg;
     ea_record question;
     while (take_question(a, &question)) {
@@ -95,7 +95,7 @@ int ea_schema_resolver_create(ea_schema_resolver **ret, const ea_schema_lookup *
     if (!rc)
         rc = ea_cond_create(&a->wake, err);
     if (!rc)
-        rc = ea_thread_start(&a->thread, "schemas", asker_main, a, err);
+        rc = ea_thread_start(&a->thread, "schemas", resolver_main, a, err);
     if (rc) {
         ea_schema_resolver_destroy(a);
         return rc;

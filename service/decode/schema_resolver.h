@@ -14,7 +14,7 @@ typedef struct ea_schema_resolver ea_schema_resolver;
 
 typedef struct ea_schema_lookup {
     /* Adds what it knows of the event: it has neither payload nor extended items. EA_ENOTFOUND: it knows nothing. May
-     * take long; the asker's thread. */
+     * take long; the resolver's thread. */
     int (*answer)(void *arg, const ea_record *event, ea_schemas *into, ea_err *err);
     void *arg;
     ea_counters *counters; /* borrowed; decode_asked and decode_unanswered are counted here */

@@ -56,18 +56,18 @@ int ea_control_list(int all, int (*fn)(const ea_live_status *session, void *arg)
         return rc;
     if (!api->QueryAllTracesW)
         return ea_fail(err, EA_EUNSUPPORTED, "this Windows cannot list its sessions");
-    ea_properties *list = calloc(EA_SESSIONS_MAX, sizeof *list);
-    EVENT_TRACE_PROPERTIES *pointers[EA_SESSIONS_MAX];
+    ea_properties *list = calloc(EA_LOGGERS_MAX, sizeof *list);
+    EVENT_TRACE_PROPERTIES *pointers[EA_LOGGERS_MAX];
     if (!list)
         return ea_fail(err, EA_ENOMEM, "list the sessions");
-    for (size_t i = 0; i < EA_SESSIONS_MAX; i++) {
+    for (size_t i = 0; i < EA_LOGGERS_MAX; i++) {
         ea_properties_clear(&list[i]);
         pointers[i] = &list[i].p;
     }
-    ULONG error = api->QueryAllTracesW(pointers, EA_SESSIONS_MAX, &count);
+    ULONG error = api->QueryAllTracesW(pointers, EA_LOGGERS_MAX, &count);
     if (error && error != ERROR_MORE_DATA)
         rc = ea_fail_os(err, ea_etw_code(error), (int)error, "list the sessions");
-    for (size_t i = 0; !rc && i < count && i < EA_SESSIONS_MAX; i++) {
+    for (size_t i = 0; !rc && i < count && i < EA_LOGGERS_MAX; i++) {
         ea_live_status s;
         list[i].name[NAME_CHARS - 1] = 0;
         if (!all && !may_be_ours(list[i].name))

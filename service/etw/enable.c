@@ -347,6 +347,27 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
                    &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
 
+/* Windows gives a provider's arguments to programs that run when it is enabled, and not to those that start later:
+ * enabling it again does. Source: TraceEventSession.cs of perfview. */
+static void give_arguments(const ea_session *s, const ea_session_provider *known, const ea_provider_config *p) {
+    ea_err err = {0};
+    uint8_t level = 0;
+    ea_filters *f;
+    if (ea_level_parse(p->level, &level) || ea_filters_create(&f, s->api, &known->guid, p, &err))
+        return; /* it was enabled so, but there is no memory now */
+    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
+                                          .EnableProperty = ea_provider_properties(p),
+                                          .EnableFilterDesc = f->items,
+                                          .FilterDescCount = f->count};
+    GUID id;
+    memcpy(&id, known->guid.bytes, sizeof id);
+    ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, known->any,
+                                         known->all, 0, &parameters);
+    ea_filters_destroy(f);
+    if (error)
+        ea_session_refused(s, p->provider, error);
+}
+
 /* The .NET runtimes log their modules and methods when they see this provider enabled: keywords Loader 0x8, Jit 0x10,
  * NGen 0x20, StartRundown 0x40. Source: dotnet/runtime src/coreclr/vm/ClrEtwAll.man. */
 static const ea_provider_config DOTNET_RUNDOWN = {
@@ -374,7 +395,8 @@ void ea_session_enable(ea_session *s) {
 void ea_session_capture_first(const ea_session *s) {
     const ea_provider_config *providers = s->c->providers.items;
     for (size_t i = 0; i < s->c->providers.count; i++)
-        if ((providers[i].capture_state || providers[i].capture_every_ns) && s->providers[i].is_enabled)
+        if ((providers[i].capture_state || (providers[i].capture_every_ns && !providers[i].arguments.count)) &&
+            s->providers[i].is_enabled)
             capture(s, &s->providers[i], &providers[i]);
 }
 
@@ -385,7 +407,10 @@ void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {
         if (!p->capture_every_ns || now_ns / p->capture_every_ns == *last_ns / p->capture_every_ns ||
             !s->providers[i].is_enabled)
             continue;
-        capture(s, &s->providers[i], p);
+        if (p->arguments.count)
+            give_arguments(s, &s->providers[i], p);
+        else
+            capture(s, &s->providers[i], p);
     }
     *last_ns = now_ns;
 }

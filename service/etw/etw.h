@@ -13,6 +13,8 @@
 
 /* evntprov.h of the Windows SDK, "EVENT_FILTER_TYPE_*". */
 enum {
+    EA_FILTER_NONE =
+        0, /* what the provider defines; an EventSource's command Update, and its arguments (add_arguments) */
     EA_FILTER_SCHEMATIZED = (int)0x80000000,        /* ea_filter_header and what the provider defines */
     EA_FILTER_PID = (int)0x80000004,                /* up to 8 ULONGs */
     EA_FILTER_EXECUTABLE_NAME = (int)0x80000008,    /* UTF-16, names separated by ; */

@@ -44,6 +44,27 @@ static void add_names(ea_filters *f, const ea_strings *given, int type) {
     f->items[f->count - 1].Size = (ULONG)(at + 2);
 }
 
+/* An EventSource's arguments: names and values in turn, each with its end. Source: dotnet/runtime EventProvider.cs,
+ * ParseFilterData. */
+static void add_arguments(ea_filters *f, const ea_strings *given) {
+    size_t at = 0;
+    if (!given->count)
+        return;
+    uint8_t *data = add(f, EA_FILTER_NONE, 0);
+    for (size_t i = 0; i < given->count; i++) {
+        size_t n = strlen(given->items[i]) + 1;
+        const char *equals = strchr(given->items[i], '=');
+        if (n > EA_FILTER_BYTES_MAX - at || !equals) { /* the configuration's check knows better */
+            f->count--;
+            return;
+        }
+        memcpy(data + at, given->items[i], n);
+        data[at + (size_t)(equals - given->items[i])] = 0;
+        at += n;
+    }
+    f->items[f->count - 1].Size = (ULONG)at;
+}
+
 static void add_pids(ea_filters *f, const ea_strings *given) {
     if (!given->count || given->count > EA_FILTER_PIDS_MAX)
         return;
@@ -233,6 +254,7 @@ int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *pr
     if (!f)
         return ea_fail(err, EA_ENOMEM, "make filters");
     f->api = api;
+    add_arguments(f, &c->arguments); /* the first, as controllers of EventSources have it */
     add_ids(f, &c->event_ids, EA_FILTER_EVENT_ID, 1);
     add_ids(f, &c->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
     add_ids(f, &c->stack_event_ids, EA_FILTER_STACKWALK, 1);

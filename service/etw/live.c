@@ -195,8 +195,8 @@ static void read_clock(live *l) {
  * PerfView, ETWTraceEventSource.cs. */
 static void fill_row(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
-    ea_machine machine;
-    ea_machine_read(&machine);
+    ea_machine_facts machine;
+    ea_machine_facts_read(&machine);
     ea_host_name(l->host, sizeof l->host);
     l->row.name = l->name;
     l->row.host = l->host;
@@ -498,8 +498,10 @@ static void log_end(live *l) {
 
 static void keep(void *arg) {
     live *l = arg;
-    /* Windows' own timer has a resolution of one second */
-    int64_t flush_ns = l->o.session->flush_ns % SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
+    /* Windows' own timer has a resolution of one second. Beside a file each flush writes partly filled buffers whole:
+     * there Windows' timer is enough. */
+    int is_own = l->o.session->flush_ns % SECOND_NS && l->o.session->output != EA_OUTPUT_BOTH;
+    int64_t flush_ns = is_own ? l->o.session->flush_ns : INT64_MAX;
     int64_t step_ns = flush_ns < l->o.look_ns ? flush_ns : l->o.look_ns;
     while (!atomic_load(&l->stop)) {
         wait_ns(l, step_ns);

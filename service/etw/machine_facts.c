@@ -32,7 +32,7 @@ static int64_t boot_filetime(void) {
     return (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) - (int64_t)GetTickCount64() * 10000;
 }
 
-void ea_machine_read(ea_machine *ret) {
+void ea_machine_facts_read(ea_machine_facts *ret) {
     typedef LONG WINAPI get_version(OSVERSIONINFOW *);
     OSVERSIONINFOW v = {.dwOSVersionInfoSize = sizeof v};
     SYSTEM_INFO info;

@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-typedef struct ea_machine {
+typedef struct ea_machine_facts {
     int64_t boot_filetime;
     uint32_t pointer_size, cpu_count; /* of the kernel; of all processor groups */
     uint32_t os_version, os_build;    /* os_version: as TRACE_LOGFILE_HEADER has it: major, minor */
-} ea_machine;
+} ea_machine_facts;
 
-void ea_machine_read(ea_machine *ret);
+void ea_machine_facts_read(ea_machine_facts *ret);
 
 /* The processor's cycle counter, and its frequency, measured once against the performance counter: the first call takes
  * MEASURE_MS (machine_facts.c). */

@@ -14,15 +14,6 @@ static const int64_t MS_NS = 1000000, BEGIN_NS = (int64_t)2 * 1000000000, END_NS
 
 enum { BUFFER_BYTES = 256 << 10, BUFFERS = 64 };
 
-/* The values of "rundown". Names of files need the flag of disk input and output, too: EVENT_TRACE_FLAG_DISK_FILE_IO,
- * EVENT_TRACE_PROPERTIES, learn.microsoft.com. Records of that flag are dropped (is_of_rundown). */
-static const struct {
-    const char *word, *flag; /* in the configuration; of the kernel */
-    uint32_t bit;            /* of the first mask: the session then logs this itself. 0: only at its end */
-} WORDS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
-             {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"file-name", "DISK_IO", 0},
-             {"registry", "REGISTRY", 0}};
-
 /* The rundown's records: of each class the opcodes from low to high. Source: Windows' MOF classes of these names. */
 static const struct {
     ea_guid provider;
@@ -67,26 +58,9 @@ static void pass_note(void *arg, const char *text) {
     log_line(arg, "rundown: %s", text);
 }
 
-static int is_asked(const ea_session_config *c, const char *word) {
-    for (size_t i = 0; i < c->rundown.count; i++)
-        if (strcmp(c->rundown.items[i], word) == 0)
-            return 1;
-    return 0;
-}
-
-/* The flags of the rundowns that the session does not log itself. */
-static void missing_flags(const ea_session_config *c, ea_strings *ret) {
-    uint32_t masks[8] = {0};
-    ea_session_masks(c, masks);
-    ret->count = 0;
-    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
-        if (is_asked(c, WORDS[i].word) && !(masks[0] & WORDS[i].bit))
-            ret->items[ret->count++] = WORDS[i].flag;
-}
-
 int ea_rundown_is_wanted(const ea_session_config *session) {
     ea_strings flags;
-    missing_flags(session, &flags);
+    ea_session_rundown_flags(session, &flags);
     return flags.count != 0;
 }
 
@@ -156,7 +130,7 @@ static int start(ea_rundown *r, ea_err *err) {
                                     .flush_ns = 1000 * MS_NS,
                                     .per_processor = 1,
                                     .independent = 1};
-    missing_flags(of, &r->config.flags);
+    ea_session_rundown_flags(of, &r->config.flags);
     int rc = ea_session_init(&r->session, &r->config, r->o.counters, pass_note, r, err);
     if (!rc)
         rc = ea_session_start(&r->session, err);

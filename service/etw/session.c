@@ -57,9 +57,7 @@ static uint32_t log_file_mode(const ea_session_config *c) {
 
 /* Windows takes at least two buffers a processor. */
 static uint32_t minimum_buffers(const ea_session_config *c) {
-    SYSTEM_INFO info;
-    GetNativeSystemInfo(&info);
-    uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
+    uint32_t least = 2 * (uint32_t)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
     return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
 }
 
@@ -134,6 +132,21 @@ static ULONG start_after_stop(ea_session *s) {
     return error;
 }
 
+/* The size of the playback file, in which Windows keeps what no program has read of a real-time session:
+ * RtBackup\EtwRTNAME.etl. 0: there is none. */
+static uint64_t playback_bytes(const ea_session *s) {
+    WCHAR path[MAX_PATH + sizeof s->name / sizeof *s->name + 64];
+    WIN32_FILE_ATTRIBUTE_DATA data;
+    UINT n = GetSystemDirectoryW(path, MAX_PATH);
+    if (!n || n >= MAX_PATH)
+        return 0;
+    _snwprintf(path + n, sizeof path / sizeof *path - n, L"\\LogFiles\\WMI\\RtBackup\\EtwRT%ls.etl", s->name);
+    path[sizeof path / sizeof *path - 1] = 0;
+    return GetFileAttributesExW(path, GetFileExInfoStandard, &data)
+               ? (uint64_t)data.nFileSizeHigh << 32 | data.nFileSizeLow
+               : 0;
+}
+
 /* A session of this name exists: an earlier run of this program left it, or another program started it. Adopts or stops
  * it. */
 static ULONG have_stale(ea_session *s, int *ret_existed) {
@@ -158,12 +171,18 @@ static ULONG have_stale(ea_session *s, int *ret_existed) {
         }
         return error;
     }
+    uint64_t unread_bytes = playback_bytes(s);
     ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
     if (error && error != ERROR_WMI_INSTANCE_NOT_FOUND)
         return error;
     if (!error) {
         *ret_existed = 1;
-        ea_session_log(s, "a session of this name was there; it was stopped");
+        ea_session_log(s,
+                       "a session of this name was there; it was stopped; %" PRIu64
+                       " bytes of its events that no program had read are lost",
+                       unread_bytes);
+        if (s->counters)
+            ea_count(s->counters, EA_COUNT_source_stale_bytes, unread_bytes);
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
     }
@@ -227,20 +246,19 @@ static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
 
 /* ", system loggers: NAME, NAME", for a session that Windows has no room for: of its eight, two are reserved. */
 static void list_system_loggers(const ea_session *s, char *out, size_t capacity) {
-    enum { LISTED = 64 };
-
-    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(LISTED, sizeof *all) : NULL;
-    EVENT_TRACE_PROPERTIES *list[LISTED];
+    ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(EA_LOGGERS_MAX, sizeof *all) : NULL;
+    EVENT_TRACE_PROPERTIES *list[EA_LOGGERS_MAX];
     ULONG count = 0;
     ea_text t;
     *out = 0;
     ea_text_init(&t);
-    for (size_t i = 0; all && i < LISTED; i++) {
+    for (size_t i = 0; all && i < EA_LOGGERS_MAX; i++) {
         ea_properties_clear(&all[i]);
         list[i] = &all[i].p;
     }
-    ULONG error = all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, LISTED, &count) : ERROR_NOT_SUPPORTED;
-    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < LISTED; i++)
+    ULONG error =
+        all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, EA_LOGGERS_MAX, &count) : ERROR_NOT_SUPPORTED;
+    for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < EA_LOGGERS_MAX; i++)
         if (all[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
             ea_text_str(&t, t.len_bytes ? ", " : ", system loggers: ");
             ea_text_utf16(&t, all[i].name, wcslen(all[i].name) * sizeof(WCHAR));

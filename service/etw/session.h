@@ -78,7 +78,7 @@ void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by);
 void ea_session_refused(const ea_session *s, const char *what, ULONG error);
 
 /* enable.c: event classes by name as Windows wants them; returns how many. ids: EA_CLASS_IDS_MAX. */
-enum { EA_CLASS_IDS_MAX = 256 };
+enum { EA_CLASS_IDS_MAX = 256, EA_LOGGERS_MAX = 256 /* the most that the value EtwMaxLoggers allows */ };
 
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
 /* enable.c: 1 when a session, by its logger's number, has this provider enabled; *ret: with what. 0: it has not, or

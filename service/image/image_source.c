@@ -1,17 +1,19 @@
 /* Images' facts among a session's records. See image_source.h. */
 #include "service/image/image_source.h"
 
+#include "proto/state/account_facts.h"
 #include "proto/state/fields.h"
-#include "proto/state/image_facts.h"
 
 #include <stdlib.h>
 
+static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
 static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
 
 enum {
+    OP_START = 1,
     OP_DC_START = 3,
     OP_LOAD = 10,
-    CLASSES = 64,    /* versions of the two, of 32 and 64 bits */
+    CLASSES = 64,    /* versions of the four, of 32 and 64 bits */
     AT_A_TIME = 256, /* delivered before the source is read again */
 };
 
@@ -29,17 +31,31 @@ typedef struct image_source {
     uint64_t delivered_count; /* delivered facts; positions count them, too */
 } image_source;
 
-/* Of an image that was loaded, or was there at the start. */
-static void look_at(image_source *s, const ea_record *r) {
-    uint64_t base, pid = r->pid;
-    if ((r->opcode != OP_LOAD && r->opcode != OP_DC_START) || !ea_guid_equal(&r->provider, &IMAGE))
-        return;
+/* Splits a record's payload: 1; 0: nothing is known of its class. */
+static int split(image_source *s, const ea_record *r) {
+    size_t used;
     s->now.c = ea_registry_find(s->registry, r);
     s->now.plan = s->now.c ? ea_plans_get(&s->plans, s->now.c) : NULL;
     if (!s->now.plan)
-        return;
-    size_t used;
+        return 0;
     s->now.whole_count = ea_class_split(s->now.c, r->payload, r->payload_bytes, s->now.slices, &used);
+    return 1;
+}
+
+/* Of a process that began, or was there at the start: its account. */
+static void look_at_process(image_source *s, const ea_record *r) {
+    if ((r->opcode != OP_START && r->opcode != OP_DC_START) || !split(s, r))
+        return;
+    ea_fields_text(&s->now, ROLE_SID, &s->path);
+    if (s->path.len_bytes && !s->path.failed)
+        ea_images_ask_account(s->images, s->path.data);
+}
+
+/* Of an image that was loaded, or was there at the start. */
+static void look_at_image(image_source *s, const ea_record *r) {
+    uint64_t base, pid = r->pid;
+    if ((r->opcode != OP_LOAD && r->opcode != OP_DC_START) || !split(s, r))
+        return;
     if (!ea_fields_u64(&s->now, ROLE_BASE, &base) ||
         (s->now.plan->slice[ROLE_PID] >= 0 && !ea_fields_u64(&s->now, ROLE_PID, &pid)) || pid >= UINT32_MAX)
         return;
@@ -51,10 +67,12 @@ static void look_at(image_source *s, const ea_record *r) {
 
 /* The next of what was found; 0: there is nothing. */
 static int deliver(image_source *s, const ea_record **ret) {
-    if (!s->has_record || !s->may_deliver || !ea_images_take(s->images, &s->payload))
+    int opcode = s->has_record && s->may_deliver ? ea_images_take(s->images, &s->payload) : 0;
+    if (!opcode)
         return 0;
     uint64_t position = s->record.position + 1;
     s->record = ea_image_facts_record(&s->record, &s->payload);
+    s->record.opcode = (uint8_t)opcode;
     s->record.position = position;
     s->delivered_count++;
     s->may_deliver--;
@@ -70,7 +88,10 @@ static int image_next(ea_source *source, const ea_record **ret, ea_err *err) {
     s->may_deliver = 0;
     int rc = ea_source_next(s->inner, &r, err);
     if (rc == 1) {
-        look_at(s, r);
+        if (ea_guid_equal(&r->provider, &IMAGE))
+            look_at_image(s, r);
+        else if (ea_guid_equal(&r->provider, &PROCESS))
+            look_at_process(s, r);
         s->record = *r;
         s->record.position += s->delivered_count;
         s->has_record = 1;

@@ -8,8 +8,11 @@
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "proto/image/pe.h"
+#include "proto/state/account_facts.h"
 #include "proto/state/image_facts.h"
+#include "service/host/account.h"
 #include "service/host/image_file.h"
+#include "service/image/account_queue.h"
 
 #include <openssl/evp.h>
 #include <stdatomic.h>
@@ -72,6 +75,7 @@ struct ea_images {
     size_t module_count;
     uint32_t free_module;
     list found;
+    ea_account_queue accounts;
     int closing, is_over, is_left;
     int64_t paid_until_ns;         /* the rate allows nothing before */
     _Atomic int64_t calm_until_ns; /* the source's to set */
@@ -203,12 +207,39 @@ void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestam
     ea_mutex_unlock(im->lock);
 }
 
+void ea_images_ask_account(ea_images *im, const char *sid) {
+    ea_mutex_lock(im->lock);
+    int rc = im->closing ? EA_ECANCELED : ea_account_queue_ask(&im->accounts, sid);
+    if (rc)
+        count(im, EA_COUNT_accounts_asked);
+    if (rc < 0)
+        count(im, EA_COUNT_accounts_left);
+    if (rc > 0)
+        ea_cond_signal(im->changed);
+    ea_mutex_unlock(im->lock);
+}
+
+/* The payload of an account that has a name: 1; 0: there is none. With lock. */
+static int take_account(ea_images *im, ea_text *payload) {
+    ea_account_pair p;
+    if (!ea_account_queue_take(&im->accounts, &p))
+        return 0;
+    ea_account_facts_write(payload, p.sid, p.name);
+    free(p.sid);
+    free(p.name);
+    atomic_fetch_sub(&im->found_count, 1);
+    count(im, payload->failed ? EA_COUNT_accounts_left : EA_COUNT_accounts_named);
+    return 1;
+}
+
 int ea_images_take(ea_images *im, ea_text *payload) {
     if (!atomic_load_explicit(&im->found_count, memory_order_acquire))
         return 0;
     ea_mutex_lock(im->lock);
-    uint32_t m = take_module(im, &im->found);
+    int opcode = take_account(im, payload) ? EA_ACCOUNT_FACTS_OPCODE : 0;
+    uint32_t m = opcode ? NONE : take_module(im, &im->found);
     if (m != NONE) {
+        opcode = EA_IMAGE_FACTS_OPCODE;
         module *at = &im->modules[m];
         ea_image_facts_write(payload, at->pid, at->base, im->rows[at->row].path, &at->found->facts);
         let_go(at->found);
@@ -218,7 +249,7 @@ int ea_images_take(ea_images *im, ea_text *payload) {
         count(im, payload->failed ? EA_COUNT_images_left_full : EA_COUNT_images_told);
     }
     ea_mutex_unlock(im->lock);
-    return m != NONE && !payload->failed;
+    return payload->failed ? 0 : opcode;
 }
 
 void ea_images_calm(ea_images *im) {
@@ -413,6 +444,7 @@ static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
 }
 
 static void destroy(ea_images *im) {
+    ea_account_queue_deinit(&im->accounts);
     for (size_t r = 0; im->rows && r < im->row_count; r++) {
         let_go(im->rows[r].now);
         free(im->rows[r].path);
@@ -425,11 +457,34 @@ static void destroy(ea_images *im) {
     free(im);
 }
 
+/* Asks the machine about an account, without the lock: 1; 0: none waits. It counts as the look at a file. */
+static int look_up_account(ea_images *im) EA_REQUIRES(im->lock) {
+    char name[EA_ACCOUNT_NAME_BYTES], *sid = ea_account_queue_next(&im->accounts);
+    if (!sid)
+        return 0;
+    unlock(im);
+    int rc = pay(im, LOOK_BYTES);
+    if (!rc)
+        rc = im->o.lookup ? im->o.lookup(sid, name, sizeof name) : ea_account_lookup(sid, name, sizeof name);
+    lock(im);
+    if (im->closing) { /* it was counted */
+        free(sid);
+        im->accounts.is_at_hand = 0;
+    } else if (ea_account_queue_put(&im->accounts, sid, rc ? NULL : name)) {
+        atomic_fetch_add_explicit(&im->found_count, 1, memory_order_release);
+    } else {
+        count(im, EA_COUNT_accounts_unnamed);
+    }
+    return 1;
+}
+
 static void work(void *arg) {
     ea_images *im = arg;
     lock(im);
     while (!im->closing) {
         uint32_t r = im->queue.first;
+        if (look_up_account(im))
+            continue;
         if (r == NONE) {
             ea_cond_wait(im->changed, im->lock);
             continue;
@@ -474,6 +529,7 @@ int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *
     int rc = im->rows && im->modules ? 0 : ea_fail(err, EA_ENOMEM, "start looking at images");
     if (!rc)
         rc = ea_random_bytes(&im->seed, sizeof im->seed, err);
+    ea_account_queue_init(&im->accounts, im->seed);
     if (!rc)
         rc = ea_mutex_create(&im->lock, err);
     if (!rc)
@@ -500,6 +556,8 @@ void ea_images_stop(ea_images *im) {
             let_go(im->modules[m].found);
             count(im, EA_COUNT_images_left_end);
         }
+        size_t accounts = ea_account_queue_clear(&im->accounts) + (size_t)im->accounts.is_at_hand;
+        ea_count(im->o.counters, EA_COUNT_accounts_left, accounts);
         atomic_store(&im->found_count, 0);
     }
     im->closing = 1;

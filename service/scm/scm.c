@@ -184,7 +184,7 @@ static int open_service(SC_HANDLE *ret, DWORD access, ea_err *err) {
     return rc;
 }
 
-static void refused(const ea_service_report *report, const char *what, DWORD os) {
+static void scm_refused(const ea_service_report *report, const char *what, DWORD os) {
     char text[256], line[512];
     ea_os_error_text((int)os, text, sizeof text);
     snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
@@ -194,7 +194,7 @@ static void refused(const ea_service_report *report, const char *what, DWORD os)
 
 static void configure(SC_HANDLE s, DWORD level, void *info, const char *what, const ea_service_report *report) {
     if (!ChangeServiceConfig2W(s, level, info))
-        refused(report, what, GetLastError());
+        scm_refused(report, what, GetLastError());
 }
 
 static void harden(SC_HANDLE s, const ea_service_report *report) {
@@ -272,7 +272,7 @@ int ea_service_install(const char *program, const char *config, const ea_service
         ea_err later;
         harden(s, report);
         if (ea_eventlog_register(&later))
-            refused(report, "the event log's source", (DWORD)later.os_error);
+            scm_refused(report, "the event log's source", (DWORD)later.os_error);
     }
     if (s)
         CloseServiceHandle(s);
@@ -383,7 +383,7 @@ int ea_service_uninstall(const ea_service_report *report, ea_err *err) {
         rc = fail_scm(err, "take out the service " EA_SERVICE_NAME);
     CloseServiceHandle(s);
     if (!rc && ea_eventlog_unregister(&later))
-        refused(report, "the event log's source", (DWORD)later.os_error);
+        scm_refused(report, "the event log's source", (DWORD)later.os_error);
     return rc;
 }
 

@@ -4,25 +4,26 @@
 #include "proto/base/platform.h"
 #include "service/host/win/wide.h"
 #include "service/scm/eventlog.h"
+#include "service/scm/minidump.h"
 
 #include <windows.h>
 
-#include <dbghelp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71 };
+enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71, SPARE_MS = 2000, PROGRAM_BYTES = 1024, SPARE_STACK = 32 << 10 };
 
 static const int64_t LOOK_NS = INT64_C(500000000);
 
 /* ---- minidumps ---- */
 
-typedef BOOL(WINAPI *write_dump)(HANDLE, DWORD, HANDLE, MINIDUMP_TYPE, PMINIDUMP_EXCEPTION_INFORMATION,
-                                 PMINIDUMP_USER_STREAM_INFORMATION, PMINIDUMP_CALLBACK_INFORMATION);
-static write_dump write_minidump;
-static WCHAR *dump_paths[DUMPS]; /* made beforehand: a crashed process allocates nothing */
+static WCHAR *dump_paths[DUMPS], *program; /* made beforehand: a crashed process allocates as little as it can */
 static LONG dumping;
+static HANDLE crashed; /* an event: dump_main's thread has work */
+static DWORD crashed_thread;
+static const EXCEPTION_POINTERS *crashed_at;
+static UINT exit_code;
 
 /* The dump that is not there yet, or else the oldest. */
 static const WCHAR *next_dump(void) {
@@ -40,23 +41,46 @@ static const WCHAR *next_dump(void) {
     return path;
 }
 
-static void dump(EXCEPTION_POINTERS *exception) {
-    if (!write_minidump || InterlockedExchange(&dumping, 1))
+/* A second process writes the dump (minidump.h): in this one a lock that the crashed thread holds could stop it. */
+static void dump(void) {
+    static WCHAR command[4096];
+    STARTUPINFOW how = {.cb = sizeof how};
+    PROCESS_INFORMATION made;
+    if (_snwprintf(command, sizeof command / sizeof *command, L"\"%ls\" write-dump %lu %lu %llu \"%ls\"", program,
+                   GetCurrentProcessId(), crashed_thread, (unsigned long long)(uintptr_t)crashed_at, next_dump()) < 0)
         return;
-    HANDLE file = CreateFileW(next_dump(), GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (file == INVALID_HANDLE_VALUE)
+    command[sizeof command / sizeof *command - 1] = 0;
+    if (!CreateProcessW(program, command, NULL, NULL, FALSE, CREATE_NO_WINDOW | NORMAL_PRIORITY_CLASS, NULL, NULL, &how,
+                        &made))
         return;
-    MINIDUMP_EXCEPTION_INFORMATION where = {
-        .ThreadId = GetCurrentThreadId(), .ExceptionPointers = exception, .ClientPointers = FALSE};
-    /* stacks and modules only: what the heap holds of events and keys stays here */
-    write_minidump(GetCurrentProcess(), GetCurrentProcessId(), file, MiniDumpNormal, exception ? &where : NULL, NULL,
-                   NULL);
-    CloseHandle(file);
+    if (WaitForSingleObject(made.hProcess, EA_DUMP_MS) != WAIT_OBJECT_0)
+        TerminateProcess(made.hProcess, EXIT_HUNG);
 }
 
-static LONG WINAPI on_crash(EXCEPTION_POINTERS *exception) {
-    dump(exception);
-    TerminateProcess(GetCurrentProcess(), EXIT_CRASHED); /* no dialogue, no report; the SCM starts it again */
+static DWORD WINAPI dump_main(void *unused) {
+    (void)unused;
+    WaitForSingleObject(crashed, INFINITE);
+    dump();
+    TerminateProcess(GetCurrentProcess(), exit_code); /* no dialogue, no report; the SCM starts it again */
+    return 0;
+}
+
+/* Ends the process after its dump, and without a dump when that takes too long: this thread calls only what needs no
+ * lock of the process. exception: NULL without one. */
+static void end_with_dump(const EXCEPTION_POINTERS *exception, UINT code) {
+    if (crashed && !InterlockedExchange(&dumping, 1)) {
+        crashed_thread = exception ? GetCurrentThreadId() : 0;
+        crashed_at = exception;
+        exit_code = code;
+        SetEvent(crashed);
+    }
+    if (crashed)
+        Sleep(EA_DUMP_MS + SPARE_MS);
+    TerminateProcess(GetCurrentProcess(), code);
+}
+
+static LONG WINAPI watchdog_on_crash(EXCEPTION_POINTERS *exception) {
+    end_with_dump(exception, EXIT_CRASHED);
     return EXCEPTION_EXECUTE_HANDLER;
 }
 
@@ -75,19 +99,32 @@ int ea_guard_crashes(const char *folder, ea_err *err) {
     free(path);
     if (rc)
         return rc;
-    HMODULE help = LoadLibraryExW(L"dbghelp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
-    FARPROC found = help ? GetProcAddress(help, "MiniDumpWriteDump") : NULL;
-    if (!found)
-        return ea_fail_os(err, EA_EUNSUPPORTED, (int)GetLastError(), "prepare minidumps");
-    memcpy(&write_minidump, &found, sizeof write_minidump);
+    char own[PROGRAM_BYTES];
+    rc = ea_program_path(own, sizeof own, err);
+    if (!rc && !(program = ea_wide(own)))
+        rc = ea_fail(err, EA_ENOMEM, "prepare minidumps in %s", folder);
+    if (rc)
+        return rc;
+    crashed = CreateEventW(NULL, TRUE, FALSE, NULL);
+    HANDLE thread = crashed ? CreateThread(NULL, 0, dump_main, NULL, 0, NULL) : NULL;
+    if (!thread) {
+        rc = ea_fail_os(err, EA_EIO, (int)GetLastError(), "prepare minidumps in %s", folder);
+        if (crashed)
+            CloseHandle(crashed);
+        crashed = NULL;
+        return rc;
+    }
+    CloseHandle(thread);
+    ULONG spare_bytes = SPARE_STACK;
+    SetThreadStackGuarantee(&spare_bytes);
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
-    SetUnhandledExceptionFilter(on_crash);
+    SetUnhandledExceptionFilter(watchdog_on_crash);
     return 0;
 }
 
 /* ---- ceilings ---- */
 
-static void refused(const char *what, void (*on_note)(void *arg, const char *line), void *arg) {
+static void watchdog_refused(const char *what, void (*on_note)(void *arg, const char *line), void *arg) {
     char text[256], line[400];
     ea_os_error_text((int)GetLastError(), text, sizeof text);
     snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
@@ -98,13 +135,13 @@ void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, co
     static const DWORD CLASSES[] = {NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, IDLE_PRIORITY_CLASS};
     static HANDLE job;
     if (!SetPriorityClass(GetCurrentProcess(), CLASSES[limits->priority]))
-        refused("the priority class", on_note, arg);
+        watchdog_refused("the priority class", on_note, arg);
     if (!job && !limits->memory_bytes && !limits->cpu_percent)
         return;
     if (!job) {
         job = CreateJobObjectW(NULL, NULL);
         if (!job || !AssignProcessToJobObject(job, GetCurrentProcess())) {
-            refused("a job object for the limits", on_note, arg);
+            watchdog_refused("a job object for the limits", on_note, arg);
             if (job)
                 CloseHandle(job);
             job = NULL;
@@ -117,14 +154,14 @@ void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, co
         memory.ProcessMemoryLimit = (SIZE_T)limits->memory_bytes;
     }
     if (!SetInformationJobObject(job, JobObjectExtendedLimitInformation, &memory, sizeof memory))
-        refused("the memory limit", on_note, arg);
+        watchdog_refused("the memory limit", on_note, arg);
     JOBOBJECT_CPU_RATE_CONTROL_INFORMATION cpu = {0};
     if (limits->cpu_percent) {
         cpu.ControlFlags = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
         cpu.CpuRate = limits->cpu_percent * 100; /* in 1/100 percent */
     }
     if (!SetInformationJobObject(job, JobObjectCpuRateControlInformation, &cpu, sizeof cpu) && limits->cpu_percent)
-        refused("the CPU limit", on_note, arg);
+        watchdog_refused("the CPU limit", on_note, arg);
 }
 
 /* ---- the watchdog ---- */
@@ -155,8 +192,7 @@ static void watch(void *arg) {
         if (w->limit_ns && now - since > w->limit_ns) {
             ea_eventlog_write(EA_EVENTLOG_FAILED,
                               "the main thread does not respond; the process ends, so that it is started again");
-            dump(NULL);
-            TerminateProcess(GetCurrentProcess(), EXIT_HUNG);
+            end_with_dump(NULL, EXIT_HUNG);
         }
     }
     ea_mutex_unlock(w->lock);

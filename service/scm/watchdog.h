@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* From now on a crash writes folder\crash-N.dmp (three of them, the oldest goes) and ends the process. folder is
- * copied. */
+/* From now on a crash ends the process, after a second process has written folder\crash-N.dmp (three of them, the
+ * oldest goes), or EA_DUMP_MS (minidump.h) have passed. folder is copied. */
 EA_MUST_CHECK int ea_guard_crashes(const char *folder, ea_err *err);
 
 /* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, but not

@@ -219,7 +219,7 @@ typedef struct exchange {
     ea_err tls; /* why the roots of a store cannot be had */
 } exchange;
 
-static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
+static size_t enroll_client_on_answer(char *data, size_t size, size_t n, void *arg) {
     exchange *x = arg;
     if (size != 1 || n > ANSWER_MAX - x->answer.len_bytes)
         return 0;
@@ -227,14 +227,14 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
     return x->answer.failed ? 0 : n;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+static int enroll_client_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const exchange *x = arg;
     (void)a, (void)b, (void)c, (void)d;
     return x->o->stop && atomic_load(x->o->stop);
 }
 
 /* Roots of the operating system's store. */
-static CURLcode on_tls(CURL *curl, void *context, void *arg) {
+static CURLcode enroll_client_on_tls(CURL *curl, void *context, void *arg) {
     exchange *x = arg;
     (void)curl;
     return ea_tls_store_apply(context, NULL, x->o->cert, x->o->ca, &x->tls) ? CURLE_SSL_CACERT_BADFILE : CURLE_OK;
@@ -264,7 +264,7 @@ static void drop_headers(exchange *x) {
     curl_slist_free_all(x->headers);
 }
 
-static int from_curl(const exchange *x, CURL *handle, CURLcode code, ea_err *err) {
+static int enroll_client_from_curl(const exchange *x, CURL *handle, CURLcode code, ea_err *err) {
     char reason[EA_CURL_REASON_BYTES];
     const char *text = ea_curl_reason(handle, code, x->url, x->curl_text, reason);
     switch (code) {
@@ -311,7 +311,7 @@ static int refused(exchange *x, long status, ea_err *err) {
     return rc;
 }
 
-static int perform(exchange *x, const ea_text *body, ea_err *err) {
+static int enroll_client_perform(exchange *x, const ea_text *body, ea_err *err) {
     const ea_enroll_options *o = x->o;
     int ca_is_place = ea_store_is_place(o->ca);
     CURL *c = curl_easy_init();
@@ -334,7 +334,7 @@ static int perform(exchange *x, const ea_text *body, ea_err *err) {
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_CAINFO, ca_is_place ? NULL : o->ca);
     if (ca_is_place) {
-        SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        SET(CURLOPT_SSL_CTX_FUNCTION, enroll_client_on_tls);
         SET(CURLOPT_SSL_CTX_DATA, x);
     }
     SET(CURLOPT_CAPATH, NULL);
@@ -347,17 +347,17 @@ static int perform(exchange *x, const ea_text *body, ea_err *err) {
     SET(CURLOPT_HTTPHEADER, x->headers);
     SET(CURLOPT_POSTFIELDS, body->data);
     SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len_bytes);
-    SET(CURLOPT_WRITEFUNCTION, on_answer);
+    SET(CURLOPT_WRITEFUNCTION, enroll_client_on_answer);
     SET(CURLOPT_WRITEDATA, x);
     SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFOFUNCTION, enroll_client_on_progress);
     SET(CURLOPT_XFERINFODATA, x);
 #undef SET
     long status = 0;
     int rc = bad == CURLE_OK ? 0 : ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
     CURLcode code = rc ? CURLE_OK : curl_easy_perform(c);
     if (code != CURLE_OK)
-        rc = from_curl(x, c, code, err);
+        rc = enroll_client_from_curl(x, c, code, err);
     else if (!rc)
         curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     if (!rc && status != 200)
@@ -401,7 +401,7 @@ int ea_enroll_ask(const ea_enroll_options *o, ea_err *err) {
     if (!rc)
         rc = make_headers(&x, err);
     if (!rc)
-        rc = perform(&x, &body, err);
+        rc = enroll_client_perform(&x, &body, err);
     if (!rc)
         rc = check_answer(&x, key, err);
     if (!rc)

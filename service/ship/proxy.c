@@ -72,7 +72,7 @@ static void wait_for_reason(ea_proxies *p, ea_network_watch *watch) EA_REQUIRES(
     }
 }
 
-static void thread_main(void *arg) {
+static void proxy_thread_main(void *arg) {
     ea_proxies *p = arg;
     ea_network_watch *watch = ea_network_watch_open();
     ea_mutex_lock(p->lock);
@@ -118,7 +118,7 @@ int ea_proxies_open(ea_proxies **ret, ea_proxy_ask ask, const char *const *urls,
     if (!rc)
         rc = ea_cond_create(&p->changed, err);
     if (!rc)
-        rc = ea_thread_start(&p->thread, "proxies", thread_main, p, err);
+        rc = ea_thread_start(&p->thread, "proxies", proxy_thread_main, p, err);
     if (rc) {
         free_all(p);
         return rc;

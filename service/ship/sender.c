@@ -155,7 +155,7 @@ static void worked(ea_sender *s) {
 
 /* ---- one request ---- */
 
-static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
+static size_t sender_on_answer(char *data, size_t size, size_t n, void *arg) {
     ea_sender *s = arg;
     if (size != 1 || n > EA_ACK_MAX_BYTES - s->answer.len_bytes) {
         s->answer_too_long = 1;
@@ -165,7 +165,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
     return s->answer.failed ? 0 : n;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+static int sender_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     (void)a, (void)b, (void)c, (void)d;
     return atomic_load(&((ea_sender *)arg)->stop);
 }
@@ -219,7 +219,7 @@ static int is_refused_certificate(const char *text) {
     return 0;
 }
 
-static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
+static int sender_from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     if (s->tls.code) {
         *ret_mends = 0;
@@ -279,7 +279,7 @@ static void choose_proxy(ea_sender *s) {
 }
 
 /* 0 when an answer with status 200 came, else the failure. */
-static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_too_large, ea_err *err) {
+static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_too_large, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     long status = 0;
     curl_off_t retry_after = 0;
@@ -295,7 +295,7 @@ static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, in
     atomic_fetch_add(&s->requests, 1);
     CURLcode code = curl_easy_perform(s->curl);
     if (code != CURLE_OK)
-        return from_curl(s, code, ret_mends, err);
+        return sender_from_curl(s, code, ret_mends, err);
     curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200)
         return 0;
@@ -495,7 +495,7 @@ static int send_items(ea_sender *s, ea_err *err) {
     if (!rc && sent) {
         if (s->o.counters)
             ea_count(s->o.counters, EA_COUNT_batches_sent, sent);
-        rc = perform(s, &retry_after_ns, &mends, &too_large, err);
+        rc = sender_perform(s, &retry_after_ns, &mends, &too_large, err);
         if (rc != EA_ENET && rc != EA_ETLS)
             atomic_fetch_add(&s->sent_bytes, s->body.len_bytes);
     }
@@ -556,7 +556,7 @@ static int check_name(const ea_sender *s, SSL_CTX *context, ea_err *err) {
 }
 
 /* Of each new connection. */
-static CURLcode on_tls(CURL *curl, void *context, void *arg) {
+static CURLcode sender_on_tls(CURL *curl, void *context, void *arg) {
     ea_sender *s = arg;
     (void)curl;
     int rc = ea_tls_store_apply(context, s->keys, s->cert, s->ca, &s->tls);
@@ -596,7 +596,7 @@ static int setup(ea_sender *s, ea_err *err) {
         SET(CURLOPT_SSLKEY, s->key);
     }
     if (cert_is_place || ca_is_place || s->name) {
-        SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        SET(CURLOPT_SSL_CTX_FUNCTION, sender_on_tls);
         SET(CURLOPT_SSL_CTX_DATA, s);
     }
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -606,10 +606,10 @@ static int setup(ea_sender *s, ea_err *err) {
     SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_timeout_ns + SECOND_NS - 1) / SECOND_NS));
     SET(CURLOPT_USERAGENT, "etwagent");
     SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_WRITEFUNCTION, on_answer);
+    SET(CURLOPT_WRITEFUNCTION, sender_on_answer);
     SET(CURLOPT_WRITEDATA, s);
     SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFOFUNCTION, sender_on_progress);
     SET(CURLOPT_XFERINFODATA, s);
     SET(CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
 #undef SET
@@ -665,7 +665,7 @@ static int run(ea_sender *s, ea_err *err) {
     return rc;
 }
 
-static void thread_main(void *arg) {
+static void sender_thread_main(void *arg) {
     ea_sender *s = arg;
     ea_err err = {0};
     ea_thread_is_bulk();
@@ -811,7 +811,7 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     if (!rc)
         rc = ea_cond_create(&s->changed, err);
     if (!rc)
-        rc = ea_thread_start(&s->thread, "sender", thread_main, s, err);
+        rc = ea_thread_start(&s->thread, "sender", sender_thread_main, s, err);
     if (rc) {
         ea_sender_destroy(s);
         return rc;

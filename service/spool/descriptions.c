@@ -160,8 +160,8 @@ typedef struct adding {
 } adding;
 
 /* The bytes that go to disk, in memory that the caller frees. */
-static int seal(const ea_descriptions *d, uint32_t word, const uint8_t *data, size_t len_bytes, uint8_t **ret,
-                ea_err *err) {
+static int descriptions_seal(const ea_descriptions *d, uint32_t word, const uint8_t *data, size_t len_bytes,
+                             uint8_t **ret, ea_err *err) {
     uint8_t bytes[4], *out = malloc(len_bytes + SEAL_BYTES);
     ea_sealing_key key;
     if (!out)
@@ -196,7 +196,7 @@ static int add_one(enum ea_definition_kind kind, const uint8_t *data, size_t len
     uint32_t word =
         (uint32_t)n | (kind == EA_DEFINES_CLASS ? 0 : (uint32_t)kind << 24) | (d->keys ? (uint32_t)SEALED << 24 : 0);
     if (d->keys) {
-        rc = seal(d, word, data, len_bytes, &sealed, a->err);
+        rc = descriptions_seal(d, word, data, len_bytes, &sealed, a->err);
         data = sealed;
     }
     if (rc)

@@ -76,9 +76,7 @@ int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t 
 
 /* values: one a counter. *spooled becomes what is of these events at the most; returns how many are lost then. */
 static uint64_t settle(uint64_t *values, uint64_t *spooled) {
-    static const enum ea_counter PLACES[] = {EA_COUNT_events_filtered,         EA_COUNT_events_sampled_out,
-                                             EA_COUNT_events_aggregated,       EA_COUNT_events_dropped_full,
-                                             EA_COUNT_events_dropped_oversize, EA_COUNT_events_dropped_memory};
+    static const enum ea_counter PLACES[] = {EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize};
 
     static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size,
                                            EA_COUNT_events_evicted_age, EA_COUNT_events_evicted_damage,
@@ -143,22 +141,6 @@ void ea_last_numbers_put(ea_text *out, const ea_last_numbers *n) {
     ea_text_str(out, "\n");
 }
 
-/* Digits without a sign or an overflow. */
-static int number(const char **at, uint64_t *ret) {
-    uint64_t v = 0;
-    const char *p = *at;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        unsigned digit = (unsigned)(*p - '0');
-        if (v > (UINT64_MAX - digit) / 10)
-            return 0;
-        v = v * 10 + digit;
-    }
-    int any = p != *at;
-    *at = p;
-    *ret = v;
-    return any;
-}
-
 static int parse_values(const char **at, ea_last_numbers *n) {
     const char *name = *at;
     size_t name_bytes = strcspn(name, ": \n");
@@ -166,7 +148,7 @@ static int parse_values(const char **at, ea_last_numbers *n) {
     do {
         uint64_t which, value, *to;
         ++*at; /* the ':' or the ',' */
-        if (!number(at, &which) || **at != '=' || (++*at, !number(at, &value)))
+        if (!ea_digits_parse(at, 10, &which) || **at != '=' || (++*at, !ea_digits_parse(at, 10, &value)))
             return 0;
         if ((to = value_of(n, name, name_bytes, which)) != NULL)
             *to = value;
@@ -177,7 +159,8 @@ static int parse_values(const char **at, ea_last_numbers *n) {
 ea_last_numbers *ea_last_numbers_parse(const char **at) {
     uint64_t priority = 0;
     ea_last_numbers *n = calloc(1, sizeof *n);
-    int good = n && number(at, &n->incarnation) && *(*at)++ == ' ' && number(at, &priority) && priority <= UINT8_MAX;
+    int good = n && ea_digits_parse(at, 10, &n->incarnation) && *(*at)++ == ' ' && ea_digits_parse(at, 10, &priority) &&
+               priority <= UINT8_MAX;
     while (good && **at == ' ') {
         ++*at;
         good = (*at)[strcspn(*at, ": \n")] == ':' && parse_values(at, n);

@@ -88,7 +88,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
         return EA_ENOTFOUND;
     entry **list = calloc(k->live + 1, sizeof(entry *));
     ea_spool_stream_state state = {
-        .resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live + k->owed_count};
+        .resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live + k->deferred_count};
     int rc = list ? 0 : EA_ENOMEM;
     while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
         entry *e = (entry *)(uintptr_t)value;
@@ -103,8 +103,8 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     }
     for (size_t i = 0; !rc && i < count; i++) /* the old stream keeps no hole */
         rc = ea_range_set_add(&k->state.acknowledged, list[i]->number, list[i]->number);
-    for (size_t i = 0; !rc && i < k->owed_count; i++)
-        rc = ea_range_set_add(&k->state.acknowledged, k->owed[i].first, k->owed[i].last);
+    for (size_t i = 0; !rc && i < k->deferred_count; i++)
+        rc = ea_range_set_add(&k->state.acknowledged, k->deferred[i].first, k->deferred[i].last);
     if (!rc)
         rc = ea_spool_add_stream(s, &state, &fresh);
     if (rc) {
@@ -136,26 +136,26 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     fresh->open = k->open;
     fresh->canceled = k->canceled;
     fresh->ledger = k->ledger;
-    fresh->owed = k->owed;
-    fresh->owed_count = k->owed_count;
-    fresh->owed_under = count + 1;
-    for (size_t i = 0; i < fresh->owed_count; i++) /* a new number for each: their own belonged to the old stream */
-        fresh->owed[i].first = fresh->owed[i].last = count + i + 1;
-    k->owed = NULL;
-    k->owed_count = 0;
+    fresh->deferred = k->deferred;
+    fresh->deferred_count = k->deferred_count;
+    fresh->deferred_under = count + 1;
+    for (size_t i = 0; i < fresh->deferred_count; i++) /* a new number for each: their own belonged to the old stream */
+        fresh->deferred[i].first = fresh->deferred[i].last = count + i + 1;
+    k->deferred = NULL;
+    k->deferred_count = 0;
     k->open = 0;
     free(k->state.numbers); /* its number belongs to another stream now: it gets no closing batch */
     k->state.numbers = NULL;
     *ret_count = state.highest;
     s->dirty = 1;
-    ea_spool_let_go(s, k);
+    ea_spool_unref_stream(s, k);
     return 0;
 }
 
 int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_t *ret_count, ea_err *err) {
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    int rc = renew(s, id, fresh, ret_count), owes = s->owing != 0;
+    int rc = renew(s, id, fresh, ret_count), owes = s->deferring_streams != 0;
     ea_mutex_unlock(s->lock);
     ea_mutex_unlock(s->write_lock);
     rc = rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
@@ -174,7 +174,7 @@ void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
         k->open = 0;
         if (complete && k->state.resumable == EA_SPOOL_REPLAY)
             k->state.resumable = EA_SPOOL_REPLAY_COMPLETE; /* kept only while it has batches */
-        ea_spool_let_go(s, k);
+        ea_spool_unref_stream(s, k);
         s->dirty = 1;
     }
     ea_mutex_unlock(s->lock);
@@ -256,24 +256,24 @@ static int has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUI
 static int free_idle(ea_spool *s, ea_err *err) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     int idle = s->dead != NULL;
-    for (unsigned i = 0; i < LANES; i++)
+    for (unsigned i = 0; i < SEGMENT_CLASSES; i++)
         idle |= s->active[i] && !s->active[i]->live;
     if (!idle)
         return 0;
     ea_mutex_unlock(s->lock);
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    ea_file *files[LANES] = {NULL};
-    for (unsigned i = 0; i < LANES; i++) {
+    ea_file *files[SEGMENT_CLASSES] = {NULL};
+    for (unsigned i = 0; i < SEGMENT_CLASSES; i++) {
         segment *g = s->active[i];
         if (g && !g->live) {
             files[i] = g->file;
             s->active[i] = NULL;
-            ea_spool_bury(s, g);
+            ea_spool_retire_segment(s, g);
         }
     }
     ea_mutex_unlock(s->lock);
-    for (unsigned i = 0; i < LANES; i++)
+    for (unsigned i = 0; i < SEGMENT_CLASSES; i++)
         ea_file_close(files[i]);
     ea_mutex_unlock(s->write_lock);
     int rc = ea_spool_reap(s, 0, err);
@@ -507,18 +507,18 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
 }
 
 /* The tombstone of a live stream's batch that was taken and then refused or damaged. */
-typedef struct grave {
+typedef struct pending_tombstone {
     stream *stream;
     ea_tombstone row;
-} grave;
+} pending_tombstone;
 
 /* Makes the tombstone of an item; its times are read from the batch if possible. */
-static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter cause) {
-    grave g = {.stream = item->entry->stream,
-               .row = {.first = item->number,
-                       .last = item->number,
-                       .cause = ea_counter_row(cause)->number,
-                       .event_count = item->event_count}};
+static pending_tombstone pending_of(ea_spool *s, const ea_spool_item *item, enum ea_counter cause) {
+    pending_tombstone g = {.stream = item->entry->stream,
+                           .row = {.first = item->number,
+                                   .last = item->number,
+                                   .cause = ea_counter_row(cause)->number,
+                                   .event_count = item->event_count}};
     ea_batch_head head;
     ea_text batch;
     ea_text_init(&batch);
@@ -533,16 +533,16 @@ static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter ca
 
 /* Writes the tombstones of one ea_spool_settle. The caller has incremented `live` of their streams; this function
  * decrements it. */
-static int mark(ea_spool *s, const grave *graves, size_t count, ea_err *err) {
+static int mark(ea_spool *s, const pending_tombstone *pending, size_t count, ea_err *err) {
     int rc = 0;
     ea_mutex_lock(s->write_lock);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = ea_spool_mark_one(s, graves[i].stream, &graves[i].row, err);
+        rc = ea_spool_mark_one(s, pending[i].stream, &pending[i].row, err);
     ea_mutex_unlock(s->write_lock);
     ea_mutex_lock(s->lock);
     for (size_t i = 0; i < count; i++) {
-        graves[i].stream->live--;
-        ea_spool_let_go(s, graves[i].stream);
+        pending[i].stream->live--;
+        ea_spool_unref_stream(s, pending[i].stream);
     }
     ea_mutex_unlock(s->lock);
     return rc;
@@ -554,23 +554,23 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
                                          [EA_SPOOL_REFUSED] = EA_COUNT_events_evicted_refused,
                                          [EA_SPOOL_DAMAGED] = EA_COUNT_events_evicted_damage};
 
-    grave *graves = NULL;
-    size_t grave_count = 0, capacity = 0;
+    pending_tombstone *pending = NULL;
+    size_t pending_count = 0, capacity = 0;
     int rc = 0;
     /* A replay makes refused or damaged batches again. A refused tombstone is settled. */
     for (size_t i = 0; i < n && !rc; i++) {
         int is_gone = outcomes[i] == EA_SPOOL_REFUSED || outcomes[i] == EA_SPOOL_DAMAGED;
         if (!is_gone || items[i].is_resumable || items[i].is_tombstone)
             continue;
-        if (EA_GROW(graves, capacity, grave_count + 1, SIZE_MAX))
+        if (EA_GROW(pending, capacity, pending_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, "settle a batch of the spool %s", s->dir);
         else
-            graves[grave_count++] = grave_of(s, &items[i], to[outcomes[i]]);
+            pending[pending_count++] = pending_of(s, &items[i], to[outcomes[i]]);
     }
     ea_mutex_lock(s->lock);
-    for (size_t i = 0; i < grave_count; i++)
-        graves[i].stream->live++; /* the stream stays in memory until its tombstone is written */
-    for (size_t i = n; i--;) {    /* backwards, so that returned batches get their old order */
+    for (size_t i = 0; i < pending_count; i++)
+        pending[i].stream->live++; /* the stream stays in memory until its tombstone is written */
+    for (size_t i = n; i--;) {     /* backwards, so that returned batches get their old order */
         entry *e = items[i].entry;
         EA_ASSERT(e->taken && e->segment->taken && s->taken_count);
         s->taken_count--;
@@ -591,8 +591,8 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     }
     ea_cond_broadcast(s->room);
     ea_mutex_unlock(s->lock);
-    int marked = grave_count ? mark(s, graves, grave_count, rc ? NULL : err) : 0;
-    free(graves);
+    int marked = pending_count ? mark(s, pending, pending_count, rc ? NULL : err) : 0;
+    free(pending);
     rc = rc ? rc : marked;
     int reaped = ea_spool_reap(s, 0, rc ? NULL : err);
     return rc ? rc : reaped;
@@ -621,7 +621,7 @@ static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     return rc;
 }
 
-static void keeper_main(void *arg) {
+static void maintenance_main(void *arg) {
     ea_spool *s = arg;
     int64_t aged_ns = ea_monotonic_ns() - LOOK_AT_AGES_NS;
     int by_interval = s->o.sync == EA_SPOOL_SYNC_INTERVAL;
@@ -630,7 +630,7 @@ static void keeper_main(void *arg) {
         int64_t since = ea_monotonic_ns(), pause = by_interval ? s->o.sync_interval_ns : LOOK_AT_AGES_NS;
         if (s->o.limit_age_ns && pause > LOOK_AT_AGES_NS)
             pause = LOOK_AT_AGES_NS;
-        if (!s->o.limit_age_ns && !s->has_unsynced && !s->owing)
+        if (!s->o.limit_age_ns && !s->has_unsynced && !s->deferring_streams)
             ea_cond_wait(s->tick, s->lock);
         while (!s->closing && ea_monotonic_ns() - since < pause)
             ea_cond_wait_for(s->tick, s->lock, pause - (ea_monotonic_ns() - since));
@@ -648,19 +648,19 @@ static void keeper_main(void *arg) {
 
 int ea_spool_start_maintenance(ea_spool *s, ea_err *err) {
     return s->o.sync == EA_SPOOL_SYNC_INTERVAL || s->o.limit_age_ns
-               ? ea_thread_start(&s->keeper, "spool", keeper_main, s, err)
+               ? ea_thread_start(&s->maintenance, "spool", maintenance_main, s, err)
                : 0;
 }
 
 void ea_spool_end_maintenance(ea_spool *s) {
-    if (!s->keeper)
+    if (!s->maintenance)
         return;
     ea_mutex_lock(s->lock);
     s->closing = 1;
     ea_cond_broadcast(s->tick);
     ea_mutex_unlock(s->lock);
-    ea_thread_join(s->keeper);
-    s->keeper = NULL;
+    ea_thread_join(s->maintenance);
+    s->maintenance = NULL;
 }
 
 int ea_spool_sync(ea_spool *s, ea_err *err) {
@@ -668,7 +668,7 @@ int ea_spool_sync(ea_spool *s, ea_err *err) {
     ea_mutex_lock(s->lock);
     s->has_unsynced = 0;
     ea_mutex_unlock(s->lock);
-    int rc = s->unsynced || s->owed_unsynced ? ea_spool_sync_open(s, err) : 0;
+    int rc = s->unsynced || s->deferred_unsynced ? ea_spool_sync_open(s, err) : 0;
     ea_mutex_unlock(s->write_lock);
     return rc;
 }

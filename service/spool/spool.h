@@ -20,7 +20,7 @@
  *
  * States of a segment ("sealed" is not one of them: in this code a sealed record is an encrypted record):
  *
- *            first record of its lane         full, or limit_age_ns / 8 old,
+ *            first record of its class        full, or limit_age_ns / 8 old,
  *            (priority, live or replay)       or its torn tail cannot be cut off
  *     (none) -------------------------> OPEN ---------------------------------> CLOSED <-------- found by an opening
  *                                         |                                       |

@@ -80,7 +80,7 @@ stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) {
     return NULL;
 }
 
-stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) {
+stream *ea_spool_resolve_stream(const ea_spool *s, const uint8_t *id, uint64_t *number) {
     ea_spool_assert_held(s, s->lock);
     uint64_t there;
     for (stream *k = s->streams; k; k = k->next)
@@ -98,7 +98,7 @@ void ea_spool_free_stream(stream *k) {
         ea_spool_free_entry((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
     ea_spool_state_deinit(&k->state);
-    free(k->owed);
+    free(k->deferred);
     free(k->base);
     free(k->covered.ranges);
     free(k);
@@ -109,7 +109,7 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
     if (s->stream_count >= EA_SPOOL_STREAMS_MAX) {
         stream **at = &s->streams, **victim = NULL;
         for (; *at; at = &(*at)->next)
-            if (!(*at)->open && !(*at)->live && !(*at)->segments && !(*at)->owed_count)
+            if (!(*at)->open && !(*at)->live && !(*at)->segments && !(*at)->deferred_count)
                 victim = at; /* the list runs from new to old */
         if (!victim)
             return EA_ELIMIT;
@@ -132,7 +132,7 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
 
 static void forget_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
-    EA_ASSERT(!k->live && !k->segments && !k->owed_count);
+    EA_ASSERT(!k->live && !k->segments && !k->deferred_count);
     stream **at = &s->streams;
     while (*at != k)
         at = &(*at)->next;
@@ -142,9 +142,9 @@ static void forget_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock) {
     s->dirty = 1;
 }
 
-void ea_spool_let_go(ea_spool *s, stream *k) {
+void ea_spool_unref_stream(ea_spool *s, stream *k) {
     ea_spool_assert_held(s, s->lock);
-    if (!k->live && !k->segments && !k->open && !k->owed_count && !k->state.numbers &&
+    if (!k->live && !k->segments && !k->open && !k->deferred_count && !k->state.numbers &&
         k->state.resumable != EA_SPOOL_REPLAY)
         forget_stream(s, k);
 }
@@ -239,7 +239,7 @@ int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record
     return 0;
 }
 
-void ea_spool_bury(ea_spool *s, segment *g) {
+void ea_spool_retire_segment(ea_spool *s, segment *g) {
     ea_spool_assert_held(s, s->lock);
     EA_ASSERT(!g->live && !g->taken);
     segment **at = &s->segments;
@@ -257,9 +257,9 @@ void ea_spool_remove_entry(ea_spool *s, entry *e) {
     EA_ASSERT(!e->taken && g->live && k->live);
     ea_u64_map_remove(&k->entries, e->number);
     k->live--;
-    if (--g->live == 0 && s->active[ea_spool_lane(g->priority, g->is_resumable)] != g)
-        ea_spool_bury(s, g);
-    ea_spool_let_go(s, k);
+    if (--g->live == 0 && s->active[ea_spool_segment_class(g->priority, g->is_resumable)] != g)
+        ea_spool_retire_segment(s, g);
+    ea_spool_unref_stream(s, k);
     s->dirty = 1;
     ea_spool_free_entry(e);
 }
@@ -351,7 +351,7 @@ int ea_spool_reap(ea_spool *s, int force_save, ea_err *err) {
         segment *next = removed->next;
         for (size_t i = 0; i < removed->stream_count; i++) {
             removed->streams[i]->segments--;
-            ea_spool_let_go(s, removed->streams[i]);
+            ea_spool_unref_stream(s, removed->streams[i]);
         }
         ea_spool_free_segment(removed);
         removed = next;

@@ -21,9 +21,9 @@ typedef struct ea_spool_known_stream stream;
 
 /* The number of segments that can be open at the same time: each priority has one for live streams and one for
  * resumable streams, so that evictable batches are in other segments than those that are never evicted. */
-enum { LANES = 2 * EA_SPOOL_PRIORITIES };
+enum { SEGMENT_CLASSES = 2 * EA_SPOOL_PRIORITIES };
 
-static inline unsigned ea_spool_lane(uint32_t priority, int is_resumable) {
+static inline unsigned ea_spool_segment_class(uint32_t priority, int is_resumable) {
     return priority + (is_resumable ? EA_SPOOL_PRIORITIES : 0);
 }
 
@@ -79,9 +79,9 @@ struct ea_spool_known_stream {
     /* Numbers of evicted batches whose tombstones found no room: deferred tombstones (spool_deferred.c). They are
      * written when there is room: after the next append of any stream, or by the maintenance thread. To change these
      * members, the caller holds `write_lock` and `lock`. */
-    ea_tombstone *owed;
-    size_t owed_count;
-    uint64_t owed_under;         /* their tombstones' own number; it is one of theirs and not settled yet */
+    ea_tombstone *deferred;
+    size_t deferred_count;
+    uint64_t deferred_under;     /* their tombstones' own number; it is one of theirs and not settled yet */
     ea_last_numbers *base;       /* what its ledger counted under an earlier name; NULL: nothing */
     uint64_t saved_acknowledged; /* found in the state file: events that its ledger had as acknowledged */
     ea_range_set covered;        /* during recovery: what its tombstones cover, except their own numbers */
@@ -96,7 +96,7 @@ struct ea_spool {
     ea_spool_keys *keys; /* NULL: no encryption */
     ea_mutex *save_lock, *write_lock, *read_lock, *lock;
     ea_cond *room, *work, *tick; /* the caller holds `lock` */
-    ea_thread *keeper;           /* the maintenance thread: syncs, evicts by age; NULL: not needed */
+    ea_thread *maintenance;      /* the maintenance thread: syncs, evicts by age; NULL: not needed */
 
     /* lock */
     queue waiting[EA_SPOOL_PRIORITIES], locked[EA_SPOOL_PRIORITIES];
@@ -105,26 +105,26 @@ struct ea_spool {
     const stream *last_served; /* only compared, never followed */
     segment *segments;         /* all on disk except the dead */
     segment *dead;             /* to be deleted */
-    segment *active[LANES];
+    segment *active[SEGMENT_CLASSES];
     stream *streams;
     size_t stream_count;
     uint64_t disk_bytes, reserved_bytes, next_sequence;
     size_t reserved_batches, damaged_count;
     int canceled, woken, closing;
-    int has_unsynced; /* something was appended since the last sync by interval */
-    ea_err trouble;   /* the first error of the maintenance thread */
-    size_t owing;     /* streams that owe tombstones */
-    int dirty;        /* the state file is out of date */
-    int opened;       /* recovery is complete: the state in memory may be saved */
-    int is_shared;    /* other threads may use the spool: from the end of its opening to the beginning of its close */
+    int has_unsynced;         /* something was appended since the last sync by interval */
+    ea_err trouble;           /* the first error of the maintenance thread */
+    size_t deferring_streams; /* with deferred tombstones */
+    int dirty;                /* the state file is out of date */
+    int opened;               /* recovery is complete: the state in memory may be saved */
+    int is_shared; /* other threads may use the spool: from the end of its opening to the beginning of its close */
 
     int64_t opened_ns, opened_age_ns; /* the opening, by the monotonic clock and by ea_spool_age_clock */
     int64_t saved_ns;                 /* save_lock */
-    int unsynced;                     /* write_lock: lanes whose open segments were written to */
-    ea_file *owed_file;               /* write_lock: see spool_deferred.c; NULL: not needed yet, or no room for it */
-    uint64_t owed_turn;
-    uint32_t owed_rows; /* in the file when it was opened */
-    int owed_unsynced;
+    int unsynced;                     /* write_lock: segment classes whose open segments were written to */
+    ea_file *deferred_file;           /* write_lock: see spool_deferred.c; NULL: not needed yet, or no room for it */
+    uint64_t deferred_turn;
+    uint32_t deferred_rows; /* in the file when it was opened */
+    int deferred_unsynced;
     ea_file *reader; /* read_lock */
     uint64_t reader_sequence;
 };
@@ -158,13 +158,13 @@ void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) EA_REQUIRES(s->lo
 void ea_spool_dequeue(ea_spool *s, entry *e) EA_REQUIRES(s->lock);
 stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) EA_REQUIRES(s->lock);
 /* The current stream of a record on disk; sets *number to its number in that stream. NULL when there is none. */
-stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) EA_REQUIRES(s->lock);
+stream *ea_spool_resolve_stream(const ea_spool *s, const uint8_t *id, uint64_t *number) EA_REQUIRES(s->lock);
 void ea_spool_free_stream(stream *k);
 /* Takes state's memory. When there are EA_SPOOL_STREAMS_MAX streams, the record of the oldest unused one is dropped;
  * EA_ELIMIT when all are in use. */
 int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret) EA_REQUIRES(s->lock);
 /* Called after a reference to the stream ended; removes the stream from memory when there is no other. */
-void ea_spool_let_go(ea_spool *s, stream *k) EA_REQUIRES(s->lock);
+void ea_spool_unref_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock);
 entry *ea_spool_find_entry(const stream *k, uint64_t number);
 /* Brings the stream's last numbers up to date. */
 void ea_spool_take_numbers(stream *k);
@@ -182,7 +182,7 @@ void ea_spool_free_entry(entry *e);
 /* Removes a settled entry, which is in no queue. */
 void ea_spool_remove_entry(ea_spool *s, entry *e) EA_REQUIRES(s->lock);
 /* Moves a segment without live entries to the dead; ea_spool_reap deletes it. */
-void ea_spool_bury(ea_spool *s, segment *g) EA_REQUIRES(s->lock);
+void ea_spool_retire_segment(ea_spool *s, segment *g) EA_REQUIRES(s->lock);
 
 /* The caller holds no lock. Saves the state, then deletes the dead segments. force_save: saves the state also when
  * there is no dead segment. */
@@ -194,7 +194,7 @@ int ea_spool_has_place(ea_spool *s) EA_REQUIRES(s->write_lock);
 void ea_spool_reserve_deferred(ea_spool *s) EA_EXCLUDES(s->lock, s->write_lock);
 /* The caller holds `write_lock`. Defers tombstones of the stream, to be written under that number if they are its first
  * ones. Above the limits, or without memory, they are dropped: the next opening finds a hole. */
-void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count)
+void ea_spool_defer_tombstones(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count)
     EA_REQUIRES(s->write_lock);
 /* The caller holds `write_lock`. Writes the deferred tombstones to the file "owed", if the file has room. */
 void ea_spool_note_deferred(ea_spool *s) EA_REQUIRES(s->write_lock);

@@ -44,7 +44,7 @@ void ea_spool_ledger_end(ea_spool *s, const uint8_t *id) {
         free(k->base);
         k->state.numbers = k->base = NULL;
         s->dirty = 1;
-        ea_spool_let_go(s, k);
+        ea_spool_unref_stream(s, k);
     }
     ea_mutex_unlock(s->lock);
 }
@@ -71,9 +71,9 @@ int ea_spool_each_cut_off(ea_spool *s, int (*fn)(const ea_spool_cut_off *c, void
             continue;
         memcpy(c->stream, k->state.stream, sizeof c->stream);
         c->number = k->state.highest + 1;
-        for (size_t i = 0; i < k->owed_count; i++)
-            if (k->owed[i].last >= c->number)
-                c->number = k->owed[i].last + 1;
+        for (size_t i = 0; i < k->deferred_count; i++)
+            if (k->deferred[i].last >= c->number)
+                c->number = k->deferred[i].last + 1;
         c->numbers = *k->state.numbers;
         /* batches that were acknowledged after the state was saved are in the spool and are sent again */
         uint64_t here = waiting_events(k),

@@ -63,8 +63,8 @@ static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) EA_REQUIR
     uint32_t count = 0;
     uint8_t *p = out + OWED_HEAD_BYTES;
     for (const stream *k = s->streams; k; k = k->next)
-        for (size_t i = 0; i < k->owed_count; i++, count++, p += OWED_ROW_BYTES) {
-            const ea_tombstone *t = &k->owed[i];
+        for (size_t i = 0; i < k->deferred_count; i++, count++, p += OWED_ROW_BYTES) {
+            const ea_tombstone *t = &k->deferred[i];
             memcpy(p, k->state.stream, EA_STREAM_ID_BYTES);
             ea_store64(p + 16, t->first);
             ea_store64(p + 24, t->last);
@@ -86,30 +86,30 @@ static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) EA_REQUIR
 /* Creates the file with its full size. Without room, the next deferred tombstone tries again. */
 static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
-    if (s->owed_file)
+    if (s->deferred_file)
         return 0;
     ea_err err;
     uint64_t size = 0;
     char *path = ea_spool_join(s->dir, "owed");
     uint8_t *zeros = calloc(1, OWED_FILE_BYTES);
-    int rc = path && zeros ? ea_file_open(&s->owed_file, path, EA_OPEN_APPEND, &err) : EA_ENOMEM;
+    int rc = path && zeros ? ea_file_open(&s->deferred_file, path, EA_OPEN_APPEND, &err) : EA_ENOMEM;
     if (!rc)
-        rc = ea_file_size(s->owed_file, &size, &err);
+        rc = ea_file_size(s->deferred_file, &size, &err);
     if (!rc && size < OWED_FILE_BYTES) {
-        rc = ea_file_write_at(s->owed_file, 0, zeros, OWED_FILE_BYTES, &err);
+        rc = ea_file_write_at(s->deferred_file, 0, zeros, OWED_FILE_BYTES, &err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
-            rc = ea_file_sync(s->owed_file, &err);
+            rc = ea_file_sync(s->deferred_file, &err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
             rc = ea_path_sync_dir(s->dir, &err);
         if (rc) { /* frees the space that it has taken */
-            ea_file_close(s->owed_file);
-            s->owed_file = NULL;
+            ea_file_close(s->deferred_file);
+            s->deferred_file = NULL;
             int ignored = ea_path_remove(path, NULL);
             (void)ignored;
         }
     } else if (rc) {
-        ea_file_close(s->owed_file);
-        s->owed_file = NULL;
+        ea_file_close(s->deferred_file);
+        s->deferred_file = NULL;
     }
     free(zeros);
     free(path);
@@ -129,26 +129,26 @@ void ea_spool_note_deferred(ea_spool *s) {
     uint8_t *slot = malloc(OWED_SLOT_BYTES);
     if (slot && reserve(s) == 0) {
         ea_mutex_lock(s->lock);
-        size_t n = put_slot(s, s->owed_turn + 1, slot);
+        size_t n = put_slot(s, s->deferred_turn + 1, slot);
         ea_mutex_unlock(s->lock);
         /* a failed write may have torn this slot: the next write uses it again, the other slot stays */
-        if (ea_file_write_at(s->owed_file, ((s->owed_turn + 1) & 1) * OWED_SLOT_BYTES, slot, n, &err) == 0) {
-            s->owed_turn++;
-            s->owed_unsynced = 1;
+        if (ea_file_write_at(s->deferred_file, ((s->deferred_turn + 1) & 1) * OWED_SLOT_BYTES, slot, n, &err) == 0) {
+            s->deferred_turn++;
+            s->deferred_unsynced = 1;
         }
-        if (s->owed_unsynced && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
-            s->owed_unsynced = ea_file_sync(s->owed_file, &err) != 0;
+        if (s->deferred_unsynced && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
+            s->deferred_unsynced = ea_file_sync(s->deferred_file, &err) != 0;
     }
     free(slot);
 }
 
-/* ---- owing ---- */
+/* ---- deferring ---- */
 
 /* The caller holds `lock`. Returns 0 without memory or above OWED_MAX or OWED_ALL_MAX: the next opening then finds a
  * hole of unknown content. */
 static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
-    ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
+    ea_tombstone *last = k->deferred_count ? &k->deferred[k->deferred_count - 1] : NULL;
     if (last && last->last + 1 == t->first && last->cause == t->cause) {
         last->last = t->last;
         last->event_count += t->event_count;
@@ -160,23 +160,23 @@ static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *
     }
     size_t all = 0;
     for (const stream *other = s->streams; other; other = other->next)
-        all += other->owed_count;
-    if (k->owed_count == OWED_MAX || all == OWED_ALL_MAX)
+        all += other->deferred_count;
+    if (k->deferred_count == OWED_MAX || all == OWED_ALL_MAX)
         return 0;
-    ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
+    ea_tombstone *grown = realloc(k->deferred, (k->deferred_count + 1) * sizeof *grown);
     if (!grown)
         return 0;
     if (!last) {
-        k->owed_under = under;
-        s->owing++;
+        k->deferred_under = under;
+        s->deferring_streams++;
         ea_cond_signal(s->tick);
     }
-    k->owed = grown;
-    k->owed[k->owed_count++] = *t;
+    k->deferred = grown;
+    k->deferred[k->deferred_count++] = *t;
     return 1;
 }
 
-void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count) {
+void ea_spool_defer_tombstones(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count) {
     ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
     for (size_t i = 0; i < count; i++)
@@ -199,12 +199,12 @@ int ea_spool_has_place(ea_spool *s) {
 static int write_owed(ea_spool *s, stream *k) EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
     ea_err err;
-    uint64_t under = k->owed_under;
-    if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
+    uint64_t under = k->deferred_under;
+    if (ea_spool_write_tombstones(s, k->state.stream, under, k->deferred, k->deferred_count, &err))
         return 0;
     ea_mutex_lock(s->lock);
-    for (size_t i = 0; i < k->owed_count; i++) { /* all numbers are settled now except the tombstones' own number */
-        const ea_tombstone *t = &k->owed[i];
+    for (size_t i = 0; i < k->deferred_count; i++) { /* all numbers are settled now except the tombstones' own number */
+        const ea_tombstone *t = &k->deferred[i];
         int holds = t->first <= under && under <= t->last, rc = 0;
         if (!holds)
             rc = ea_range_set_add(&k->state.acknowledged, t->first, t->last);
@@ -215,11 +215,11 @@ static int write_owed(ea_spool *s, stream *k) EA_REQUIRES(s->write_lock) {
         if (rc)
             break; /* without memory: the next opening reads from the tombstones which numbers they cover */
     }
-    EA_ASSERT(s->owing);
-    free(k->owed);
-    k->owed = NULL;
-    k->owed_count = 0;
-    s->owing--;
+    EA_ASSERT(s->deferring_streams);
+    free(k->deferred);
+    k->deferred = NULL;
+    k->deferred_count = 0;
+    s->deferring_streams--;
     ea_mutex_unlock(s->lock);
     return 1;
 }
@@ -229,8 +229,8 @@ void ea_spool_write_deferred(ea_spool *s, int at_the_end) {
     int more = 1, written = 0;
     while (more && (at_the_end || ea_spool_has_place(s))) {
         ea_mutex_lock(s->lock);
-        stream *k = s->owing ? s->streams : NULL;
-        while (k && !k->owed_count)
+        stream *k = s->deferring_streams ? s->streams : NULL;
+        while (k && !k->deferred_count)
             k = k->next;
         ea_mutex_unlock(s->lock);
         more = k && write_owed(s, k); /* a stream with deferred tombstones is never removed */
@@ -282,7 +282,7 @@ static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) EA_SPOOL_AL
     for (size_t i = 0; !rc && i < gone.count; i++) {
         t.first = gone.ranges[i].first;
         t.last = gone.ranges[i].last;
-        ea_spool_owe(s, k, t.first, &t, 1);
+        ea_spool_defer_tombstones(s, k, t.first, &t, 1);
         t.event_count = 0; /* the first piece has them all */
     }
     free(known.ranges);
@@ -298,7 +298,7 @@ int ea_spool_recover_deferred(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
         return ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
     int rc = ea_path_read_all(path, 2 * OWED_FILE_BYTES, &data, &len_bytes, NULL);
     free(path);
-    const uint8_t *p = rc ? NULL : newest_slot((const uint8_t *)data, len_bytes, &count, &s->owed_turn);
+    const uint8_t *p = rc ? NULL : newest_slot((const uint8_t *)data, len_bytes, &count, &s->deferred_turn);
     rc = rc == EA_ENOMEM ? rc : 0; /* an unreadable file defers nothing */
     for (uint32_t i = 0; !rc && p && i < count; i++, p += OWED_ROW_BYTES) {
         const ea_tombstone row = {.first = ea_load64(p + 16),
@@ -318,7 +318,7 @@ int ea_spool_recover_deferred(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
         if (!rc && k->state.resumable == EA_SPOOL_LIVE)
             rc = take_row(s, k, &row);
     }
-    s->owed_rows = count;
+    s->deferred_rows = count;
     free(data);
     return rc ? ea_fail(err, rc, "recover the spool %s", s->dir) : 0;
 }

@@ -61,7 +61,7 @@ static int by_stream_and_number(const void *a, const void *b) {
 }
 
 /* The caller holds `lock`. Removes the segment's entries from the index. Their streams stay in memory until
- * ea_spool_let_go. */
+ * ea_spool_unref_stream. */
 static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
     ea_spool_assert_held(v->s, v->s->lock);
     ea_spool *s = v->s;
@@ -111,7 +111,7 @@ static int on_record(const ea_spool_record *r, void *arg) {
     size_t i = 0;
     uint64_t number = r->number;
     ea_mutex_lock(v->s->lock);
-    const stream *home = ea_spool_home(v->s, r->stream, &number);
+    const stream *home = ea_spool_resolve_stream(v->s, r->stream, &number);
     ea_mutex_unlock(v->s->lock);
     while (i < v->stream_count && v->streams[i] != home)
         i++;
@@ -164,7 +164,7 @@ static void widen(ea_tombstone *t, const gone *g) {
 
 /* The caller holds `write_lock`. Writes the tombstones of list[0..count), which are of one stream. Without room they
  * are deferred. */
-static int mark_graves(eviction *v, const gone *list, size_t count) EA_REQUIRES(v->s->write_lock) {
+static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v->s->write_lock) {
     ea_spool_assert_held(v->s, v->s->write_lock);
     stream *k = list[0].stream;
     size_t n = 0, room = count + v->older_count;
@@ -186,7 +186,7 @@ static int mark_graves(eviction *v, const gone *list, size_t count) EA_REQUIRES(
             rows[n++] = v->older[i].row;
     int rc = n ? ea_spool_write_tombstones(v->s, k->state.stream, list[0].number, rows, n, v->err) : 0;
     if (rc == EA_EFULL)
-        ea_spool_owe(v->s, k, list[0].number, rows, n);
+        ea_spool_defer_tombstones(v->s, k, list[0].number, rows, n);
     free(rows);
     if (rc == EA_EFULL) {
         v->owes = 1;
@@ -231,16 +231,16 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
         while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
             n++;
         if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
-            rc = mark_graves(&v, v.list + done, n);
+            rc = mark_gone(&v, v.list + done, n);
     }
     if (v.owes)
         ea_spool_note_deferred(v.s);
     ea_mutex_lock(v.s->lock);
-    ea_spool_bury(v.s, g);
+    ea_spool_retire_segment(v.s, g);
     for (size_t i = 0; i < v.count; i++) {
         v.list[i].stream->live--;
         if (i + 1 == v.count || v.list[i + 1].stream != v.list[i].stream)
-            ea_spool_let_go(v.s, v.list[i].stream);
+            ea_spool_unref_stream(v.s, v.list[i].stream);
     }
     ea_mutex_unlock(v.s->lock);
     ea_mutex_unlock(v.s->write_lock);
@@ -264,7 +264,7 @@ int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err
         rc = ea_spool_write_tombstones(s, k->state.stream, t->first, t, 1, err);
     if (rc != EA_EFULL)
         return rc;
-    ea_spool_owe(s, k, t->first, t, 1); /* no room even for a tombstone */
+    ea_spool_defer_tombstones(s, k, t->first, t, 1); /* no room even for a tombstone */
     ea_spool_note_deferred(s);
     return 0;
 }

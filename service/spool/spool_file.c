@@ -282,28 +282,6 @@ void ea_spool_state_end(ea_text *out) {
         ea_text_printf(out, "end %016llx\n", (unsigned long long)ea_hash64(out->data, out->len_bytes, HEAD_SEED));
 }
 
-/* Parses digits of the base at *at, no sign, no space, no overflow; moves *at after them. 1 when there was at least one
- * digit. */
-static int number(const char **at, unsigned base, uint64_t *ret) {
-    uint64_t v = 0;
-    const char *p = *at;
-    for (;; p++) {
-        unsigned digit = *p >= '0' && *p <= '9'                 ? (unsigned)(*p - '0')
-                         : base == 16 && *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10)
-                                                                : base;
-        if (digit >= base)
-            break;
-        if (v > (UINT64_MAX - digit) / base)
-            return 0;
-        v = v * base + digit;
-    }
-    if (p == *at)
-        return 0;
-    *at = p;
-    *ret = v;
-    return 1;
-}
-
 static int expect(const char **at, const char *text) {
     size_t n = strlen(text);
     if (strncmp(*at, text, n) != 0)
@@ -318,8 +296,8 @@ static int parse_ranges(const char **at, ea_range_set *ret) {
     if (!expect(at, "-")) {
         do {
             uint64_t first, last;
-            good = number(at, 10, &first) && expect(at, "-") && number(at, 10, &last) && first && first <= last &&
-                   !ea_range_set_add(ret, first, last);
+            good = ea_digits_parse(at, 10, &first) && expect(at, "-") && ea_digits_parse(at, 10, &last) && first &&
+                   first <= last && !ea_range_set_add(ret, first, last);
         } while (good && expect(at, ","));
     }
     return good && expect(at, "\n");
@@ -345,7 +323,7 @@ static int parse_moved(const char **at, ea_spool_stream_state *s) {
     s->moved = grown;
     ea_spool_moved *m = &s->moved[s->moved_count++];
     *m = (ea_spool_moved){.base = 0};
-    return parse_id(at, m->stream) && number(at, 10, &m->base) && m->base && expect(at, " ") &&
+    return parse_id(at, m->stream) && ea_digits_parse(at, 10, &m->base) && m->base && expect(at, " ") &&
            parse_ranges(at, &m->numbers);
 }
 
@@ -353,9 +331,9 @@ static int parse_moved(const char **at, ea_spool_stream_state *s) {
 static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     ea_spool_stream_state s = {0};
     uint64_t resumable;
-    if (!parse_id(at, s.stream) || !number(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE ||
-        !expect(at, " ") || !number(at, 16, &s.target) || !expect(at, " ") || !number(at, 10, &s.highest) ||
-        !expect(at, " "))
+    if (!parse_id(at, s.stream) || !ea_digits_parse(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE ||
+        !expect(at, " ") || !ea_digits_parse(at, 16, &s.target) || !expect(at, " ") ||
+        !ea_digits_parse(at, 10, &s.highest) || !expect(at, " "))
         return 0;
     s.resumable = (int)resumable;
     int good = parse_ranges(at, &s.acknowledged);
@@ -380,8 +358,8 @@ int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_
     if (!streams)
         return ea_fail(err, EA_ENOMEM, "read the spool's state");
     uint64_t version = 0;
-    int good =
-        strlen(data) == len_bytes && expect(&at, STATE_FIRST_WORDS) && number(&at, 10, &version) && expect(&at, "\n");
+    int good = strlen(data) == len_bytes && expect(&at, STATE_FIRST_WORDS) && ea_digits_parse(&at, 10, &version) &&
+               expect(&at, "\n");
     if (good && version && version != EA_SPOOL_VERSION) {
         free(streams);
         return other_version("the spool's state", version, err);
@@ -389,7 +367,8 @@ int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_
     while (good && expect(&at, "stream "))
         good = count < EA_SPOOL_STREAMS_MAX && parse_stream(&at, &streams[count]) && ++count;
     uint64_t said, is = ea_hash64(data, (size_t)(at - data), HEAD_SEED);
-    good = good && expect(&at, "end ") && number(&at, 16, &said) && expect(&at, "\n") && *at == 0 && said == is;
+    good =
+        good && expect(&at, "end ") && ea_digits_parse(&at, 16, &said) && expect(&at, "\n") && *at == 0 && said == is;
     if (!good)
         rc = ea_fail(err, EA_ECORRUPT, "read the spool's state: damaged at offset %zu", (size_t)(at - data));
     for (size_t i = 0; i < count; i++) {

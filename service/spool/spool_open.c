@@ -85,13 +85,13 @@ static void outlive(const recovery *r, entry *e, const ea_spool_record *tombston
     e->sealed = e->locked = 0;
     ea_spool_enqueue(r->s, e, 0);
     if (--before->live == 0)
-        ea_spool_bury(r->s, before);
+        ea_spool_retire_segment(r->s, before);
 }
 
 static int recover_record(const ea_spool_record *record, void *arg) EA_SPOOL_ALONE {
     recovery *r = arg;
     uint64_t number = record->number;
-    stream *k = ea_spool_home(r->s, record->stream, &number);
+    stream *k = ea_spool_resolve_stream(r->s, record->stream, &number);
     int rc = 0;
     if (!k) { /* the state file is missing or older than the stream */
         ea_spool_stream_state state = {.resumable =
@@ -237,7 +237,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
         s->disk_bytes += g->size_bytes;
         ea_file *f;
         if (!g->live) {
-            ea_spool_bury(s, g);
+            ea_spool_retire_segment(s, g);
         } else if (scanned.torn_bytes && !(rc = ea_file_open(&f, path, EA_OPEN_APPEND, err))) {
             rc = ea_file_truncate(f, scanned.whole_bytes, err);
             ea_file_close(f);
@@ -359,8 +359,8 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) EA_S
         rc = ea_range_set_add(&there, k->state.acknowledged.ranges[i].first, k->state.acknowledged.ranges[i].last);
     while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &e))
         rc = ea_range_set_add(&there, number, number);
-    for (size_t i = 0; !rc && i < k->owed_count; i++)
-        rc = ea_range_set_add(&there, k->owed[i].first, k->owed[i].last);
+    for (size_t i = 0; !rc && i < k->deferred_count; i++)
+        rc = ea_range_set_add(&there, k->deferred[i].first, k->deferred[i].last);
     if (!rc && !(holes = calloc(there.count + 1, sizeof *holes)))
         rc = EA_ENOMEM;
     if (rc)
@@ -379,7 +379,7 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) EA_S
         rc = ea_spool_write_tombstones(s, k->state.stream, holes[0].first, holes, count, err);
         int is_owed = rc == EA_EFULL;
         if (is_owed) {
-            ea_spool_owe(s, k, holes[0].first, holes, count);
+            ea_spool_defer_tombstones(s, k, holes[0].first, holes, count);
             rc = 0;
         }
         for (size_t i = 0; !is_owed && !rc && i < count; i++) {
@@ -496,7 +496,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     for (stream *k = s->streams; !rc && k; k = k->next)
         if (k->recorded && k->state.resumable == EA_SPOOL_LIVE)
             rc = mend_holes(s, k, &mended, err);
-    if (!rc && (s->owing || s->owed_rows)) {
+    if (!rc && (s->deferring_streams || s->deferred_rows)) {
         ea_mutex_lock(s->write_lock);
         ea_spool_note_deferred(s);
         ea_spool_write_deferred(s, 0);
@@ -505,7 +505,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     }
     for (stream *k = s->streams, *next; !rc && k; k = next) { /* removes finished streams of earlier processes */
         next = k->next;
-        ea_spool_let_go(s, k);
+        ea_spool_unref_stream(s, k);
     }
     if (!rc)
         rc = ea_spool_reap(s, mended, err);
@@ -533,7 +533,7 @@ int ea_spool_close(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
     s->is_shared = 0;
     if (s->opened)
         ea_spool_write_deferred(s, 1);
-    for (unsigned i = 0; i < LANES; i++) {
+    for (unsigned i = 0; i < SEGMENT_CLASSES; i++) {
         segment *g = s->active[i];
         if (!g)
             continue;
@@ -542,12 +542,12 @@ int ea_spool_close(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
         ea_file_close(g->file);
         s->active[i] = NULL;
         if (!g->live)
-            ea_spool_bury(s, g);
+            ea_spool_retire_segment(s, g);
     }
     for (stream *k = s->streams, *next; k; k = next) {
         next = k->next;
         k->open = 0;
-        ea_spool_let_go(s, k);
+        ea_spool_unref_stream(s, k);
     }
     if (s->opened && (s->dirty || s->dead)) {
         ea_err later;
@@ -567,7 +567,7 @@ int ea_spool_close(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
         ea_spool_free_stream(k);
     }
     ea_file_close(s->reader);
-    ea_file_close(s->owed_file);
+    ea_file_close(s->deferred_file);
     ea_descriptions_close(s->descriptions);
     ea_file_close(s->lock_file);
     ea_cond_destroy(s->room);

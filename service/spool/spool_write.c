@@ -8,12 +8,12 @@
 
 enum { AGE_PARTS = 8 }; /* a segment is open for this part of limit_age_ns */
 
-/* The open segment of a lane, if it has room for need more bytes; a full or old segment is closed. */
-static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err)
+/* The open segment of a class, if it has room for need more bytes; a full or old segment is closed. */
+static int find_open_segment(ea_spool *s, unsigned class, uint64_t need, segment **ret, ea_err *err)
     EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
-    segment *g = s->active[lane];
+    segment *g = s->active[class];
     ea_file *full = NULL;
     int is_full = g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES;
     /* a segment is evicted as a whole: new batches do not share one with batches that are nearly too old */
@@ -21,9 +21,9 @@ static int find_open_segment(ea_spool *s, unsigned lane, uint64_t need, segment 
     if (is_full || is_old) {
         full = g->file;
         g->file = NULL;
-        s->active[lane] = NULL;
+        s->active[class] = NULL;
         if (!g->live)
-            ea_spool_bury(s, g);
+            ea_spool_retire_segment(s, g);
         g = NULL;
     }
     ea_mutex_unlock(s->lock);
@@ -58,10 +58,10 @@ static int create_segment_file(ea_spool *s, segment *g, const ea_spool_head *hea
 }
 
 /* A new segment; it is not in the list yet. */
-static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err) EA_REQUIRES(s->write_lock) {
+static int create_segment(ea_spool *s, unsigned class, segment **ret, ea_err *err) EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
     ea_spool_head head = {
-        .priority = lane % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_spool_age_clock(s), .is_sealed = s->keys != NULL};
+        .priority = class % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_spool_age_clock(s), .is_sealed = s->keys != NULL};
     segment *g = calloc(1, sizeof *g);
     int rc = 0;
     if (!g)
@@ -70,7 +70,7 @@ static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err
     g->sequence = s->next_sequence++;
     ea_mutex_unlock(s->lock);
     g->priority = head.priority;
-    g->is_resumable = lane >= EA_SPOOL_PRIORITIES;
+    g->is_resumable = class >= EA_SPOOL_PRIORITIES;
     g->is_sealed = head.is_sealed;
     if (s->keys) {
         memcpy(head.key_id, ea_spool_keys_newest(s->keys), sizeof head.key_id);
@@ -89,19 +89,19 @@ static int create_segment(ea_spool *s, unsigned lane, segment **ret, ea_err *err
     return 0;
 }
 
-/* The caller holds `write_lock`. The open segment of a lane for a record of need bytes; creates one if needed. */
-static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err)
+/* The caller holds `write_lock`. The open segment of a class for a record of need bytes; creates one if needed. */
+static int segment_for(ea_spool *s, unsigned class, uint64_t need, segment **ret, ea_err *err)
     EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
     segment *g;
-    int rc = find_open_segment(s, lane, need, &g, err);
+    int rc = find_open_segment(s, class, need, &g, err);
     if (!rc && !g) {
-        rc = create_segment(s, lane, &g, err);
+        rc = create_segment(s, class, &g, err);
         if (!rc) {
             ea_mutex_lock(s->lock);
             g->next = s->segments;
             s->segments = g;
-            s->active[lane] = g;
+            s->active[class] = g;
             s->disk_bytes += g->size_bytes;
             ea_mutex_unlock(s->lock);
         }
@@ -114,23 +114,23 @@ static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret,
 int ea_spool_sync_open(ea_spool *s, ea_err *err) {
     ea_spool_assert_held(s, s->write_lock);
     int rc = ea_descriptions_sync(s->descriptions, err);
-    for (unsigned i = 0; !rc && i < LANES; i++) {
+    for (unsigned i = 0; !rc && i < SEGMENT_CLASSES; i++) {
         ea_mutex_lock(s->lock);
         ea_file *f = s->active[i] ? s->active[i]->file : NULL; /* only a holder of `write_lock` closes it */
         ea_mutex_unlock(s->lock);
         if (f && (s->unsynced & 1 << i))
             rc = ea_file_sync(f, err);
     }
-    if (!rc && s->owed_unsynced)
-        rc = ea_file_sync(s->owed_file, err);
+    if (!rc && s->deferred_unsynced)
+        rc = ea_file_sync(s->deferred_file, err);
     if (!rc)
-        s->unsynced = s->owed_unsynced = 0;
+        s->unsynced = s->deferred_unsynced = 0;
     return rc;
 }
 
 /* The caller holds `write_lock`. Encrypts the batch of the record if the segment is encrypted; *ret_sealed is then the
  * encrypted batch, which the caller frees. */
-static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
+static int spool_write_seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
     if (!g->is_sealed || r->flags & EA_SPOOL_TOMBSTONE)
         return 0;
     uint8_t *out = malloc((size_t)r->len_bytes + EA_SPOOL_SEAL_BYTES);
@@ -150,16 +150,16 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
     ea_spool_assert_held(s, s->write_lock);
     segment *g = NULL;
     ea_spool_record written = *given, *r = &written;
-    unsigned lane = ea_spool_lane(r->priority, r->flags & EA_SPOOL_RESUMABLE);
+    unsigned class = ea_spool_segment_class(r->priority, r->flags & EA_SPOOL_RESUMABLE);
     uint8_t fields[EA_SPOOL_RECORD_BYTES], *sealed = NULL;
     uint64_t need = 0;
     size_t added = 0;
     /* definitions first: each batch on disk refers only to definitions on disk */
     int rc = ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err);
     if (!rc)
-        rc = segment_for(s, lane, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
+        rc = segment_for(s, class, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
     if (!rc)
-        rc = seal(s, g, r, &sealed, err);
+        rc = spool_write_seal(s, g, r, &sealed, err);
     if (!rc) {
         need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
         r->offset = g->size_bytes; /* only a holder of `write_lock` changes an open segment's size */
@@ -167,7 +167,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
         rc = ea_file_write_at(g->file, r->offset, fields, sizeof fields, err);
         if (!rc)
             rc = ea_file_write_at(g->file, r->offset + sizeof fields, r->batch, r->len_bytes, err);
-        s->unsynced |= 1 << lane;
+        s->unsynced |= 1 << class;
         if (!rc && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
             rc = ea_spool_sync_open(s, err);
         if (rc) {
@@ -179,9 +179,9 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
             if (cut) {
                 f = g->file;
                 g->file = NULL;
-                s->active[lane] = NULL;
+                s->active[class] = NULL;
                 if (!g->live)
-                    ea_spool_bury(s, g);
+                    ea_spool_retire_segment(s, g);
             }
             ea_mutex_unlock(s->lock);
             ea_file_close(f);

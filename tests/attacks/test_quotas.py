@@ -271,7 +271,7 @@ def kept(env, checks):
 
         checks.equal(thief.refusals([world.renumbered(w.batch, streams[0], 3) + classes(w.batch, 0, 150)]), ([], 1), "150 classes")
         said, _ = thief.refusals([world.renumbered(w.batch, streams[0], 4) + classes(w.batch, 1000, 150)])
-        checks.that(len(said) == 1 and re.fullmatch(r"batch 4: 200 classes of thief are kept, at most 200 are allowed \(--agent-classes\)", said[0]),
+        checks.that(len(said) == 1 and re.fullmatch(r"batch 4: 150 classes of thief are kept, at most 200 are allowed, and it has more \(--agent-classes\)", said[0]),
                     f"too many classes: {said}")
         checks.equal(thief.refusals([world.renumbered(w.batch, streams[0], 4) + classes(w.batch, 0, 150)]), ([], 1), "classes that are known")
 
@@ -287,7 +287,7 @@ def kept(env, checks):
                 break
             taken += 1
         checks.that(16 <= taken <= 18 and len(said) == 1 and re.fullmatch(
-            rf"batch {2 + taken}: 1\d{{6}} bytes of definitions of thief are kept, at most 1048576 are allowed \(--agent-definitions\)", said[0]),
+            rf"batch {2 + taken}: 1\d{{6}} bytes of definitions of thief are kept, at most 1048576 are allowed, and it has more \(--agent-definitions\)", said[0]),
             f"after {taken} shapes of 60 kB: {said}")
         checks.equal(thief.refusals([world.renumbered(w.batch, streams[2], 2 + taken) + uploads._bytes(22, shapes[0])]), ([], 1), "a shape that is known")
 

@@ -327,7 +327,7 @@ static int run_tables(const options *o, const char *dir, int has_counters, const
             ec_activity *a = NULL;
             rc = ec_archive_open(&archive, dir, NULL, NULL, &err);
             if (!rc)
-                rc = ec_activity_run(&a, archive, kinds[k], NULL, INT64_MIN, INT64_MAX, 0, &err);
+                rc = ec_activity_run(&a, archive, kinds[k], NULL, INT64_MIN, INT64_MAX, 0, NULL, &err);
             rows += a ? ec_activity_count(a) : 0;
             ec_activity_destroy(a);
             ec_archive_close(archive);

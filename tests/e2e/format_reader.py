@@ -793,6 +793,8 @@ class Batch:
         need(len(m.shapes) <= 4096, "Bounds", "at most 4,096 shapes in a batch")
         need(len(m.contexts) <= 64, "Bounds", "at most 64 contexts in a batch")
         need(len(m.sources) <= 4096, "Bounds", "at most 4,096 sources")
+        need(len(m.descriptions) <= 16384, "Bounds", "at most 16,384 class descriptions in a batch")
+        need(len(m.dictionaries) <= 16, "Bounds", "at most 16 zstd dictionaries in a batch")
         for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries), ("context", m.contexts),
                             ("source", m.sources if m.context else ())):
             for data in datas:

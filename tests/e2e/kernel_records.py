@@ -9,10 +9,16 @@ import test_single_records as single
 DRIVER = 0xFFFFF80000000000  # addresses from here on are the kernel's
 
 
-def process(pid, program, clock, ends=False):
+def sid_bytes(sid):
+    """A SID as bytes, of its text."""
+    _, revision, authority, *rest = sid.split("-")
+    return struct.pack(">BBHI", int(revision), len(rest), 0, int(authority)) + struct.pack(f"<{len(rest)}I", *map(int, rest))
+
+
+def process(pid, program, clock, ends=False, sid="S-1-5-18"):
     """Process/Start or Process/End, version 4."""
     return single.system_record(3, 2 if ends else 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
-                                bytes.fromhex("010100000000000512000000") + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), clock)
+                                sid_bytes(sid) + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), clock)
 
 
 def thread(pid, tid, clock, start=0x1000, ends=False):

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import ssl
 import subprocess
+import threading
 
 import harness
 import test_identity
@@ -197,10 +198,18 @@ def doctor(env, checks, store, damaged):
 
     running = env.new_collector("restored").start()
     code, verdict, found = ask(store, "--verify", "--expire-within", "1s", "--least-free", "1MiB", *certs)
-    checks.equal((code, verdict, [check for check in found if verdicts(found, check) != {"ok"}]), (3, "warning", ["blindness"]),
+    checks.equal((code, verdict, [check for check in found if verdicts(found, check) != {"ok"}]), (3, "warning", ["gaps", "blindness"]),
                  f"a store that is well, and in which batches of the host buried are missing: {found}")
     checks.equal(len(found["certificate"]), 3, "certificates that were looked at")
     running.stop()
+    db = sqlite3.connect(store / "alarms.db", isolation_level=None, check_same_thread=False)
+    db.execute("BEGIN EXCLUSIVE")  # a collector that writes just now: the doctor waits for it
+    waiting = threading.Timer(1.0, lambda: db.execute("COMMIT"))
+    waiting.start()
+    _, _, found = ask(store, "--verify")
+    waiting.join()
+    db.close()
+    checks.equal(verdicts(found, "verify"), {"ok"}, f"a database that was locked for a second: {found.get('verify')}")
     code, verdict, found = ask(store, "--least-free", "1MiB")
     checks.equal((code, verdict, verdicts(found, "collector")), (3, "warning", {"warning"}), "no collector")
     code, verdict, found = ask(store, "--expire-within", "36500d", *certs)

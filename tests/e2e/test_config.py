@@ -73,6 +73,14 @@ def main():
         both.write("sessions: [{name: a, output: both, file: a.etl, providers: [{provider: Microsoft-Windows-DNS-Client}]}, {name: b, providers: [{provider: Microsoft-Windows-DNS-Client}]}]\n")
         both.flush()
         check(run(both.name).stdout.count("warning: with real time beside a file") == 1, "real time beside a file gets a warning")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as sampled:
+        sampled.write("sessions: [{name: a, kind: system, flags: [PMC_PROFILE], pmc-samples: [{source: TotalCycles, interval: 1000000}]}, {name: b, kind: system, flags: [PMC_PROFILE]}]\n")
+        sampled.flush()
+        check(run(sampled.name).stdout.count("warning: the list of sampled counters is the machine's") == 1, "a list of sampled counters gets a warning")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as six:
+        six.write("sessions:\n" + "".join(f"  - {{name: k{i}, kind: system, flags: [PROC_THREAD], rundown: [process]}}\n" for i in range(6)))
+        six.flush()
+        check(run(six.name).returncode == 0, "six sessions that log their rundown themselves")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as filtered:
         filtered.write("sessions: [{name: a, providers: [{provider: Microsoft-Windows-Kernel-File, pids: ['4']}, {provider: Microsoft-Windows-DNS-Client, pids: ['4']}]}]\n")
         filtered.flush()

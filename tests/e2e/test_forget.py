@@ -117,6 +117,29 @@ def test(env, checks, _):
     collector.stop()
     check_gone(env, checks, store, before, payload, "the index made anew")
 
+    # one run of the host, also when the removal is interrupted: the other run of the same host keeps all it has
+    for number in range(4):
+        subprocess.run(["rm", "-rf", str(store)], check=True)
+        subprocess.run(["cp", "-a", str(copy), str(store)], check=True)
+        leaves, remains = streams(env, store, GONE)
+        if number:
+            process = subprocess.Popen([env.collector, "forget", "--store", store, "--host", GONE, "--run", leaves["stream"][:8]],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.01 * number)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            collector.start()
+            collector.stop()
+        if len(streams(env, store, GONE)) == 2:
+            said = json.loads(forget(env, store, "--run", leaves["stream"][:8], "--json").stdout)
+            checks.equal((said["streams"], said["batches"], said["events"]), (1, leaves["batches"], leaves["events"]), "what the removal of a run says")
+        checks.equal([(s["stream"], s["events"]) for s in streams(env, store, GONE)], [(remains["stream"], remains["events"])], f"run {number}: the other run stays")
+        asked = env.run([env.collector, "query", "--store", store, "--format", "csv", "SELECT count(*) FROM events WHERE host = '" + GONE + "'"])
+        checks.equal(int(asked.stdout.split()[-1]), remains["events"], f"run {number}: events that are left")
+        checks.equal(exported(env, store, STAYS), before, f"run {number}: the other host")
+    none = forget(env, store, "--run", "ffff", check=False)
+    checks.that(none.returncode == 1 and "0 runs of" in none.stderr, f"a run that is not there: {none.stderr}")
+
     # killed in the middle, anywhere: finished by the command, or by the collector's start
     random.seed(1)
     begun = 0

@@ -176,7 +176,7 @@ def check_balanced(checks, collector, total):
         evicted = sum(v for n, v in values.items() if n.startswith("events_evicted_"))
         dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_"))
         get = lambda name: values.get(name, 0)  # noqa: E731
-        wrong += get("events_delivered") != get("events_batched") + get("events_filtered") + dropped + get("events_pending")
+        wrong += get("events_delivered") != get("events_batched") + dropped + get("events_pending")
         wrong += get("events_batched") != evicted + sum(
             get(f"events_{n}") for n in ("compressing", "spooled", "unanswered", "acknowledged"))
         wrong += point["stored"] < get("events_acknowledged")
@@ -422,7 +422,7 @@ def check_headless(env, checks, collector, batches):
     checks.that(f"another collector >= acknowledged: {here + gone} and {acknowledged}: holds" in text and
                 f"blind from {row['from']} to {row['to']}: {missing} batches of 1..{missing} (they have not come), events: {gone}\n" in text, f"the ledger's words: {text[-1500:]}")
     doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
-    checks.that(re.search(rf"^info +blindness +headless: {missing} batches are missing, with {gone} events and 0 times an unknown number; .*; the first began at "
+    checks.that(re.search(rf"^info +gaps +headless: {missing} batches are missing, with {gone} events and 0 times an unknown number; .*; the first began at "
                           rf"{row['from']}, the last ended at {row['to']}: ", doctor, re.M), f"doctor: {doctor}")
     # the first batch that comes has no events: the blind period ends with the first event after it
     head = [batch for batch in batches if uploads.Head(batch).event_count]

@@ -312,9 +312,13 @@ def check_made(checks, asked, host, rows, records):
     faults = sum(1 for r in records if r["name"] in ("PageFault/TransitionFault", "PageFault/DemandZeroFault", "PageFault/CopyOnWrite",
                                                      "PageFault/GuardPageFault", "PageFault/HardPageFault"))
     checks.equal(asked.json("--host", host, "--weight", "faults")["total"], faults, f"{host}: page faults")
-    ready, waiting = naive_waits(records, truth)
+    ready, waiting, open_times = naive_waits(records, truth)
     for weight, want in (("ready", ready), ("wait", waiting)):
         got = profile_formats.folded(asked.text("--host", host, "--weight", weight, "--format", "folded"))
+        named = collections.Counter()
+        for path in [path for path in got if path[-1].startswith("[") and "!" not in path[-1]]:
+            named[path[-1]] += got.pop(path)
+        checks.equal((len(path), named), (2, open_times[weight]), f"{host}: {weight} time without a recorded end")
         checks.that(len(want) > 100, f"{host}: hardly a stack has {weight} time")
         checks.that(got == want, f"{host}: {weight} time by stack of where threads went on: {len(want - got)} stacks have too little, "
                     f"{len(got - want)} too much, such as {list((got - want).items())[:1]} and {list((want - got).items())[:1]}")
@@ -335,14 +339,26 @@ def check_narrow(checks, asked, rows):
 
 
 def naive_waits(records, truth):
-    """Ready and waiting time in ns, each by the stack of the switch to the thread."""
+    """Ready and waiting time in ns, each by the stack of the switch to the thread; and what no switch ended: {weight: {frame: ns}}."""
     stacks = {(raw, cpu): truth.path(halves, raw) for (of, raw, cpu, _), halves in truth.stacks.items() if of == "cswitch"}
     state, waited, ready, waiting = {}, collections.Counter(), collections.Counter(), collections.Counter()
+    open_times = {"ready": collections.Counter(), "wait": collections.Counter()}
+
+    def leave(tid, clock, end):
+        (what, since), woken = state.pop(tid, ("?", clock)), 100 * waited.pop(tid, 0)
+        words = {"thread": "when the thread ended", "data": "at the end of the data"}[end]
+        still = "still " if end == "data" else ""
+        if what == "ready":
+            open_times["ready"][f"[{still}ready {words}]"] += 100 * (clock - since)
+        if what == "wait":
+            open_times["wait"][f"[{still}waiting {words}]"] += 100 * (clock - since) + woken
+        else:
+            open_times["wait"][f"[woken, without a processor until {words.split(' ', 1)[1]}]"] += woken
+
     for r in records:
         fields, clock = r["fields"], r["clock"]
-        if r["name"] == "Thread/Start":
-            state.pop(fields["TThreadId"], None)
-            waited.pop(fields["TThreadId"], None)
+        if r["name"] == "Thread/Start" or (r["name"] == "Thread/End" and state.get(fields["TThreadId"], ("?",))[0] != "runs"):
+            leave(fields["TThreadId"], clock, "thread")
         elif r["name"] == "Thread/ReadyThread":
             what, since = state.get(fields["TThreadId"], ("?", clock))
             if what in ("?", "wait"):
@@ -360,7 +376,9 @@ def naive_waits(records, truth):
                 ready[path] += 100 * (clock - since) if what == "ready" else 0
                 waiting[path] += 100 * waited[new]
             waited[new] = 0
-    return +ready, +waiting
+    for tid in list(state):
+        leave(tid, max(r["clock"] for r in records), "data")
+    return +ready, +waiting, {weight: +times for weight, times in open_times.items()}
 
 
 def number(value):
@@ -477,7 +495,7 @@ def check_without_names(env, checks, asked):
     checks.equal((done.returncode, profile_formats.folded(done.stdout)), (0, profile_formats.folded(asked.text(*options))),
                  "a profile whose symbols are missing")
     checks.that("without names: " in done.stderr and "ntoskrnl.exe" in done.stderr, f"modules without symbols: {done.stderr[-300:]}")
-    for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "yesterday"], ["--pid", "x"],
+    for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "someday"], ["--pid", "x"],
                   ["--diff-from", "2020-01-01T00:00:00Z", "--format", "chrome"],
                   ["--from", "2020-01-01T00:00:01Z", "--to", "2020-01-01T00:00:00Z"],
                   ["--diff-from", "2020-01-01T00:00:01Z", "--diff-to", "2020-01-01T00:00:00Z"], ["--symbols", "srv*C:\\Symbols*https://x"]):

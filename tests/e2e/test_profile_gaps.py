@@ -1,12 +1,12 @@
 """What a profile reports as missing. The test builds the records itself. Samples: the user half refers to a match id and never came, or it came
 after its event had left the window; or the stack's key has no definition. Each case is counted under its cause, in each range and for each
 process. Waits and ready times: they end long after the range; or their end is unknown, at the end of the stored events, where events, buffers or
-batches were lost, or where a thread's number is reused. On the command line, as JSON and over HTTP; SQL's tables of threads give the same times.
+batches were lost, or where a thread's number is reused: then they are in the sums, under a frame that names the cause. On the command line, as JSON and over HTTP; SQL's tables of threads give the same times.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Stacks, profiles and symbols 4: A profile states what it lacks: missing, late and undefined user halves, each by cause. | on standard
 #   error, as JSON, over HTTP | 2026-11-23
-# - Stacks, profiles and symbols 5: A wait that ends after the range counts. A wait without a seen end is reported with its time. | also in
+# - Stacks, profiles and symbols 5: A wait that ends after the range counts. A wait without a seen end has a frame of its own in the sums. | also in
 #   the SQL tables `thread_times` and `waits` | 2026-11-23
 # - Stacks, profiles and symbols 6: ... where events, buffers or a batch were lost, or where a thread id is used again. | each case |
 #   2026-11-23
@@ -232,6 +232,15 @@ def threads(env, collector, host, span=""):
     return times
 
 
+STILL, WAS_LOST, HAD_ENDED = "[still waiting at the end of the data]", "[waiting when events were lost]", "[waiting when the thread ended]"
+WOKEN, STILL_READY = "[woken, without a processor until the end of the data]", "[still ready at the end of the data]"
+
+
+def ms(stacks):
+    """A time without a recorded end is of the thread's process, which no event names here; the others' process is in their stacks."""
+    return {("?" if path[-1].startswith("[") else "gaps.exe", *path): n * 10**6 for path, n in stacks.items()}
+
+
 def check_waits(env, checks, collector, asked):
     made = Scheduled()
     made.waits(1, 100)
@@ -247,17 +256,22 @@ def check_waits(env, checks, collector, asked):
     stored(env, collector, made, "waits")
     end = ["--host", "waits", "--to", time_of(11 * SECOND)]
     web = ["host=waits", f"to={time_of(11 * SECOND)}"]
-    wants = {"wait": ({("gaps.exe", "gaps.exe+0x80"): 9 * SECOND * 100, ("gaps.exe", "gaps.exe+0x70"): 3 * SECOND * 100}, 2, 9.0),
-             "ready": ({("gaps.exe", "gaps.exe+0x70"): 5 * SECOND * 100}, 1, 4.0)}
+    wants = {"wait": (ms({("gaps.exe+0x80",): 9000, ("gaps.exe+0x70",): 3000, (STILL,): 7000, (WOKEN,): 2000}), 2, 9.0),
+             "ready": (ms({("gaps.exe+0x70",): 5000, (STILL_READY,): 4000}), 1, 4.0)}
     for weight, (stacks, open_count, open_seconds) in wants.items():
         reported, said = asked.reported(*end, "--weight", weight, web=[*web, f"weight={weight}"])
         checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: waits that ended after the range")
         checks.equal((reported["unfinished"], reported["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: intervals without a recorded end")
+        checks.equal((reported["total"], reported["events"], reported["without_stack"]), (sum(stacks.values()), len(stacks), open_count), f"{weight}: the total has them")
+        pseudo = [row["self"] for row in reported["top_modules"] if reported["modules"][row["module"]]["name"] == "[no recorded end]"]
+        checks.equal(pseudo, [int(open_seconds * 1e9)], f"{weight}: the pseudo-module of intervals without a recorded end")
         checks.that(f" {open_count} intervals have no recorded end" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
     # without --to, the range is everything that is stored: up to the last event
     reported, _ = asked.reported("--host", "waits", "--weight", "wait")
     last = 200.1
     checks.equal((reported["unfinished"], reported["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
+    checks.equal(asked.folded("--host", "waits", "--weight", "wait"),
+                 ms({("gaps.exe+0x80",): 199000, ("gaps.exe+0x70",): 3000, ("gaps.exe+0x60",): 8000, (STILL,): 197100 + 180000 + 80000, (WOKEN,): 2000}), "waits of all of the data")
     # the same in SQL: the unfinished time at the last event is counted in every state
     checks.equal(threads(env, collector, "waits"), {100: (110, 0, 199000, 0, 0, 0), 101: (110, 115000, 3000, 0, 0, 80000), 102: (10, 0, 0, 0, 0, 197100),
                  103: (10, 0, 2000, 0, 194100, 0), 104: (110, 0, 8000, 0, 0, 180000)}, "thread_times: what was open at the last event")
@@ -266,7 +280,7 @@ def check_waits(env, checks, collector, asked):
                  103: (10, 0, 2000, 0, 4000, 0)}, "thread_times: of a range")
     # only the part inside the range counts
     reported, _ = asked.reported("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
-    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (4 * 10**9, 1, 2 * 10**9), "a range inside of waits")
 
 
 def check_lost(env, checks, collector, asked):
@@ -280,7 +294,7 @@ def check_lost(env, checks, collector, asked):
         made.runs(7, 100, frames=(HOME + 0x80,))
         stored(env, collector, made, host)
         reported, _ = asked.reported("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND))
-        checks.equal(asked.folded("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)), {("gaps.exe", "gaps.exe+0x70"): 3 * 10**9},
+        checks.equal(asked.folded("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)), ms({("gaps.exe+0x70",): 3000, (WAS_LOST,): 5900}),
                      f"{host}: waits that ended before events were lost")
         # 100 and 101 until events were lost, 100 once more to the last event, at which it begins to wait
         checks.equal((reported["unfinished"], reported["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), f"{host}: waits that were open when events were lost")
@@ -298,7 +312,8 @@ def check_life(env, checks, collector, asked):
     made.runs(8, 102)
     stored(env, collector, made, "anew")
     reported, _ = asked.reported("--host", "anew", "--weight", "wait")
-    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (0, 3, 9 * 10**9), "waits of threads whose number begins anew, and of one that ended")
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (9 * 10**9, 3, 9 * 10**9), "waits of threads whose number begins anew, and of one that ended")
+    checks.equal(asked.folded("--host", "anew", "--weight", "wait"), {("gaps.exe", HAD_ENDED): 8 * 10**9, ("gaps.exe", STILL): 10**9}, "their frames")
     checks.equal(threads(env, collector, "anew"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 4000), 102: (100, 0, 0, 0, 0, 0)}, "thread_times: numbers that begin anew")
 
 
@@ -320,7 +335,7 @@ def check_hole(env, checks, collector, asked):
     checks.equal(len(gone), 3, "records that never come")
     reported, _ = asked.reported("--host", "hole", "--weight", "wait")
     # thread 100: until the last event before the gap, and from 9.1 s to the last event
-    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (0, 2, 5 * 10**9), "waits around a batch that never came")
+    checks.equal((reported["total"], reported["unfinished"], reported["unfinished_ns"]), (5 * 10**9, 2, 5 * 10**9), "waits around a batch that never came")
     checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 

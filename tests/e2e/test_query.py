@@ -7,6 +7,8 @@ import struct
 import uuid
 
 import harness
+import test_profile_gaps
+import test_single_records
 import traces
 
 TRACES = ["clr-kernel-win8-x64", "shutdown-win10", "tracelogging-win11-20cpu"]
@@ -188,6 +190,7 @@ def same(got, expected, ordered):
 
 
 KERNEL_PROCESS = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716"
+DOTNET_RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 
 
 def misfits(env, path):
@@ -236,6 +239,22 @@ def test_decoded(env, collector, checks):
     checks.equal({row["decoded"]: row["n"] for row in all_rows}, {decoded: counts[f"decode_{decoded}"] for decoded in ("whole", "partial", "unknown")}, "the agent's counters")
 
 
+def test_cut_lists(env, collector, checks):
+    """A list whose elements vary in size, of payloads that end before it or in it: it has no value, also after an event that has one."""
+    head, values = struct.pack("<IH", 1, 5), struct.pack("<QQIIB", 0x11, 0x22, 3, 4, 5) + "Some.Type\0".encode("utf-16le") + struct.pack("<I", 0)
+    payloads = [head + values, head, head + values[:4], struct.pack("<IH", 0, 5), head[:4], head + values]
+    made = test_profile_gaps.Made()
+    for payload in payloads:
+        made.event(DOTNET_RUNTIME, 0, 15, payload, [], opcode=10, version=0)
+    path = env.folder / "cut.etl"
+    path.write_bytes(test_single_records.trace(made.records))
+    env.replay([path], collector, agent="cut", spool=env.folder / "spool-cut")
+    rows = collector.ask_json("query", "--format", "json", "--host", "cut", "SELECT \"count\" AS n, \"values\" AS list FROM \"Type/BulkType\" ORDER BY clock")["rows"]
+    whole = [{"TypeID": 0x11, "ModuleID": 0x22, "TypeNameID": 3, "Name": "Some.Type", "TypeParameterCount": 0}]
+    got = [(row["n"], row["list"] and [{name: int(e[name], 0) if str(e[name]).startswith("0x") else e[name] for name in whole[0]} for e in json.loads(row["list"])]) for row in rows]
+    checks.equal(got, [(1, whole), (1, None), (1, None), (0, []), (1, None), (1, whole)], "lists of payloads that were cut")
+
+
 def test_order(collector, checks):
     """What an index gives in order is as SQLite sorts it (+column hides the column from the index)."""
     for column in ("begin", "segment"):
@@ -248,7 +267,7 @@ def test_order(collector, checks):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(agents=[*TRACES, "misfits"])
+    env.make_certificates(agents=[*TRACES, "misfits", "cut"])
     collector = env.new_collector().start()
     for name in TRACES:
         env.replay(traces.paths(name, env.build), collector, agent=name, spool=env.folder / f"spool-{name}")
@@ -272,6 +291,7 @@ def test(env, checks, arguments):
             asked[title] += 1
     test_order(collector, checks)
     test_decoded(env, collector, checks)
+    test_cut_lists(env, collector, checks)
     checks.that(sum(n == len(TRACES) for n in asked.values()) >= 50, f"{len(asked)} queries were asked, {dict(asked)}")
     collector.stop()
 

@@ -82,8 +82,17 @@ def sessions(env, checks, strings):
         checks.equal(done.returncode, 0, f"etwagent check of {text}: {done.stdout}{done.stderr}")
 
 
+def refused(env, checks, script):
+    """The session that the runbook wants to see refused is refused, with the words that it looks for."""
+    text, words = re.search(r"-Value '(sessions: \[\{name: five[^']*)'", script)[1], re.search(r"-match '(at most \d)'", script)[1]
+    file = env.folder / "five.yaml"
+    file.write_text(text + "\n")
+    done = env.run([env.agent, "check", str(file)], check=False)
+    checks.that(done.returncode and words in done.stderr, f"five events with counters: {done.returncode} {done.stderr}")
+
+
 def commands(env, checks, script):
-    calls = re.findall(r"Invoke-Agent (\w(?:[^|;)\n'\"]|'[^']*')+)", script) + [" ".join(re.findall(r"'([^']*)'", m)) for m in re.findall(r"-ArgumentList (.*)", script)]
+    calls = re.findall(r"Invoke-Agent (\w(?:[^|;)\n'\"]|'[^']*')+)", script) + [" ".join(re.findall(r"'([^']*)'", m)) for m in re.findall(r"Start-Process \$exe -ArgumentList (.*)", script)]
     checks.that(len(calls) >= 15, f"{len(calls)} calls of etwagent")
     for call in calls:
         words = re.findall(r"'[^']*'|\S+", call)
@@ -114,12 +123,30 @@ def calls_of_windows(checks, script):
         checks.that(any(PROMISES[f] in p for p in promises), f"no promise of the runbook is called: {PROMISES[f]}")
 
 
+def shared(checks, path):
+    """runbook-shared.ps1 is beside the scripts that read it; a function that it has is nowhere else, and the end of each script is its own."""
+    text, common = path.read_text(), (FOLDER / "runbook-shared.ps1").read_text()
+    if path.name == "runbook-shared.ps1" or "Test-Promise" not in text:
+        return
+    checks.that(text.count(". (Join-Path $PSScriptRoot 'runbook-shared.ps1')") == 1, f"{path.name} does not read runbook-shared.ps1 once")
+    both = set(re.findall(r"(?m)^function ([\w-]+)", text)) & set(re.findall(r"(?m)^function ([\w-]+)", common))
+    checks.equal(both, set(), f"functions of {path.name} that runbook-shared.ps1 has, too")
+    known = set(re.findall(r"(?m)^function ([\w-]+)", text + common))
+    used = set(re.findall(r"\b((?:Test|Wait|Get|Use|Invoke|Skip|Complete|Write|Add|Start)-(?:Promise|For|Agent|Status|SessionStatus|Session|Recording|Count|Ids|Mine|Runbook|Line|Reload|Something|Source|Access|Build|Printable|Flags))\b", text + common))
+    checks.equal(used - known, set(), f"functions that {path.name} calls and no script has")
+    for name in ("$Format", "$Out", "$Seconds"):
+        checks.that(name in text[:text.index("Set-StrictMode")], f"{path.name} has no parameter {name}, which runbook-shared.ps1 reads")
+    checks.that(re.search(r"Complete-Runbook '[\w-]+'\s*$", text), f"{path.name} does not end with Complete-Runbook")
+
+
 def test(env, checks, arguments):
     for path in sorted(FOLDER.glob("*.ps1")):
         strings = strings_of(checks, path.name, path.read_text())
+        shared(checks, path)
         if path.name == "runbook.ps1":
             script = re.sub(r"(?m)^\s*#.*$", "", path.read_text())
             sessions(env, checks, strings)
+            refused(env, checks, script)
             commands(env, checks, script)
             names(checks, script)
             calls_of_windows(checks, script)

@@ -81,10 +81,10 @@ def check_profile(checks, collector, web, silent, active):
     except OSError as problem:
         raise harness.Failure(f"the symbol worker does not connect: {problem}") from problem
     check_child(checks, collector.process.pid, "profile-worker", active, files=("/segments/", ".db", "pipe:"))
-    clerk = children(collector.process.pid, "symbol-clerk")[0]
-    checks.equal((status(clerk)["NoNewPrivs"], SECRET.encode() in (clerk / "environ").read_bytes(), (clerk / "oom_score_adj").read_text().strip()),
+    worker = children(collector.process.pid, "symbol-worker")[0]
+    checks.equal((status(worker)["NoNewPrivs"], SECRET.encode() in (worker / "environ").read_bytes(), (worker / "oom_score_adj").read_text().strip()),
                  ("1", False, str(OOM_SCORE)), "the symbol worker")
-    checks.equal(status(clerk)["Seccomp"], str(SECCOMP_FILTER) if active["seccomp"] else "0", "the symbol worker: seccomp")
+    checks.equal(status(worker)["Seccomp"], str(SECCOMP_FILTER) if active["seccomp"] else "0", "the symbol worker: seccomp")
     asking.close()
     connection.close()
 

@@ -5,9 +5,12 @@ names in queries are those that dump prints.
 # - Answers and pages 9: Each example of the SQL page runs and finds something. | all examples | 2026-11-22
 import collections
 import json
+import random
 import re
 
 import harness
+import test_runtime_counters
+import test_single_records
 import traces
 
 TRACES = ["clr-kernel-win8-x64", "shutdown-win10", "tracelogging-win11-20cpu"]
@@ -90,10 +93,13 @@ def check_names(env, checks, store):
 
 def test(env, checks, arguments):
     page = PAGE.read_text(encoding="utf-8")
-    env.make_certificates(agents=TRACES)
+    env.make_certificates(agents=[*TRACES, "counters"])
     collector = env.new_collector().start()
     for name in TRACES:
         env.replay(traces.paths(name, env.build), collector, agent=name, spool=env.folder / f"spool-{name}")
+    made = env.folder / "counters.etl"  # no real trace has counters of .NET
+    made.write_bytes(test_single_records.trace(test_runtime_counters.make(random.Random(1), 5)[0]))
+    env.replay([made], collector, agent="counters", spool=env.folder / "spool-counters")
     query(env, collector.store, "SELECT count(*) FROM processes", "--wait", "300s")  # the history is made, however slow the machine is
     check_examples(env, checks, collector.store, page)
     check_lists(env, checks, collector.store, page)

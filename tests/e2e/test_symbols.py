@@ -8,6 +8,7 @@ PDBs that are missing, another's, cut or hostile: one clear line each. Then the 
 # - Stacks, profiles and symbols 11: ... whatever symbol server, PDB or symbolizer there is. | 13 kinds of servers, 11 hostile PDBs, 6 broken
 #   symbolizers: one line of log each | 2026-11-22
 # sanitizers: asan-ubsan
+import collections
 import http.client
 import http.server
 import importlib.util
@@ -367,13 +368,13 @@ def check_web(env, checks, collector, folded, trace):
         asking = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         asking.request("GET", "/api/v1/profile?weight=samples&format=folded")
         silent.settimeout(120)
-        connection, _ = silent.accept()  # its clerk waits for us now
+        connection, _ = silent.accept()  # its worker waits for us now
         began = time.monotonic()
         env.replay([trace], slow, spool=env.folder / "slow-spool-again", extra=["--batch-events", "7"])
         checks.equal(web_world.Web(slow).get("hosts")["items"][0]["host"], "test-machine", "another question beside it")
         print(f"while a symbol server is silent: an upload and a question in {time.monotonic() - began:.1f} s")
-        clerks = children(slow.process.pid)
-        checks.that(any("symbol-clerk" in name for name in clerks), f"no process names symbols: {clerks}")
+        workers = children(slow.process.pid)
+        checks.that(any("symbol-worker" in name for name in workers), f"no process names symbols: {workers}")
         asking.close()
         harness.wait_until(lambda: not children(slow.process.pid), "the end of processes of a question whose client left", 120)
         connection.close()
@@ -390,6 +391,30 @@ def children(pid):
         except (OSError, IndexError):
             continue
     return found
+
+
+COUNTERS = {19: ("InstructionRetired", 65536), 20: ("TotalCycles", 70000)}
+
+
+def check_functions(checks, collector, names, want):
+    """Counter samples by function: with the names that symbols have, and by place without; as a profile's functions, and the named query over HTTP."""
+    rows = json.loads(collector.ask("query", "--format", "json", *names, "SELECT function, source_name, samples, events FROM function_counters"))["rows"]
+    got = {(row["function"], row["source_name"]): row["samples"] for row in rows}
+    checks.equal((got, [row for row in rows if row["events"] != row["samples"] * dict(COUNTERS.values())[row["source_name"]]]), (want, []), f"function_counters with {names}")
+    for name, interval in COUNTERS.values():
+        folded = collections.Counter()
+        for line in collector.ask("profile", "--weight", f"pmc:{name}", "--format", "folded", *names).splitlines():
+            folded[line.rsplit(" ", 1)[0].split(";")[-1]] += int(line.rsplit(" ", 1)[1])
+        checks.equal(folded, {function: n * interval for (function, of), n in want.items() if of == name}, f"a profile's functions of {name} with {names}")
+
+
+def ipc_of(want):
+    """The named query's rows: {function: (instructions, cycles, their ratio)}"""
+    rows = {}
+    for function in {function for function, _ in want}:
+        instructions, cycles = (want[function, name] * interval if (function, name) in want else None for name, interval in COUNTERS.values())
+        rows[function] = instructions, cycles, instructions / cycles if instructions is not None and cycles else None
+    return rows
 
 
 def check_where(env, checks, image, pdb):
@@ -418,6 +443,12 @@ def check_where(env, checks, image, pdb):
         at, clock = (base + rva, 3000 + k) if k else (base + call, 3000)
         samples += [writer.system_record(15, 46, 2, struct.pack("<QIHH", at, 77, 1, 0), clock),
                     writer.system_record(24, 32, 2, struct.pack("<QII", clock, pid, 77) + b"".join(struct.pack("<Q", a) for a in ([at, base + call + 1] if k else [at])), clock)]
+    # two counters, sampled in both functions, and in the module whose image alone says which PDB it has
+    for source, (name, interval) in COUNTERS.items():
+        samples.append(writer.system_record(15, 73, 3, struct.pack("<III", source, interval, 0) + f"{name}\0".encode("utf-16le"), 3100))
+    for k, at in enumerate([base + rva] * 6 + [base + rva + 1] * 2 + [base + call] * 4 + [base + 0x100000 + rva] * 2):
+        samples += [writer.system_record(15, 47, 2, struct.pack("<QIHH", at, 77, sorted(COUNTERS)[k % 4 == 0], 0), 3200 + k),
+                    writer.system_record(24, 32, 2, struct.pack("<QIIQ", 3200 + k, pid, 77, at), 3200 + k)]
     trace = env.folder / "where.etl"
     trace.write_bytes(writer.trace([writer.system_record(3, 1, 4, process, 900), writer.system_record(5, 1, 3, thread, 950),
                                     writer.system_record(3, 10, 2, load(base), 1000), writer.full_record(writer.IMAGE_ID, 36, 2, rsds, 1000),
@@ -432,6 +463,15 @@ def check_where(env, checks, image, pdb):
     checks.equal([f["function"] for f in answer["frames"]][-1], "branch", "where --json")
     folded = collector.ask("profile", "--weight", "samples", "--format", "folded", *place[2:], pdb.parent).splitlines()
     checks.equal(sorted(folded), ["app.exe;code.dll!entry 1", "app.exe;code.dll!entry;code.dll!branch 10"], "profile: functions")
+    plain, named = collections.Counter(), collections.Counter()
+    for k, at in enumerate([rva] * 6 + [rva + 1] * 2 + [call] * 4 + [rva] * 2):
+        counter = COUNTERS[sorted(COUNTERS)[k % 4 == 0]][0]
+        plain[f"code.dll+{hex(at)}", counter] += 1
+        named[f"code.dll!{judge(image, [at])[at][0][0]}", counter] += 1
+    check_functions(checks, collector, (), plain)
+    check_functions(checks, collector, (*place[2:], pdb.parent), named)
+    over_http = {row["function"]: (row["instructions"], row["cycles"], row["ipc"]) for row in web_world.Web(collector).get("queries/ipc-by-function")["items"]}
+    checks.equal(over_http, ipc_of(named), "instructions per cycle by function over HTTP")
     check_web(env, checks, collector, folded, trace)
     plain = collector.ask("profile", "--weight", "samples", "--format", "folded").splitlines()
     checks.that(all("code.dll+0x" in line for line in plain), f"profile without symbols: {plain}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the seeds wrong-N of fuzz_batch into tests/fuzz/corpus/batch: hand-made batches, each with one change and, unless that is what is
+"""Writes the seeds wrong-RULE of fuzz_batch into tests/fuzz/corpus/batch: hand-made batches, each with one change and, unless that is what is
 wrong, the right checksum, and changed ones; each of them runs a line of the readers (tests/coverage.py) that no seed before it ran. Beside them
-rare-N, sound batches in forms that are seldom. Needs the build that tests/coverage.py made. Existing wrong-N and rare-N are replaced.
+rare-N, sound batches in forms that are seldom. RULE is what the reader in Python says that the batch breaks. Needs the build that
+tests/coverage.py made. Existing wrong-RULE and rare-N are replaced.
 
 usage: tests/fuzz/seed_lines.py [--build build/coverage] [--changed N] [--keep]
 """
@@ -9,6 +10,7 @@ import argparse
 import hashlib
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -242,6 +244,15 @@ def changed(seeds, count, build):
     reader.stop()
 
 
+def name_of(data):
+    """A free name of a seed: the rule that it breaks, with a number when other seeds break it too."""
+    broken = str(test_wire_python.judged(data) or "by no rule")
+    words = re.sub(r"[0-9a-f]{16,}", "", broken.lower()).replace("\u2264", "at most")
+    name = "wrong-" + re.sub(r"[^a-z0-9_]+", "-", words).strip("-")[:72].strip("-")
+    numbers = [name, *(f"{name}-{number}" for number in range(2, 1000))]
+    return next(one for one in numbers if not (OUT / one).exists())
+
+
 class Lines:
     """How many lines were run so far."""
 
@@ -280,11 +291,10 @@ class Lines:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "coverage")
-    parser.add_argument("--keep", action="store_true", help="add to the wrong-N that are there")
+    parser.add_argument("--keep", action="store_true", help="add to the wrong-RULE that are there")
     parser.add_argument("--changed", type=int, default=2500, help="batches that are changed at random")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
-    first = len(list(OUT.glob("wrong-*"))) if arguments.keep else 0
     for path in OUT.glob("rare-*") if arguments.keep else (*OUT.glob("wrong-*"), *OUT.glob("rare-*")):
         path.unlink()
     seeds = {path.name: path.read_bytes() for path in sorted(OUT.iterdir()) if not path.name.startswith("wrong-")}
@@ -295,8 +305,8 @@ def main():
     lines = Lines(build)
     for at in range(0, len(inputs), GROUP):
         lines.search(inputs[at:at + GROUP])
-    for number, data in enumerate(lines.kept, first):
-        (OUT / f"wrong-{number}").write_bytes(data)
+    for data in lines.kept:
+        (OUT / name_of(data)).write_bytes(data)
     print(f"{len(forms)} of {len(list(rare()))} rare forms; {len(lines.kept)} of {len(inputs)} batches, {sum(map(len, lines.kept))} bytes")
 
 

@@ -64,7 +64,8 @@ def from_queries():
 def from_tables():
     """Tables of SQL: of machines and the store, of what happened over a time, and of events."""
     names = [first_text(row) for path, table in (("collector/query/sql/sql_tables.c", "static const spec SPECS[]"),
-                                                 ("collector/query/analysis/activity_tables.c", "static const ec_activity_table TABLES[]")) for row in initializers(path, table)]
+                                                 ("collector/query/analysis/activity_tables.c", "static const ec_activity_table TABLES[]"),
+                                                 ("collector/query/sql/sql_views.c", "static const view VIEWS[]")) for row in initializers(path, table)]
     return {f"table {name}" for name in [*names, "events", "events_by", '"CLASS"', '"CLASS_by"'] if name}
 
 
@@ -118,7 +119,8 @@ def from_commands():
     parts = set(re.findall(r'open_list\(l, "(\w+)"\)', ledger)) | set(re.findall(r'\\"(unbalanced_families|unobserved|notices|incidents)\\": \[', ledger))
     equations = re.findall(r'add_equation\(l, "(\w+)"', ledger)
     return {f"ledger {part}" for part in parts} | {f"ledger equation {name}" for name in equations} | \
-        {f"doctor {name}" for name in re.findall(r'add_(?:finding|failure)\(&?r, [^;]*?"(\w+)", (?:"|&err)', doctor)}
+        {f"doctor {name}" for name in re.findall(r'add_(?:finding|failure)\(&?r, [^;]*?"(\w+)", (?:"|&err)', doctor)} | \
+        {f"doctor {name}" for name in re.findall(r'"(\w+)" : NULL; /\* the old name', doctor)}
 
 
 def rows():

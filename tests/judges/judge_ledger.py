@@ -258,7 +258,8 @@ def judge_doctor(world):
             want.append(("info", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
                          f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number"
                          f"; the first began at {min(begins)}, the last ended at {max(ends)}: see etwcollector ledger"))
-    world.same("doctor blindness", "all", found["blindness"], want or [("ok", "no batch is missing, and no agent admits a loss")])
+    world.same("doctor gaps", "all", found["gaps"], want or [("ok", "no batch is missing, and no agent admits a loss")])
+    world.same("doctor blindness", "all", found["blindness"], found["gaps"])
 
 
 def judge_gaps(world):

@@ -166,7 +166,7 @@ def host_page(world, page, host, at):
 
 
 def process_page(world, page, host, stream, i):
-    row = judge_state.process_row(i)
+    row = judge_state.process_row(i, host)
     want = {"Process id": str(row["pid"]), "Command line": row["command_line"], "Began": moment(row["begin"]) + ("" if row["begin_cause"] == "start" else " or before")}
     if row["sid"]:
         want["User"] = f"{row['account']} ({row['sid']})" if row["account"] else row["sid"]

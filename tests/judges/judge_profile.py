@@ -8,7 +8,7 @@ import naive_activity
 import naive_stacks
 from naive_state import number
 import test_profile
-from judge_activity import clock_of, compare, image, keys, spans, whole
+from judge_activity import EVER, clock_of, compare, image, keys, spans, whole
 from judge_store import records_of, utc
 
 
@@ -151,34 +151,66 @@ def judge_profiles(world):
         world.same("route /api/v1/profile", name, got, times(ran, runs))
 
 
-def judge_counted(world):
-    """The tables module_counters and code_counters; instructions per cycle by machine and by program."""
-    known, machines, programs = keys(world), {}, {}
+def judge_waits(world):
+    """Profiles of ready and waiting time: by program all of it, whether or not a switch ended it."""
+    for name, host in world.hosts.items():
+        if not whole(host):
+            continue
+        sums, _, _ = naive_activity.thread_tables(host.records, naive_activity.Whose(host.state), clock_of(host).ns, *EVER)
+        for weight, what in (("ready", "ready_ns"), ("wait", "waiting_ns")):
+            want = collections.Counter()
+            for (instance, _, _), row in sums.items():
+                want[image(host, instance) or "?"] += row[what] + row[f"unfinished_{what}"]
+            got, profile = collections.Counter(), world.web.get("profile", host=name, weight=weight)
+            for parent, frame, _, total in profile["nodes"]:
+                if parent < 0:
+                    got[profile["processes"][-1 - frame]] += total
+            open_ns = sum(row["self"] for row in profile["top_modules"] if profile["modules"][row["module"]]["name"] == "[no recorded end]")
+            runs = len(host.streams)
+            world.same("route /api/v1/profile", f"{name}, {weight}", [(profile["total"], profile["unfinished_ns"]), *got.items()],
+                       [(sum(want.values()) * runs, open_ns), *times(+want, runs).items()])
 
-    def add(name, program, kind, counter, events):
-        for sums, key in ((machines, (name, kind)), (programs, (name, program, kind))):
-            if counter in ("InstructionRetired", "TotalCycles"):
+
+def labelled(module, offset, method):
+    """(module, function) of a place without symbols: as the frames of a profile are named."""
+    if method:
+        module = "[JIT]" if module is None or module.startswith("[unloaded") else module
+        return module, f"{module}!{method}"
+    return module, f"{module}+{offset:#x}" if module else f"{offset:#x}"
+
+
+def judge_counted(world):
+    """The tables module_counters, code_counters and function_counters; instructions per cycle by machine, by program and by function."""
+    known, machines, programs, functions = keys(world), {}, {}, {}
+
+    def add(name, program, kind, counter, events, function=None):
+        for sums, key in ((machines, (name, kind)), (programs, (name, program, kind)), (functions, function)):
+            if key and counter in ("InstructionRetired", "TotalCycles"):
                 row = sums.setdefault(key, {})
                 row[counter] = events if row.get(counter) is None else row[counter] + (events or 0)
 
     for name, host in world.hosts.items():
         if not whole(host):
             continue
-        of_module, of_code = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+        of_module, of_code, of_function = (collections.defaultdict(collections.Counter) for _ in range(3))
         for instance, pid, program, source, counter, interval, module, offset, method, _ in counted(host):
-            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method))):
+            function = labelled(module, offset, method)
+            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method)), (of_function, function)):
                 sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
             if pid:
-                add(name, program, "samples", counter, interval and interval * len(host.streams))
+                add(name, program, "samples", counter, interval and interval * len(host.streams), tuple(text and text.lower() for text in function))
         compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
         compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
+        compare(world, host, "function_counters", "", known, ["module", "function", "source"], ["samples", "events"], of_function)
         for (instance, _, tid, counter, _), (value, _) in naive_activity.counted(host.records, naive_activity.Whose(host.state)).items():
             if tid:
                 add(name, image(host, instance), "switches", counter, value * len(host.streams))
-    for query, columns, sums in (("ipc-by-machine", ("host", "source"), machines), ("ipc-by-program", ("host", "image", "source"), programs)):
+    for query, columns, sums in (("ipc-by-machine", ("host", "source"), machines), ("ipc-by-program", ("host", "image", "source"), programs),
+                                 ("ipc-by-function", ("module", "function"), functions)):
         want = []
         for key, row in sums.items():
             instructions, cycles = row.get("InstructionRetired"), row.get("TotalCycles") or None
             want.append((*key, instructions, cycles, instructions / cycles if instructions is not None and cycles else None))
-        got = [(*(row[name] for name in columns), row["instructions"], row["cycles"], row["ipc"]) for row in world.get(f"queries/{query}", limit=10000)]
+        got = [(*(row[name] if query != "ipc-by-function" else row[name] and row[name].lower() for name in columns), row["instructions"], row["cycles"], row["ipc"])
+               for row in world.get(f"queries/{query}", limit=10000)]
         world.same(f"query {query}", "all", got, want)

@@ -1,5 +1,6 @@
 """Judges of answers about processes, threads and modules, out of naive_state."""
 import collections
+import functools
 
 import naive_accounts
 import naive_state
@@ -25,20 +26,25 @@ def address(value):
     return f"{value:#x}"
 
 
-def process_row(i):
+@functools.cache
+def said_of(host):
+    return naive_accounts.said(host.records)
+
+
+def process_row(i, host):
     return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
             "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
-            "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid")), "package": i.get("package", ""), "application": i.get("application", ""),
+            "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid"), said_of(host)), "package": i.get("package", ""), "application": i.get("application", ""),
             "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
             "unique_key": address(i.get("unique_key")), "directory_table_base": address(i.get("directory_table_base"))}
 
 
-def thread_row(i):
+def thread_row(i, _):
     return {**life(i), "tid": i.values["tid"], "pid": i.values["pid"], "process_instance": owner(i), "cpu": i.get("cpu") if i.values["tid"] == 0 else None,
             "name": i.get("name", ""), **{name: address(i.get(name)) for name in ("stack_base", "start_address", "win32_start_address", "teb")}}
 
 
-def module_row(i):
+def module_row(i, _):
     pdb = i.get("pdb", None) or (None, 0, "")
     return {**life(i), "pid": i.values["pid"], "process_instance": owner(i), "base": address(i.values["base"]), "size_bytes": i.get("size"), "path": i.get("path", ""),
             "default_base": address(i.get("default_base")), "checksum": f"{i.get('checksum'):#x}", "timestamp": i.get("timestamp"), "pdb_guid": pdb[0], "pdb_age": pdb[1],
@@ -50,7 +56,7 @@ ROWS = {"process": process_row, "thread": thread_row, "module": module_row}
 
 def rows(host, kind):
     """All instances of a kind as rows of its table, for each run of the machine's agent."""
-    made = [(i, ROWS[kind](i)) for i in host.state.instances if i.kind == kind]
+    made = [(i, ROWS[kind](i, host)) for i in host.state.instances if i.kind == kind]
     return [(i, {"host": host.name, "stream": stream, **row}) for stream in host.streams for i, row in made]
 
 

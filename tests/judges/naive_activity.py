@@ -138,7 +138,7 @@ def latencies(records, whose, ns, low, high):
     tables, begun = collections.defaultdict(lambda: collections.defaultdict(collections.Counter)), {}
 
     def add(table, key, took, size=0):
-        row = tables[table][key]
+        row, took = tables[table][key], max(took, 0)  # the clock may have been set back meanwhile
         row.update(count=1, ns=took, bytes=size)
         row["max_ns"] = max(row["max_ns"], took)
 

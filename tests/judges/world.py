@@ -1,4 +1,4 @@
-"""The data on which every answer is judged: three traces of real machines (generated ones where the real traces are missing) and five
+"""The data on which every answer is judged: three traces of real machines (generated ones where the real traces are missing) and six
 generated machines (machines/*.yaml), all in one store. In a second store two names have the same trace, each in two runs. Everything is
 made once for all judges.
 

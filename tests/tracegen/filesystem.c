@@ -123,7 +123,7 @@ static void disk_done(tg_machine *m, void *subject) {
     tg_context who = tg_who(m, cpu, NULL, at);
     TG_EMIT(m->trace, r->is_write ? TG_DISK_WRITE : TG_DISK_READ, &who, tg_n(0), tg_n(IRP_PAGING_READ),
             tg_n(r->size_bytes), tg_n(r->offset), tg_n(r->file_key), tg_n(r->irp),
-            tg_n((uint64_t)(tg_raw(m, at) - tg_raw(m, r->issued))), tg_n(r->tid));
+            tg_n(tg_raw_between(m, r->issued, at)), tg_n(r->tid));
     if (r->is_fault) {
         who = tg_who(m, cpu, NULL, tg_stamp(m, cpu, NULL));
         TG_EMIT(m->trace, TG_FAULT_HARD, &who, tg_n((uint64_t)tg_raw(m, r->issued)), tg_n(r->offset), tg_n(r->address),

@@ -195,12 +195,22 @@ uint64_t tg_cycles(const tg_machine *m, uint64_t ticks) {
     return ticks / 10 * mhz + ticks % 10 * mhz / 10; /* ticks * mhz need not fit in 64 bits */
 }
 
-int64_t tg_raw(const tg_machine *m, int64_t ticks) {
+/* Without the step back. */
+static int64_t steady_raw(const tg_machine *m, int64_t ticks) {
     if (m->scenario->clock == EA_CLOCK_SYSTEM_TIME)
         return m->start_filetime + (ticks - m->start);
     if (m->scenario->clock == EA_CLOCK_CPU_CYCLES)
         return (int64_t)tg_cycles(m, (uint64_t)ticks);
     return ticks;
+}
+
+int64_t tg_raw(const tg_machine *m, int64_t ticks) {
+    int is_back = m->scenario->clock == EA_CLOCK_SYSTEM_TIME && ticks - m->start >= (m->end - m->start) / 2;
+    return steady_raw(m, ticks) - (is_back ? (int64_t)m->scenario->clock_back_ms * TG_TICKS_PER_MS : 0);
+}
+
+uint64_t tg_raw_between(const tg_machine *m, int64_t from, int64_t to) {
+    return (uint64_t)(steady_raw(m, to) - steady_raw(m, from));
 }
 
 tg_context tg_who(const tg_machine *m, const tg_cpu *cpu, const tg_thread *t, int64_t time) {

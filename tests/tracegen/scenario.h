@@ -135,7 +135,8 @@ typedef struct tg_scenario {
     const char *summary, *base;
     uint32_t duration_ms;
     /* machine */
-    uint32_t cpus, pointer_bytes, os, mhz, clock, uptime_s, id_rest_ms, boots, clock_interrupts_per_second;
+    uint32_t cpus, pointer_bytes, os, mhz, clock, clock_back_ms, uptime_s, id_rest_ms, boots,
+        clock_interrupts_per_second;
     uint32_t jit_methods, gc_every_ms, incoming_per_second;
     /* session */
     uint64_t events; /* bits 1 << enum tg_group */

@@ -45,6 +45,7 @@ const tg_option tg_options[] = {
     {"machine", "os", TG_OPT_CHOICE, 0, AT(os), 0, 0, os_names, "windows-11", "decides builds and the versions of events", 0, 0},
     {"machine", "mhz", TG_OPT_NUMBER, 0, AT(mhz), 100, 10000, NULL, "3000", "of every processor", 0, 0},
     {"machine", "clock", TG_OPT_CHOICE, 0, AT(clock), 0, 0, clock_names, "qpc", "what timestamps count", 0, 0},
+    {"machine", "clock_back_ms", TG_OPT_NUMBER, 0, AT(clock_back_ms), 0, 3600000, NULL, "0", "in the middle of the trace a clock of system-time is set back by so much", 0, 0},
     {"machine", "uptime_s", TG_OPT_NUMBER, 0, AT(uptime_s), 0, 4000000000, NULL, "0", "how long it has run when the trace begins; 0: about ten hours, half a minute when it boots", 0, 0},
     {"machine", "id_rest_ms", TG_OPT_NUMBER, 0, AT(id_rest_ms), 0, 86400000, NULL, "1000", "how long the number of a process or thread that ended is not used again", 0, 0},
     {"machine", "boots", TG_OPT_SWITCH, 0, AT(boots), 0, 0, NULL, "no", "yes: the trace begins before all but Idle and System have started", 0, 0},

@@ -273,6 +273,8 @@ void tg_give_address_back(tg_machine *m, tg_addresses *a, uint64_t address);
 int64_t tg_stamp(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_stamp_state(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 int64_t tg_raw(const tg_machine *m, int64_t ticks); /* the trace's clock */
+/* How long it was in units of the trace's clock, whether or not that was set back meanwhile. */
+uint64_t tg_raw_between(const tg_machine *m, int64_t from, int64_t to);
 /* Cycles of a processor in so many ticks of 100 ns. */
 uint64_t tg_cycles(const tg_machine *m, uint64_t ticks);
 /* Time passes on a processor: low to high ticks. */

@@ -108,6 +108,25 @@ static void test_totals(void **state) {
     assert_int_equal(g->least.i, 1000);
     assert_true(g->greatest.i == INT64_MAX - 1);
     ec_aggregate_destroy(a);
+
+    /* of several groups the one beyond 64 bits is the greatest: that is compared by the sum of doubles */
+    o.by[0] = ec_table_schema_find(&shape, "batch");
+    o.by_count = 1;
+    assert_int_equal(run(&o, &a), 0);
+    g = ec_aggregate_groups(a, &n);
+    assert_int_equal(n, BATCHES);
+    for (size_t i = 0; i < n; i++)
+        if (g[i].key[0].i == BATCHES)
+            assert_true(g[i].is_overflow && g[i].sum_real > EVENTS * 9e18 && g[i].sum_real < EVENTS * 9.3e18);
+        else
+            assert_true(!g[i].is_overflow && g[i].sum_real == (double)g[i].sum);
+    ec_aggregate_destroy(a);
+    o.top = 1;
+    assert_int_equal(run(&o, &a), 0);
+    g = ec_aggregate_groups(a, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(g->key[0].i, BATCHES);
+    ec_aggregate_destroy(a);
 }
 
 static void test_buckets_and_top(void **state) {

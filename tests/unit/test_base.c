@@ -165,6 +165,45 @@ static void text_numbers(void **state) {
     }
 }
 
+static void digits_and_little_endian_texts(void **state) {
+    (void)state;
+    uint64_t v = 77;
+    const char *at = "0018446744073709551615,";
+    assert_int_equal(ea_digits_parse(&at, 10, &v), 1);
+    assert_true(v == UINT64_MAX && *at == ',');
+    static const char *const bad[] = {"", "x", " 1", "-1", "18446744073709551616", "a"};
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        at = bad[i];
+        assert_int_equal(ea_digits_parse(&at, 10, &v), 0);
+        assert_true(at == bad[i] && v == UINT64_MAX);
+    }
+    at = "00fFg";
+    assert_int_equal(ea_digits_parse(&at, 16, &v), 1);
+    assert_true(v == 255 && *at == 'g');
+    at = "10000000000000000";
+    assert_int_equal(ea_digits_parse(&at, 16, &v), 0);
+
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_le32(&t, 0x04030201);
+    ea_text_le64(&t, 0x0807060504030201);
+    assert_int_equal(t.len_bytes, 12);
+    assert_memory_equal(t.data, "\1\2\3\4\1\2\3\4\5\6\7\10", 12);
+
+    static const struct {
+        size_t max_bytes;
+        const char *text;
+    } cut[] = {{0, ""}, {1, "a"}, {2, "a"}, {3, "a\xC3\xA9"}, {4, "a\xC3\xA9"}, {6, "a\xC3\xA9\xE2\x82\xAC"}};
+
+    for (size_t i = 0; i < LENGTH(cut); i++) {
+        ea_text_clear(&t);
+        ea_text_str_nul(&t, "a\xC3\xA9\xE2\x82\xAC", cut[i].max_bytes);
+        assert_int_equal(t.len_bytes, strlen(cut[i].text) + 1);
+        assert_memory_equal(t.data, cut[i].text, t.len_bytes);
+    }
+    ea_text_deinit(&t);
+}
+
 static void text_varints(void **state) {
     (void)state;
     ea_text t;
@@ -606,6 +645,71 @@ static void clock_text(void **state) {
     }
 }
 
+static void times_as_people_write_them(void **state) {
+    (void)state;
+    const int64_t S = 1000000000, DAY = 86400 * S, NOW = 20000 * DAY + 3 * 3600 * S, BEGIN = 100 * DAY, END = 101 * DAY;
+    const ea_time_reference data = {.now_utc_ns = NOW, .begin_utc_ns = BEGIN, .end_utc_ns = END, .has_data = 1},
+                            none = {.now_utc_ns = NOW}, early = {.now_utc_ns = -1};
+
+    const struct {
+        const char *s;
+        int64_t ns;
+    } good[] = {{"1970-01-02T00:00:00Z", DAY},
+                {"1970-01-02T00:00:01.5", DAY + 3 * S / 2},
+                {"1970-01-02 01:00:00+01:00", DAY},
+                {"1970-01-02 01:00+01:00", DAY},
+                {"1970-01-02T00:02", DAY + 120 * S},
+                {"1970-01-02", DAY},
+                {"now", NOW},
+                {"-1h", NOW - 3600 * S},
+                {"now-1h", NOW - 3600 * S},
+                {"now+1s", NOW + S},
+                {"today", 20000 * DAY},
+                {"yesterday", 19999 * DAY},
+                {"yesterday+12h", 19999 * DAY + DAY / 2},
+                {"start", BEGIN},
+                {"end", END},
+                {"+1500ms", BEGIN + 3 * S / 2},
+                {"start+0", BEGIN},
+                {"end-10s", END - 10 * S}};
+
+    for (size_t i = 0; i < LENGTH(good); i++) {
+        int64_t ns = -7;
+        assert_int_equal(ea_time_parse(good[i].s, &data, &ns), 0);
+        if (ns != good[i].ns)
+            fail_msg("%s: %lld, expected %lld", good[i].s, (long long)ns, (long long)good[i].ns);
+    }
+    static const char *const bad[] = {"",
+                                      "24h",
+                                      "1h",
+                                      "-",
+                                      "+",
+                                      "now-",
+                                      "now 1h",
+                                      "tomorrow",
+                                      "start+",
+                                      "-1",
+                                      "Now",
+                                      "1970-01",
+                                      "1970-01-02T",
+                                      "1970-01-02 00",
+                                      "1970-01-02T00:00:",
+                                      "1970-02-30",
+                                      "1970-01-02Z",
+                                      "1970-01-02T00:00.5",
+                                      "now-99999999999s",
+                                      "--1h"};
+    int64_t ns = 77;
+    for (size_t i = 0; i < LENGTH(bad); i++)
+        if (ea_time_parse(bad[i], &data, &ns) != EA_EINVAL || ns != 77)
+            fail_msg("%s is taken", bad[i]);
+    static const char *const of_data[] = {"start", "end", "+10s", "end-1s"};
+    for (size_t i = 0; i < LENGTH(of_data); i++)
+        assert_int_equal(ea_time_parse(of_data[i], &none, &ns), EA_ENOTFOUND);
+    assert_int_equal(ea_time_parse("today", &early, &ns), 0);
+    assert_true(ns == -DAY);
+}
+
 static void durations_and_sizes(void **state) {
     (void)state;
 
@@ -971,6 +1075,7 @@ int main(void) {
         cmocka_unit_test(errors),
         cmocka_unit_test(text_growth),
         cmocka_unit_test(text_numbers),
+        cmocka_unit_test(digits_and_little_endian_texts),
         cmocka_unit_test(text_varints),
         cmocka_unit_test(text_guids),
         cmocka_unit_test(text_utf16),
@@ -981,6 +1086,7 @@ int main(void) {
         cmocka_unit_test(clock_conversions),
         cmocka_unit_test(clock_filetime),
         cmocka_unit_test(clock_text),
+        cmocka_unit_test(times_as_people_write_them),
         cmocka_unit_test(durations_and_sizes),
         cmocka_unit_test(map_against_model),
         cmocka_unit_test(map_limits),

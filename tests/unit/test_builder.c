@@ -450,6 +450,40 @@ static void test_many_groups(void **state) {
     rig_close(&g);
 }
 
+/* Payloads that are cut make a group of their own, and groups are in the order of their first events: also when another
+ * group begins before the first cut payload comes, and when the first payload of all is cut. */
+static void test_cut_payloads(void **state) {
+    (void)state;
+    static const uint8_t PAYLOAD[18] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+    static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+
+    enum { ROWS = 300, MEASUREMENT = 58, WAIT_STOP = 302 };
+
+    for (int cut_first = 0; cut_first < 2; cut_first++) {
+        rig g;
+        rig_open(&g, &(ea_builder_options){.sources = SOURCES, .source_count = 1}, 1);
+        for (unsigned i = 0; i < 3 * ROWS + 1; i++) {
+            int is_cut = cut_first ? i == 0 : i == 2 * ROWS;
+            ea_record r = plain(PAYLOAD, 2);
+            r.provider = DOTNET;
+            r.id = i < ROWS || i >= 2 * ROWS ? MEASUREMENT : WAIT_STOP;
+            if (r.id == MEASUREMENT && !is_cut)
+                r.payload_bytes = 18;
+            assert_true(ea_builder_add(g.builder, &r, ea_registry_find(g.agent, &r)) >= 0);
+        }
+        ea_open_batch *o = ea_builder_take(g.builder);
+        const uint8_t *data;
+        size_t n;
+        encode(&g, o, 1, &data, &n);
+        ea_open_batch_release(o);
+        ea_batch_view *v = view(&g, data, n);
+        assert_int_equal(ea_batch_group_count(v), 3);
+        check_columns(v);
+        ea_batch_close(v);
+        rig_close(&g);
+    }
+}
+
 static uint8_t *encode_samples(uint64_t seed, uint32_t n, size_t *ret_bytes) {
     rig g;
     samples *in = malloc(sizeof *in);
@@ -1167,6 +1201,7 @@ int main(void) {
         cmocka_unit_test(test_closing_by_items),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_cut_payloads),
         cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_beside_the_events),
         cmocka_unit_test(test_threads),

@@ -2,7 +2,7 @@
  * skips when a limit is reached, that each module is counted in exactly one counter, and its records among those of a
  * source. */
 #include "proto/base/platform.h"
-#include "proto/state/image_facts.h"
+#include "proto/state/account_facts.h"
 #include "service/image/image_source.h"
 #include "service/image/images.h"
 #include "tests/unit/pe_samples.h"
@@ -10,6 +10,7 @@
 #include <openssl/evp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -272,6 +273,67 @@ static void test_rate(void **state) {
     ea_text_deinit(&payload);
 }
 
+/* ---- accounts ---- */
+
+static atomic_int looked_up;
+
+static int lookup(const char *sid, char *out, size_t out_bytes) {
+    atomic_fetch_add(&looked_up, 1);
+    snprintf(out, out_bytes, "SHOP\\%s", sid + 4);
+    return strncmp(sid, "S-1-9", 5) == 0 ? EA_ENOTFOUND : 0;
+}
+
+static ea_images *start_accounts(void) {
+    ea_images *im;
+    memset(&counters, 0, sizeof counters);
+    atomic_store(&looked_up, 0);
+    assert_int_equal(
+        ea_images_create(
+            &im, &(ea_images_options){.rate_bytes = 1 << 30, .hash_bytes = 1, .lookup = lookup, .counters = &counters},
+            NULL),
+        0);
+    return im;
+}
+
+/* Each account is looked up once and is in exactly one counter; those beyond the limit, and at the end, are left. */
+static void test_accounts(void **state) {
+    enum { MANY = 400 };
+
+    ea_text payload;
+    char sid[40];
+    (void)state;
+    ea_text_init(&payload);
+    ea_images *im = start_accounts();
+    for (int twice = 0; twice < 2; twice++) {
+        ea_images_ask_account(im, "S-1-5-21-1");
+        ea_images_ask_account(im, "S-1-9-7");
+    }
+    wait_for(im, EA_COUNT_accounts_unnamed, 1);
+    int64_t until_ns = ea_monotonic_ns() + PATIENCE_NS;
+    int opcode;
+    while (!(opcode = ea_images_take(im, &payload)) && ea_monotonic_ns() < until_ns)
+        ea_images_calm(im);
+    assert_int_equal(opcode, EA_ACCOUNT_FACTS_OPCODE);
+    assert_int_equal(payload.len_bytes, sizeof "S-1-5-21-1" + sizeof "SHOP\\5-21-1");
+    assert_memory_equal(payload.data, "S-1-5-21-1\0SHOP\\5-21-1", payload.len_bytes);
+    assert_int_equal(atomic_load(&looked_up), 2);
+    assert_int_equal(counted(EA_COUNT_accounts_asked), 2);
+    assert_int_equal(ea_images_take(im, &payload), 0);
+    for (int i = 0; i < MANY; i++) { /* none is taken: 256 have room */
+        snprintf(sid, sizeof sid, "S-1-5-21-2-%d", i);
+        ea_images_ask_account(im, sid);
+    }
+    assert_int_equal(counted(EA_COUNT_accounts_left), MANY - 256);
+    ea_images_stop(im);
+    assert_int_equal(counted(EA_COUNT_accounts_left), MANY);
+    ea_images_ask_account(im, "S-1-5-21-3");
+    assert_int_equal(counted(EA_COUNT_accounts_asked), counted(EA_COUNT_accounts_named) +
+                                                           counted(EA_COUNT_accounts_unnamed) +
+                                                           counted(EA_COUNT_accounts_left));
+    ea_images_destroy(im);
+    ea_text_deinit(&payload);
+}
+
 /* ---- among a source's records ---- */
 
 typedef struct fake {
@@ -404,8 +466,8 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_damaged),
-                                       cmocka_unit_test(test_bounds), cmocka_unit_test(test_rate),
-                                       cmocka_unit_test(test_source)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),    cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_bounds),   cmocka_unit_test(test_rate),
+                                       cmocka_unit_test(test_accounts), cmocka_unit_test(test_source)};
     return cmocka_run_group_tests_name("images", tests, make_folder, remove_folder);
 }

@@ -673,7 +673,7 @@ static void slow_clients_are_cut_off(void **state) {
     client slow, silent, good;
     const char head[] = "POST " EA_UPLOAD_PATH " HTTP/1.1\r\nHost: x\r\nContent-Type: " EA_UPLOAD_TYPE
                         "\r\nContent-Length: 60000\r\n\r\n";
-    s->options.limits.body_ns = INT64_C(1500000000);
+    s->options.limits.body_ns = s->options.limits.head_ns = INT64_C(1500000000);
     s->options.limits.handshake_ns = INT64_C(4000000000); /* which those who do shake hands must not need */
     start(s);
     /* a body that trickles */

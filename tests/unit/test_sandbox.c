@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/keyctl.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -133,6 +134,18 @@ static int start_process(void) {
     return e;
 }
 
+static void *do_nothing(void *arg) {
+    return arg;
+}
+
+static int start_thread(void) {
+    pthread_t thread;
+    int e = pthread_create(&thread, NULL, do_nothing, NULL);
+    if (!e)
+        (void)pthread_join(thread, NULL);
+    return e;
+}
+
 static int trace_parent(void) {
     return result(ptrace(PTRACE_SEIZE, getppid(), NULL, NULL)); /* it stops nothing, where it works */
 }
@@ -240,6 +253,7 @@ static int clone_newer(void) {
     X(bind_socket)                                                                                                     \
     X(connect_socket)                                                                                                  \
     X(start_process)                                                                                                   \
+    X(start_thread)                                                                                                    \
     X(trace_parent)                                                                                                    \
     X(trace_self)                                                                                                      \
     X(read_parent_by_call)                                                                                             \
@@ -392,6 +406,19 @@ static void a_reader_can_do_nothing_else(void **state) {
     if (support.has[EC_SANDBOX_HAS_FILES])
         EXPECT(&o, EACCES, TRY_make_file);
     if (support.has[EC_SANDBOX_HAS_SECCOMP])
+        EXPECT(&o, EPERM, TRY_make_socket, TRY_connect_socket, TRY_start_process, TRY_start_thread, TRY_start_program,
+               TRY_run_memory);
+}
+
+/* One that reads a trace with several threads: it starts no process. */
+static void one_with_threads_starts_no_process(void **state) {
+    (void)state;
+    outcome o;
+    try_all("threads", &(ec_sandbox){.rights = EC_SANDBOX_THREADS, .paths = PATHS, .path_count = 3}, &o);
+    expect_files(&o);
+    expect_calls(&o);
+    EXPECT(&o, 0, TRY_start_thread);
+    if (support.has[EC_SANDBOX_HAS_SECCOMP])
         EXPECT(&o, EPERM, TRY_make_socket, TRY_connect_socket, TRY_start_process, TRY_start_program, TRY_run_memory);
 }
 
@@ -505,6 +532,7 @@ static void write_file(const char *path) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_can_do_nothing_else),
+        cmocka_unit_test(one_with_threads_starts_no_process),
         cmocka_unit_test(one_with_network_starts_no_program),
         cmocka_unit_test(one_with_programs_has_no_network),
         cmocka_unit_test(a_sandbox_inside_another_takes_more_away),

@@ -348,7 +348,7 @@ static void refuses_another_content(void **state) {
 }
 
 /* A batch of another agent without events, with count descriptions of classes that were not there before. */
-static void crowd(fixture *f, uint32_t *which, size_t count, size_t entries) {
+static void crowd_one(fixture *f, uint32_t *which, size_t count, size_t entries) {
     static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
     const ea_tombstone t = {.first = *which + 1, .last = *which + 1, .cause = 15};
     ea_text batch;
@@ -361,6 +361,14 @@ static void crowd(fixture *f, uint32_t *which, size_t count, size_t entries) {
     if (rc != EC_STORED)
         fail_msg("%u classes: %s", *which, f->err.message);
     ea_text_deinit(&batch);
+}
+
+/* In batches, as many as are needed. */
+static void crowd(fixture *f, uint32_t *which, size_t count, size_t entries) {
+    for (size_t n; count; count -= n) {
+        n = count < EA_BATCH_MAX_DESCRIPTIONS ? count : EA_BATCH_MAX_DESCRIPTIONS;
+        crowd_one(f, which, n, entries);
+    }
 }
 
 static int count_class(const ea_class *c, void *arg) {
@@ -450,6 +458,109 @@ static void missing_classes_are_requested(void **state) {
     free(described.data);
     free(undescribed.data);
     free(other.data);
+}
+
+static int64_t ask_index(fixture *f, const char *sql) {
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(ec_store_database(f->store), sql, -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(ec_store_database(f->store)));
+    int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+static void retain_all(fixture *f, const ec_retention *limits) {
+    int rc;
+    while ((rc = ec_store_retain(f->store, limits, &f->err)) > 0)
+        if (rc == EC_RETAIN_BUSY)
+            ea_sleep_ns(1000000);
+    if (rc)
+        fail_msg("retain: %s", f->err.message);
+}
+
+static int count_statement(unsigned kind, void *arg, void *statement, void *sql) {
+    (void)kind;
+    (void)statement;
+    (void)sql;
+    ++*(size_t *)arg;
+    return 0;
+}
+
+/* Appends a batch to which what its class descriptions, or shapes, are is added; returns how many statements of SQL
+ * ran.
+ */
+static size_t statements_of(fixture *f, const test_batch *b, size_t classes, size_t shapes, int expected) {
+    size_t count = 0;
+    ea_text batch;
+    ea_text_init(&batch);
+    ea_text_add(&batch, b->data, b->len_bytes);
+    for (size_t i = 0; i < classes; i++)
+        test_describe(&batch, (uint32_t)i, 0);
+    for (size_t i = 0; i < shapes; i++) /* field 22, 8 bytes */
+        ea_text_printf(&batch, "\xb2\x01\x08%08zu", i);
+    assert_int_equal(sqlite3_trace_v2(ec_store_database(f->store), SQLITE_TRACE_STMT, count_statement, &count),
+                     SQLITE_OK);
+    int rc = ec_store_append(f->store, "alpha", (const uint8_t *)batch.data, batch.len_bytes, &f->err);
+    (void)sqlite3_trace_v2(ec_store_database(f->store), 0, NULL, NULL);
+    if (rc != expected)
+        fail_msg("%d: %s", rc, f->err.message);
+    ea_text_deinit(&batch);
+    return count;
+}
+
+/* A description that the stream has costs no statement; a batch that is refused in the end has written nothing, so that
+ * what it described is unknown, and nothing is taken back. */
+static void known_names_cost_no_statements(void **state) {
+    enum { CLASSES = 200, SHAPES = 300, NUMBERS = 6 };
+
+    fixture *f = *state;
+    test_maker m;
+    test_batch sent[NUMBERS], undescribed[2];
+    f->segment_bytes = 1; /* a segment each */
+    test_maker_init(&m, 5);
+    for (size_t i = 0; i < NUMBERS; i++)
+        test_make(&m, 10 + i, 4, 0, &sent[i]);
+    test_maker_forget_descriptions(&m);
+    test_make(&m, 1, 4, 0, &undescribed[0]);
+    test_make(&m, 2, 4, 0, &undescribed[1]);
+    test_maker_deinit(&m);
+    open_store(f);
+    /* its own class is described by no batch: 500 rows are not written for that */
+    size_t refused = statements_of(f, &undescribed[0], CLASSES, SHAPES, EA_ENOTFOUND);
+    assert_true(refused < 20);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM classes"), 0);
+    size_t fresh = statements_of(f, &sent[0], CLASSES, SHAPES, EC_STORED);
+    assert_true(fresh > 3 * CLASSES + 4 * SHAPES);
+    commit(f);
+    size_t plain = statements_of(f, &sent[1], 0, 0, EC_STORED); /* the transaction's begin is one of them */
+    commit(f);
+    size_t known = statements_of(f, &sent[2], CLASSES, SHAPES, EC_STORED);
+    const ec_store_notes *notes = ec_store_last_notes(f->store);
+    assert_int_equal(notes->described_count, 1 + CLASSES + SHAPES); /* each is acknowledged again */
+    assert_int_equal(known, plain);
+    /* a group that is taken back takes back what was known of it */
+    size_t more = statements_of(f, &sent[3], CLASSES + 1, SHAPES + 1, EC_STORED);
+    assert_true(more >= plain && more < plain + 20);
+    ec_store_close(f->store);
+    open_store(f);
+    more = statements_of(f, &sent[3], CLASSES + 1, SHAPES + 1, EC_STORED);
+    assert_true(more > plain);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM classes"), CLASSES + 2);
+    commit(f);
+    assert_int_equal(statements_of(f, &sent[4], CLASSES + 1, SHAPES + 1, EC_STORED), plain);
+    commit(f);
+    /* deleted with the stream's batches */
+    retain_all(f, &(ec_retention){.bytes = 1});
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM definitions"), 0);
+    more = statements_of(f, &sent[5], 0, SHAPES, EC_STORED);
+    assert_true(more > 3 * SHAPES);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM definitions"), SHAPES);
+    commit(f);
+    for (size_t i = 0; i < NUMBERS; i++)
+        free(sent[i].data);
+    free(undescribed[0].data);
+    free(undescribed[1].data);
 }
 
 static void tombstones(void **state) {
@@ -878,15 +989,6 @@ static void a_reader_beside_the_writer(void **state) {
 
 /* ---- retention ---- */
 
-static void retain_all(fixture *f, const ec_retention *limits) {
-    int rc;
-    while ((rc = ec_store_retain(f->store, limits, &f->err)) > 0)
-        if (rc == EC_RETAIN_BUSY)
-            ea_sleep_ns(1000000);
-    if (rc)
-        fail_msg("retain: %s", f->err.message);
-}
-
 /* What was deleted stays known: the same again is a duplicate, another content a conflict; counts stay. */
 static void deleted_batches_stay_known(void **state) {
     fixture *f = *state;
@@ -944,16 +1046,6 @@ static void deleted_batches_stay_known(void **state) {
     free(later.data);
     free(other.data);
     free_all(sent, SENT);
-}
-
-static int64_t ask_index(fixture *f, const char *sql) {
-    sqlite3_stmt *st = NULL;
-    if (sqlite3_prepare_v2(ec_store_database(f->store), sql, -1, &st, NULL) != SQLITE_OK ||
-        sqlite3_step(st) != SQLITE_ROW)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(ec_store_database(f->store)));
-    int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return n;
 }
 
 /* Appends a batch of the corpus under a number; with what it names by hash, and a shape that no batch uses, or without.
@@ -1114,6 +1206,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_classes_are_requested, setup, teardown),
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),

@@ -113,7 +113,21 @@ static void test_sched(void **state) {
     assert_int_equal(open.state, EC_SCHED_READY);
     assert_int_equal(open.begin, 45);
     assert_int_equal(ec_sched_life_event(s, NULL, EVENT(&m, 61, 7), EC_ROLE_THREAD_BEGIN, &open), 1);
+    /* lost events leave no processor's thread known, not even the last one's that there is room for */
+    for (uint16_t cpu = 0; cpu < 64; cpu++)
+        ec_sched_switch(s, 70, cpu, 0, STATE_READY, 0, 100 + cpu, slices);
+    assert_int_equal(ec_sched_running(s, 63), 163);
+    ec_sched_lost(s);
+    for (uint16_t cpu = 0; cpu < 64; cpu++)
+        assert_int_equal(ec_sched_running(s, cpu), UINT32_MAX);
     ec_sched_destroy(s);
+}
+
+static unsigned open_kind;
+
+static void note_open(void *arg, const ec_thread_open *o) {
+    (void)arg;
+    open_kind = o->kind;
 }
 
 static int wants_all_threads(void *arg, uint32_t tid, int64_t utc_ns) {
@@ -127,6 +141,7 @@ static void test_thread_time(void **state) {
     ea_clock clock = {.frequency = 1000000000};
     (void)state;
     assert_int_equal(ec_thread_time_init(&t, EC_SCHED_WAITING, wants_all_threads, NULL, NULL), 0);
+    t.on_open = note_open;
     ec_thread_time_range(&t, &clock, 25, 1000);
     assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 10, 7, 0, 0, 0)), 0);
     assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 20, 8, 7, STATE_WAITING, 0)), 0);
@@ -135,13 +150,21 @@ static void test_thread_time(void **state) {
     /* of 20 to 100 the part in the range, where it continues */
     assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 120, 7, 8, STATE_WAITING, 0)), 75);
     assert_int_equal(t.unfinished, 0);
-    ec_thread_time_lost(&t, 150); /* 8 waits since 120 */
+    ec_thread_time_lost(&t, 150, EC_OPEN_AT_LOSS); /* 8 waits since 120 */
     assert_int_equal(t.unfinished, 1);
     assert_int_equal(t.unfinished_ns, 30);
+    assert_string_equal(ec_thread_open_name(open_kind), "[waiting when events were lost]");
     assert_int_equal(ec_thread_time_is_open(&t, 200), 0);
     assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 300, 7, 9, STATE_WAITING, 0)), 0);
-    ec_thread_time_lost(&t, 400); /* 9 is of a process that was not requested */
+    ec_thread_time_lost(&t, 400, EC_OPEN_AT_END); /* 9 is of a process that was not requested */
     assert_int_equal(t.unfinished, 1);
+    /* 7 has waited, was woken, and has not continued */
+    assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 500, 7, 0, 0, 0)), 0);
+    assert_int_equal(ec_thread_time_switch(&t, NULL, EVENT(&m, 510, 0, 7, STATE_WAITING, 0)), 0);
+    ec_thread_time_ready(&t, NULL, EVENT(&m, 530, 7));
+    ec_thread_time_lost(&t, 600, EC_OPEN_AT_END);
+    assert_int_equal(t.unfinished_ns, 50);
+    assert_string_equal(ec_thread_open_name(open_kind), "[woken, without a processor until the end of the data]");
     ec_thread_time_deinit(&t);
 }
 

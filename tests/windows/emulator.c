@@ -138,6 +138,10 @@ static void read_line(char *line) {
         script.stall_ms = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.stall_session,
                             sizeof script.stall_session / sizeof *script.stall_session);
+    } else if (strcmp(line, "playback") == 0) {
+        script.playback_bytes = (uint32_t)strtoul(value, &rest, 0);
+        MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.playback_session,
+                            sizeof script.playback_session / sizeof *script.playback_session);
     } else if (strcmp(line, "lost") == 0) {
         script.lost_events = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.lost_session,
@@ -157,6 +161,10 @@ static void read_line(char *line) {
         script.stop_takes_ms = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "file-names") == 0) {
         script.names_need_disk = strcmp(value, "disk") == 0;
+    } else if (strcmp(line, "sessions") == 0) {
+        script.sessions_max = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "header") == 0) {
+        script.has_no_header = strcmp(value, "none") == 0;
     } else if (strcmp(line, "update") == 0) {
         script.update_resets = strcmp(value, "resets") == 0;
     } else if (strcmp(line, "items") == 0) {
@@ -208,6 +216,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     script.may_profile = 1;
     script.level_kept = UINT8_MAX;
     script.counters_at_once = 4;
+    script.sessions_max = 64;
     FILE *f = _wfopen(L"C:\\etwemul.txt", L"r");
     char line[EMUL_FILE + 64];
     while (f && fgets(line, sizeof line, f)) {
@@ -445,6 +454,27 @@ static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPER
     return 0;
 }
 
+/* The playback file of the script's session: made when it starts, deleted when it stops. */
+static void update_playback(const uint16_t *name, int starts) {
+    WCHAR path[EMUL_NAME + 64];
+    if (!script.playback_bytes || !same_name(name, script.playback_session))
+        return;
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles", NULL);
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles\\WMI", NULL);
+    CreateDirectoryW(L"C:\\windows\\system32\\LogFiles\\WMI\\RtBackup", NULL);
+    _snwprintf(path, sizeof path / sizeof *path, L"C:\\windows\\system32\\LogFiles\\WMI\\RtBackup\\EtwRT%ls.etl",
+               script.playback_session);
+    if (!starts) {
+        DeleteFileW(path);
+        return;
+    }
+    HANDLE file = CreateFileW(path, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+    if (file == INVALID_HANDLE_VALUE || SetFilePointer(file, (LONG)script.playback_bytes, NULL, FILE_BEGIN) == 0 ||
+        !SetEndOfFile(file))
+        emul_fail("no playback file");
+    CloseHandle(file);
+}
+
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p);
 
 ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p) {
@@ -491,7 +521,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
     int is_ending = before && before->ended_ms && GetTickCount64() - before->ended_ms < script.stop_takes_ms;
     if (by_name(t, name) || is_ending)
         error = ERROR_ALREADY_EXISTS;
-    else if (!free_one || sessions == EMUL_SESSIONS ||
+    else if (!free_one || sessions >= script.sessions_max ||
              ((p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && system_sessions == EMUL_SYSTEM_SESSIONS))
         error = ERROR_NO_SYSTEM_RESOURCES;
     else
@@ -501,6 +531,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
         free_one->id = (uint32_t)(free_one - t->sessions) + 1;
         free_one->incarnation = ++t->next_incarnation;
         *handle = handle_of(free_one);
+        update_playback(free_one->name, 1);
         if (free_one->file[0])
             emul_file_begin(free_one, (size_t)(free_one - t->sessions));
         error = report(free_one, p);
@@ -546,6 +577,7 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
         error = report(s, p);
         s->used = 0; /* also when the names had no room (ERROR_MORE_DATA) */
         s->ended_ms = GetTickCount64();
+        update_playback(s->name, 0);
         stopped = s;
         incarnation = s->incarnation;
     } else if (code == EVENT_TRACE_CONTROL_FLUSH) {

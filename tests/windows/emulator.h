@@ -38,6 +38,9 @@
  *     update=resets       an update of a session's properties leaves EnableFlags alone of its group masks
  *     file-names=disk     DISK_FILE_IO without DISK_IO logs no FileRundown
  *     flags-form=enable-flags  a query of group masks has some flags in the first one, as EnableFlags has them
+ *     sessions=N          Windows has room for N sessions (64)
+ *     playback=N SESSION  no program read the first N bytes of that session: they are in its playback file
+ *     header=none         a consumer gets no EventTrace/Header first
  *     items=asked         stacks that are in the trace are removed from events unless the session asked for them
  * Called by: the agent's etw_api.c, emulctl.c. Calls: proto/etl, which reads the traces. Thread: any. */
 #ifndef EA_TESTS_WINDOWS_EMULATOR_H
@@ -48,7 +51,7 @@
 #include "service/etw/etw.h"
 
 enum {
-    EMUL_SESSIONS = 64,
+    EMUL_SESSIONS = 256,      /* the most that EtwMaxLoggers allows */
     EMUL_SYSTEM_SESSIONS = 6, /* of 8; two are reserved */
     EMUL_PROVIDERS = 64,
     EMUL_IDS = 64,
@@ -84,6 +87,8 @@ typedef struct emul_lists {
     uint32_t payload_bytes;
     uint8_t payload[EMUL_PAYLOAD_BYTES];
     emul_event_names event_names, stack_names;
+    uint32_t argument_bytes;
+    uint8_t arguments[EMUL_FILTER_BYTES]; /* names and values in turn, each with its end */
 } emul_lists;
 
 typedef struct emul_provider {
@@ -113,7 +118,7 @@ typedef struct emul_session {
     uint32_t buffer_kib, min_buffers, max_buffers, max_file_mib, mode, flush_timer, clock;
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
-    uint32_t stacks, pmc_events, flushes, captures, system_providers, pool_tags;
+    uint32_t stacks, pmc_events, flushes, captures, arguments_given, system_providers, pool_tags;
     CLASSIC_EVENT_ID stack_ids[EMUL_HOOKS], pmc_ids[EMUL_HOOKS]; /* as many as stacks, pmc_events say */
     uint32_t counter_count, counters[EMUL_SOURCES];
     uint64_t file_events; /* in its file, or on the way there */
@@ -182,9 +187,10 @@ typedef struct emul_script {
     uint32_t applied_count;
     uint32_t lost_events;
     WCHAR lost_session[EMUL_NAME];
-    uint32_t update_resets, names_need_disk, flags_translated, stop_takes_ms;
+    uint32_t update_resets, sessions_max, has_no_header, names_need_disk, flags_translated, stop_takes_ms;
     uint32_t stall_ms;
-    WCHAR stall_session[EMUL_NAME];
+    WCHAR stall_session[EMUL_NAME], playback_session[EMUL_NAME];
+    uint32_t playback_bytes;
     WCHAR reported_file[32];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];

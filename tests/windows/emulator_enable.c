@@ -64,11 +64,26 @@ static ULONG take_payload(emul_lists *to, const uint8_t *data, ULONG bytes) {
     return 0;
 }
 
+/* Names and values in turn, each with its end. Windows takes whatever the provider defines; another form is a mistake
+ * of ours. */
+static ULONG take_arguments(emul_lists *to, const uint8_t *data, ULONG bytes) {
+    unsigned ends = 0;
+    for (ULONG i = 0; i < bytes; i++)
+        ends += !data[i];
+    if (!data[0] || data[bytes - 1] || ends % 2)
+        return ERROR_INVALID_PARAMETER;
+    memcpy(to->arguments, data, bytes);
+    to->argument_bytes = bytes;
+    return 0;
+}
+
 static ULONG take_filter(emul_provider *to, emul_lists *lists, const EVENT_FILTER_DESCRIPTOR *f, ULONG property) {
     const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
     if (!data || !f->Size || f->Size > most_bytes((int)f->Type))
         return ERROR_INVALID_PARAMETER;
     switch ((int)f->Type) {
+    case EA_FILTER_NONE:
+        return take_arguments(lists, data, f->Size);
     case EA_FILTER_EVENT_ID:
         return take_ids(&to->ids, data, f->Size);
     case EA_FILTER_STACKWALK:
@@ -150,8 +165,10 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
     if (i == EMUL_PROVIDERS)
         return ERROR_NO_SYSTEM_RESOURCES;
     if (lists->executables[0] || lists->packages[0] || lists->app_ids[0] || lists->containers[0] ||
-        lists->payload_bytes || lists->event_names.head.count || lists->stack_names.head.count) {
-        size_t place = emul_new_lists(t, s->incarnation);
+        lists->payload_bytes || lists->event_names.head.count || lists->stack_names.head.count ||
+        lists->argument_bytes) {
+        int has_own = i < s->provider_count && s->providers[i].lists;
+        size_t place = has_own ? s->providers[i].lists - 1 : emul_new_lists(t, s->incarnation);
         if (place == EMUL_LISTS)
             return ERROR_NO_SYSTEM_RESOURCES;
         t->lists[place] = *lists;
@@ -159,6 +176,7 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
         p->lists = (uint32_t)place + 1;
     }
     p->captures = (i < s->provider_count ? s->providers[i].captures : 0) + (uint32_t)runs_down(p);
+    s->arguments_given += lists->argument_bytes != 0;
     s->providers[i] = *p;
     s->provider_count += i == s->provider_count;
     return 0;

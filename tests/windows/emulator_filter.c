@@ -174,18 +174,40 @@ static int is_meant(const ea_record *r, uint8_t level, uint64_t any, uint64_t al
     return r->level <= level && (!any || ((r->keyword & any) && (r->keyword & all) == all));
 }
 
-/* The name of a TraceLogging event is in its metadata, after a size and tags. Other events have no name. */
-static int has_name(const ea_record *r, const emul_event_names *n) {
+/* The name of a TraceLogging event is in its metadata, after a size and tags. Other events have no name: NULL.
+ * *ret_bytes: with its end. */
+static const uint8_t *name_of(const ea_record *r, size_t *ret_bytes) {
     const ea_ext *item = ea_record_ext(r, EA_EXT_SCHEMA_TL);
     size_t at = 2, left = item ? item->size_bytes : 0;
     while (at < left && item->data[at] & 0x80)
         at++;
     at++;
-    size_t bytes = at < left ? strnlen((const char *)item->data + at, left - at) + 1 : 0;
-    const uint8_t *name = n->names;
+    *ret_bytes = at < left ? strnlen((const char *)item->data + at, left - at) + 1 : 0;
+    return *ret_bytes ? item->data + at : NULL;
+}
+
+/* The counters of an EventSource: it writes them when a session has given it an interval. */
+static int is_counted(const emul_lists *l, const ea_record *r) {
+    static const char COUNTERS[] = "EventCounters", INTERVAL[] = "EventCounterIntervalSec";
+    size_t bytes;
+    const uint8_t *name = name_of(r, &bytes);
+    if (bytes != sizeof COUNTERS || memcmp(name, COUNTERS, sizeof COUNTERS - 1) != 0)
+        return 1;
+    for (size_t at = 0; l && at < l->argument_bytes;) {
+        const char *key = (const char *)l->arguments + at, *value = key + strlen(key) + 1;
+        if (strcmp(key, INTERVAL) == 0 && atof(value) > 0)
+            return 1;
+        at += (size_t)(value - key) + strlen(value) + 1;
+    }
+    return 0;
+}
+
+static int has_name(const ea_record *r, const emul_event_names *n) {
+    size_t bytes;
+    const uint8_t *own = name_of(r, &bytes), *name = n->names;
     for (unsigned i = 0; bytes && i < n->head.count; i++) {
         size_t len = strlen((const char *)name) + 1;
-        if (len == bytes && memcmp(name, item->data + at, len - 1) == 0)
+        if (len == bytes && memcmp(name, own, len - 1) == 0)
             return 1;
         name += len;
     }
@@ -230,6 +252,8 @@ static int passes(const emul_provider *p, const ea_record *r) {
     int found = !p->pid_count;
     for (size_t k = 0; k < p->pid_count; k++)
         found |= p->pids[k] == r->pid;
+    if (!is_counted(p->lists ? &emul_shared()->lists[p->lists - 1] : NULL, r))
+        return 0;
     if (!found || !p->lists)
         return found;
     const emul_lists *l = &emul_shared()->lists[p->lists - 1];

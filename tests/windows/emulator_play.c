@@ -222,7 +222,8 @@ static void play(consumer *c, emul_session *now) {
     c->counted = (emul_stream_counts){0};
     c->clock = now->clock;
     c->of_trace = emul_stream_info(st) ? &emul_stream_info(st)->clock : NULL;
-    deliver_header(c, now, emul_stream_time(st));
+    if (!emul_what()->has_no_header)
+        deliver_header(c, now, emul_stream_time(st));
     while (wanted && goes_on(c, now)) {
         int handed = emul_stream_pump(st, now, deliver, c);
         if (handed == 1) {

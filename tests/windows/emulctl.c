@@ -73,7 +73,7 @@ static void list(void) {
             printf("\"name\": \"%ls\", \"max_file_mib\": %u, \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": "
                    "%u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
-                   "\"stacks\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
+                   "\"stacks\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, \"arguments_given\": %u, "
                    "\"played\": %llu, \"away_ms\": %llu, \"grown_ms\": %llu, \"logged\": %llu, \"late_ms\": %u, "
                    "\"lost\": %u, \"file_events\": %llu, "
                    "\"over\": %d, \"ids\": "
@@ -83,7 +83,7 @@ static void list(void) {
                    (const WCHAR *)s->name, s->max_file_mib, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers,
                    s->max_buffers, s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4],
                    s->masks[5], s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_events, s->flushes,
-                   s->captures, (unsigned long long)s->played, (unsigned long long)s->away_ms,
+                   s->captures, s->arguments_given, (unsigned long long)s->played, (unsigned long long)s->away_ms,
                    (unsigned long long)s->grown_ms, (unsigned long long)s->logged, s->late_ms, s->lost_events,
                    (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
                    s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level,

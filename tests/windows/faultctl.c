@@ -5,6 +5,7 @@
  *     faultctl suspend TID
  *     faultctl resume TID
  *     faultctl end NAME CODE  the programs of that name end with the code
+ *     faultctl write-dump ... never ends, as a dump that hangs
  *     faultctl limits PID     JSON: its priority class, and what its job object says of memory and CPU
  *
  *     faultctl squat NAME     makes the pipe before the service does, and says to each client that all is well, until
@@ -157,6 +158,8 @@ int wmain(int argc, WCHAR **argv) {
         return end(argv[2], (DWORD)wcstoul(argv[3], NULL, 0));
     if (argc == 3 && wcscmp(argv[1], L"squat") == 0)
         return squat(argv[2]);
+    if (argc >= 2 && wcscmp(argv[1], L"write-dump") == 0)
+        Sleep(INFINITE);
     for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (wcscmp(argv[1], COMMANDS[i].name) == 0)
             return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));

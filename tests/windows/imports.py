@@ -26,6 +26,9 @@ KNOWN_DLLS = {"ntdll.dll", "advapi32.dll", "clbcatq.dll", "combase.dll", "comdlg
 SHIPPED = {"etwagent.exe": KNOWN_DLLS, "etwagent-setup.dll": KNOWN_DLLS | {"msi.dll"}}
 LATE = {"bcrypt.dll", "crypt32.dll"}  # what etwagent.exe loads at its first use, from System32: proto/base/delay_windows.c
 
+RELOCATIONS = re.compile(r"^Entry 5 [0-9a-f]+ (?!0+ )[0-9a-f]{8} Base Relocation", re.M)
+OWNER_RIGHTS = "S-1-3-4"
+
 
 # functions of evntrace.h, evntprov.h, evntcons.h, tdh.h
 ETW = re.compile(r"(Start|Stop|Query|Update|Flush|Control|Open|Process|Close|EnumerateTrace|Enable)Trace|QueryAllTraces|Trace(Set|Query)Information|Trace(Event|Message)|"
@@ -37,7 +40,7 @@ def imports(program):
     listed = subprocess.run(["x86_64-w64-mingw32-objdump", "-p", str(program)], check=True, text=True,
                             stdout=subprocess.PIPE).stdout
     functions = re.findall(r"^\t[0-9a-f]+\s+\d+\s+(\w+)$", listed, re.M)
-    return {name.lower() for name in re.findall(r"DLL Name: (\S+)", listed)}, functions
+    return {name.lower() for name in re.findall(r"DLL Name: (\S+)", listed)}, functions, listed
 
 
 def main():
@@ -47,11 +50,19 @@ def main():
         failed += 1
         print(f"{name} is missing in {sys.argv[1]}")
     for program in programs:
-        dlls, functions = imports(program)
+        dlls, functions, head = imports(program)
         foreign = sorted(dlls - SHIPPED.get(program.name, WINDOWS)) + [name for name in functions if ETW.match(name)]
         if foreign or "LoadLibraryExW" not in functions and program.name == "etwagent.exe":
             failed += 1
             print(f"{program.name} imports {', '.join(foreign) or 'no LoadLibraryExW: what it imports was not read'}")
+        if program.name in SHIPPED:
+            missing = [f"{flag} among its DLL characteristics" for flag in ("DYNAMIC_BASE", "HIGH_ENTROPY_VA", "NX_COMPAT") if flag not in head] + \
+                ([] if RELOCATIONS.search(head) else ["relocations"])  # without them Windows ignores DYNAMIC_BASE
+            failed += bool(missing)
+            print(f"{program.name} has no {', '.join(missing)}\n" if missing else "", end="")
+        if program.name == "etwagent.exe" and OWNER_RIGHTS.encode("utf-16-le") in program.read_bytes():
+            failed += 1
+            print(f"{program.name} names {OWNER_RIGHTS} in an access list: each later owner of the file would have full access")
         late = {name for name in LATE if name.encode() in program.read_bytes()}
         if program.name == "etwagent.exe" and late != LATE:
             failed += 1

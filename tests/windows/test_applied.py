@@ -7,6 +7,9 @@
 - unanswered: TDH fails for a provider's name and for events whose schema is otherwise unknown. The ledger counts each failure, and
   everything that needs no name is stored.
 - planted: DLLs of the right names in the program's folder, in the working folder and on the path are not loaded. Only System32 is searched.
+- headless: the events of a session do not begin with EventTrace/Header, and all are stored.
+- listed: 200 sessions are listed, as many as the registry may allow.
+- arguments_utf8: a file whose name the code page of the machine lacks is read, without the code page of the manifest.
 - full: Windows has its maximum of 64 sessions. This is logged and counted in the ledger, and the session starts when another one ends.
 """
 import json
@@ -45,7 +48,7 @@ def sessions_of(folder):
                   "providers": 1, "level": 4, "any": 0x10, "all": 0x10, "property": 0}),
         "both": ({"providers": [{"provider": FILES, "properties": list(PROPERTIES), "stacks": True}], "output": "both", "clock": "cycle",
                   "file": wine.windows_path(folder / "both.etl"), **SMALL},
-                 {"mode": REAL_TIME | SEQUENTIAL | INDEPENDENT, "clock": 3, "buffer_kib": 64, "min": 8, "max": 16, "flush": 1, "level": 5, "any": ALL_BITS, "all": 0,
+                 {"mode": REAL_TIME | SEQUENTIAL | INDEPENDENT, "clock": 3, "buffer_kib": 64, "min": 8, "max": 16, "flush": 1, "flushes": 0, "level": 5, "any": ALL_BITS, "all": 0,
                   "property": sum(PROPERTIES.values()) | 4}),
     }
 
@@ -57,7 +60,7 @@ def structures(env, checks, session, windows, collector):
         cases = sessions_of(machine.folder)
         machine.configure(collector, [{"name": name, **asked} for name, (asked, _) in cases.items()])
         machine.start()
-        machine.wait(lambda: len(machine.sources()) == 3 and machine.sessions()["etwagent-kernel"]["flushes"] > 1 and machine.sessions()["etwagent-both"]["flushes"] > 1,
+        machine.wait(lambda: len(machine.sources()) == 3 and machine.sessions()["etwagent-kernel"]["flushes"] > 1,
                      "flushes of our own: what is asked for is not whole seconds")
         there = machine.sessions()
         for name, (_, wanted) in cases.items():
@@ -151,10 +154,46 @@ def full(env, checks, session, windows, collector):
     checks.that("no room" in machine.log() or "1450" in machine.log(), f"the reason: {machine.log()}")
 
 
+def headless(env, checks, session, windows, collector):
+    paths = traces.paths(TRACE, env.build)
+    truth = emulated.compared(line for line in env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines() if json.loads(line)["provider"] == FILES)
+    with emulated.Machine(env, session, windows, "headless") as machine:
+        machine.plays(paths, "header=none")
+        machine.configure(collector, [{"name": "files", "providers": [{"provider": FILES}], **SMALL}])
+        machine.start()
+        machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged") == sum(truth.values()), "all events, without a header before them")
+        checks.equal(machine.stop(), 0, "exit code")
+    lines = env.run([env.collector, "export", "--store", collector.store, "--host", "headless", "--format", "raw", "--verify"]).stdout.splitlines()
+    stored = emulated.compared(lines)
+    checks.that(truth == stored and truth, f"{sum((truth - stored).values())} records are missing, {sum((stored - truth).values())} too many")
+    checks.that(not any(json.loads(line)["provider"] == emulated.EVENT_TRACE and json.loads(line)["opcode"] == 0 for line in lines), "there is a header")
+
+
+def listed(env, checks, session, windows, collector):
+    """EtwMaxLoggers of the registry allows up to 256 sessions."""
+    with emulated.Machine(env, session, windows, "listed") as machine:
+        machine.plays((), "sessions=256")
+        machine.control("fill", "200")
+        all_of = session.run([machine.agent, "sessions", "--all", "--json"])
+        checks.equal(({s["name"] for s in json.loads(all_of.stdout)}, all_of.stderr), ({f"fill-{i}" for i in range(1, 201)}, ""), "sessions that are listed")
+
+
+def arguments_utf8(env, checks, session, windows, collector):
+    """A Windows before 10 1903 ignores the manifest's code page: a name that the machine's own lacks arrives nevertheless."""
+    with emulated.Machine(env, session, windows, "arguments") as machine:
+        program = machine.agent.read_bytes()
+        checks.equal(program.count(b"activeCodePage"), 2, "code pages of the manifest")
+        machine.agent.write_bytes(program.replace(b"activeCodePage", b"activeCodePag_"))
+        name = "\u03b1\u03b2\u03b3-\u65e5\u672c.yaml"
+        (machine.folder / name).write_text("sessions: [{name: one, providers: [{provider: Microsoft-Windows-DNS-Client}]}]\n")
+        done = session.run([machine.agent, "check", f"{wine.windows_path(machine.folder)}\\{name}"])
+        checks.that(done.returncode == 0 and 'user session "etwagent-one"' in done.stdout, f"a name of Greek letters and others: {done.returncode} {done.stdout}{done.stderr}")
+
+
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["structures", "clocks", "unanswered", "full"])
+    env.make_certificates(["structures", "clocks", "unanswered", "full", "headless"])
     collector = env.new_collector().start()
-    for part in emulated.parts(checks, arguments, (structures, clocks, unanswered, planted, full), real=(clocks, unanswered, full)):
+    for part in emulated.parts(checks, arguments, (structures, clocks, unanswered, planted, full, headless, listed, arguments_utf8), real=(clocks, unanswered, full, headless)):
         part(env, checks, session, windows, collector)
     collector.stop()
 

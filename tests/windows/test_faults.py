@@ -89,7 +89,7 @@ def at_start(env, checks, session, windows, collector):
         machine.plays(traces.paths(TRACE, env.build), "rate=20000", "fail=StartTraceW 5 1", "tdh-delay=50", "fail=filters 1 1", f"state={RUNTIME} 187",
                       f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", f"keyword={RUNTIME} 0x1 GCKeyword",
                       f"keyword={RUNTIME} 0x8000 ExceptionKeyword", "counter=19 1000 2147483647 TotalIssues",
-                      "counter=10 4096 1000000 CacheMisses", "counters=1")
+                      "counter=10 4096 1000000 CacheMisses", "counters=1", "playback=70000 etwagent-all")
         machine.control("start", "etwagent-all")
         machine.configure(collector, [{
             "name": "all", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE"], "stacks": ["Process/Start", "PerfInfo/SampleProf"],
@@ -103,7 +103,7 @@ def at_start(env, checks, session, windows, collector):
         machine.wait(lambda: "5" in machine.log() and "start session all" in machine.log(), "word of the refusal")
         machine.wait(lambda: machine.sources().get("all", {}).get("events_acknowledged", 0) > 1000, "events after the refusal")
         log, s = machine.log(), machine.sessions()["etwagent-all"]
-        for word in ("a session of this name was there; it was stopped", "this machine has no provider No-Such-Provider",
+        for word in ("a session of this name was there; it was stopped; 70000 bytes of its events that no program had read are lost", "this machine has no provider No-Such-Provider",
                      "it is enabled without filters", "CacheMisses is sampled each 4096", "pmc-counters: 2 are asked for, and this machine counts 1 at a time"):
             checks.that(word in log, f"no word of: {word}\n{log}")
         checks.equal((s["masks"][0] & 7, s["masks"][1]), (7, 0x402), "kernel flags")
@@ -112,10 +112,12 @@ def at_start(env, checks, session, windows, collector):
         checks.equal((s["ids"], s["captures"], s["providers"]), (0, 1, 1), "filters left out, state asked for, providers")
         checks.equal((s["buffer_kib"], s["min"] >= 8, s["clock"], s["flushes"] > 0), (64, True, 1, True), "buffers, clock and flushes")
         checks.equal(machine.stop(), 0, "exit code")
+    checks.that(not list((session.drive / "windows" / "system32").glob("[Ll]og[Ff]iles/WMI/RtBackup/*")), "a playback file that stays")
     clocks = [r["clock"] for r in raw(env, collector, "start") if r["provider"] == RUNTIME and r["id"] == 187]
     ledger = ledger_of(collector, "start")
     checks.equal((ledger["source_counters_refused"], ledger["source_parts_refused"]), (1, 2), "one counter too many, a provider and filters, in the ledger")
-    checks.equal((ledger.get("source_starts_refused"), ledger.get("source_stale_sessions")), (1, 1), "access denied, and a session that was there, in the ledger")
+    checks.equal((ledger.get("source_starts_refused"), ledger.get("source_stale_sessions"), ledger.get("source_stale_bytes")), (1, 1, 70000),
+                 "access denied, a session that was there, and what no program had read of it, in the ledger")
     own = [json.loads(line)["clock"] for line in env.run([env.agent, "dump", "--format", "raw", "--class", "Runtime/Start", *traces.paths(TRACE, env.build)]).stdout.splitlines()]
     states = [clock for clock in clocks if clock not in own]
     checks.that(own and states, f"the provider's state, asked for when the consumer runs: {clocks}, in the trace {own}")

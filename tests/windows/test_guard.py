@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Watchdog and limits of the service, in the shipped program under Wine: a crash writes a minidump and ends the process. When there
-are three dumps, the oldest is deleted. A main thread that hangs has the same effect as a crash. A job object sets the limits.
+are three dumps, the oldest is deleted. A main thread that hangs has the same effect as a crash, and so has a dump that hangs. A job object sets the limits.
 faultctl.c makes the faults from outside, as a debugger does: the .exe has no option for them.
 
 usage: tests/windows/test_guard.py --build build/windows --native build/dev [--soak]"""
@@ -23,6 +23,7 @@ DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent-guard
 THREADS, MODULES, EXCEPTION, SYSTEM = 3, 4, 6, 7  # kinds of a minidump's streams
 IDLE_PRIORITY_CLASS = 0x40
 ACCESS_VIOLATION = 0xC0000005
+DUMP_S = 60  # EA_DUMP_MS
 
 
 class Dump:
@@ -183,6 +184,22 @@ def hangs(checks, machine, pid):
     checks.equal((machine.dumps / "crash-3.dmp").read_text(), "older", "a younger dump")
 
 
+def dump_hangs(checks, machine, pid):
+    """The second process, which writes the dump, never ends: both are ended. faultctl takes its place on disk, and sleeps."""
+    for number in (1, 2, 3):
+        (machine.dumps / f"crash-{number}.dmp").unlink(missing_ok=True)
+    kept = machine.exe.with_suffix(".kept")
+    machine.exe.rename(kept)
+    shutil.copy(machine.faultctl, machine.exe)
+    start = time.monotonic()
+    machine.run(machine.faultctl, "crash", pid)
+    machine.wait(lambda: len(machine.alive()) == 2, "the process that writes the dump")
+    machine.wait_gone("the crashed process and its dump's to end")
+    checks.that(DUMP_S - 1 < time.monotonic() - start < DUMP_S + 15, f"a dump that hangs for {DUMP_S} s ended both after {time.monotonic() - start:.1f} s")
+    checks.equal(list(machine.dumps.glob("*.dmp")), [], "dumps that the crashed process wrote itself")
+    kept.rename(machine.exe)
+
+
 def test(checks, session, build):
     machine = Machine(session, build)
     shutil.rmtree(machine.data, ignore_errors=True)
@@ -193,6 +210,7 @@ def test(checks, session, build):
         controls(checks, machine)
         crashes(checks, machine, pid)
         hangs(checks, machine, machine.start_again())
+        dump_hangs(checks, machine, machine.start_again())
         machine.session.end()
         machine.session.begin()
     finally:

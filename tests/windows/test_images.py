@@ -19,6 +19,7 @@ import uuid
 
 import emulated
 import harness
+import kernel_records
 import test_faults
 import test_single_records as single
 import wine
@@ -28,6 +29,7 @@ BASE = 0x7FF600000000
 SESSION = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER"], "buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64,
            "flush": "100ms", "images": True, "image-rate": "1GiB", "image-hash-size": "64MiB"}
 HUGE_BYTES = (64 << 20) + 1
+UNNAMED, OWN = "S-1-5-21-9-9-9-1234", "S-1-5-21-0-0-0-1000"  # no account of this machine; the user's, as Wine has it
 PDB = uuid.UUID("6f1b2c3d-1111-2222-3333-445566778899")
 ENDS = ("images_told", "images_absent", "images_refused", "images_unreadable", "images_other", "images_left_full", "images_left_end")
 
@@ -87,9 +89,9 @@ def load(index, path, timestamp, pid=PID):
                                 (path + "\0").encode("utf-16le"), 1000 + index)
 
 
-def start(pid, name):
+def start(pid, name, sid="S-1-5-18"):
     return single.system_record(3, 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
-                                bytes.fromhex("010100000000000512000000") + name.encode() + b"\0" + (name + "\0").encode("utf-16le") + bytes(4), 900)
+                                kernel_records.sid_bytes(sid) + name.encode() + b"\0" + (name + "\0").encode("utf-16le") + bytes(4), 900)
 
 
 def volume(session, path):
@@ -102,7 +104,7 @@ def volume(session, path):
 
 def play(machine, records):
     file = machine.folder / "loads.etl"
-    file.write_bytes(single.trace([start(PID, "thing.exe"), start(OTHER_PID, "other.exe"), *records]))
+    file.write_bytes(single.trace([start(PID, "thing.exe"), start(OTHER_PID, "other.exe", UNNAMED), start(OTHER_PID + 1, "own.exe", OWN), *records]))
     machine.plays([file])
 
 
@@ -116,6 +118,18 @@ def wait_answered(machine, count):
 
 def modules(collector, host, pid):
     return {m["base"]: m for m in collector.ask_json("modules", "--host", host, "--pid", pid, "--at", "end")["modules"]}
+
+
+def check_accounts(checks, session, collector, ledger):
+    """The machine has named the accounts of the processes, each once; that of the user is whatever Windows' own program says."""
+    user = session.run(["cmd", "/c", "echo %USERDOMAIN%\\%USERNAME%"]).stdout.strip()
+    rows = collector.ask_json("query", "--format", "json", "--host", "looks", "SELECT sid AS sid, account AS account FROM \"Account/Name\" ORDER BY 1")["rows"]
+    said = {row["sid"]: row["account"] for row in rows}
+    checks.equal((len(rows), said.get("S-1-5-18"), sorted(said)), (2, "NT AUTHORITY\\SYSTEM", ["S-1-5-18", OWN]), "accounts that the machine named")
+    checks.equal(said.get(OWN, "").split("\\")[-1], user.split("\\")[-1], "the user's name")
+    processes = collector.ask_json("query", "--format", "json", "--host", "looks", f"SELECT pid, account FROM processes WHERE pid IN ({PID}, {OTHER_PID}, {OTHER_PID + 1})")["rows"]
+    checks.equal({p["pid"]: p["account"] for p in processes}, {PID: "NT AUTHORITY\\SYSTEM", OTHER_PID: None, OTHER_PID + 1: said.get(OWN)}, "processes and their accounts")
+    checks.equal({k: v for k, v in ledger.items() if k.startswith("accounts_") and v}, {"accounts_asked": 3, "accounts_named": 2, "accounts_unnamed": 1}, "the ledger of accounts")
 
 
 def look(env, checks, session, windows, collector):
@@ -159,6 +173,7 @@ def look(env, checks, session, windows, collector):
         checks.equal(machine.stop(), 0, "exit code")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
     ledger = test_faults.ledger_of(collector, "looks")
+    check_accounts(checks, session, collector, ledger)
     expected = {"images_asked": 15, "images_told": 10, "images_absent": 2, "images_refused": 2, "images_other": 1, "images_damaged": 3, "images_unhashed": 1,
                 "images_read": 9}
     checks.equal({k: ledger.get(k, 0) for k in expected}, expected, "the ledger")

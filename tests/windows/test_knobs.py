@@ -6,11 +6,14 @@ would not accept, with line and column, before anything starts.
 """
 import collections
 import json
+import random
 import subprocess
 
 import emulated
 import harness
 import test_faults
+import test_runtime_counters
+import test_single_records
 import test_wpp
 import traces
 import wine
@@ -84,6 +87,9 @@ REFUSED = [
     ("packages", ["a;b"], "without a semicolon"),
     ("app-ids", ["x" * 512], "1026 bytes"),
     ("containers", [""], "expected a name"),
+    ("arguments", ["EventCounterIntervalSec"], "expected NAME=VALUE"),
+    ("arguments", ["=1"], "expected NAME=VALUE"),
+    ("arguments", ["A=" + "x" * 1000, "B=" + "y" * 30], "1036 bytes with their ends: Windows takes at most 1024"),
     ("stack-any", "0x1", "stack-level is missing: expected the level"),
     ("stack-level", "loud", "expected critical"),
     ("payload", [{"event": 1, "field": f"F{i}", "value": "x"} for i in range(9)], "9 conditions on event 1: Windows takes at most 8"),
@@ -273,6 +279,30 @@ def names(env, checks, session, windows, arguments):
         files, words = record(env, session, machine, [{"name": "in", "providers": [NAMES["in"][0]], **SMALL}], "out")
         checks.that("Windows refuses it" in words and "it is enabled without filters" in words, f"an older Windows: {words}")
         checks.equal(keys(said(env, [files["in"]])), keys(whole), "an older Windows: all of the provider's events")
+
+
+def event_source(env, checks, session, windows, arguments):
+    """Counters of an EventSource, which it writes for a session that gave it an interval: with the argument, beside a filter, and without."""
+    trace, source = env.folder / "counted.etl", str(test_runtime_counters.RUNTIME)
+    trace.write_bytes(test_single_records.trace(test_runtime_counters.make(random.Random(3), 20)[0]))
+    asked = {"counted": {"arguments": ["Other=x=y", "EventCounterIntervalSec=1"]}, "filtered": {"arguments": ["EventCounterIntervalSec=0.5"], "pids": ["100"]},
+             "none": {"pids": ["100", "200"]}, "zero": {"arguments": ["EventCounterIntervalSec=0"]},
+             "again": {"arguments": ["EventCounterIntervalSec=1"], "capture-every": "300ms", "event-ids": ["7"]}}
+    there = {}
+    with emulated.Machine(env, session, windows, "event-source") as machine:
+        machine.plays([trace])
+        files, words = record(env, session, machine, [{"name": n, "providers": [{"provider": source, **q}], **SMALL} for n, q in asked.items()], "out", there,
+                              until=lambda s: s["etwagent-again"]["arguments_given"] >= ASKED)
+        checks.equal({n: (there[f"etwagent-{n}"]["arguments_given"], there[f"etwagent-{n}"]["captures"]) for n in ("counted", "none")},
+                     {"counted": (1, 0), "none": (0, 0)}, "how often arguments were given, and states asked for")
+        checks.equal(there["etwagent-again"]["captures"], 0, "states asked for of the provider that is given its arguments again")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        whole = [e for e in said(env, [trace]) if e["provider"] == source]
+        wanted = {"counted": whole, "filtered": [e for e in whole if e["pid"] == 100], "none": [], "zero": []}
+        for name, truth in wanted.items():
+            truth = truth + ([e for e in whole if e["name"] != "EventCounters"] if not truth else [])
+            checks.equal(keys(e for e in said(env, [files[name]]) if e["provider"] == source), keys(truth), f"{name}: events")
+        checks.that(len(wanted["counted"]) > len(wanted["filtered"]) > 10, "counters of two processes")
 
 
 def not_there(env, checks, session, windows, arguments):
@@ -593,7 +623,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
+    every = filters, legacy, kernel, names, event_source, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 

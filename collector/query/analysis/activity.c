@@ -1,5 +1,6 @@
 /* See activity.h: the streams of a range, one after the other. */
 #include "collector/query/analysis/activity_internal.h"
+#include "collector/query/analysis/profile_merge.h"
 #include "collector/query/analysis/stack_query.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static int sum_stream(ec_activity *a, ea_err *err) {
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
         rc = ec_counter_names_open(&a->names, a->archive, a->stream, err);
-    if (!rc && a->kind == EC_ACTIVITY_CODE_COUNTERS)
+    if (!rc && (a->kind == EC_ACTIVITY_CODE_COUNTERS || a->places))
         rc = ec_methods_open(&a->methods, a->archive, a->stream, NULL, NULL, err);
     /* Read from the beginning: what begins before the range may end in it. Read threads to the end: the event that ends
      * a slice says what the thread did at the range's end. */
@@ -101,7 +102,8 @@ static int sum_stream(ec_activity *a, ea_err *err) {
 }
 
 int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
-                    int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns, ea_err *err) {
+                    int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns, const ec_profile_namer *namer,
+                    ea_err *err) {
     size_t count = 0;
     const ec_archive_stream *streams = NULL;
     ec_activity *a = calloc(1, sizeof *a);
@@ -120,7 +122,9 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
     ec_sample_sources_init(&a->sources);
     ea_text_init(&a->scratch);
     a->cpus = calloc(EC_ACTIVITY_CPUS, sizeof *a->cpus);
-    int rc = a->cpus ? 0 : ea_fail(err, EA_ENOMEM, "sum events up");
+    int rc = a->cpus && (!ec_activity_names_functions(kind) || !ec_merge_create(&a->places, 0, namer != NULL))
+                 ? 0
+                 : ea_fail(err, EA_ENOMEM, "sum events up");
     if (!rc) {
         ec_activity_forget(a);
         rc = ec_archive_streams(archive, &streams, &count, err);
@@ -133,6 +137,8 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
         a->stream = &streams[i];
         rc = sum_stream(a, err);
     }
+    if (!rc && a->places && (rc = ec_activity_name_functions(a, namer)))
+        rc = ea_fail(err, rc, "sum events up");
     if (kind == EC_ACTIVITY_NETWORK_USAGE)
         ec_activity_drop_doubles(a);
     if (rc) {
@@ -148,6 +154,7 @@ void ec_activity_destroy(ec_activity *a) {
         return;
     if (a->cpus)
         end_activity_stream(a);
+    ec_merge_destroy(a->places);
     ea_bytes_map_deinit(&a->kernel_network);
     ea_bytes_map_deinit(&a->texts);
     ea_bytes_map_deinit(&a->index);

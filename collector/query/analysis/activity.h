@@ -10,6 +10,7 @@
 #ifndef EC_QUERY_ANALYSIS_ACTIVITY_H
 #define EC_QUERY_ANALYSIS_ACTIVITY_H
 
+#include "collector/query/analysis/profile.h"
 #include "collector/query/scan/scan.h"
 #include "collector/query/scan/table_schema.h"
 
@@ -23,6 +24,7 @@ enum ec_activity_kind {
     EC_ACTIVITY_COUNTER_SAMPLES,
     EC_ACTIVITY_MODULE_COUNTERS,
     EC_ACTIVITY_CODE_COUNTERS,
+    EC_ACTIVITY_FUNCTION_COUNTERS,
     EC_ACTIVITY_COUNTER_PROBLEMS,
     EC_ACTIVITY_INTERRUPTS,
     EC_ACTIVITY_DISK,
@@ -73,10 +75,13 @@ int ec_activity_hash_column(enum ec_activity_kind kind);
 
 typedef struct ec_activity ec_activity;
 
-/* host NULL: of all. every_ns: width of buckets of time, which begin at multiples of it since 1970; 0: none. EA_ELIMIT:
- * more than 1,048,576 rows. */
+/* Whether the table names functions: it needs the source of their names. */
+int ec_activity_names_functions(enum ec_activity_kind kind);
+/* host NULL: of all. namer: of a table that names functions; NULL: places stay places. every_ns: width of buckets of
+ * time, which begin at multiples of it since 1970; 0: none. EA_ELIMIT: more than 1,048,576 rows. */
 EA_MUST_CHECK int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
-                                  int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns, ea_err *err);
+                                  int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns,
+                                  const ec_profile_namer *namer, ea_err *err);
 void ec_activity_destroy(ec_activity *a); /* NULL is allowed */
 size_t ec_activity_count(const ec_activity *a);
 /* The rows with that value of ec_activity_hash_column, in their order: *ret of them, borrowed until the next call.

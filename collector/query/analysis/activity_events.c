@@ -1,6 +1,7 @@
 /* See activity.h: what the rows are computed from, the events of a stream by their roles. */
 #include "collector/query/analysis/activity_internal.h"
 #include "collector/query/analysis/event_roles.h"
+#include "collector/query/analysis/profile_merge.h"
 #include "collector/query/analysis/query.h"
 #include "proto/stack/stack_join.h"
 
@@ -341,6 +342,20 @@ static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int
     return ec_activity_text(a, m->name, strlen(m->name));
 }
 
+/* The place of an address, as in a profile. */
+static int place_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns,
+                    uint64_t *ret) {
+    uint32_t process = ec_address_space_process(a->space, pid, utc_ns), place = 0;
+    int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
+    const ea_module *m = ec_address_space_module(a->space, process, ec_address_space_epoch(a->space, process, utc_ns),
+                                                 address, is_kernel, &unloaded);
+    const char *method = is_kernel ? NULL : method_of(a, pid, address, utc_ns);
+    int rc = method ? ec_merge_method(a->places, unloaded ? NULL : m, method, &place)
+                    : ec_merge_frame(a->places, m, unloaded, address, 0, &place);
+    *ret = place;
+    return rc;
+}
+
 static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID),
              pid = activity_pid_of(a, tid, utc_ns);
@@ -350,8 +365,14 @@ static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid, [KEY_SOURCE] = source, [KEY_INTERVAL] = interval},
                          .text = {[TEXT_COUNTER] = name ? ec_activity_text(a, name, strlen(name)) : NULL}};
     activity_put_process(a, &k, 0, pid, utc_ns);
-    if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
-        uint64_t offset = 0, address = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_ADDRESS);
+    uint64_t address = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_ADDRESS);
+    if (a->places) {
+        int rc = is_in_range(a, utc_ns) ? place_of(a, pid, address, e->c->pointer_size, utc_ns, &k.key[KEY_PLACE]) : 0;
+        if (rc)
+            return rc;
+        k.key[KEY_HAS_NO_INTERVAL] = !interval;
+    } else if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
+        uint64_t offset = 0;
         k.text[TEXT_MODULE] = module_of(a, pid, address, e->c->pointer_size, utc_ns, &offset);
         if (a->kind == EC_ACTIVITY_CODE_COUNTERS && !ea_stack_is_kernel(address, e->c->pointer_size))
             k.text[TEXT_METHOD] = method_of(a, pid, address, utc_ns);
@@ -550,6 +571,7 @@ static const uint32_t ROLES_OF_TABLES[EC_ACTIVITY_KINDS] = {
     [EC_ACTIVITY_COUNTER_SAMPLES] = SAMPLE_ROLES,
     [EC_ACTIVITY_MODULE_COUNTERS] = SAMPLE_ROLES,
     [EC_ACTIVITY_CODE_COUNTERS] = SAMPLE_ROLES,
+    [EC_ACTIVITY_FUNCTION_COUNTERS] = SAMPLE_ROLES,
     [EC_ACTIVITY_COUNTER_PROBLEMS] = BIT(SWITCH) | BIT(LOST) | BIT(COUNTER_CORRUPTION),
     [EC_ACTIVITY_INTERRUPTS] = BIT(INTERRUPT),
     [EC_ACTIVITY_DISK] = BIT(DISK_BEGIN) | BIT(DISK_END) | BIT(FLUSH_BEGIN) | BIT(FLUSH_END),

@@ -29,9 +29,10 @@ enum key_of_counters { KEY_NUMBER = 2 };
 
 enum key_of_samples {
     KEY_OFFSET = 1, /* of code_counters; else 0 */
+    KEY_PLACE = 1,  /* of function_counters, until places have names: ec_merge's */
     KEY_SOURCE = 2,
     KEY_INTERVAL = 3,        /* of counter_samples; 0: unknown */
-    KEY_HAS_NO_INTERVAL = 3, /* of module_counters and code_counters */
+    KEY_HAS_NO_INTERVAL = 3, /* of module_counters, code_counters and function_counters */
 };
 
 enum key_of_problems { KEY_PROBLEM_CPU = 0, KEY_PROBLEM_SOURCE = 2 };
@@ -46,7 +47,12 @@ enum key_of_missed { KEY_BATCH = 2, KEY_POSITION = 3 };
 
 enum key_of_usage { KEY_IS_MANIFEST = 1 };
 
-enum text_of_counters { TEXT_COUNTER, TEXT_MODULE, TEXT_METHOD }; /* the counter's or the source's name */
+enum text_of_counters {
+    TEXT_COUNTER, /* the counter's or the source's name */
+    TEXT_MODULE,
+    TEXT_METHOD,                /* of code_counters */
+    TEXT_FUNCTION = TEXT_METHOD /* of function_counters */
+};
 
 enum text_of_problems { TEXT_PROBLEM };
 
@@ -119,6 +125,7 @@ struct ec_activity {
     size_t count, capacity;
     uint32_t *by_hash; /* rows by the hash column, then by number; NULL: not requested */
     int64_t from_utc_ns, to_utc_ns, every_ns;
+    struct ec_merge *places;     /* of code whose functions are named; NULL: the table is not about them */
     ea_bytes_map kernel_network; /* runs, as host and id, of which TcpIp or UdpIp events were met */
     int is_short;                /* there was no memory for a text: rows lack it */
     ea_text scratch;
@@ -158,6 +165,8 @@ EA_MUST_CHECK int ec_activity_event(ec_activity *a, const ec_event_cursor_event 
 EA_MUST_CHECK int ec_activity_end_events(ec_activity *a, int64_t until_utc_ns);
 /* The states of threads, CPUs and requests are forgotten. */
 void ec_activity_forget(ec_activity *a);
+/* Functions take the place of places, and rows of the same function become one. errors: EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ec_activity_name_functions(ec_activity *a, const ec_profile_namer *namer);
 /* Where both providers of network events were recorded in one run, the rows of the manifest's provider are removed. */
 void ec_activity_drop_doubles(ec_activity *a);
 

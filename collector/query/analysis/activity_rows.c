@@ -1,5 +1,6 @@
 /* See activity.h: the rows of a table, found by their keys while they are summed, and by the hash column later. */
 #include "collector/query/analysis/activity_internal.h"
+#include "collector/query/analysis/profile_merge.h"
 #include "proto/base/array.h"
 
 #include <stdlib.h>
@@ -38,6 +39,31 @@ int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret
     a->rows[a->count] = (ec_activity_row){.k = *k};
     *ret = &a->rows[a->count++];
     return 0;
+}
+
+int ec_activity_name_functions(ec_activity *a, const ec_profile_namer *namer) {
+    ec_profile names = {.notes = ""};
+    ec_activity_row *places = a->rows;
+    size_t count = a->count;
+    int rc = ec_merge_finish(a->places, namer, &names);
+    a->rows = NULL;
+    a->count = a->capacity = 0;
+    ea_bytes_map_clear(&a->index);
+    for (size_t i = 0; !rc && i < count; i++) {
+        ec_activity_key k = places[i].k;
+        ec_activity_row *r = NULL;
+        const ec_profile_frame *f = ec_merge_innermost(a->places, (uint32_t)k.key[KEY_PLACE]);
+        const char *module = names.modules[f->module].name;
+        k.key[KEY_PLACE] = 0;
+        k.text[TEXT_MODULE] = f->module ? ec_activity_text(a, module, strlen(module)) : NULL;
+        k.text[TEXT_FUNCTION] = ec_activity_text(a, f->label, strlen(f->label));
+        a->stream = k.stream;
+        rc = a->is_short ? EA_ENOMEM : ec_activity_row_of(a, &k, &r);
+        for (size_t sum = 0; !rc && sum < EC_ACTIVITY_SUMS; sum++)
+            r->sum[sum] += places[i].sum[sum];
+    }
+    free(places);
+    return rc;
 }
 
 size_t ec_activity_count(const ec_activity *a) {

@@ -41,6 +41,9 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
         {"offset", EC_KIND_HEX, EC_OF_KEY, KEY_OFFSET}, {"method", EC_KIND_TEXT, EC_OF_TEXT, TEXT_METHOD}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER},
         SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
+    [EC_ACTIVITY_FUNCTION_COUNTERS] = {.name = "function_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, TEXT_MODULE},
+        {"function", EC_KIND_TEXT, EC_OF_TEXT, TEXT_FUNCTION}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_SOURCE}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, TEXT_COUNTER},
+        SUM("samples", SUM_COUNT), {"events", EC_KIND_INT, EC_OF_EVENTS, SUM_COUNTED}}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_CPU},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, TEXT_PROBLEM}, {"source", EC_KIND_INT, EC_OF_KEY, KEY_PROBLEM_SOURCE}, SUM("count", SUM_COUNT)}},
     [EC_ACTIVITY_INTERRUPTS] = {.name = "interrupt_times", .columns = {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, TEXT_INTERRUPT}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, KEY_ROUTINE},
@@ -81,6 +84,10 @@ static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAl
 
 const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind) {
     return &TABLES[kind];
+}
+
+int ec_activity_names_functions(enum ec_activity_kind kind) {
+    return kind == EC_ACTIVITY_FUNCTION_COUNTERS;
 }
 
 int ec_activity_hash_column(enum ec_activity_kind kind) {

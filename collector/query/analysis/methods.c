@@ -1,18 +1,42 @@
 /* See methods.h. */
 #include "collector/query/analysis/methods.h"
 
+#include "collector/query/analysis/script_names.h"
 #include "collector/query/scan/event_cursor.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
 #include <stdlib.h>
 
-enum { START, SIZE, NAMESPACE, NAME, SIGNATURE, FIELDS };
+/* Fields of a plan: of methods of .NET, of functions of JavaScript, and of scripts. */
+enum { START, SIZE, NAMESPACE, NAME, SIGNATURE };
 
-enum { TEXT_BYTES = 512 << 20, ENTRIES_MAX = 64, ID_LOAD = 143, ID_END = 144, ID_OLD_START = 139, ID_OLD_STOP = 140 };
+enum { CONTEXT = NAMESPACE, SOURCE = SIGNATURE, LINE, COLUMN, URL = NAME };
+
+enum { TEXT_BYTES = 512 << 20 };
+
+enum { ID_LOAD = 143, ID_END = 144, ID_OLD_START = 139, ID_OLD_STOP = 140 };
+
+enum {
+    ID_JS_START = 5,
+    ID_JS_STOP = 6,
+    ID_JS_LOAD = 9,
+    ID_JS_UNLOAD = 10,
+    ID_SOURCE_START = 39,
+    ID_SOURCE_STOP = 40,
+    ID_SOURCE_LOAD = 41
+};
 
 static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
 static const ea_guid RUNDOWN = EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
+/* Microsoft-JScript, and V8.js */
+static const ea_guid JSCRIPT = EA_GUID(0x57277741, 0x3638, 0x4a4b, 0xbd, 0xba, 0x0a, 0xc6, 0xe4, 0x5d, 0xa5, 0x6c);
+
+/* A function whose script is not known yet: engines may log a script after its functions. */
+typedef struct nameless {
+    size_t item;
+    ec_script_place place;
+} nameless;
 
 /* When an address of a process may become another method's. */
 typedef struct change {
@@ -26,36 +50,74 @@ struct ec_methods {
     change *changes; /* by pid, time */
     size_t change_count;
     ea_u64_map last; /* pid and start -> number of the last method there, from 1 */
+    uint64_t *reach; /* of each item: how far it and those of its process before it go */
+    ec_script_names *scripts;
+    nameless *nameless;
+    size_t nameless_count, nameless_capacity;
     ea_arena arena;
     ea_text text;
-    ec_event_cursor_plan plans[ENTRIES_MAX];
-    size_t plan_count;
     const uint32_t *pid;
     uint64_t left_out;
 };
 
-/* 1 when a class names a method and its code. */
-static int methods_concerns(const ea_class *c) {
+/* What an event says. */
+enum method_event { NOTHING, LOADS, UNLOADS, NAMES /* it may have been there since ever */, NAMES_SCRIPT };
+
+static enum method_event method_event_of(const ea_class *c) {
     int runtime = ea_guid_equal(&c->provider, &RUNTIME);
-    if (c->classic || c->status == EA_CLASS_UNKNOWN || (!runtime && !ea_guid_equal(&c->provider, &RUNDOWN)))
-        return 0;
-    return c->code == ID_LOAD || c->code == ID_END || (runtime && (c->code == ID_OLD_START || c->code == ID_OLD_STOP));
+    if (c->classic || c->status == EA_CLASS_UNKNOWN)
+        return NOTHING;
+    if (runtime || ea_guid_equal(&c->provider, &RUNDOWN)) {
+        if (c->code == ID_LOAD || c->code == ID_END)
+            return !runtime ? NAMES : c->code == ID_LOAD ? LOADS : UNLOADS;
+        return runtime && (c->code == ID_OLD_START || c->code == ID_OLD_STOP) ? NAMES : NOTHING;
+    }
+    if (!ea_guid_equal(&c->provider, &JSCRIPT))
+        return NOTHING;
+    switch (c->code) {
+    case ID_JS_LOAD:
+        return LOADS;
+    case ID_JS_UNLOAD:
+        return UNLOADS;
+    case ID_JS_START:
+    case ID_JS_STOP:
+        return NAMES;
+    case ID_SOURCE_LOAD:
+    case ID_SOURCE_START:
+    case ID_SOURCE_STOP:
+        return NAMES_SCRIPT;
+    default:
+        return NOTHING;
+    }
 }
 
 static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
-    static const char *const NAMES[FIELDS] = {"MethodStartAddress", "MethodSize", "MethodNamespace", "MethodName",
-                                              "MethodSignature"};
+    static const char *const MANAGED[EC_EVENT_CURSOR_FIELDS] = {"MethodStartAddress", "MethodSize", "MethodNamespace",
+                                                                "MethodName", "MethodSignature"};
+    static const char *const SCRIPTED[EC_EVENT_CURSOR_FIELDS] = {
+        "MethodStartAddress", "MethodSize", "ScriptContextID", "MethodName", "SourceID", "Line", "Column"};
+    static const char *const SCRIPT[EC_EVENT_CURSOR_FIELDS] = {
+        [CONTEXT] = "ScriptContextID", [SOURCE] = "SourceID", [URL] = "Url"};
     ec_methods *m = arg;
-    if (!methods_concerns(c) || m->plan_count == ENTRIES_MAX)
+    enum method_event says = method_event_of(c);
+    if (says == NOTHING)
         return NULL;
-    ec_event_cursor_plan *p = &m->plans[m->plan_count++];
+    const char *const *names = says == NAMES_SCRIPT                    ? SCRIPT
+                               : ea_guid_equal(&c->provider, &JSCRIPT) ? SCRIPTED
+                                                                       : MANAGED;
+    ec_event_cursor_plan *p = ea_arena_alloc(&m->arena, sizeof *p);
+    if (!p)
+        return &EC_EVENT_CURSOR_NO_MEMORY;
     *p = (ec_event_cursor_plan){.addresses = -1};
-    for (size_t k = 0; k < EC_EVENT_CURSOR_FIELDS; k++)
+    for (size_t k = 0; k < EC_EVENT_CURSOR_FIELDS; k++) {
         p->fields[k] = -1;
-    for (size_t k = 0; k < FIELDS; k++)
-        for (size_t i = 0; i < ea_class_top_count(c); i++)
-            if (strcmp(c->fields[ea_class_top_field(c, i)].name, NAMES[k]) == 0)
+        for (size_t i = 0; names[k] && i < ea_class_top_count(c); i++) {
+            const ea_field *f = &c->fields[ea_class_top_field(c, i)];
+            if (strcmp(f->name, names[k]) == 0 && f->count_field < 0 && f->count == 1 &&
+                (f->type == EA_UTF16Z || (f->width && f->width <= 8)))
                 p->fields[k] = (int16_t)i;
+        }
+    }
     return p;
 }
 
@@ -80,11 +142,70 @@ static uint64_t methods_key_of(uint32_t pid, uint64_t start) {
     return ea_hash64(both, sizeof both, 0);
 }
 
+static const char *methods_text(ec_methods *m, ea_slice s) {
+    ea_text_clear(&m->text);
+    methods_add_text(m, s);
+    return m->text.failed || !m->text.data ? "" : m->text.data;
+}
+
+/* Notes the address of a script. */
+static int methods_add_script(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
+    uint64_t source;
+    if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, SOURCE, &source) || !source)
+        return 0;
+    const char *url = methods_text(m, ec_event_cursor_bytes(t, e, URL));
+    int rc = ec_script_names_add(m->scripts, e->pid, ec_event_cursor_u64_or_0(t, e, CONTEXT), source, url);
+    m->left_out += rc == EA_ELIMIT;
+    return rc == EA_ELIMIT ? 0 : rc;
+}
+
+/* Name and signature of a method of .NET. */
+static void name_managed(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e, ec_method *own) {
+    ea_text_clear(&m->text);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, NAMESPACE));
+    if (m->text.len_bytes)
+        ea_text_char(&m->text, '.');
+    methods_add_text(m, ec_event_cursor_bytes(t, e, NAME));
+    own->name = methods_keep(m);
+    ea_text_clear(&m->text);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
+    own->signature = methods_keep(m);
+}
+
+/* The name of a function of JavaScript, whose name in the engine is its signature. */
+static void name_scripted(ec_methods *m, const ec_script_place *place, ec_method *own) {
+    ea_text_clear(&m->text);
+    ec_script_name(&m->text, own->signature, ec_script_names_url(m->scripts, place), place);
+    own->name = methods_keep(m);
+}
+
+static int methods_add_function(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e,
+                                ec_method *own) {
+    const ec_script_place place = {.pid = e->pid,
+                                   .context = ec_event_cursor_u64_or_0(t, e, CONTEXT),
+                                   .source = ec_event_cursor_u64_or_0(t, e, SOURCE),
+                                   .line = (uint32_t)ec_event_cursor_u64_or_0(t, e, LINE),
+                                   .column = (uint32_t)ec_event_cursor_u64_or_0(t, e, COLUMN)};
+    ea_slice logged = ec_event_cursor_bytes(t, e, NAME);
+    own->signature = logged.len_bytes ? ea_arena_strdup(&m->arena, methods_text(m, logged)) : NULL;
+    if (!own->signature)
+        return 0;
+    name_scripted(m, &place, own);
+    if (!own->name || !place.source || ec_script_names_url(m->scripts, &place))
+        return 0;
+    if (EA_GROW(m->nameless, m->nameless_capacity, m->nameless_count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    m->nameless[m->nameless_count++] = (nameless){m->count, place};
+    return 0;
+}
+
 static int methods_add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
-    int runtime = ea_guid_equal(&e->c->provider, &RUNTIME);
-    int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
+    enum method_event says = method_event_of(e->c);
+    int unload = says == UNLOADS, load = says == LOADS, rc = 0;
     int64_t utc_ns = ec_event_cursor_utc_ns(e);
     uint64_t start, size_bytes;
+    if (says == NAMES_SCRIPT)
+        return methods_add_script(m, t, e);
     if ((m->pid && *m->pid != e->pid) || !ec_event_cursor_u64(t, e, START, &start) ||
         !ec_event_cursor_u64(t, e, SIZE, &size_bytes) || !size_bytes || start + size_bytes < start)
         return 0;
@@ -110,20 +231,33 @@ static int methods_add(ec_methods *m, const ec_event_cursor *t, const ec_event_c
                        .size_bytes = size_bytes,
                        .begin_utc_ns = since,
                        .end_utc_ns = unload ? utc_ns : INT64_MAX};
-    ea_text_clear(&m->text);
-    methods_add_text(m, ec_event_cursor_bytes(t, e, NAMESPACE));
-    if (m->text.len_bytes)
-        ea_text_char(&m->text, '.');
-    methods_add_text(m, ec_event_cursor_bytes(t, e, NAME));
-    own->name = methods_keep(m);
-    ea_text_clear(&m->text);
-    methods_add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
-    own->signature = methods_keep(m);
+    if (ea_guid_equal(&e->c->provider, &JSCRIPT))
+        rc = methods_add_function(m, t, e, own);
+    else
+        name_managed(m, t, e, own);
+    if (rc)
+        return rc;
     if (!own->name || !own->signature) {
-        m->left_out++; /* no room for their names */
+        m->left_out++; /* no room for their names, or the event is cut */
         return 0;
     }
     return ea_u64_map_put(&m->last, key, ++m->count);
+}
+
+/* Functions whose scripts were logged later. */
+static void name_late(ec_methods *m) {
+    for (size_t i = 0; i < m->nameless_count; i++) {
+        const nameless *n = &m->nameless[i];
+        ec_method *own = n->item < m->count ? &m->items[n->item] : NULL;
+        const char *before = own ? own->name : NULL;
+        if (!own || !ec_script_names_url(m->scripts, &n->place))
+            continue;
+        name_scripted(m, &n->place, own);
+        if (!own->name) {
+            own->name = before;
+            m->left_out++;
+        }
+    }
 }
 
 static int by_place(const void *a, const void *b) {
@@ -142,11 +276,23 @@ static int by_time(const void *a, const void *b) {
     return (x->utc_ns > y->utc_ns) - (x->utc_ns < y->utc_ns);
 }
 
+static int find_reach(ec_methods *m) {
+    m->reach = malloc((m->count + 1) * sizeof *m->reach);
+    if (!m->reach)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < m->count; i++) {
+        const ec_method *at = &m->items[i];
+        uint64_t end = at->start + at->size_bytes, before = i && at[-1].pid == at->pid ? m->reach[i - 1] : 0;
+        m->reach[i] = end > before ? end : before;
+    }
+    return 0;
+}
+
 /* Ends of methods, and beginnings of those that share addresses with another one. */
 static int find_changes(ec_methods *m) {
     uint64_t reach = 0; /* how far the methods of the process went until now */
     m->changes = malloc((2 * m->count + 1) * sizeof *m->changes);
-    if (!m->changes)
+    if (!m->changes || find_reach(m))
         return EA_ENOMEM;
     for (size_t i = 0; i < m->count; i++) {
         const ec_method *at = &m->items[i], *following = i + 1 < m->count ? at + 1 : NULL;
@@ -169,7 +315,7 @@ static int find_changes(ec_methods *m) {
 int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
                     uint64_t *ret_left_out, ea_err *err) {
     ec_methods *m = calloc(1, sizeof *m);
-    ec_event_cursor *tape = NULL;
+    ec_event_cursor *cursor = NULL;
     ec_event_cursor_event e;
     if (!m)
         return ea_fail(err, EA_ENOMEM, "read methods");
@@ -179,15 +325,22 @@ int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stre
     m->pid = pid;
     const ec_event_cursor_options options = {
         .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
-    int rc = ec_event_cursor_open(&tape, archive, &options, err);
-    while (!rc && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
-        rc = methods_add(m, tape, &e);
+    int rc = ec_script_names_create(&m->scripts, err);
+    if (!rc)
+        rc = ec_event_cursor_open(&cursor, archive, &options, err);
+    while (!rc && (rc = ec_event_cursor_next(cursor, &e, err)) == 1) {
+        rc = methods_add(m, cursor, &e);
         if (rc)
             ea_fail(err, rc, "read methods");
     }
-    ec_event_cursor_close(tape);
+    ec_event_cursor_close(cursor);
     ea_u64_map_clear(&m->last);
     m->pid = NULL;
+    name_late(m);
+    ec_script_names_destroy(m->scripts);
+    m->scripts = NULL;
+    free(m->nameless);
+    m->nameless = NULL;
     if (rc) {
         ec_methods_close(m);
         return rc;
@@ -209,6 +362,9 @@ void ec_methods_close(ec_methods *m) {
         return;
     free(m->items);
     free(m->changes);
+    free(m->reach);
+    free(m->nameless);
+    ec_script_names_destroy(m->scripts);
     ea_u64_map_deinit(&m->last);
     ea_arena_deinit(&m->arena);
     ea_text_deinit(&m->text);
@@ -227,14 +383,17 @@ const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t add
         else
             high = middle;
     }
+    /* V8 does not log the end of code: of the methods that cover the address, the last loaded one counts. */
+    const ec_method *found = NULL;
     for (size_t back = 0; back < BACK_MAX && low > 0; back++) {
         const ec_method *at = &m->items[--low];
-        if (at->pid != pid)
+        if (at->pid != pid || m->reach[low] <= address)
             break;
-        if (address - at->start < at->size_bytes && at->begin_utc_ns <= utc_ns && utc_ns < at->end_utc_ns)
-            return at;
+        if (address - at->start < at->size_bytes && at->begin_utc_ns <= utc_ns && utc_ns < at->end_utc_ns &&
+            (!found || at->begin_utc_ns > found->begin_utc_ns))
+            found = at;
     }
-    return NULL;
+    return found;
 }
 
 uint32_t ec_methods_epoch(const ec_methods *m, uint32_t pid, int64_t utc_ns) {

@@ -1,10 +1,13 @@
-/* Code that a .NET runtime made at run time, and where it was: which method an address of a process is in, at a time.
- * No module covers such addresses. Before it: event_cursor.h (method events of the runtime and of its rundown). After
- * it: cmd_where.c, profile.c. Thread: its owner's.
+/* Code that a .NET runtime or an engine of JavaScript made at run time, and where it was: which method an address of a
+ * process is in, at a time. No module covers such addresses. Before it: event_cursor.h (method events of the runtime,
+ * of its rundown, of Microsoft-JScript and V8.js), script_names.h. After it: cmd_where.c, profile.c. Thread: its
+ * owner's.
  *
  * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
  * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another
- * one is loaded at the same address. */
+ * one is loaded at the same address. Of JavaScript the events are MethodLoad, MethodUnload, MethodDCStart and
+ * MethodDCEnd. V8 does not log the end of code: where methods overlap, an address belongs to the last loaded one.
+ */
 #ifndef EC_QUERY_ANALYSIS_METHODS_H
 #define EC_QUERY_ANALYSIS_METHODS_H
 
@@ -16,8 +19,8 @@ typedef struct ec_method {
     uint32_t pid;
     uint64_t start, size_bytes;
     int64_t begin_utc_ns, end_utc_ns; /* INT64_MIN: since ever; INT64_MAX: to the end */
-    const char *name;                 /* "Namespace.Class.Method", UTF-8 */
-    const char *signature;            /* as the runtime writes it */
+    const char *name;                 /* "Namespace.Class.Method"; of JavaScript "function url:line:column"; UTF-8 */
+    const char *signature;            /* as the runtime writes it; of JavaScript the engine's name */
 } ec_method;
 
 enum { EC_METHODS_MAX = 1 << 20 };

@@ -79,8 +79,12 @@ static int merge_stack(run *r, const ec_stack_query *q, size_t i) {
     to.count = 0;
     ec_stack_query_get(q, i, &w);
     int rc = ec_merge_process(r->merge, w.image, &process);
-    if (!rc)
+    if (!rc && w.open) {
+        to.count = 1;
+        rc = ec_merge_open(r->merge, w.open, to.frames);
+    } else if (!rc) {
         rc = ec_stack_query_frames(q, i, merge_frame, &to);
+    }
     return rc ? rc : ec_merge_stack(r->merge, r->side, process, to.frames, to.count, w.weight, w.events);
 }
 
@@ -118,6 +122,11 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
         p->halves[i] += c->halves[i];
     p->keys_undefined += c->keys_undefined;
     p->is_interval_assumed |= c->is_interval_assumed;
+    size_t n = strlen(p->notes);
+    if (c->methods_left_out && n < sizeof p->notes - 1)
+        snprintf(p->notes + n, sizeof p->notes - n,
+                 "%s%" PRIu64 " methods or scripts, whose events are cut or which are more than a profile can name",
+                 n ? "; " : "", c->methods_left_out);
 }
 
 /* ---- all of it ---- */

@@ -12,6 +12,9 @@
 /* The pseudo-module of all methods that .NET runtimes compiled at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"
 
+/* The pseudo-module of times without a recorded end: each is a frame, named as it is. */
+#define EC_PROFILE_OPEN "[no recorded end]"
+
 /* A module, whichever machine and process it was loaded in: the same file is the same module. */
 typedef struct ec_profile_module {
     const char *name; /* without folders; "?" for addresses that were in no module */
@@ -107,10 +110,11 @@ typedef struct ec_profile {
     uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
     uint64_t backlog; /* stored batches that the history has not folded yet: whose processes and modules are unknown */
-    /* disk: requests whose end did not come; ready, wait: times inside the range whose end was not recorded: the thread
-     * did not continue in the stored events, it ended meanwhile, or events were lost. They are in no sum. */
+    /* disk: requests whose end did not come: they are in no sum. ready, wait: times inside the range whose end was not
+     * recorded: the thread did not continue in the stored events, it ended meanwhile, or events were lost. They are in
+     * the sums, without a stack, each under a frame of EC_PROFILE_OPEN. */
     uint64_t unfinished;
-    uint64_t unfinished_ns; /* ready, wait: so much of them is known to be inside the range */
+    uint64_t unfinished_ns; /* ready, wait: so much of the total is theirs: what is known to be inside the range */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
     uint64_t keys_undefined;
     int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */

@@ -33,7 +33,8 @@ struct ec_merge {
     ea_bytes_map processes, modules, places, stacks, frames; /* -> index + 1 */
     list process_list, module_list, place_list, stack_list, frame_list;
     ea_bytes_map methods;   /* module and name -> index of its place + 1 */
-    uint32_t method_module; /* the module of all methods; 0: there is none yet */
+    uint32_t method_module; /* EC_PROFILE_METHODS; 0: there is none yet */
+    uint32_t open_module;   /* EC_PROFILE_OPEN; 0: there is none yet */
     size_t limit_stacks;
     int has_names;
 };
@@ -206,7 +207,9 @@ int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *fram
 static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_profile_function *f, uint32_t *ret) {
     const ec_profile_module *of = (ec_profile_module *)m->module_list.items + module;
     char label[1024];
-    if (f)
+    if (f && module == m->open_module)
+        snprintf(label, sizeof label, "%s", f->name);
+    else if (f)
         snprintf(label, sizeof label, "%s!%s", of->name, f->name);
     else if (module)
         snprintf(label, sizeof label, "%s+0x%" PRIx64, of->name, offset);
@@ -231,29 +234,25 @@ static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_
     return to->label ? 0 : EA_ENOMEM;
 }
 
-/* The module of all methods; it has no file. */
-static int method_module(ec_merge *m) {
-    if (m->method_module)
+/* A module that has no file: 0 is replaced with its number. */
+static int pseudo_module(ec_merge *m, const char *name, uint32_t *number) {
+    if (*number)
         return 0;
     ec_profile_module *to = merge_append(&m->module_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
-    to->name = EC_PROFILE_METHODS;
+    to->name = name;
     to->path = to->pdb_path = "";
-    m->method_module = (uint32_t)m->module_list.count - 1;
+    *number = (uint32_t)m->module_list.count - 1;
     return 0;
 }
 
-int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret) {
+/* The number of a place whose name is known already. */
+static int named_place(ec_merge *m, uint32_t number, const char *name, uint32_t *ret) {
     char key[1024 + 16];
-    uint32_t number = 0;
-    int rc = module ? module_number(m, module, 0, &number) : method_module(m);
-    if (rc)
-        return rc;
-    number = module ? number : m->method_module;
     int n = snprintf(key, sizeof key, "%" PRIu32 " %s", number, name);
     size_t bytes = n < (int)sizeof key ? (size_t)n : sizeof key - 1;
-    rc = known_or_next(m, &m->methods, key, bytes, m->place_list.count, ret);
+    int rc = known_or_next(m, &m->methods, key, bytes, m->place_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
     place *to = merge_append(&m->place_list, sizeof *to);
@@ -262,6 +261,17 @@ int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint
         return EA_ENOMEM;
     *to = (place){.module = number, .frames = frame, .frame_count = 1};
     return frame_number(m, number, 0, &(ec_profile_function){.name = name}, frame);
+}
+
+int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret) {
+    uint32_t number = 0;
+    int rc = module ? module_number(m, module, 0, &number) : pseudo_module(m, EC_PROFILE_METHODS, &m->method_module);
+    return rc ? rc : named_place(m, module ? number : m->method_module, name, ret);
+}
+
+int ec_merge_open(ec_merge *m, const char *name, uint32_t *ret) {
+    int rc = pseudo_module(m, EC_PROFILE_OPEN, &m->open_module);
+    return rc ? rc : named_place(m, m->open_module, name, ret);
 }
 
 typedef struct naming {
@@ -315,7 +325,8 @@ static int name_modules(ec_merge *m, const ec_profile_namer *namer, ec_profile *
         for (next = i; next < n && order[next]->module == order[i]->module; next++)
             if (order[next]->offset <= UINT32_MAX)
                 offsets[count++] = (uint32_t)(order[next]->offset - order[next]->is_return);
-        if (!order[i]->module || order[i]->module == m->method_module || !count)
+        uint32_t module = order[i]->module;
+        if (!module || module == m->method_module || module == m->open_module || !count)
             continue;
         naming in = {m, order + i, count};
         ea_err why = {0};
@@ -361,6 +372,11 @@ static int by_weight(const void *a, const void *b) {
         if (x->frames[k] != y->frames[k])
             return (x->frames[k] > y->frames[k]) - (x->frames[k] < y->frames[k]);
     return (x->count > y->count) - (x->count < y->count);
+}
+
+const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place_number) {
+    const place *p = (const place *)m->place_list.items + place_number;
+    return (const ec_profile_frame *)m->frame_list.items + p->frames[0];
 }
 
 int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p) {

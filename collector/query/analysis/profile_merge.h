@@ -20,10 +20,14 @@ EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, int is_un
 /* The number of a .NET method. module: of the native image that its code was compiled into ahead of time; NULL: the
  * runtime made it, in no module. EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret);
+/* The number of the frame of times without a recorded end, EC_PROFILE_OPEN. EA_ENOMEM. */
+EA_MUST_CHECK int ec_merge_open(ec_merge *m, const char *name, uint32_t *ret);
 /* side 0 or 1: the range, the other range. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count,
                                  uint64_t weight, uint64_t events);
 
+/* The innermost function at a place, after ec_merge_finish; borrowed. */
+const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place);
 /* Names all places, and hands the result over: p's modules, frames, processes and stacks, which live as long as
  * p->memory. */
 EA_MUST_CHECK int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p);

@@ -6,7 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
-#include "proto/event/accounts.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -119,9 +119,8 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         if (ea_duration_parse(at + 1, &after_start_ns) || after_start_ns < 0)
             return ea_fail(err, EA_EUSAGE, "\"%s\" is no time after the start, such as +1500ms", at);
     } else if (!at_start && !at_end) {
-        if (ea_utc_ns_parse(at, &c.utc_ns))
-            return ea_fail(err, EA_EUSAGE, "\"%s\" is no time: start, end, +1500ms, or such as 2024-05-17T14:03:07Z",
-                           at);
+        if (ea_time_parse(at, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, &c.utc_ns))
+            return ea_fail(err, EA_EUSAGE, "\"%s\": expected " EA_TIME_FORMS ", start, end or +1500ms", at);
         c.has_time = 1;
     }
     int rc = ec_state_db_each_fold(q->tables, host, query_consider, &c, err);
@@ -430,8 +429,7 @@ static void add_life(ea_text *t, const ea_interval *life) {
                                                                   : "");
 }
 
-void ec_json_process(ea_text *t, const ea_process *p) {
-    char account[EA_ACCOUNT_BYTES];
+void ec_json_process(ea_text *t, const ea_process *p, const char *account) {
     ea_text_printf(t, "{\"pid\": %" PRIu32 ", \"ppid\": %" PRIu32 ", ", p->pid, p->parent_pid);
     add_life(t, &p->life);
     ea_text_printf(t, ", \"parent_instance\": ");
@@ -443,7 +441,7 @@ void ec_json_process(ea_text *t, const ea_process *p) {
     query_add_text(t, "name", p->image_name);
     query_add_text(t, "command_line", p->command_line);
     query_add_text(t, "sid", *p->sid ? p->sid : NULL);
-    query_add_text(t, "account", ea_account_name(p->sid, account));
+    query_add_text(t, "account", account);
     query_add_text(t, "package", *p->package ? p->package : NULL);
     query_add_text(t, "application", *p->application ? p->application : NULL);
     add_address(t, "unique_key", p->unique_key);

@@ -62,7 +62,8 @@ EA_MUST_CHECK int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int
 /* JSON objects of rows, as the commands print them. Times are RFC 3339; addresses are hex in strings. */
 /* Appends a further member: , "key": a time as text, or null when it is unknown. */
 void ec_json_time(ea_text *t, const char *key, int64_t utc_ns, int known);
-void ec_json_process(ea_text *t, const ea_process *p);
+/* account: its name; NULL: none is known. */
+void ec_json_process(ea_text *t, const ea_process *p, const char *account);
 void ec_json_module(ea_text *t, const ea_module *m);
 /* The members that describe the moment of an answer: "host", "stream", "time", "data_end", "behind" (the number of
  * stored batches that the history lacks). No braces. */

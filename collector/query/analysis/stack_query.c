@@ -84,6 +84,7 @@ struct ec_stack_query {
     int64_t subject_utc_ns; /* the latest event with weight */
     unsigned pointer_size;  /* of the machine's kernel */
     uint64_t steps;
+    int open_rc;             /* a time without a recorded end had no room */
     int is_each_event;       /* every event counts, with its class and thread: ec_stack_query_sums */
     ec_stack_links *links;   /* with is_each_event: it counts by itself. NULL: with those that are alike */
     ec_stack_missed *missed; /* with is_each_event: halves without an event count, not events. NULL: events */
@@ -373,7 +374,7 @@ static uint64_t weight_of(ec_stack_query *q, const ec_event_cursor_event *e, con
         ec_thread_time_life(&q->times, q->cursor, e, p->role);
         return 0;
     case EC_ROLE_LOST:
-        ec_thread_time_lost(&q->times, e->time);
+        ec_thread_time_lost(&q->times, e->time, EC_OPEN_AT_LOSS);
         return 0;
     case EC_ROLE_DISK_BEGIN:
     case EC_ROLE_FLUSH_BEGIN:
@@ -469,7 +470,7 @@ static int join_play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, 
     while ((rc = ec_event_cursor_next(q->cursor, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
         if (e.is_after_gap)
-            ec_thread_time_lost(&q->times, q->raw_last);
+            ec_thread_time_lost(&q->times, q->raw_last, EC_OPEN_AT_LOSS);
         use_clock(q, e.clock);
         q->raw_last = e.time > q->raw_last ? e.time : q->raw_last;
         if (++q->steps % ASK_EVERY == 0) {
@@ -508,6 +509,7 @@ static int join_play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, 
         default:
             rc = ec_stackwalk_reader_add(&q->walks, &e, &p->stack);
         }
+        rc = rc ? rc : q->open_rc;
         if (rc) {
             rc = ea_fail(err, rc,
                          rc == EA_ELIMIT ? "make a profile: too many different stacks; take less time"
@@ -655,12 +657,32 @@ static int wants_thread(void *arg, uint32_t tid, int64_t utc_ns) {
     return wants_pid(q, ec_address_space_pid_of_thread(q->space, tid, utc_ns));
 }
 
+/* A wait or a ready time of a thread without a recorded end: the stack of its end is that of the switch that did not
+ * come. */
+static void on_open(void *arg, const ec_thread_open *o) {
+    ec_stack_query *q = arg;
+    uint32_t pid = ec_address_space_pid_of_thread(q->space, o->tid, o->begin_utc_ns);
+    int rc =
+        ec_stack_sums_add(&q->sums, (ec_stack_pair){.process = ec_address_space_process(q->space, pid, o->begin_utc_ns),
+                                                    .name = o->kind,
+                                                    .first_utc_ns = o->begin_utc_ns,
+                                                    .last_utc_ns = o->begin_utc_ns,
+                                                    .weight = o->ns,
+                                                    .events = 1});
+    q->open_rc = q->open_rc ? q->open_rc : rc;
+    q->counts->total += o->ns;
+    q->counts->events++;
+    q->counts->without_stack++;
+}
+
 static int begin_stream(ec_stack_query *q, ea_err *err) {
+    uint64_t left_out = 0;
     int rc = ec_address_space_open(&q->space, q->archive, q->stream, 1, err);
     if (!rc && q->missed)
         q->missed->space = q->space;
     if (!rc) /* without batches that hold methods nothing is read */
-        rc = ec_methods_open(&q->methods, q->archive, q->stream, NULL, NULL, err);
+        rc = ec_methods_open(&q->methods, q->archive, q->stream, NULL, &left_out, err);
+    q->counts->methods_left_out += left_out;
     if (!rc)
         rc = ea_stacks_create(&q->stacks, q->options.limit_stacks_bytes, err);
     if (!rc)
@@ -673,9 +695,12 @@ static int begin_stream(ec_stack_query *q, ea_err *err) {
                                                            .on_missed = q->missed ? on_missed : NULL,
                                                            .arg = q},
                                   err);
-    return rc ? rc
-              : ec_thread_time_init(&q->times, q->options.weight == EC_WEIGHT_WAIT ? EC_SCHED_WAITING : EC_SCHED_READY,
-                                    wants_thread, q, err);
+    if (!rc)
+        rc = ec_thread_time_init(&q->times, q->options.weight == EC_WEIGHT_WAIT ? EC_SCHED_WAITING : EC_SCHED_READY,
+                                 wants_thread, q, err);
+    if (!rc)
+        q->times.on_open = on_open;
+    return rc;
 }
 
 /* Reads the stream: its sums are in pairs. */
@@ -691,8 +716,8 @@ static int join_stream(ec_stack_query *q, ea_err *err) {
     if (!rc)
         rc = join_play(q, needs_history ? INT64_MIN : q->from_utc_ns, late, INT64_MIN, err);
     if (!rc && needs_history)
-        ec_thread_time_lost(&q->times, q->raw_last);
-    if (!rc && ((rc = ea_stack_join_end(q->join)) || (rc = ec_stack_sums_flush(&q->sums))))
+        ec_thread_time_lost(&q->times, q->raw_last, EC_OPEN_AT_END);
+    if (!rc && ((rc = q->open_rc) || (rc = ea_stack_join_end(q->join)) || (rc = ec_stack_sums_flush(&q->sums))))
         rc = ea_fail(err, rc, "make a profile");
     q->wants = wants_definitions;
     if (!rc && late < INT64_MAX && ea_stacks_count(q->stacks).undefined)
@@ -738,7 +763,8 @@ size_t ec_stack_query_count(const ec_stack_query *q) {
 
 void ec_stack_query_get(const ec_stack_query *q, size_t i, ec_stack_weight *ret) {
     const ec_stack_pair *p = &q->sums.pairs[i];
-    *ret = (ec_stack_weight){ec_address_space_process_name(q->space, p->process), p->weight, p->events};
+    *ret = (ec_stack_weight){ec_address_space_process_name(q->space, p->process),
+                             !q->is_each_event && p->name ? ec_thread_open_name(p->name) : NULL, p->weight, p->events};
 }
 
 int ec_stack_query_frames(const ec_stack_query *q, size_t i, int (*fn)(void *arg, const ec_stack_frame *f), void *arg) {

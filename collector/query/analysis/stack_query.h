@@ -32,6 +32,7 @@ typedef struct ec_stack_counts {
     uint64_t unfinished, unfinished_ns;  /* see ec_profile */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
     uint64_t keys_undefined;
+    uint64_t methods_left_out;                /* of methods.h */
     int is_interval_assumed;                  /* nothing stored says the sampling interval: 1 ms */
     uint64_t other_sources[EC_OTHER_SOURCES]; /* of counter samples that were not asked for: the first ones */
     size_t other_source_count;
@@ -49,6 +50,7 @@ size_t ec_stack_query_count(const ec_stack_query *q);
 /* One sum: events of a process with the same stack. */
 typedef struct ec_stack_weight {
     const char *image; /* of the process, "?" unknown; borrowed */
+    const char *open;  /* of times without a recorded end, which have no stack: their name; else NULL */
     uint64_t weight, events;
 } ec_stack_weight;
 

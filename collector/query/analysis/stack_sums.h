@@ -12,7 +12,8 @@
 /* One sum of a stream. It fills a cache line, and is aligned to one. */
 typedef struct ec_stack_pair {
     uint32_t process, epoch, kernel, user, code; /* process: index, or EC_NO_PROCESS; code: epoch of methods */
-    uint32_t pid, tid, name;                     /* 0 in a profile: it separates programs, not threads */
+    uint32_t pid, tid;                           /* 0 in a profile: it separates programs, not threads */
+    uint32_t name;                               /* in a profile: ec_thread_open's kind, 0 of an event */
     int64_t first_utc_ns, last_utc_ns;
     uint64_t weight, events;
 } ec_stack_pair;

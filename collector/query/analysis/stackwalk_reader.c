@@ -1,15 +1,15 @@
 /* See stackwalk_reader.h. */
 #include "collector/query/analysis/stackwalk_reader.h"
 
-/* The tape's fields. */
+/* The cursor's fields. */
 enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
 
-void ec_stackwalk_reader_plan(ec_event_cursor_plan *tape, const ea_stack_plan *plan) {
-    tape->fields[WALK_TIME] = plan->time;
-    tape->fields[WALK_PID] = plan->pid;
-    tape->fields[WALK_TID] = plan->tid;
-    tape->fields[WALK_KEY] = plan->key;
-    tape->addresses = plan->addresses;
+void ec_stackwalk_reader_plan(ec_event_cursor_plan *cursor, const ea_stack_plan *plan) {
+    cursor->fields[WALK_TIME] = plan->time;
+    cursor->fields[WALK_PID] = plan->pid;
+    cursor->fields[WALK_TID] = plan->tid;
+    cursor->fields[WALK_KEY] = plan->key;
+    cursor->addresses = plan->addresses;
 }
 
 /* A walk's halves in one number: numbers of stacks are below 2^31, so there is room for which halves it has. */
@@ -30,7 +30,7 @@ static void learn_halves(const ec_stackwalk_reader *w, const ec_event_cursor_eve
     unsigned width = e->c->pointer_size;
     size_t n = 0;
     ea_slice list;
-    for (uint32_t i = 0; i < WALKS && ec_event_cursor_repeated_next(w->tape, e, i, &list, &memory); i++) {
+    for (uint32_t i = 0; i < WALKS && ec_event_cursor_repeated_next(w->cursor, e, i, &list, &memory); i++) {
         size_t count = list.len_bytes / width;
         if (*memory || !list.data || !count)
             continue;
@@ -51,7 +51,7 @@ static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *
                      int *ret_is_kernel, int *ret_has_user) {
     uint64_t *memory, known;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
+    ea_slice list = ec_event_cursor_repeated(w->cursor, e, &memory);
     if (!list.data || list.len_bytes < width)
         return 0;
     if (memory) {
@@ -72,8 +72,8 @@ static int halves_of(const ec_stackwalk_reader *w, const ec_event_cursor_event *
 static void stackwalk_define(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t *memory, key;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
-    if (list.data && ec_event_cursor_u64(w->tape, e, WALK_KEY, &key))
+    ea_slice list = ec_event_cursor_repeated(w->cursor, e, &memory);
+    if (list.data && ec_event_cursor_u64(w->cursor, e, WALK_KEY, &key))
         ea_stacks_define(w->stacks, p->opcode, key, list.data, list.len_bytes / width, width);
     else
         ea_stack_join_unusable(w->join);
@@ -82,7 +82,7 @@ static void stackwalk_define(const ec_stackwalk_reader *w, const ec_event_cursor
 static void clr_walk(const ec_stackwalk_reader *w, const ec_event_cursor_event *e, const ea_stack_plan *p) {
     uint64_t *memory;
     unsigned width = e->c->pointer_size;
-    ea_slice list = ec_event_cursor_repeated(w->tape, e, &memory);
+    ea_slice list = ec_event_cursor_repeated(w->cursor, e, &memory);
     if (!list.data || list.len_bytes < width)
         ea_stack_join_unusable(w->join);
     else
@@ -94,8 +94,8 @@ static int stackwalk_walk(const ec_stackwalk_reader *w, const ec_event_cursor_ev
     uint64_t time, pid, tid, key;
     uint32_t half[EA_STACK_HALVES];
     int is_kernel = 0, has_user = 0;
-    if (!ec_event_cursor_u64(w->tape, e, WALK_TIME, &time) || !ec_event_cursor_u64(w->tape, e, WALK_PID, &pid) ||
-        !ec_event_cursor_u64(w->tape, e, WALK_TID, &tid)) {
+    if (!ec_event_cursor_u64(w->cursor, e, WALK_TIME, &time) || !ec_event_cursor_u64(w->cursor, e, WALK_PID, &pid) ||
+        !ec_event_cursor_u64(w->cursor, e, WALK_TID, &tid)) {
         ea_stack_join_unusable(w->join);
         return 0;
     }
@@ -103,7 +103,7 @@ static int stackwalk_walk(const ec_stackwalk_reader *w, const ec_event_cursor_ev
         return 0;
     if (p->role != EA_STACK_IS_WALK) {
         enum ea_stack_half which = p->role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
-        if (!ec_event_cursor_u64(w->tape, e, WALK_KEY, &key)) {
+        if (!ec_event_cursor_u64(w->cursor, e, WALK_KEY, &key)) {
             ea_stack_join_unusable(w->join);
             return 0;
         }

@@ -9,14 +9,14 @@
 
 /* All borrowed. */
 typedef struct ec_stackwalk_reader {
-    ec_event_cursor *tape;
+    ec_event_cursor *cursor;
     ea_stacks *stacks;
     ea_stack_join *join;
     int64_t raw_from, raw_to; /* walks of events of these times count; raw_to is not included */
 } ec_stackwalk_reader;
 
-/* What the tape has to read of a class of walks or definitions. */
-void ec_stackwalk_reader_plan(ec_event_cursor_plan *tape, const ea_stack_plan *plan);
+/* What the cursor has to read of a class of walks or definitions. */
+void ec_stackwalk_reader_plan(ec_event_cursor_plan *cursor, const ea_stack_plan *plan);
 /* An event of such a class: a definition is kept, a walk is handed to the join. Returns 0 or what the join's on_event
  * returned. */
 EA_MUST_CHECK int ec_stackwalk_reader_add(const ec_stackwalk_reader *w, const ec_event_cursor_event *e,

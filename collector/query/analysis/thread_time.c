@@ -55,6 +55,23 @@ void ec_thread_time_ready(ec_thread_time *t, const ec_event_cursor *cursor, cons
         t->unfinished++;
 }
 
+/* By what the thread did, then by cause. */
+static const char *const OPEN_NAMES[EC_THREAD_OPEN_KINDS] = {
+    "[still waiting at the end of the data]",
+    "[waiting when events were lost]",
+    "[waiting when the thread ended]",
+    "[still ready at the end of the data]",
+    "[ready when events were lost]",
+    "[ready when the thread ended]",
+    "[woken, without a processor until the end of the data]",
+    "[woken, without a processor until events were lost]",
+    "[woken, without a processor until the thread ended]",
+};
+
+const char *ec_thread_open_name(unsigned kind) {
+    return OPEN_NAMES[kind - 1];
+}
+
 /* How much of a thread's state at raw_now, whose end was not recorded, is inside the range. */
 static uint64_t open_ns(const ec_thread_time *t, ec_sched_slice s, int64_t raw_now) {
     uint64_t ns = 0;
@@ -67,15 +84,23 @@ static uint64_t open_ns(const ec_thread_time *t, ec_sched_slice s, int64_t raw_n
     return ns && t->wants(t->arg, s.tid, ea_clock_to_utc_ns(&t->clock, s.begin)) ? ns : 0;
 }
 
-static void add_open(ec_thread_time *t, uint64_t ns) {
-    t->unfinished += ns > 0;
+static void add_open(ec_thread_time *t, const ec_sched_slice *s, uint64_t ns, enum ec_open_cause cause) {
+    if (!ns)
+        return;
+    t->unfinished++;
     t->unfinished_ns += ns;
+    unsigned did = t->state == EC_SCHED_READY ? 1 : s->state == EC_SCHED_WAITING ? 0 : 2;
+    if (t->on_open)
+        t->on_open(t->arg, &(ec_thread_open){.tid = s->tid,
+                                             .begin_utc_ns = ea_clock_to_utc_ns(&t->clock, s->begin),
+                                             .ns = ns,
+                                             .kind = 1 + did * EC_OPEN_CAUSES + cause});
 }
 
-void ec_thread_time_lost(ec_thread_time *t, int64_t raw_now) {
+void ec_thread_time_lost(ec_thread_time *t, int64_t raw_now, enum ec_open_cause cause) {
     ec_sched_slice s;
     for (size_t cursor = 0; ec_sched_next_open(t->sched, &cursor, &s);)
-        add_open(t, open_ns(t, s, raw_now));
+        add_open(t, &s, open_ns(t, s, raw_now), cause);
     ec_sched_lost(t->sched);
     ea_u64_map_clear(&t->waited_ns);
 }
@@ -84,7 +109,7 @@ void ec_thread_time_life(ec_thread_time *t, const ec_event_cursor *cursor, const
                          enum ec_role role) {
     ec_sched_slice s;
     if (ec_sched_life_event(t->sched, cursor, e, role, &s))
-        add_open(t, open_ns(t, s, e->time));
+        add_open(t, &s, open_ns(t, s, e->time), EC_OPEN_AT_THREAD_END);
     (void)ea_u64_map_remove(&t->waited_ns, ec_event_cursor_u64_or_0(cursor, e, EC_THREAD_TID));
 }
 

@@ -11,7 +11,7 @@
 
 enum { CHANGES_MAX = 4096, NAME_UNITS = 64 };
 
-enum { COUNT, NAMES }; /* the tape's fields */
+enum { COUNT, NAMES }; /* the cursor's fields */
 
 struct ec_counter_names {
     ea_arena arena;
@@ -72,29 +72,29 @@ static int counters_add(ec_counter_names *n, const ec_counter_config *c) {
 }
 
 int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
-    ec_event_cursor *tape = NULL;
+    ec_event_cursor *cursor = NULL;
     ec_event_cursor_event e;
     ec_counter_names *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "read the counters' names");
     ea_arena_init(&n->arena, 0);
     int rc = ec_event_cursor_open(
-        &tape, archive,
+        &cursor, archive,
         &(ec_event_cursor_options){
             .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = counters_plan_class, .arg = n},
         err);
-    while (!rc && n->count <= CHANGES_MAX && (rc = ec_event_cursor_next(tape, &e, err)) == 1) {
-        ec_counter_config c = {.place = ec_event_position(tape)};
+    while (!rc && n->count <= CHANGES_MAX && (rc = ec_event_cursor_next(cursor, &e, err)) == 1) {
+        ec_counter_config c = {.place = ec_event_position(cursor)};
         rc = 0;
         if (n->count < CHANGES_MAX) {
-            ea_slice names = ec_event_cursor_bytes(tape, &e, NAMES);
-            c.count = ec_event_cursor_u64_or_0(tape, &e, COUNT);
+            ea_slice names = ec_event_cursor_bytes(cursor, &e, NAMES);
+            c.count = ec_event_cursor_u64_or_0(cursor, &e, COUNT);
             rc = take_names(&names, &c);
         }
         if (rc || (rc = counters_add(n, &c)))
             rc = ea_fail(err, rc, "read the counters' names");
     }
-    ec_event_cursor_close(tape);
+    ec_event_cursor_close(cursor);
     if (rc) {
         ec_counter_names_close(n);
         return rc;

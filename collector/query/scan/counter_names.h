@@ -17,7 +17,7 @@ typedef struct ec_counter_config {
 
 typedef struct ec_counter_names ec_counter_names;
 
-/* Reads all of a stream's configurations. After 4,096 changes counters have no names. Errors: as a tape's. */
+/* Reads all of a stream's configurations. After 4,096 changes counters have no names. Errors: as a cursor's. */
 EA_MUST_CHECK int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_archive_stream *stream,
                                         ea_err *err);
 void ec_counter_names_close(ec_counter_names *n); /* NULL is allowed */

@@ -30,13 +30,13 @@ typedef struct ec_event_cursor_event {
     const ea_column *fields; /* of the plan; those that the class lacks have no rows */
 } ec_event_cursor_event;
 
-/* What plan gives when there is no memory for one: the tape is not opened. */
+/* What plan gives when there is no memory for one: the cursor is not opened. */
 extern const ec_event_cursor_plan EC_EVENT_CURSOR_NO_MEMORY;
 
 typedef struct ec_event_cursor_options {
     const ec_archive_stream *stream;
     int64_t from_utc_ns, to_utc_ns; /* batches without an event in between are left out; single events are not */
-    /* Asked once for each class: its plan (borrowed while the tape is open); NULL: none of its events;
+    /* Asked once for each class: its plan (borrowed while the cursor is open); NULL: none of its events;
      * &EC_EVENT_CURSOR_NO_MEMORY. */
     const ec_event_cursor_plan *(*plan)(void *arg, const ea_class *c);
     void *arg;

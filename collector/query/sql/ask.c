@@ -3,6 +3,7 @@
 #include "collector/query/sql/value_message.h"
 #include "collector/sandbox/child.h"
 #include "collector/state/state_worker.h"
+#include "collector/symbols/symbol_worker.h"
 #include "proto/base/platform.h"
 
 #include <signal.h>
@@ -18,7 +19,7 @@ enum {
 };
 
 typedef struct reader {
-    int is_up_to_date, needs_history; /* see ask.h */
+    int is_up_to_date, needs_history, needs_names; /* see ask.h */
     const ec_listener *listener;
     const char **names; /* names, then types */
     ec_value *cells;
@@ -32,7 +33,7 @@ typedef struct reader {
 
 /* ---- the question ---- */
 
-static int send_question(int in, const ec_question *q, int is_up_to_date, ea_err *err) {
+static int send_question(int in, const ec_question *q, int is_up_to_date, int has_names, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     ec_message_begin(&t, 'Q');
@@ -42,6 +43,7 @@ static int send_question(int in, const ec_question *q, int is_up_to_date, ea_err
     ec_message_u64(&t, (uint64_t)getpid());
     ec_message_u64(&t, q->limit_temp_bytes);
     ec_message_u8(&t, (uint8_t)is_up_to_date);
+    ec_message_u8(&t, (uint8_t)has_names);
     ec_message_u8(&t, q->host != NULL);
     ec_message_string(&t, q->store);
     ec_message_string(&t, q->host);
@@ -129,7 +131,8 @@ static int on_message(reader *r, ec_message *m) {
     switch (m->letter) {
     case 'H':
         r->needs_history = r->has_ended = 1;
-        return r->is_up_to_date ? EA_ECORRUPT : 0;
+        r->needs_names = ec_message_get(m, 1) != 0;
+        return r->is_up_to_date || m->failed ? EA_ECORRUPT : 0;
     case 'F':
         return r->listener->on_first ? on_first(r, m) : EA_ECORRUPT;
     case 'C':
@@ -177,13 +180,24 @@ const char *ec_ending_name(enum ec_ending ending) {
 
 /* Starts a child, asks it and waits for its end. */
 static int ask_child(reader *r, const ec_question *q, atomic_int *stop, ea_err *err) {
+    ec_symbol_worker_process names = {.in = -1, .out = -1};
     pid_t pid = 0;
-    int in = -1, out = -1, status = 0;
-    int rc = ec_child_start(&(ec_child_options){.name = EC_WORKER_NAME}, &pid, &in, &out, err);
+    int in = -1, out = -1, status = 0, has_names = r->needs_names && q->symbols;
+    int rc = has_names ? ec_symbol_worker_start(&names, q->symbols, q->broker, q->limit_ns, err) : 0;
     if (rc)
         return rc;
+    rc = ec_child_start(
+        &(ec_child_options){
+            .name = EC_WORKER_NAME, .has_extra = has_names, .extra_in = names.out, .extra_out = names.in},
+        &pid, &in, &out, err);
+    ec_symbol_worker_leave(&names);
+    if (rc) {
+        if (has_names)
+            ec_symbol_worker_end(&names);
+        return rc;
+    }
     ec_broker_lower(q->broker, pid);
-    rc = send_question(in, q, r->is_up_to_date, err);
+    rc = send_question(in, q, r->is_up_to_date, has_names, err);
     close(in);
     if (!rc) {
         rc = listen_to(r, out, q->limit_ns, stop);
@@ -194,6 +208,8 @@ static int ask_child(reader *r, const ec_question *q, atomic_int *stop, ea_err *
     if (!r->has_ended || r->is_canceled || rc || r->outcome->ending == EC_ENDED_TIME)
         (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
     r->outcome->processor_ns += ec_child_wait(pid, &status);
+    if (has_names)
+        ec_symbol_worker_end(&names);
     if (!rc && r->is_canceled)
         r->outcome->ending = EC_ENDED_CANCELED;
     else if (!rc && !r->has_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)

@@ -5,9 +5,10 @@
  * so that it may be started from a process with threads. It gets the question on its standard input and answers on its
  * standard output, in messages (collector/sandbox/message.h). A child whose statement reads
  * the history (ec_sql_uses_history) says that and ends; the parent, which may write, then waits until stored batches
- * are folded, and asks a second child, whose sandbox has the tables as they are then. Limits of a child: SQLite's own
- * memory and its address space, the time that it says and the CPU time that the operating system grants, temporary
- * files; it writes nothing else and ends with its parent. */
+ * are folded, and asks a second child, whose sandbox has the tables as they are then. When the statement names
+ * functions, and the question says where symbols are, that child has a symbol worker (symbol_worker.h) to ask for them.
+ * Limits of a child: SQLite's own memory and its address space, the time that it says and the CPU time that the
+ * operating system grants, temporary files; it writes nothing else and ends with its parent. */
 #ifndef EC_QUERY_SQL_ASK_H
 #define EC_QUERY_SQL_ASK_H
 
@@ -30,9 +31,10 @@ typedef struct ec_question {
     int64_t limit_ns;
     int64_t wait_ns; /* how long to wait until what is stored is in the history, when a statement reads that */
     enum ec_state_wait wait;
-    uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
-    ec_broker *broker;                /* of a confined process; borrowed; NULL: this one is not confined */
-    uint64_t limit_temp_bytes;        /* of temporary files, where sorts go on that memory does not hold */
+    uint64_t limit_bytes, limit_rows;         /* rows 0: no bound */
+    const struct ec_symbols_options *symbols; /* borrowed; NULL: places in modules stay places */
+    ec_broker *broker;                        /* of a confined process; borrowed; NULL: this one is not confined */
+    uint64_t limit_temp_bytes;                /* of temporary files, where sorts go on that memory does not hold */
 } ec_question;
 
 enum ec_ending {

@@ -1,4 +1,5 @@
 /* The connection and what it may do. See sql.h. */
+#include "collector/query/analysis/account_names.h"
 #include "collector/query/analysis/event_annotations.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
@@ -6,6 +7,7 @@
 #include "collector/state/ledger_report.h"
 
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -76,6 +78,7 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     }
     memcpy(s->dir, dir, n + 1);
     s->options = *options;
+    s->now_utc_ns = ea_utc_ns();
     int rc = ec_archive_open(&s->archive, dir, options->host, options->shown, err);
     if (!rc)
         ec_archive_on_batch(s->archive, options->keep_going, options->arg);
@@ -108,6 +111,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     if (!rc)
         rc = ec_sql_add_activity(s, err);
     if (!rc)
+        rc = ec_sql_add_views(s, err);
+    if (!rc)
         rc = ec_sql_add_events(s, err); /* the last: a class cannot take another table's name */
     if (rc) {
         ec_sql_close(s);
@@ -128,6 +133,7 @@ void ec_sql_close(ec_sql *s) {
     ec_ends_close(s->ends);
     ec_state_db_close(s->state);
     ec_incidents_close(s->alarms);
+    ec_accounts_destroy(s->accounts);
     ec_instances_destroy(s->instances);
     ec_annotations_destroy(s->links);
     ec_archive_close(s->archive);
@@ -145,6 +151,10 @@ sqlite3 *ec_sql_database(ec_sql *s) {
 
 int ec_sql_uses_history(const ec_sql *s) {
     return s->uses_history;
+}
+
+int ec_sql_names_functions(const ec_sql *s) {
+    return s->names_functions;
 }
 
 int ec_sql_describes_tables(const ec_sql *s) {

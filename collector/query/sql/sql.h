@@ -7,6 +7,7 @@
 #ifndef EC_QUERY_SQL_SQL_H
 #define EC_QUERY_SQL_SQL_H
 
+#include "collector/query/analysis/profile.h"
 #include "collector/query/scan/archive.h"
 
 #include <sqlite3.h>
@@ -19,7 +20,8 @@ typedef struct ec_sql_options {
     int (*keep_going)(void *arg); /* asked now and then; 0 ends the statement with SQLITE_INTERRUPT; may be NULL */
     void *arg;
     uint64_t sort_bytes; /* that a sort holds in memory before it goes on in a temporary file; 0: SQLite's 2 MiB */
-    int no_pushdown;     /* for tests: conditions are left to SQLite alone */
+    const ec_profile_namer *namer; /* of functions; borrowed; NULL: places stay places */
+    int no_pushdown;               /* for tests: conditions are left to SQLite alone */
 } ec_sql_options;
 
 /* Opens the store in folder dir. options: copied; host and shown are borrowed until close. EA_ENOTFOUND when there is
@@ -35,6 +37,8 @@ EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret,
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
  * a table or a column that is marked so. */
 int ec_sql_uses_history(const ec_sql *s);
+/* Whether a statement that was prepared reads a table that names functions. */
+int ec_sql_names_functions(const ec_sql *s);
 /* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
 int ec_sql_describes_tables(const ec_sql *s);
 /* Adds the tables of the class that a parameter names (pragma_table_xinfo(?1)); nothing when no class has this name.

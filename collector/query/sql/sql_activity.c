@@ -5,6 +5,7 @@
 #include "collector/query/analysis/activity.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <string.h>
 
@@ -40,6 +41,7 @@ static int activity_connect(sqlite3 *db, void *aux, int argc, const char *const 
     ea_text columns;
     int n = 0;
     (void)argc, (void)argv;
+    from->sql->names_functions |= ec_activity_names_functions(from->kind);
     from->sql->uses_history = 1; /* events are joined to the processes, threads and modules of their time */
     ea_text_init(&columns);
     for (; n < EC_ACTIVITY_COLUMNS && spec->columns[n].name; n++)
@@ -113,13 +115,13 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
     return SQLITE_OK;
 }
 
-/* ns since 1970, or RFC 3339. */
+/* ns since 1970, or a text. */
 static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
     if (sqlite3_value_type(v) == SQLITE_INTEGER)
         *ret = sqlite3_value_int64(v);
-    else if (!text || ea_utc_ns_parse(text, ret))
-        return ea_fail(err, EA_EUSAGE, "from and to: expected a time such as '2024-05-17T14:03:07Z'");
+    else if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
+        return ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS);
     return 0;
 }
 
@@ -161,7 +163,8 @@ static int activity_run(cursor *c, const table *t, const int64_t times[3], const
     memcpy(c->times, times, sizeof c->times);
     if (host && !c->host)
         return ea_fail(err, EA_ENOMEM, "sum events up");
-    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY], err);
+    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY],
+                           t->sql->options.namer, err);
 }
 
 static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {

@@ -1,9 +1,9 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
+#include "collector/query/analysis/account_names.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
-#include "proto/event/accounts.h"
 #include "proto/event/ntstatus.h"
 #include "proto/event/render.h"
 #include "proto/event/value.h"
@@ -103,8 +103,32 @@ static void time_ns(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (ea_utc_ns_parse(function_text_of(v[0]), &ns))
-        function_fail(c, "time_ns", "a time such as '2024-05-17T14:03:07.25Z'");
+    const ec_sql *s = sqlite3_user_data(c);
+    if (ea_time_parse(function_text_of(v[0]), &(ea_time_reference){.now_utc_ns = s->now_utc_ns}, &ns))
+        function_fail(c, "time_ns", EA_TIME_FORMS);
+    else
+        sqlite3_result_int64(c, ns);
+}
+
+static void now(sqlite3_context *c, int count, sqlite3_value **v) {
+    const ec_sql *s = sqlite3_user_data(c);
+    (void)count, (void)v;
+    sqlite3_result_int64(c, s->now_utc_ns);
+}
+
+/* So long before now. */
+static void ago(sqlite3_context *c, int count, sqlite3_value **v) {
+    const ec_sql *s = sqlite3_user_data(c);
+    int64_t by_ns = 0, ns;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[0]) == SQLITE_INTEGER)
+        by_ns = sqlite3_value_int64(v[0]);
+    else if (ea_duration_parse(function_text_of(v[0]), &by_ns))
+        by_ns = -1;
+    if (by_ns < 0 || __builtin_sub_overflow(s->now_utc_ns, by_ns, &ns))
+        function_fail(c, "ago", "a duration such as '24h' or '7d', or ns");
     else
         sqlite3_result_int64(c, ns);
 }
@@ -257,18 +281,23 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
 /* Takes any value: a value that is not a SID has no name. It is no error, because a column that agents fill must not
  * end a query. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    ec_sql *s = sqlite3_user_data(c);
     uint8_t bytes[SID_BYTES_MAX];
-    char buffer[EA_ACCOUNT_BYTES];
+    const char *name = NULL, *host = count > 1 ? function_text_of(v[1]) : NULL;
+    ea_err err = {0};
     size_t n;
     ea_text t;
-    (void)count;
     if (!sid_of(v[0], bytes, &n))
         return;
     ea_text_init(&t);
     (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
-    const char *name = t.data ? ea_account_name(t.data, buffer) : NULL;
-    if (t.failed)
+    int rc = t.failed ? EA_ENOMEM : s->accounts ? 0 : ec_accounts_create(&s->accounts, s->archive, &err);
+    if (!rc && t.data)
+        rc = ec_accounts_find(s->accounts, host, t.data, &name, &err);
+    if (rc == EA_ENOMEM)
         sqlite3_result_error_nomem(c);
+    else if (rc)
+        sqlite3_result_error(c, err.message, -1);
     else if (name)
         sqlite3_result_text(c, name, -1, SQLITE_TRANSIENT);
     ea_text_deinit(&t);
@@ -463,6 +492,8 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"u64_number", 1, u64_number},
         {"hex_text", 1, hex_number},
         {"time_ns", 1, time_ns},
+        {"now", 0, now},
+        {"ago", 1, ago},
         {"time_text", 1, time_text},
         {"time_bucket", 2, time_bucket},
         {"duration_ns", 1, duration_ns},
@@ -471,6 +502,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"sid", 1, sid},
         {"sid_bytes", 1, sid_bytes},
         {"account_name", 1, ec_sql_account_name},
+        {"account_name", 2, ec_sql_account_name},
         {"ip", 1, ip},
         {"ip_bytes", 1, ip_bytes},
         {"ip_in", 2, ip_in},

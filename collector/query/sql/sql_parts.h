@@ -19,6 +19,7 @@ struct ec_sql {
     sqlite3 *plain;              /* for SQLite's own printf; NULL: not called yet */
     sqlite3_stmt *format;        /* its last statement, for format_count arguments */
     int format_count;
+    struct ec_accounts *accounts;   /* opened when account_name is first called */
     struct ec_instances *instances; /* read when process_at or thread_at is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given;       /* by lists: the number of the next row */
@@ -27,7 +28,9 @@ struct ec_sql {
     size_t taken_count, taken_capacity;
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
+    int64_t now_utc_ns;   /* when it was opened: what now() is in all of its statements */
     int uses_history;     /* a statement that was prepared reads what collector/state makes */
+    int names_functions;  /* a statement that was prepared reads a table that names functions */
     int describes_tables; /* the statement that was prepared last asks a pragma about a table */
 };
 
@@ -36,6 +39,7 @@ EA_MUST_CHECK int ec_sql_add_functions(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_views(ec_sql *s, ea_err *err);
 /* Adds NAME_by over the table NAME; set NULL: over events. */
 EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err);
 
@@ -46,6 +50,8 @@ int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
 /* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
+/* Likewise with an address column: the number that the column has for it. EA_EUSAGE. */
+EA_MUST_CHECK int ec_sql_address(const char *text, int64_t *ret, ea_err *err);
 /* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
  * wrong without a word. tail: where the statement ends; NULL: at its end. EA_ENOMEM. */
 EA_MUST_CHECK int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err);
@@ -70,7 +76,7 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 
 /* ---- what the virtual tables have in common: sql_vtab.c ---- */
 
-/* The SQL function account_name, which views of the history need, too. */
+/* The SQL function account_name; its user data is the ec_sql. Views of the history need it, too. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */
 void *ec_sql_zalloc(size_t len_bytes);

@@ -2,6 +2,7 @@
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
+#include "collector/state/blindness.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
 #include "collector/store/sqlite.h"
@@ -78,6 +79,14 @@ static const struct {
 
 /* Of the streams of a group. Not sum(), which fails beyond 2^63: an agent can claim any numbers. */
 #define SUM_OF(select) "CAST(total((" select ")) AS INTEGER)"
+
+/* When the last gap of a stream ended, as the view blind has it: the smallest number when none did. */
+#define LEAST "-9223372036854775807 - 1"
+#define LAST_GAP_END                                                                                                   \
+    "max(ifnull((SELECT max(b.end_utc_ns) FROM blindness b WHERE b.stream = s.stream AND b.end_utc_ns <"               \
+    " 9223372036854775807), " LEAST "), iif(EXISTS(SELECT 1 FROM blindness b WHERE b.stream = s.stream AND"            \
+    " b.end_utc_ns = 9223372036854775807 AND b.begin_utc_ns = " LEAST " AND b.cause IN (" EC_BLIND_AT_ONCE             \
+    ")), s.end_utc_ns, " LEAST "))"
 
 // clang-format off
 static const late HOSTS_LATE[] = {
@@ -177,7 +186,7 @@ static const spec SPECS[] = {
       {"image_name", EC_KIND_TEXT, "t.image_name"},
       {"command_line", EC_KIND_TEXT, "t.command_line"},
       {"sid", EC_KIND_TEXT, "nullif(t.sid, '')"},
-      {"account", EC_KIND_TEXT, "account_name(t.sid)"},
+      {"account", EC_KIND_TEXT, "account_name(t.sid, s.host)"},
       {"package", EC_KIND_TEXT, "t.package"},
       {"application", EC_KIND_TEXT, "t.application"},
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
@@ -270,7 +279,8 @@ static const spec SPECS[] = {
       {"missing_batches", EC_KIND_INT, SUM_OF("SELECT total(t.batch_count) FROM blind_sums t WHERE t.stream = s.stream")},
       {"lost_events", EC_KIND_INT,
        SUM_OF("SELECT total(CASE blind_kind(t.cause) WHEN 'counted' THEN t.least_count END) FROM blind_sums t WHERE"
-              " t.stream = s.stream")}},
+              " t.stream = s.stream")},
+      {"last_gap_end", EC_KIND_TIME, "nullif(max(" LAST_GAP_END "), " LEAST ")"}},
      "s.host", NULL, {NULL}},
     {"incidents", ALARMS,
      "alarms t",
@@ -376,11 +386,11 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
         } FUNCTIONS[] = {{"counter_name", 1, counter_name},       {"counter_type", 1, counter_type},
                          {"blind_name", 1, blind_name},           {"blind_kind", 1, blind_kind},
                          {"alert_name", 1, alert_name},           {"row_key", -1, row_key},
-                         {"account_name", 1, ec_sql_account_name}};
+                         {"account_name", 2, ec_sql_account_name}};
 
         int code = SQLITE_OK;
         for (size_t i = 0; code == SQLITE_OK && i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++)
-            code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, NULL,
+            code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, s,
                                               FUNCTIONS[i].function, NULL, NULL, NULL);
         if (code != SQLITE_OK || sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
             rc = tables_failed(err, db, "read the history");
@@ -717,6 +727,11 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
     int code;
     if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
         int rc = ec_sql_time((const char *)sqlite3_value_text(v), &utc_ns, err);
+        if (rc)
+            return rc;
+        code = sqlite3_bind_int64(c->statement, number, utc_ns);
+    } else if (kind == EC_KIND_ADDRESS && sqlite3_value_type(v) == SQLITE_TEXT) {
+        int rc = ec_sql_address((const char *)sqlite3_value_text(v), &utc_ns, err);
         if (rc)
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);

@@ -10,6 +10,7 @@
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,14 +43,28 @@ static int is_like_a_time(const char *text) {
     return 1;
 }
 
+/* 1 for "0x7ff712340000". */
+static int is_like_an_address(const char *text) {
+    size_t n = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? strlen(text + 2) : 0;
+    return n && strspn(text + 2, "0123456789abcdefABCDEF") == n;
+}
+
 int ec_sql_time(const char *text, int64_t *ret, ea_err *err) {
-    if (ea_utc_ns_parse(text ? text : "", ret) == 0)
+    if (ea_time_parse(text ? text : "", &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret) == 0)
         return 0;
     return ea_fail(
         err, EA_EUSAGE,
-        "a time is a number of ns since 1970, or a text such as '2024-05-17T14:03:07Z': it cannot be compared"
-        " with '%.40s'",
+        "a time cannot be compared with '%.40s': expected ns since 1970, now(), ago('24h'), or " EA_TIME_FORMS,
         text ? text : "");
+}
+
+int ec_sql_address(const char *text, int64_t *ret, ea_err *err) {
+    uint64_t address;
+    if (ea_u64_parse(text ? text : "", &address))
+        return ea_fail(err, EA_EUSAGE, "an address cannot be compared with '%.40s': write u64('0x7ff712340000')",
+                       text ? text : "");
+    *ret = ec_u64_to_sql(address);
+    return 0;
 }
 
 static int is_comparison(const char *opcode) {
@@ -120,6 +135,10 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
                 rc = EA_ENOMEM;
             else
                 p.compared[p.count++] = (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC};
+        } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_an_address(text)) {
+            if (is_wrong(&p, operands[1]))
+                rc = ea_fail(err, EA_EUSAGE, "a number is compared with the text '%.40s' here: write u64('%.40s')",
+                             text, text);
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_a_time(text)) {
             if (is_wrong(&p, operands[1]))
                 rc = ea_fail(err, EA_EUSAGE,

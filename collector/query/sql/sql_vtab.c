@@ -126,7 +126,7 @@ int ec_sql_is_binary(sqlite3_index_info *info, int i) {
 int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err) {
     /* a number's column turns a text that is one into it before it compares; so does this */
     int is_number = kind != EC_KIND_TEXT && kind != EC_KIND_BLOB && kind != EC_KIND_ANY;
-    int type = is_number ? sqlite3_value_numeric_type(from) : sqlite3_value_type(from);
+    int type = is_number && kind != EC_KIND_ADDRESS ? sqlite3_value_numeric_type(from) : sqlite3_value_type(from);
     *ret = (ec_value){.type = EC_NULL};
     switch (type) {
     case SQLITE_INTEGER:
@@ -145,6 +145,10 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     if (type == SQLITE_TEXT && kind == EC_KIND_TIME) {
         ret->type = EC_INT;
         return ec_sql_time(data, &ret->i, err);
+    }
+    if (type == SQLITE_TEXT && kind == EC_KIND_ADDRESS) {
+        ret->type = EC_INT;
+        return ec_sql_address(data, &ret->i, err);
     }
     ret->type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
     ret->data = ea_arena_copy(arena, n ? data : "", n);

@@ -1,4 +1,5 @@
 /* The process that answers one question. See ask.h. It has one thread. */
+#include "collector/query/analysis/profile_names.h"
 #include "collector/query/scan/archive.h"
 #include "collector/query/sql/ask.h"
 #include "collector/query/sql/confine.h"
@@ -7,6 +8,7 @@
 #include "collector/query/sql/value_message.h"
 #include "collector/sandbox/child.h"
 #include "collector/store/sqlite.h"
+#include "collector/symbols/symbol_worker.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
@@ -29,6 +31,10 @@ typedef struct worker {
     uint64_t limit_bytes, limit_rows, limit_temp_bytes;
     uint64_t parent;   /* process that asks */
     int is_up_to_date; /* the history */
+    int has_names;     /* a symbol worker is at the extra descriptors */
+    ec_symbol_worker *symbols;
+    ec_profile_names names;
+    ec_profile_namer namer;
     int is_late;
     uint64_t rows;
     ea_text out;
@@ -59,8 +65,8 @@ static void end_message(worker *w) {
 
 /* ---- the question ---- */
 
-/* u64 limit_ns, limit_bytes, limit_rows, process that asks, limit_temp_bytes; u8 the history is up to date, has a host;
- * five strings; u32 parameters, each of them a value. */
+/* u64 limit_ns, limit_bytes, limit_rows, process that asks, limit_temp_bytes; u8 the history is up to date, has names,
+ * has a host; five strings; u32 parameters, each of them a value. */
 static int read_question(worker *w) {
     ec_message m;
     w->in = (ec_message_reader){.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};
@@ -73,6 +79,7 @@ static int read_question(worker *w) {
     w->parent = ec_message_get(&m, 8);
     w->limit_temp_bytes = ec_message_get(&m, 8);
     w->is_up_to_date = ec_message_get(&m, 1) != 0;
+    w->has_names = ec_message_get(&m, 1) != 0;
     int has_host = ec_message_get(&m, 1) != 0;
     w->store = ec_message_get_string(&m);
     w->host = ec_message_get_string(&m);
@@ -310,6 +317,21 @@ static uint64_t sort_bytes(uint64_t limit_bytes) {
     return bytes < least ? least : bytes < most ? bytes : most;
 }
 
+static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
+                   void *arg, ea_err *err) {
+    return ec_symbol_worker_resolve(source, module, rvas, count, fn, arg, err);
+}
+
+/* The source of functions' names. */
+static int worker_open_names(worker *w, ea_err *err) {
+    int rc = w->has_names
+                 ? ec_symbol_worker_open(&w->symbols, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err)
+                 : 0;
+    w->names = (ec_profile_names){.resolve = resolve, .source = w->symbols};
+    w->namer = (ec_profile_namer){.name = ec_profile_name_places, .arg = &w->names};
+    return rc;
+}
+
 /* EA_ENOTFOUND when nothing is stored of the question's host: a misspelt name must not be answered with no rows. */
 static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
     int rc = ec_sql_open(ret, w->store,
@@ -317,6 +339,7 @@ static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
                                            .shown = w->shown,
                                            .keep_going = keep_going,
                                            .arg = w,
+                                           .namer = w->symbols ? &w->namer : NULL,
                                            .sort_bytes = sort_bytes(w->limit_bytes)},
                          err);
     return rc || !w->host ? rc : ec_archive_has_hosts(ec_sql_archive(*ret), &w->host, 1, err);
@@ -352,9 +375,12 @@ int ec_worker_main(void) {
     worker_limit(&w);
     int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
     if (!rc)
+        rc = worker_open_names(&w, &err);
+    if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
         begin_message(&w, 'H');
+        ec_message_u8(&w.out, (uint8_t)ec_sql_names_functions(sql));
         end_message(&w);
         worker_flush(&w);
     } else {
@@ -367,6 +393,7 @@ int ec_worker_main(void) {
         send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
     }
     ec_sql_close(sql);
+    ec_symbol_worker_close(w.symbols);
     ec_message_reader_deinit(&w.in);
     ea_text_deinit(&w.out);
     return 0;

@@ -392,6 +392,9 @@ static const ea_field_row exception_fields[] = {
 static const ea_field_row contention_fields[] = {
     {"ContentionFlags", EA_U8, .since = 1, .map = &ea_dotnet_contention_flags},
     {"ClrInstanceID", EA_U16, .since = 1},
+    {"LockID", EA_POINTER, .since = 2},
+    {"AssociatedObjectID", EA_POINTER, .since = 2},
+    {"LockOwnerThreadID", EA_U64, .since = 2},
     {0},
 };
 
@@ -522,6 +525,7 @@ const ea_field_row ea_dotnet_module_load_unload_fields[] = {
     {"NativePdbSignature", EA_GUID, .since = 2},
     {"NativePdbAge", EA_U32, .since = 2},
     {"NativePdbBuildPath", EA_UTF16Z, EA_SEM_PATH, .since = 2},
+    {"NativeBuildID", EA_UTF16Z, .since = 3},
     {0},
 };
 
@@ -678,6 +682,7 @@ const ea_field_row ea_dotnet_method_il_to_native_map_fields[] = {
     {"ILOffsets", EA_U32, .count_field = "CountOfMapEntries"},
     {"NativeOffsets", EA_U32, .count_field = "CountOfMapEntries"},
     {"ClrInstanceID", EA_U16},
+    {"ILVersionID", EA_U64, .since = 1},
     {0},
 };
 
@@ -760,7 +765,7 @@ static const ea_class_row dotnet_rows[] = {
     {"Thread/Creating", 70, 0, 0, thread_start_work_fields},
     {"Thread/Running", 71, 0, 0, thread_start_work_fields},
     {"Exception/Start", 80, 0, 1, exception_fields},
-    {"Contention/Start", 81, 0, 1, contention_fields},
+    {"Contention/Start", 81, 0, 2, contention_fields},
     {"ClrStack/Walk", 82, 0, 0, ea_dotnet_clr_stack_walk_fields},
     {"AppDomainResourceManagement/MemAllocated", 83, 0, 0, app_domain_mem_allocated_fields},
     {"AppDomainResourceManagement/MemSurvived", 84, 0, 0, app_domain_mem_survived_fields},
@@ -784,7 +789,7 @@ static const ea_class_row dotnet_rows[] = {
     {"Loader/ModuleDCStartV2", 149, 0, 0, ea_dotnet_module_load_unload_fields},
     {"Loader/ModuleDCStopV2", 150, 0, 0, ea_dotnet_module_load_unload_fields},
     {"Loader/DomainModuleLoad", 151, 0, 1, ea_dotnet_domain_module_load_unload_fields},
-    {"Loader/ModuleLoad", 152, 0, 2, ea_dotnet_module_load_unload_fields},
+    {"Loader/ModuleLoad", 152, 0, 3, ea_dotnet_module_load_unload_fields},
     {"Loader/ModuleUnload", 153, 0, 2, ea_dotnet_module_load_unload_fields},
     {"Loader/AssemblyLoad", 154, 0, 0, ea_dotnet_assembly_load_unload_0_fields},
     {"Loader/AssemblyLoad", 154, 1, 1, ea_dotnet_assembly_load_unload_fields},
@@ -802,7 +807,7 @@ static const ea_class_row dotnet_rows[] = {
     {"Runtime/Start", 187, 0, 0, ea_dotnet_runtime_information_fields},
     {"Method/TailCallSucceeded", 188, 0, 0, method_jit_tail_call_succeeded_fields},
     {"Method/TailCallFailed", 189, 0, 0, method_jit_tail_call_failed_fields},
-    {"Method/MethodILToNativeMap", 190, 0, 0, ea_dotnet_method_il_to_native_map_fields},
+    {"Method/MethodILToNativeMap", 190, 0, 1, ea_dotnet_method_il_to_native_map_fields},
     {"GC/IncreaseMemoryPressure", 200, 0, 0, increase_memory_pressure_fields},
     {"GC/DecreaseMemoryPressure", 201, 0, 0, decrease_memory_pressure_fields},
     {"DebugIPCEvent/Start", 240, 0, 0, ea_no_fields},

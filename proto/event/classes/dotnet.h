@@ -5,7 +5,8 @@
 
 #include "proto/event/classes/classes.h"
 
-#define EA_CLR_MANIFEST "the .NET runtime's own manifest, ClrEtwAll.man"
+#define EA_CLR_MANIFEST      "the .NET runtime's own manifest, ClrEtwAll.man"
+#define EA_CLR_MANIFEST_CORE "the .NET runtime's own manifest, ClrEtwAll.man, of .NET Framework 4.5 and of .NET 10"
 
 extern const ea_enum ea_dotnet_gc_global_mechanisms, ea_dotnet_app_domain_flags, ea_dotnet_assembly_flags,
     ea_dotnet_contention_flags, ea_dotnet_exception_thrown_flags, ea_dotnet_gc_allocation_kind,
@@ -23,6 +24,7 @@ extern const ea_field_row ea_dotnet_set_gc_handle_fields[], ea_dotnet_destroy_gc
     ea_dotnet_module_load_unload_fields[], ea_dotnet_domain_module_load_unload_fields[],
     ea_dotnet_assembly_load_unload_fields[], ea_dotnet_assembly_load_unload_0_fields[],
     ea_dotnet_app_domain_load_unload_fields[], ea_dotnet_module_range_fields[], ea_dotnet_runtime_information_fields[],
-    ea_dotnet_method_il_to_native_map_fields[];
+    ea_dotnet_method_il_to_native_map_fields[], ea_dotnet_tiered_settings_fields[],
+    ea_dotnet_execution_checkpoint_fields[];
 
 #endif

@@ -1,6 +1,7 @@
 /* .NET: events of Microsoft-Windows-DotNETRuntime that came after the manifest of .NET Framework 4.5: what the
  * collector did, by type and generation; exceptions caught; types loaded; tiered compilation and precompiled code; how
- * assemblies were found. See dotnet.h. */
+ * assemblies were found; locks and waits; sampled allocations. tests/golden/dotnet-events.tsv has all as facts. See
+ * dotnet.h. */
 #include "proto/event/classes/dotnet.h"
 
 /* one line a field, one line a class */
@@ -11,7 +12,8 @@ static const ea_provider_row DOTNET_CORE = {
     "Microsoft-Windows-DotNETRuntime", 0};
 
 static const ea_map_entry bucket_kind_names[] = {
-    {1, "PlugsInCondemned"},
+    {0, "FLItem"},
+    {1, "Plug"},
 };
 static const ea_enum bucket_kind = EA_VALUES("GCBucketKindMap", bucket_kind_names);
 
@@ -24,6 +26,51 @@ static const ea_map_entry pause_mode_names[] = {
     {4, "NoGC"},
 };
 static const ea_enum pause_mode = EA_VALUES("PauseMode", pause_mode_names);
+
+static const ea_map_entry tiered_settings_names[] = {
+    {0x0, "None"},
+    {0x1, "QuickJit"},
+    {0x2, "QuickJitForLoops"},
+    {0x4, "TieredPGO"},
+    {0x8, "ReadyToRun"},
+};
+static const ea_enum tiered_settings = EA_FLAGS("TieredCompilationSettingsFlagsMap", tiered_settings_names);
+
+static const ea_map_entry wait_source_names[] = {
+    {0, "Unknown"},
+    {1, "MonitorWait"},
+};
+static const ea_enum wait_source = EA_VALUES("WaitHandleWaitSourceMap", wait_source_names);
+
+static const ea_map_entry path_source_names[] = {
+    {0, "ApplicationAssemblies"},
+    {1, "Unused"},
+    {2, "AppPaths"},
+    {3, "PlatformResourceRoots"},
+    {4, "SatelliteSubdirectory"},
+};
+static const ea_enum path_source = EA_VALUES("KnownPathSourceMap", path_source_names);
+
+static const ea_map_entry resolution_stage_names[] = {
+    {0, "FindInLoadContext"},
+    {1, "AssemblyLoadContextLoad"},
+    {2, "ApplicationAssemblies"},
+    {3, "DefaultAssemblyLoadContextFallback"},
+    {4, "ResolveSatelliteAssembly"},
+    {5, "AssemblyLoadContextResolvingEvent"},
+    {6, "AppDomainAssemblyResolveEvent"},
+};
+static const ea_enum resolution_stage = EA_VALUES("ResolutionAttemptedStageMap", resolution_stage_names);
+
+static const ea_map_entry resolution_result_names[] = {
+    {0, "Success"},
+    {1, "AssemblyNotFound"},
+    {2, "MismatchedAssemblyName"},
+    {3, "IncompatibleVersion"},
+    {4, "Failure"},
+    {5, "Exception"},
+};
+static const ea_enum resolution_result = EA_VALUES("ResolutionAttemptedResultMap", resolution_result_names);
 
 static const ea_field_row clr_instance_fields[] = {
     {"ClrInstanceID", EA_U16},
@@ -38,10 +85,97 @@ static const ea_field_row gc_dynamic_fields[] = {
     {0},
 };
 
-static const ea_field_row yield_normalized_fields[] = {
-    {"YieldsPerNormalizedYield", EA_U32},
-    {"OptimalMaxNormalizedYieldsPerSpinIteration", EA_U32},
+static const ea_field_row yield_measurement_fields[] = {
     {"ClrInstanceID", EA_U16},
+    {"NsPerYield", EA_F64},
+    {"EstablishedNsPerYield", EA_F64},
+    {0},
+};
+
+static const ea_field_row min_max_threads_fields[] = {
+    {"MinWorkerThreads", EA_U16},
+    {"MaxWorkerThreads", EA_U16},
+    {"MinIOCompletionThreads", EA_U16},
+    {"MaxIOCompletionThreads", EA_U16},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row lock_created_fields[] = {
+    {"LockID", EA_POINTER},
+    {"AssociatedObjectID", EA_POINTER},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row tail_call_failed_fields[] = {
+    {"MethodBeingCompiledNamespace", EA_UTF16Z},
+    {"MethodBeingCompiledName", EA_UTF16Z},
+    {"MethodBeingCompiledNameSignature", EA_UTF16Z},
+    {"CallerNamespace", EA_UTF16Z},
+    {"CallerName", EA_UTF16Z},
+    {"CallerNameSignature", EA_UTF16Z},
+    {"CalleeNamespace", EA_UTF16Z},
+    {"CalleeName", EA_UTF16Z},
+    {"CalleeNameSignature", EA_UTF16Z},
+    {"TailPrefix", EA_BOOL32},
+    {"FailReason", EA_UTF16Z},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row inlining_failed_fields[] = {
+    {"MethodBeingCompiledNamespace", EA_UTF16Z},
+    {"MethodBeingCompiledName", EA_UTF16Z},
+    {"MethodBeingCompiledNameSignature", EA_UTF16Z},
+    {"InlinerNamespace", EA_UTF16Z},
+    {"InlinerName", EA_UTF16Z},
+    {"InlinerNameSignature", EA_UTF16Z},
+    {"InlineeNamespace", EA_UTF16Z},
+    {"InlineeName", EA_UTF16Z},
+    {"InlineeNameSignature", EA_UTF16Z},
+    {"FailAlways", EA_BOOL32},
+    {"FailReason", EA_UTF16Z},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row event_source_fields[] = {
+    {"EventID", EA_I32},
+    {"EventName", EA_UTF16Z},
+    {"EventSourceName", EA_UTF16Z},
+    {"Payload", EA_UTF16Z},
+    {0},
+};
+
+static const ea_field_row profiler_message_fields[] = {
+    {"ClrInstanceID", EA_U16},
+    {"Message", EA_UTF16Z},
+    {0},
+};
+
+const ea_field_row ea_dotnet_execution_checkpoint_fields[] = {
+    {"ClrInstanceID", EA_U16},
+    {"Name", EA_UTF16Z},
+    {"Timestamp", EA_I64},
+    {0},
+};
+
+static const ea_field_row wait_handle_start_fields[] = {
+    {"WaitSource", EA_U8, .map = &wait_source},
+    {"AssociatedObjectID", EA_POINTER},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row allocation_sampled_fields[] = {
+    {"AllocationKind", EA_U32, .map = &ea_dotnet_gc_allocation_kind},
+    {"ClrInstanceID", EA_U16},
+    {"TypeID", EA_POINTER},
+    {"TypeName", EA_UTF16Z},
+    {"Address", EA_POINTER},
+    {"ObjectSize", EA_U64, EA_SEM_BYTE_COUNT},
+    {"SampledByteOffset", EA_U64, EA_SEM_BYTE_COUNT},
     {0},
 };
 
@@ -213,9 +347,9 @@ static const ea_field_row code_symbols_fields[] = {
     {0},
 };
 
-static const ea_field_row tiered_settings_fields[] = {
+const ea_field_row ea_dotnet_tiered_settings_fields[] = {
     {"ClrInstanceID", EA_U16},
-    {"Flags", EA_HEX32},
+    {"Flags", EA_HEX32, .map = &tiered_settings},
     {0},
 };
 
@@ -265,9 +399,9 @@ static const ea_field_row assembly_load_stop_fields[] = {
 static const ea_field_row resolution_attempted_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"AssemblyName", EA_UTF16Z},
-    {"Stage", EA_U16},
+    {"Stage", EA_U16, .map = &resolution_stage},
     {"AssemblyLoadContext", EA_UTF16Z},
-    {"Result", EA_U16},
+    {"Result", EA_U16, .map = &resolution_result},
     {"ResultAssemblyName", EA_UTF16Z},
     {"ResultAssemblyPath", EA_UTF16Z, EA_SEM_PATH},
     {"ErrorMessage", EA_UTF16Z},
@@ -305,7 +439,7 @@ static const ea_field_row load_from_resolve_fields[] = {
 static const ea_field_row path_probed_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"FilePath", EA_UTF16Z, EA_SEM_PATH},
-    {"Source", EA_U16},
+    {"Source", EA_U16, .map = &path_source},
     {"Result", EA_HEX32, EA_SEM_HRESULT},
     {0},
 };
@@ -335,13 +469,17 @@ static const ea_field_row jit_instrumentation_verbose_fields[] = {
 
 static const ea_class_row dotnet_core_rows[] = {
     {"GC/GCDynamicEvent", 39, 0, 0, gc_dynamic_fields},
-    {"InitializeYieldProcessorNormalized/Info", 58, 0, 0, yield_normalized_fields},
+    {"YieldProcessorMeasurement/Info", 58, 0, 0, yield_measurement_fields},
+    {"ThreadPoolMinMaxThreads/Info", 59, 0, 0, min_max_threads_fields},
     {"Method/MethodDetails", 72, 0, 0, method_details_fields},
     {"TypeLoad/Start", 73, 0, 0, type_load_start_fields},
     {"TypeLoad/Stop", 74, 0, 0, type_load_stop_fields},
+    {"Contention/LockCreated", 90, 0, 0, lock_created_fields},
     {"Method/MemoryAllocatedForJitCode", 146, 0, 0, jit_memory_fields},
     {"Method/R2RGetEntryPoint", 159, 0, 0, r2r_entry_point_fields},
     {"Method/R2RGetEntryPointStart", 160, 0, 0, r2r_entry_point_start_fields},
+    {"Method/TailCallFailed191", 191, 0, 0, tail_call_failed_fields},
+    {"Method/InliningFailed192", 192, 0, 0, inlining_failed_fields},
     {"GC/MarkWithType", 202, 0, 0, mark_with_type_fields},
     {"GC/Join", 203, 2, 2, join_fields},
     {"GC/PerHeapHistory", 204, 3, 3, per_heap_history_fields},
@@ -358,7 +496,8 @@ static const ea_class_row dotnet_core_rows[] = {
     {"ExceptionFilter/Stop", 255, 0, 0, ea_no_fields},
     {"Exception/Stop", 256, 0, 0, ea_no_fields},
     {"CodeSymbols/Start", 260, 0, 0, code_symbols_fields},
-    {"TieredCompilation/Settings", 280, 0, 0, tiered_settings_fields},
+    {"EventSource/Info", 270, 0, 0, event_source_fields},
+    {"TieredCompilation/Settings", 280, 0, 0, ea_dotnet_tiered_settings_fields},
     {"TieredCompilation/Pause", 281, 0, 0, clr_instance_fields},
     {"TieredCompilation/Resume", 282, 0, 0, tiered_resume_fields},
     {"TieredCompilation/BackgroundJitStart", 283, 0, 0, background_jit_start_fields},
@@ -372,6 +511,11 @@ static const ea_class_row dotnet_core_rows[] = {
     {"AssemblyLoader/KnownPathProbed", 296, 0, 0, path_probed_fields},
     {"JitInstrumentationData/InstrumentationData", 297, 0, 0, jit_instrumentation_fields},
     {"JitInstrumentationData/InstrumentationDataVerbose", 298, 0, 0, jit_instrumentation_verbose_fields},
+    {"Profiler/ProfilerMessage", 299, 0, 0, profiler_message_fields},
+    {"ExecutionCheckpoint/ExecutionCheckpoint", 300, 0, 0, ea_dotnet_execution_checkpoint_fields},
+    {"WaitHandleWait/Start", 301, 0, 0, wait_handle_start_fields},
+    {"WaitHandleWait/Stop", 302, 0, 0, clr_instance_fields},
+    {"AllocationSampling/AllocationSampled", 303, 0, 0, allocation_sampled_fields},
 };
 
 const ea_family ea_family_dotnet_core =

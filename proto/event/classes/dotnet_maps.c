@@ -7,6 +7,7 @@
 static const ea_map_entry runtime_sku_names[] = {
     {0x1, "DesktopClr"},
     {0x2, "CoreClr"},
+    {0x4, "Mono"},
 };
 const ea_enum ea_dotnet_runtime_sku = EA_FLAGS("RuntimeSkuMap", runtime_sku_names);
 
@@ -43,6 +44,9 @@ static const ea_map_entry module_flags_names[] = {
     {0x2, "Native"},
     {0x4, "Dynamic"},
     {0x8, "Manifest"},
+    {0x10, "IbcOptimized"},
+    {0x20, "ReadyToRunModule"},
+    {0x40, "PartialReadyToRunModule"},
 };
 const ea_enum ea_dotnet_module_flags = EA_FLAGS("ModuleFlagsMap", module_flags_names);
 
@@ -58,6 +62,13 @@ static const ea_map_entry type_flags_names[] = {
     {0x2, "Finalizable"},
     {0x4, "ExternallyImplementedCOMObject"},
     {0x8, "Array"},
+    {0x10, "ModuleBaseAddress"},
+    {0x100, "ArrayRankBit0"},
+    {0x200, "ArrayRankBit1"},
+    {0x400, "ArrayRankBit2"},
+    {0x800, "ArrayRankBit3"},
+    {0x1000, "ArrayRankBit4"},
+    {0x2000, "ArrayRankBit5"},
 };
 const ea_enum ea_dotnet_type_flags = EA_FLAGS("TypeFlagsMap", type_flags_names);
 
@@ -68,6 +79,7 @@ static const ea_map_entry il_stub_generated_flags_names[] = {
     {0x8, "Delegate"},
     {0x10, "VarArg"},
     {0x20, "UnmanagedCallee"},
+    {0x40, "StructMarshal"},
 };
 const ea_enum ea_dotnet_il_stub_generated_flags = EA_FLAGS("ILStubGeneratedFlagsMap", il_stub_generated_flags_names);
 
@@ -76,6 +88,9 @@ static const ea_map_entry method_flags_names[] = {
     {0x2, "Generic"},
     {0x4, "HasSharedGenericCode"},
     {0x8, "Jitted"},
+    {0x10, "JitHelper"},
+    {0x20, "ProfilerRejectedPrecompiledCode"},
+    {0x40, "ReadyToRunRejectedPrecompiledCode"},
 };
 const ea_enum ea_dotnet_method_flags = EA_FLAGS("MethodFlagsMap", method_flags_names);
 
@@ -93,6 +108,7 @@ const ea_enum ea_dotnet_gc_root_static_var_flags = EA_FLAGS("GCRootStaticVarFlag
 static const ea_map_entry gc_allocation_kind_names[] = {
     {0, "Small"},
     {1, "Large"},
+    {2, "Pinned"},
 };
 const ea_enum ea_dotnet_gc_allocation_kind = EA_VALUES("GCAllocationKindMap", gc_allocation_kind_names);
 
@@ -100,7 +116,13 @@ static const ea_map_entry gc_root_kind_names[] = {
     {0, "Stack"},
     {1, "Finalizer"},
     {2, "Handle"},
-    {3, "Other"},
+    {3, "Older"}, /* "Other" in .NET Framework's manifest */
+    {4, "SizedRef"},
+    {5, "Overflow"},
+    {6, "DependentHandle"},
+    {7, "NewFQ"},
+    {8, "Steal"},
+    {9, "BGC"},
 };
 const ea_enum ea_dotnet_gc_root_kind = EA_VALUES("GCRootKindMap", gc_root_kind_names);
 
@@ -186,7 +208,7 @@ static const ea_map_entry gc_segment_type_names[] = {
     {0, "SmallObjectHeap"},
     {1, "LargeObjectHeap"},
     {2, "ReadOnlyHeap"},
-    {3, "PinnedObjectHeap"},
+    {3, "PinnedHeap"},
 };
 const ea_enum ea_dotnet_gc_segment_type = EA_VALUES("GCSegmentTypeMap", gc_segment_type_names);
 

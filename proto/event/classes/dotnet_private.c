@@ -80,6 +80,13 @@ static const ea_field_row private_bgc_overflow_fields[] = {
     {"Objects", EA_U64},
     {"IsLarge", EA_U32},
     {"ClrInstanceID", EA_U16},
+    {"GenNumber", EA_U32, .since = 1},
+    {0},
+};
+
+static const ea_field_row private_bgc_1st_sweep_fields[] = {
+    {"GenNumber", EA_U32},
+    {"ClrInstanceID", EA_U16},
     {0},
 };
 
@@ -232,6 +239,17 @@ static const ea_field_row private_ngen_bind_event_fields[] = {
     {0},
 };
 
+static const ea_field_row private_rich_debug_info_fields[] = {
+    {"ClrInstanceID", EA_U16},
+    {"MethodID", EA_HEX64},
+    {"ReJITID", EA_HEX64},
+    {"ILVersionID", EA_U64},
+    {"ChunkIndex", EA_U32},
+    {"DataSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"Data", EA_BYTES, .count_field = "DataSize"},
+    {0},
+};
+
 static const ea_field_row private_fail_fast_fields[] = {
     {"FailFastUserMessage", EA_UTF16Z},
     {"FailedEIP", EA_POINTER},
@@ -257,6 +275,19 @@ static const ea_field_row private_ccw_ref_count_change_fields[] = {
     {"AppDomainID", EA_HEX64},
     {"ClassName", EA_ANSIZ},
     {"NameSpace", EA_ANSIZ},
+    {"Operation", EA_UTF16Z},
+    {"ClrInstanceID", EA_U16},
+    {0},
+};
+
+static const ea_field_row private_ccw_ref_count_change_utf16_fields[] = {
+    {"HandleID", EA_POINTER},
+    {"ObjectID", EA_POINTER},
+    {"COMInterfacePointer", EA_POINTER},
+    {"NewRefCount", EA_U32},
+    {"AppDomainID", EA_HEX64},
+    {"ClassName", EA_UTF16Z},
+    {"NameSpace", EA_UTF16Z},
     {"Operation", EA_UTF16Z},
     {"ClrInstanceID", EA_U16},
     {0},
@@ -370,10 +401,11 @@ static const ea_class_row dotnet_private_rows[] = {
     {"GC/BGCSweepStop", 19, 0, 0, private_gc_per_heap_history_fields},
     {"GC/BGCDrainMark", 20, 0, 0, private_bgc_drain_mark_fields},
     {"GC/BGCRevisit", 21, 0, 0, private_bgc_revisit_fields},
-    {"GC/BGCOverflow", 22, 0, 0, private_bgc_overflow_fields},
+    {"GC/BGCOverflow", 22, 0, 1, private_bgc_overflow_fields},
     {"GC/BGCAllocWaitStart", 23, 0, 0, private_bgc_alloc_wait_fields},
     {"GC/BGCAllocWaitStop", 24, 0, 0, private_bgc_alloc_wait_fields},
     {"GC/FullNotify", 25, 0, 1, private_gc_full_notify_fields},
+    {"GC/BGC1stSweepEnd", 26, 0, 0, private_bgc_1st_sweep_fields},
     {"Startup/EEStartupStart", 80, 0, 1, private_startup_fields},
     {"Startup/EEStartupStop", 81, 0, 1, private_startup_fields},
     {"Startup/EEConfigSetupStart", 82, 0, 1, private_startup_fields},
@@ -450,6 +482,7 @@ static const ea_class_row dotnet_private_rows[] = {
     {"Transparency/TokenTransparencyComputationStart", 186, 0, 0, private_token_transparency_calculation_fields},
     {"Transparency/TokenTransparencyComputationStop", 187, 0, 0, private_token_transparency_calculation_result_fields},
     {"NgenBinder/NgenBind", 188, 0, 0, private_ngen_bind_event_fields},
+    {"CLRMethodPrivate/JittedMethodRichDebugInfo", 189, 0, 0, private_rich_debug_info_fields},
     {"FailFast/FailFast", 191, 0, 0, private_fail_fast_fields},
     {"GC/FinalizeObject", 192, 0, 0, private_prv_finalize_object_fields},
     {"GC/CCWRefCountChange", 193, 0, 0, private_ccw_ref_count_change_fields},
@@ -458,6 +491,7 @@ static const ea_class_row dotnet_private_rows[] = {
     {"Binding/FusionMessage", 196, 0, 0, private_fusion_message_fields},
     {"Binding/FusionErrorCode", 197, 0, 0, private_fusion_error_code_fields},
     {"GC/PinPlugAtGCTime", 199, 0, 0, private_pin_plug_at_gc_time_fields},
+    {"GC/CCWRefCountChange200", 200, 0, 0, private_ccw_ref_count_change_utf16_fields},
     {"ClrMulticoreJit/Common", 201, 0, 0, private_multicore_jit_private_fields},
     {"ClrMulticoreJit/MethodCodeReturned", 202, 0, 0, private_multicore_jit_method_code_returned_private_fields},
     {"LoaderHeap/LoaderHeapAllocRequest", 310, 0, 0, private_loader_heap_private_fields},
@@ -477,4 +511,4 @@ static const ea_class_row dotnet_private_rows[] = {
     {"ClrDynamicTypeUsage/ObjectVariantMarshallingToManaged", 413, 0, 0, private_dynamic_type_use_string_and_int_private_fields},
 };
 
-const ea_family ea_family_dotnet_private = EA_FAMILY(DOTNET_PRIVATE, dotnet_private_rows, EA_CLR_MANIFEST);
+const ea_family ea_family_dotnet_private = EA_FAMILY(DOTNET_PRIVATE, dotnet_private_rows, EA_CLR_MANIFEST_CORE);

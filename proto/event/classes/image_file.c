@@ -1,6 +1,6 @@
-/* What an image's file says of itself. The agent reads the file and makes these records itself (service/image,
- * proto/state/image_facts.h); no Windows logs them.
- * Fields that the kernel's own classes have are named as there. See classes.h. */
+/* What an image's file says of itself, and what an account is called. The agent asks the machine and makes these
+ * records itself (service/image, proto/state/image_facts.h, account_facts.h); no Windows logs them. Fields that the
+ * kernel's own classes have are named as there. See classes.h. */
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
@@ -29,8 +29,15 @@ static const ea_field_row facts_fields[] = {
     {0},
 };
 
+static const ea_field_row account_fields[] = {
+    {"Sid", EA_UTF8Z},
+    {"Account", EA_UTF8Z},
+    {0},
+};
+
 static const ea_class_row image_file_rows[] = {
     {"ImageFile/Facts", 1, 0, 0, facts_fields},
+    {"Account/Name", 2, 0, 0, account_fields},
 };
 
 const ea_family ea_family_image_file = EA_FAMILY(IMAGE_FILE, image_file_rows, "proto/state/image_facts.c");

@@ -54,7 +54,7 @@ static size_t take_entries(reader *r, ea_map_entry entries[ENTRIES_MAX]) {
     return r->wrong ? 0 : n;
 }
 
-static int read_provider(reader *r, ea_schemas *into, enum ea_schema_layer layer, ea_err *err) {
+static int cache_read_provider(reader *r, ea_schemas *into, enum ea_schema_layer layer, ea_err *err) {
     ea_map_entry keywords[ENTRIES_MAX], levels[ENTRIES_MAX];
     ea_schema_provider p = {.keywords = keywords, .levels = levels, .layer = (uint8_t)layer};
     const uint8_t *guid = take(r, sizeof p.guid);
@@ -77,7 +77,7 @@ static int read_body(reader *r, ea_schemas *into, uint32_t provider_count, uint3
                      enum ea_schema_layer layer, ea_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < provider_count && !rc; i++)
-        rc = read_provider(r, into, layer, err);
+        rc = cache_read_provider(r, into, layer, err);
     for (uint32_t i = 0; i < schema_count && !rc; i++) {
         uint32_t n = take32(r);
         const uint8_t *description = take(r, n);
@@ -113,22 +113,16 @@ int ea_schema_cache_read(ea_schemas *into, const char *file, const void *data, s
 
 /* ---- writing ---- */
 
-static void put32(ea_text *out, uint32_t v) {
-    uint8_t bytes[4];
-    ea_store32(bytes, v);
-    ea_text_add(out, bytes, sizeof bytes);
-}
-
-static void put_text(ea_text *out, const char *s) {
-    put32(out, (uint32_t)strlen(s));
+static void cache_put_text(ea_text *out, const char *s) {
+    ea_text_le32(out, (uint32_t)strlen(s));
     ea_text_add(out, s, strlen(s) + 1);
 }
 
-static void put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
-    put32(out, (uint32_t)count);
+static void cache_put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
+    ea_text_le32(out, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         ea_text_add(out, &entries[i].value, sizeof entries[i].value);
-        put_text(out, entries[i].name);
+        cache_put_text(out, entries[i].name);
     }
 }
 
@@ -149,11 +143,11 @@ static uint32_t put_body(const ea_schemas *from, enum ea_schema_layer layer, ea_
         if (p->layer != layer)
             continue;
         ea_text_add(out, &p->guid, sizeof p->guid);
-        put_text(out, p->name);
-        put_text(out, p->origin);
-        put_text(out, p->message);
-        put_entries(out, p->keywords, p->keyword_count);
-        put_entries(out, p->levels, p->level_count);
+        cache_put_text(out, p->name);
+        cache_put_text(out, p->origin);
+        cache_put_text(out, p->message);
+        cache_put_entries(out, p->keywords, p->keyword_count);
+        cache_put_entries(out, p->levels, p->level_count);
         providers++;
     }
     while (ea_schemas_next(from, &cursor, &schema))
@@ -161,7 +155,7 @@ static uint32_t put_body(const ea_schemas *from, enum ea_schema_layer layer, ea_
             sorted[count++] = schema;
     qsort(sorted, count, sizeof *sorted, by_bytes);
     for (uint32_t i = 0; i < count; i++) {
-        put32(out, sorted[i].len_bytes);
+        ea_text_le32(out, sorted[i].len_bytes);
         ea_text_add(out, sorted[i].description, sorted[i].len_bytes);
     }
     *ret_schemas = count;

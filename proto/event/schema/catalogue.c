@@ -11,7 +11,7 @@ static int read_file(ea_schemas *s, const ea_catalogue_file *file, ea_err *err) 
 }
 
 /* The file of a provider; NULL: none. */
-static const ea_catalogue_file *find(const ea_guid *provider) {
+static const ea_catalogue_file *catalogue_find(const ea_guid *provider) {
     for (const ea_catalogue_file *f = ea_catalogue_files; f->name; f++) {
         ea_guid guid;
         if (!ea_guid_parse(f->guid, &guid) && ea_guid_equal(&guid, provider))
@@ -21,7 +21,7 @@ static const ea_catalogue_file *find(const ea_guid *provider) {
 }
 
 static int on_provider(ea_schemas *s, const ea_guid *provider) {
-    const ea_catalogue_file *file = find(provider);
+    const ea_catalogue_file *file = catalogue_find(provider);
     return file && !read_file(s, file, NULL);
 }
 

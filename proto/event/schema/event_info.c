@@ -92,7 +92,8 @@ static int read_property(const info *in, const ea_guid *provider, const uint8_t 
     return 1;
 }
 
-static int read_info(const info *in, ea_schemas *into, enum ea_schema_layer layer, int *ret_changed, ea_err *err) {
+static int event_info_read_info(const info *in, ea_schemas *into, enum ea_schema_layer layer, int *ret_changed,
+                                ea_err *err) {
     const uint8_t *p = in->data;
     uint32_t source = in->len_bytes >= HEAD_BYTES ? ea_load32(p + 48) : 0, count, top;
     if (in->len_bytes < HEAD_BYTES)
@@ -146,8 +147,8 @@ int ea_event_info_read(ea_schemas *into, enum ea_schema_layer layer, const uint8
                        const ea_event_maps *maps, int *ret_changed, ea_err *err) {
     ea_arena arena;
     ea_arena_init(&arena, SCRATCH_BYTES);
-    int rc = read_info(&(info){.data = data, .len_bytes = len_bytes, .arena = &arena, .maps = maps}, into, layer,
-                       ret_changed, err);
+    int rc = event_info_read_info(&(info){.data = data, .len_bytes = len_bytes, .arena = &arena, .maps = maps}, into,
+                                  layer, ret_changed, err);
     ea_arena_deinit(&arena);
     return rc;
 }

@@ -230,7 +230,8 @@ static const ea_enum *find_map(void *arg, const ea_guid *provider, const char *n
 
 /* Reads an event's information with the maps that are known; when it would be too large with them, without. What is
  * missing is in *ret. */
-static int read_info(ea_trace_schemas *t, const uint8_t *data, size_t len_bytes, reading *ret, int *ret_changed) {
+static int intrace_read_info(ea_trace_schemas *t, const uint8_t *data, size_t len_bytes, reading *ret,
+                             int *ret_changed) {
     *ret = (reading){.of = t};
     int rc = ea_event_info_read(t->into, EA_SCHEMA_TRACE, data, len_bytes, &(ea_event_maps){find_map, ret}, ret_changed,
                                 NULL);
@@ -264,7 +265,7 @@ static int feed_info(ea_trace_schemas *t, const ea_record *r) {
     if (t->counts.event_infos >= UINT16_MAX)
         return 0;
     t->counts.event_infos++;
-    if (read_info(t, r->payload, r->payload_bytes, &missing, &changed)) {
+    if (intrace_read_info(t, r->payload, r->payload_bytes, &missing, &changed)) {
         t->counts.unreadable++;
         return 0;
     }
@@ -317,7 +318,7 @@ static int complete(ea_trace_schemas *t, const map_key *k) {
                 m++;
         if (!w->info || w->missing_count == before)
             continue;
-        any |= !read_info(t, w->info, w->len_bytes, &missing, &changed) && changed;
+        any |= !intrace_read_info(t, w->info, w->len_bytes, &missing, &changed) && changed;
         if (w->missing_count)
             continue;
         free(w->info);

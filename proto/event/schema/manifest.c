@@ -69,7 +69,7 @@ static const char *required(manifest *m, const ea_xml_node *node, const char *na
 }
 
 /* Decimal or 0x hexadecimal: 1 and *ret; 0 when it is no number or exceeds max. */
-static int number_of(const char *s, uint64_t max, uint64_t *ret) {
+static int manifest_number_of(const char *s, uint64_t max, uint64_t *ret) {
     int hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
     char *end;
     if (!isdigit((unsigned char)*s) || (hex && !isxdigit((unsigned char)s[2])))
@@ -86,7 +86,7 @@ static int number(manifest *m, const ea_xml_node *node, const char *name, uint64
                   uint64_t *ret) {
     const char *s = ea_xml_attribute(node, name);
     *ret = fallback;
-    if (!s || number_of(s, max, ret))
+    if (!s || manifest_number_of(s, max, ret))
         return 1;
     problem(m, node, "%s: %s '%.80s': expected a number from 0 to %llu", node->name, name, s, (unsigned long long)max);
     return 0;
@@ -144,7 +144,7 @@ static void set_key(manifest *m, enum symbol_kind kind, const char *scope, const
     m->no_memory |= m->key.failed;
 }
 
-static symbol *find(manifest *m, enum symbol_kind kind, const char *scope, const char *name) {
+static symbol *manifest_find(manifest *m, enum symbol_kind kind, const char *scope, const char *name) {
     set_key(m, kind, scope, name);
     return m->no_memory ? NULL : ea_bytes_map_get(&m->symbols, m->key.data, m->key.len_bytes);
 }
@@ -170,7 +170,7 @@ static const char *kind_name(enum symbol_kind kind) {
 
 static symbol *add_symbol(manifest *m, enum symbol_kind kind, const char *scope, const char *name, uint64_t value,
                           const char *text, const ea_xml_node *node) {
-    symbol *known = find(m, kind, scope, name);
+    symbol *known = manifest_find(m, kind, scope, name);
     if (known && node) {
         problem(m, node, "%s '%.80s' is defined twice; the first is in line %lu", kind_name(kind), name,
                 known->node ? known->node->line : 0);
@@ -231,7 +231,7 @@ static void add_winmeta(manifest *m) {
 }
 
 /* The message's text, or the name without its prefix. */
-static const char *shown(manifest *m, const ea_xml_node *node, const char *name) {
+static const char *manifest_shown(manifest *m, const ea_xml_node *node, const char *name) {
     const char *text = text_of(m, node, ea_xml_attribute(node, "message")), *colon = strchr(name, ':');
     return *text ? text : colon ? colon + 1 : name;
 }
@@ -242,7 +242,7 @@ static void read_opcodes(manifest *m, const ea_xml_node *parent, const char *sco
     for (const ea_xml_node *o = list ? ea_xml_child(list, "opcode") : NULL; o; o = ea_xml_next(o, "opcode")) {
         const char *name = required(m, o, "name");
         if (name && number(m, o, "value", 255, 0, &value))
-            add_symbol(m, OPCODE, scope, name, value, shown(m, o, name), o);
+            add_symbol(m, OPCODE, scope, name, value, manifest_shown(m, o, name), o);
     }
 }
 
@@ -255,7 +255,7 @@ static void read_simple(manifest *m, const ea_xml_node *provider, const char *li
         const char *name = required(m, n, "name");
         if (!name || !required(m, n, value_name) || !number(m, n, value_name, max, 0, &value))
             continue;
-        add_symbol(m, kind, "", name, value, shown(m, n, name), n);
+        add_symbol(m, kind, "", name, value, manifest_shown(m, n, name), n);
         if (kind == TASK)
             read_opcodes(m, n, name);
     }
@@ -271,14 +271,14 @@ static void read_channels(manifest *m, const ea_xml_node *provider) {
         if (!imported && strcmp(n->name, "channel") != 0)
             continue;
         const char *name = required(m, n, "name"), *chid = ea_xml_attribute(n, "chid");
-        symbol *global = name && imported ? find(m, CHANNEL, "", name) : NULL;
+        symbol *global = name && imported ? manifest_find(m, CHANNEL, "", name) : NULL;
         if (!name || !number(m, n, "value", 255, global ? global->value : next, &value))
             continue;
         if (!global && value >= next)
             next = value + 1;
         if (chid && strcmp(chid, name) != 0)
             add_symbol(m, CHANNEL, "", chid, value, name, n);
-        if (!find(m, CHANNEL, "", name))
+        if (!manifest_find(m, CHANNEL, "", name))
             add_symbol(m, CHANNEL, "", name, value, name, n);
     }
 }
@@ -330,7 +330,7 @@ static int read_amount(manifest *m, const ea_xml_node *node, const char *attribu
     *ret_from = -1;
     if (!s)
         return 1;
-    if (number_of(s, UINT16_MAX, &value)) {
+    if (manifest_number_of(s, UINT16_MAX, &value)) {
         *ret_number = (unsigned)value;
         if (!value)
             problem(m, node, "data: %s '0': expected at least 1, or the name of a field", attribute);
@@ -367,7 +367,7 @@ static int read_data(manifest *m, const ea_xml_node *node, properties *p, size_t
         return 0;
     }
     if (map) {
-        symbol *s = find(m, MAP, "", map);
+        symbol *s = manifest_find(m, MAP, "", map);
         if (!s) {
             problem(m, node, "data '%.80s': map '%.80s': expected one that is defined in maps", name, map);
             return 0;
@@ -426,7 +426,7 @@ static int read_properties(manifest *m, const ea_xml_node *node, properties *p) 
     return (int)top;
 }
 
-static void read_template(manifest *m, const ea_xml_node *node) {
+static void manifest_read_template(manifest *m, const ea_xml_node *node) {
     const char *tid = required(m, node, "tid"), *wrong;
     symbol *s = tid ? add_symbol(m, TEMPLATE, "", tid, 0, "", node) : NULL;
     template *t = s ? ea_arena_zalloc(&m->arena, 1, sizeof *t) : NULL;
@@ -472,9 +472,9 @@ static symbol *refer(manifest *m, const event *e, const char *attribute, enum sy
     const char *name = ea_xml_attribute(e->node, attribute);
     if (!name || !*name)
         return NULL;
-    symbol *s = *scope ? find(m, kind, scope, name) : NULL;
+    symbol *s = *scope ? manifest_find(m, kind, scope, name) : NULL;
     if (!s)
-        s = find(m, kind, "", name);
+        s = manifest_find(m, kind, "", name);
     if (!s) {
         problem(m, e->node, "event %u: %s '%.80s': expected one that is defined in this provider", (unsigned)e->value,
                 attribute, name);
@@ -491,7 +491,7 @@ static int read_keywords(manifest *m, event *e) {
         if (n < sizeof name)
             memcpy(name, s, n);
         name[n < sizeof name ? n : sizeof name - 1] = 0;
-        symbol *k = find(m, KEYWORD, "", name);
+        symbol *k = manifest_find(m, KEYWORD, "", name);
         if (!k) {
             problem(m, e->node, "event %u: keyword '%.80s': expected one that is defined in this provider",
                     (unsigned)e->value, name);
@@ -504,14 +504,14 @@ static int read_keywords(manifest *m, event *e) {
 }
 
 /* Keywords of the provider that share bits with mask, winmeta's included, by their value. */
-static size_t list_keywords(manifest *m, const ea_xml_node *provider, uint64_t mask, ea_map_entry *ret,
-                            int shown_text) {
+static size_t manifest_list_keywords(manifest *m, const ea_xml_node *provider, uint64_t mask, ea_map_entry *ret,
+                                     int shown_text) {
     const ea_xml_node *list = ea_xml_child(provider, "keywords");
     size_t n = 0;
     for (const ea_xml_node *k = list ? ea_xml_child(list, "keyword") : NULL; k && n < EA_KEYWORDS_MAX;
          k = ea_xml_next(k, "keyword")) {
         const char *name = ea_xml_attribute(k, "name");
-        symbol *s = name ? find(m, KEYWORD, "", name) : NULL;
+        symbol *s = name ? manifest_find(m, KEYWORD, "", name) : NULL;
         if (s && s->node == k && (s->value & mask))
             ret[n++] = (ea_map_entry){s->value, shown_text ? s->text : s->name};
     }
@@ -519,7 +519,7 @@ static size_t list_keywords(manifest *m, const ea_xml_node *provider, uint64_t m
 }
 
 /* "Task/Opcode", without what says nothing. */
-static const char *event_name(manifest *m, const event *e) {
+static const char *manifest_event_name(manifest *m, const event *e) {
     ea_text name;
     ea_text_init(&name);
     const char *task = e->task && e->task->value ? e->task->name : "", *symbol_name;
@@ -541,12 +541,12 @@ static const char *event_name(manifest *m, const event *e) {
     return own ? own : "";
 }
 
-static void add_event(manifest *m, const ea_xml_node *provider, const ea_guid *guid, const char *provider_name,
-                      const event *e) {
+static void manifest_add_event(manifest *m, const ea_xml_node *provider, const ea_guid *guid, const char *provider_name,
+                               const event *e) {
     ea_map_entry keywords[EA_KEYWORDS_MAX];
     ea_class_head head = {.provider = *guid,
                           .provider_name = provider_name,
-                          .name = event_name(m, e),
+                          .name = manifest_event_name(m, e),
                           .code = (uint16_t)e->value,
                           .version = (uint8_t)e->version,
                           .pointer_size = 8};
@@ -555,7 +555,7 @@ static void add_event(manifest *m, const ea_xml_node *provider, const ea_guid *g
                             .channel = e->channel ? e->channel->text : "",
                             .task = e->task ? e->task->text : "",
                             .opcode = e->opcode ? e->opcode->text : "",
-                            .keyword_count = list_keywords(m, provider, e->keywords, keywords, 0),
+                            .keyword_count = manifest_list_keywords(m, provider, e->keywords, keywords, 0),
                             .keywords = keywords};
     int changed;
     ea_text_clear(&m->description);
@@ -593,7 +593,7 @@ static void read_event(manifest *m, const ea_xml_node *provider, const ea_guid *
     if (!ok || (t && (!e.template || e.template->wrong))) /* a wrong template was reported at its own place */
         return;
     snprintf(key, sizeof key, "%u.%u", (unsigned)e.value, (unsigned)e.version);
-    symbol *twin = find(m, TEMPLATE, "event", key);
+    symbol *twin = manifest_find(m, TEMPLATE, "event", key);
     if (twin) {
         problem(m, node, "event %u version %u is defined twice; the first is in line %lu", (unsigned)e.value,
                 (unsigned)e.version, twin->node->line);
@@ -605,17 +605,17 @@ static void read_event(manifest *m, const ea_xml_node *provider, const ea_guid *
         return;
     }
     m->result.events++;
-    add_event(m, provider, guid, provider_name, &e);
+    manifest_add_event(m, provider, guid, provider_name, &e);
 }
 
-static void add_provider(manifest *m, const ea_xml_node *node, const ea_guid *guid, const char *name) {
+static void manifest_add_provider(manifest *m, const ea_xml_node *node, const ea_guid *guid, const char *name) {
     ea_map_entry keywords[EA_KEYWORDS_MAX], levels[256];
     const ea_xml_node *list = ea_xml_child(node, "levels");
     size_t level_count = 0;
     for (const ea_xml_node *l = list ? ea_xml_child(list, "level") : NULL; l && level_count < 256;
          l = ea_xml_next(l, "level")) {
         const char *level = ea_xml_attribute(l, "name");
-        symbol *s = level ? find(m, LEVEL, "", level) : NULL;
+        symbol *s = level ? manifest_find(m, LEVEL, "", level) : NULL;
         if (s && s->node == l)
             levels[level_count++] = (ea_map_entry){s->value, s->name};
     }
@@ -623,7 +623,7 @@ static void add_provider(manifest *m, const ea_xml_node *node, const ea_guid *gu
                             .name = name,
                             .origin = m->o->file,
                             .message = text_of(m, node, ea_xml_attribute(node, "message")),
-                            .keyword_count = list_keywords(m, node, UINT64_MAX, keywords, 0),
+                            .keyword_count = manifest_list_keywords(m, node, UINT64_MAX, keywords, 0),
                             .keywords = keywords,
                             .level_count = level_count,
                             .levels = levels,
@@ -632,7 +632,7 @@ static void add_provider(manifest *m, const ea_xml_node *node, const ea_guid *gu
         m->no_memory = 1;
 }
 
-static void read_provider(manifest *m, const ea_xml_node *node) {
+static void manifest_read_provider(manifest *m, const ea_xml_node *node) {
     const char *name = required(m, node, "name"), *guid_text = required(m, node, "guid");
     ea_guid guid;
     if (!name || !guid_text)
@@ -654,8 +654,8 @@ static void read_provider(manifest *m, const ea_xml_node *node) {
     const ea_xml_node *templates = ea_xml_child(node, "templates"), *events = ea_xml_child(node, "events");
     for (const ea_xml_node *t = templates ? ea_xml_child(templates, "template") : NULL; t && !m->no_memory;
          t = ea_xml_next(t, "template"))
-        read_template(m, t);
-    add_provider(m, node, &guid, name);
+        manifest_read_template(m, t);
+    manifest_add_provider(m, node, &guid, name);
     for (const ea_xml_node *e = events ? ea_xml_child(events, "event") : NULL; e && !m->no_memory;
          e = ea_xml_next(e, "event"))
         read_event(m, node, &guid, name, e);
@@ -675,7 +675,7 @@ static int read_document(manifest *m, const ea_xml_node *root) {
     if (instrumentation != root) /* EventSource writes its texts inside */
         read_strings(m, instrumentation);
     for (const ea_xml_node *p = ea_xml_child(events, "provider"); p && !m->no_memory; p = ea_xml_next(p, "provider"))
-        read_provider(m, p);
+        manifest_read_provider(m, p);
     if (!m->result.providers && !m->result.problems)
         problem(m, events, "events: expected a provider");
     return m->no_memory ? ea_fail(m->err, EA_ELIMIT, "%s: it describes more than there is memory for", m->o->file) : 0;

@@ -135,7 +135,7 @@ static int begins(span s, const char *with) {
 }
 
 /* The first place of text in s; NULL. */
-static const char *find(span s, const char *text) {
+static const char *tmf_find(span s, const char *text) {
     size_t n = strlen(text);
     for (size_t i = 0; i + n <= s.len; i++)
         if (memcmp(s.at + i, text, n) == 0)
@@ -143,7 +143,7 @@ static const char *find(span s, const char *text) {
     return NULL;
 }
 
-static span word(span *s) {
+static span tmf_word(span *s) {
     *s = trimmed(*s);
     span w = {s->at, 0};
     while (w.len < s->len && w.at[w.len] != ' ' && w.at[w.len] != '\t')
@@ -153,7 +153,7 @@ static span word(span *s) {
     return w;
 }
 
-static int number_of(span s, unsigned limit, unsigned *ret) {
+static int tmf_number_of(span s, unsigned limit, unsigned *ret) {
     unsigned v = 0;
     if (!s.len || s.len > 9)
         return 0;
@@ -166,7 +166,7 @@ static int number_of(span s, unsigned limit, unsigned *ret) {
     return v <= limit;
 }
 
-static void keep(char *out, size_t size, span s) {
+static void tmf_keep(char *out, size_t size, span s) {
     size_t n = s.len < size - 1 ? s.len : size - 1;
     memcpy(out, s.at, n);
     out[n] = 0;
@@ -174,17 +174,17 @@ static void keep(char *out, size_t size, span s) {
 
 /* What a comment says: LEVEL=..., FUNC=..., SRC=...; empty when it does not. */
 static span said(span comment, const char *key) {
-    const char *at = find(comment, key);
+    const char *at = tmf_find(comment, key);
     if (!at)
         return (span){comment.at, 0};
     span rest = {at + strlen(key), (size_t)(comment.at + comment.len - at) - strlen(key)};
-    return word(&rest);
+    return tmf_word(&rest);
 }
 
 static char *copied(reader *r, span s) {
     char *out = ea_arena_alloc(&r->scratch, s.len + 1);
     if (out)
-        keep(out, s.len + 1, s);
+        tmf_keep(out, s.len + 1, s);
     else
         r->rc = ea_fail(r->err, EA_ENOMEM, "read %s", r->file);
     return out;
@@ -196,7 +196,7 @@ static char *copied(reader *r, span s) {
 static int read_argument(span line, argument *ret) {
     const char *kind = NULL;
     span rest = line;
-    for (const char *at; (at = find(rest, ", Item")) != NULL;
+    for (const char *at; (at = tmf_find(rest, ", Item")) != NULL;
          rest = (span){at + 1, (size_t)(line.at + line.len - at) - 1})
         kind = at;
     if (!kind)
@@ -205,13 +205,14 @@ static int read_argument(span line, argument *ret) {
     span type = {kind + 2, (size_t)(line.at + line.len - kind) - 2};
     const char *dashes = NULL;
     rest = type;
-    for (const char *at; (at = find(rest, "--")) != NULL; rest = (span){at + 2, (size_t)(type.at + type.len - at) - 2})
+    for (const char *at; (at = tmf_find(rest, "--")) != NULL;
+         rest = (span){at + 2, (size_t)(type.at + type.len - at) - 2})
         dashes = at;
     if (!dashes ||
-        !number_of(trimmed((span){dashes + 2, (size_t)(type.at + type.len - dashes) - 2}), 999, &ret->number))
+        !tmf_number_of(trimmed((span){dashes + 2, (size_t)(type.at + type.len - dashes) - 2}), 999, &ret->number))
         return 0;
     type = trimmed((span){type.at, (size_t)(dashes - type.at)});
-    const char *open = find(type, "(");
+    const char *open = tmf_find(type, "(");
     ret->list = (span){type.at, 0};
     if (open) {
         ret->list = (span){open + 1, (size_t)(type.at + type.len - open) - 1};
@@ -246,7 +247,7 @@ static const ea_enum *read_list(reader *r, const argument *a) {
         const char *equals = one.len ? memchr(one.at, '=', one.len) : NULL;
         if (equals) {
             char digits[32];
-            keep(digits, sizeof digits, trimmed((span){equals + 1, (size_t)(one.at + one.len - equals) - 1}));
+            tmf_keep(digits, sizeof digits, trimmed((span){equals + 1, (size_t)(one.at + one.len - equals) - 1}));
             next = strtoull(digits, NULL, 0);
             one.len = (size_t)(equals - one.at);
         }
@@ -286,7 +287,7 @@ static span format_of(span text, unsigned number) {
 }
 
 /* The text as messages are kept: arguments by their place (%1, %2, ...), what the comment says in place of %!FUNC!. */
-static void put_text(reader *r, span text, const argument *arguments, size_t count, size_t shown, span comment) {
+static void tmf_put_text(reader *r, span text, const argument *arguments, size_t count, size_t shown, span comment) {
     ea_text *out = &r->message;
     ea_text_clear(out);
     for (size_t i = 0; i < text.len; i++) {
@@ -378,7 +379,7 @@ static void add_message(reader *r, const char *name, unsigned number, span text,
     }
     if (r->rc)
         return;
-    put_text(r, text, arguments, count, shown, comment);
+    tmf_put_text(r, text, arguments, count, shown, comment);
     char *level = copied(r, said(comment, "LEVEL=")), *function = copied(r, said(comment, "FUNC="));
     char *whole_text = copied(r, (span){r->message.len_bytes ? r->message.data : "", r->message.len_bytes});
     if (!level || !function || !whole_text)
@@ -432,9 +433,9 @@ static void read_message(reader *r, span line) {
     unsigned number = 0;
     int good = 1;
     span text = {line.at, 0}, comment = {line.at, 0}, args = line;
-    (void)word(&args); /* #typev */
-    span name = word(&args), id = word(&args);
-    if (!number_of(id, UINT16_MAX, &number) || !name.len || !split_text(args, &text, &comment)) {
+    (void)tmf_word(&args); /* #typev */
+    span name = tmf_word(&args), id = tmf_word(&args);
+    if (!tmf_number_of(id, UINT16_MAX, &number) || !name.len || !split_text(args, &text, &comment)) {
         problem(r, "#typev is not followed by a name, a number up to 65535 and a text in quotes");
         good = 0;
     } else if (!r->has_guid) {
@@ -477,20 +478,20 @@ static void read_message(reader *r, span line) {
 /* "e7602a7b-5034-321b-d450-a986113fc2e1 component // SRC=file.c MJ= MN=": 1 when the line is one. */
 static int read_guid(reader *r, span line) {
     char text[37];
-    span rest = line, first = word(&rest);
+    span rest = line, first = tmf_word(&rest);
     if (first.len == 38 && *first.at == '{')
         first = (span){first.at + 1, 36};
     if (first.len != 36)
         return 0;
-    keep(text, sizeof text, first);
+    tmf_keep(text, sizeof text, first);
     ea_guid guid;
     if (ea_guid_parse(text, &guid))
         return 0;
     r->guid = guid;
     r->has_guid = 1;
-    span name = word(&rest);
-    keep(r->component, sizeof r->component, begins(name, "//") ? (span){name.at, 0} : name);
-    keep(r->source, sizeof r->source, said(line, "SRC="));
+    span name = tmf_word(&rest);
+    tmf_keep(r->component, sizeof r->component, begins(name, "//") ? (span){name.at, 0} : name);
+    tmf_keep(r->source, sizeof r->source, said(line, "SRC="));
     ea_schema_provider p = {
         .guid = guid, .name = r->component, .origin = r->file, .message = r->source, .layer = EA_SCHEMA_GIVEN};
     int rc = ea_schemas_add_provider(r->into, &p, r->err);

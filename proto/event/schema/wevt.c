@@ -95,7 +95,7 @@ static int may_look_at(wevt *w, size_t count) {
 
 /* ---- texts ---- */
 
-static const char *keep(wevt *w, ea_arena *arena) {
+static const char *wevt_keep(wevt *w, ea_arena *arena) {
     const char *own = w->text.failed ? NULL : ea_arena_strdup(arena, w->text.data ? w->text.data : "");
     w->no_memory |= !own;
     return own ? own : "";
@@ -116,18 +116,18 @@ static const char *name_at(wevt *w, size_t at, ea_arena *arena) {
         n += 2;
     ea_text_clear(&w->text);
     ea_text_utf16(&w->text, w->data + at + 4, n - 4);
-    return keep(w, arena);
+    return wevt_keep(w, arena);
 }
 
 static const char *message(wevt *w, uint32_t number, ea_arena *arena) {
     ea_text_clear(&w->text);
     if (number != (uint32_t)NO_MESSAGE)
         (void)ea_messages_get(&w->messages, number, &w->text); /* a text that is nowhere is none */
-    return keep(w, arena);
+    return wevt_keep(w, arena);
 }
 
 /* The text of a definition at an offset, or its name without a prefix: as people are shown it. */
-static const char *shown(wevt *w, const shape *s, size_t at, const char *name, ea_arena *arena) {
+static const char *wevt_shown(wevt *w, const shape *s, size_t at, const char *name, ea_arena *arena) {
     const char *colon = strchr(name, ':');
     const char *text = strncmp(name, "win:", 4) == 0 ? "" : message(w, ea_load32(w->data + at + s->message_at), arena);
     return *text ? text : colon ? colon + 1 : name;
@@ -261,7 +261,7 @@ static void fill_template(wevt *w, size_t at, template *t) {
     t->wrong = 0;
 }
 
-static const template *read_template(wevt *w, size_t at) {
+static const template *wevt_read_template(wevt *w, size_t at) {
     const uint64_t *known = ea_u64_map_get(&w->templates, at);
     if (known)
         return (const template *)(uintptr_t)*known;
@@ -278,7 +278,7 @@ static const template *read_template(wevt *w, size_t at) {
 /* ---- events ---- */
 
 /* Keywords of the provider that share bits with mask; winmeta's have no entry, as in a manifest. */
-static size_t list_keywords(wevt *w, uint64_t mask, ea_map_entry *ret, ea_arena *arena) {
+static size_t wevt_list_keywords(wevt *w, uint64_t mask, ea_map_entry *ret, ea_arena *arena) {
     size_t n = 0;
     if (!mask || !may_look_at(w, w->keywords.count))
         return 0;
@@ -314,8 +314,8 @@ static const char *channel_name(wevt *w, unsigned number) {
 }
 
 /* "Task/Opcode", without what says nothing. */
-static const char *event_name(wevt *w, const char *task, uint16_t task_value, const char *opcode,
-                              uint8_t opcode_value) {
+static const char *wevt_event_name(wevt *w, const char *task, uint16_t task_value, const char *opcode,
+                                   uint8_t opcode_value) {
     int is_common = strncmp(opcode, "win:", 4) == 0;
     if (!task_value)
         task = "";
@@ -325,10 +325,10 @@ static const char *event_name(wevt *w, const char *task, uint16_t task_value, co
     if (*task && *opcode)
         ea_text_char(&w->text, '/');
     ea_text_str(&w->text, opcode);
-    return keep(w, &w->scratch);
+    return wevt_keep(w, &w->scratch);
 }
 
-static void add_event(wevt *w, size_t at, const template *t) {
+static void wevt_add_event(wevt *w, size_t at, const template *t) {
     ea_map_entry keywords[EA_KEYWORDS_MAX];
     const uint8_t *p = w->data + at;
     uint8_t opcode = p[5];
@@ -342,16 +342,16 @@ static void add_event(wevt *w, size_t at, const template *t) {
                *level_name = level_at ? name_at(w, ea_load32(w->data + level_at + LEVEL.name_at), &w->scratch) : "";
     ea_class_head head = {.provider = w->guid,
                           .provider_name = w->provider,
-                          .name = event_name(w, task_name, task, opcode_name, opcode),
+                          .name = wevt_event_name(w, task_name, task, opcode_name, opcode),
                           .code = ea_load16(p),
                           .version = p[2],
                           .pointer_size = 8};
     ea_class_notes notes = {.message = message(w, ea_load32(p + 16), &w->scratch),
-                            .level = level_at ? shown(w, &LEVEL, level_at, level_name, &w->scratch) : "",
+                            .level = level_at ? wevt_shown(w, &LEVEL, level_at, level_name, &w->scratch) : "",
                             .channel = channel_name(w, p[3]),
-                            .task = task_at && task ? shown(w, &TASK, task_at, task_name, &w->scratch) : "",
-                            .opcode = opcode_at ? shown(w, &OPCODE, opcode_at, opcode_name, &w->scratch) : "",
-                            .keyword_count = list_keywords(w, ea_load64(p + 8), keywords, &w->scratch),
+                            .task = task_at && task ? wevt_shown(w, &TASK, task_at, task_name, &w->scratch) : "",
+                            .opcode = opcode_at ? wevt_shown(w, &OPCODE, opcode_at, opcode_name, &w->scratch) : "",
+                            .keyword_count = wevt_list_keywords(w, ea_load64(p + 8), keywords, &w->scratch),
                             .keywords = keywords};
     ea_text_clear(&w->text);
     ea_class_describe_fields(&w->text, &head, t ? t->fields : NULL, t ? t->field_count : 0, &notes);
@@ -377,10 +377,10 @@ static void read_events(wevt *w) {
             w->no_memory = 1;
             return;
         }
-        const template *t = template_at ? read_template(w, template_at) : NULL;
+        const template *t = template_at ? wevt_read_template(w, template_at) : NULL;
         w->result.events++;
         if (!template_at || (t && !t->wrong)) /* a wrong template was reported at its own place */
-            add_event(w, at, t);
+            wevt_add_event(w, at, t);
         ea_arena_reset(&w->scratch);
     }
 }
@@ -388,7 +388,7 @@ static void read_events(wevt *w) {
 /* ---- providers ---- */
 
 /* The provider's name, which newer message compilers write ("PRVA"); else its text, else "". */
-static const char *provider_name(wevt *w, size_t private_at, uint32_t message_number) {
+static const char *wevt_provider_name(wevt *w, size_t private_at, uint32_t message_number) {
     size_t at = private_at && inside(w, private_at, 20) && ea_load32(w->data + private_at + 8)
                     ? ea_load32(w->data + private_at + 16)
                     : 0,
@@ -400,10 +400,10 @@ static const char *provider_name(wevt *w, size_t private_at, uint32_t message_nu
     ea_text_clear(&w->text);
     if (inside(w, at, n))
         ea_text_utf16(&w->text, w->data + at, n);
-    return keep(w, &w->arena);
+    return wevt_keep(w, &w->arena);
 }
 
-static void add_provider(wevt *w, uint32_t message_number) {
+static void wevt_add_provider(wevt *w, uint32_t message_number) {
     ea_map_entry keywords[EA_KEYWORDS_MAX], levels[256];
     size_t level_count = 0;
     if (!may_look_at(w, w->levels.count))
@@ -418,7 +418,7 @@ static void add_provider(wevt *w, uint32_t message_number) {
                             .name = w->provider,
                             .origin = w->o->file,
                             .message = message(w, message_number, &w->scratch),
-                            .keyword_count = list_keywords(w, UINT64_MAX, keywords, &w->scratch),
+                            .keyword_count = wevt_list_keywords(w, UINT64_MAX, keywords, &w->scratch),
                             .keywords = keywords,
                             .level_count = level_count,
                             .levels = levels,
@@ -438,7 +438,7 @@ static void read_events_table(wevt *w, size_t at) {
         w->events = (table){at + 16, count};
 }
 
-static void read_provider(wevt *w, size_t at) {
+static void wevt_read_provider(wevt *w, size_t at) {
     static const struct {
         const shape *s;
         size_t table;
@@ -470,9 +470,9 @@ static void read_provider(wevt *w, size_t at) {
                 find_table(w, element, TABLES[k].s, (table *)((char *)w + TABLES[k].table));
     }
     uint32_t message_number = ea_load32(w->data + at + 8);
-    w->provider = provider_name(w, private_at, message_number);
+    w->provider = wevt_provider_name(w, private_at, message_number);
     w->result.providers++;
-    add_provider(w, message_number);
+    wevt_add_provider(w, message_number);
     read_events(w);
 }
 
@@ -489,7 +489,7 @@ static void read_resource(wevt *w, const ea_pe_resource *r) {
         problem(w, 4, "it says that it has %u bytes, and has %zu", ea_load32(w->data + 4), w->len_bytes);
     for (uint32_t i = 0; i < count && !w->no_memory; i++) {
         memcpy(&w->guid, w->data + 16 + (size_t)i * 20, sizeof w->guid);
-        read_provider(w, ea_load32(w->data + 16 + (size_t)i * 20 + 16));
+        wevt_read_provider(w, ea_load32(w->data + 16 + (size_t)i * 20 + 16));
     }
     ea_u64_map_clear(&w->templates); /* offsets are those of one resource */
     ea_u64_map_clear(&w->maps);

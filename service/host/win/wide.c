@@ -18,6 +18,22 @@ void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes) {
         out[out_bytes - 1] = 0;
 }
 
+char **ea_narrow_all(int count, wchar_t **wide) {
+    char **all = calloc((size_t)count + 1, sizeof *all);
+    int is_whole = all != NULL;
+    for (int i = 0; i < count && is_whole; i++) {
+        int bytes = WideCharToMultiByte(CP_UTF8, WC_ERR_INVALID_CHARS, wide[i], -1, NULL, 0, NULL, NULL);
+        all[i] = bytes > 0 ? malloc((size_t)bytes) : NULL;
+        is_whole = all[i] && WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, all[i], bytes, NULL, NULL) == bytes;
+    }
+    for (int i = 0; all && !is_whole && i < count; i++)
+        free(all[i]);
+    if (is_whole)
+        return all;
+    free(all);
+    return NULL;
+}
+
 int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err) {
     WCHAR *w = ea_wide(path);
     DWORD n = w ? GetFullPathNameW(w, 0, NULL, NULL) : 0;

@@ -12,6 +12,9 @@
 wchar_t *ea_wide(const char *utf8);
 /* Into out, cut where it has no room; always ended. */
 void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes);
+/* Texts one by one, allocated, with NULL after the last; for the whole run of a program. NULL without memory, or when
+ * one is no valid UTF-16. */
+char **ea_narrow_all(int count, wchar_t **wide);
 /* A path with its drive and all folders; nothing has to be there. */
 EA_MUST_CHECK int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err);
 /* 1 when a folder is a link to another place (a junction, a symbolic link): its target's content is not this folder's.

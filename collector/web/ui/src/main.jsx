@@ -6,7 +6,7 @@ import './app.css';
 import { Host } from './host.jsx';
 import { Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
 import { Link } from './parts.jsx';
-import { change, go, RANGE_NAMES, remember, remembered, toMs, useView } from './state.js';
+import { change, go, RANGE_NAMES, readTime, remember, remembered, useView } from './state.js';
 
 const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, security: Security, events: Events, queries: Queries, ledger: Ledger };
 const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
@@ -28,11 +28,14 @@ function useTheme() {
 }
 
 function Range({ view }) {
-  const field = (name, label) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31T14:03:07Z" spellcheck={false}
+  const field = (name, label) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31 14:03" spellcheck={false}
+    title="UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h"
     onChange={(e) => {
-      const v = e.target.value.trim();
-      e.target.setAttribute('aria-invalid', String(!!v && Number.isNaN(toMs(v))));
-      if (!v || !Number.isNaN(toMs(v))) change({ [name]: v, range: '', cursor: '' });
+      const v = e.target.value.trim(), time = v ? readTime(v) : '';
+      e.target.setAttribute('aria-invalid', String(time === null));
+      e.target.setCustomValidity(time === null ? 'This is no time, so it has no effect. ' + e.target.title : '');
+      if (time === null) e.target.reportValidity();
+      else change({ [name]: time, range: '', cursor: '' });
     }} /></label>;
   return <div class="range">
     <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.target.value === 'own' ? '' : e.target.value, from: '', to: '', cursor: '' })}>

@@ -1,7 +1,7 @@
-/* Names of a profile's places, out of symbols, wherever those are found: here or by a clerk.
+/* Names of a profile's places, out of symbols, wherever those are found: here or by a symbol worker.
  * Before it: the command profile, profile_worker.c. After it: collector/symbols. Thread: its owner's. */
-#ifndef EC_WEB_PROFILE_NAMES_H
-#define EC_WEB_PROFILE_NAMES_H
+#ifndef EC_QUERY_ANALYSIS_PROFILE_NAMES_H
+#define EC_QUERY_ANALYSIS_PROFILE_NAMES_H
 
 #include "collector/query/analysis/profile.h"
 #include "collector/symbols/symbols.h"

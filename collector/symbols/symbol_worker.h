@@ -1,20 +1,20 @@
-/* Finds the symbols of a profile for an HTTP request in a child process, the symbol worker. It waits for disks, symbol
- * servers and llvm-symbolizer, and reads PDBs, which may be hostile. It ends with the request, and at its time limit at
- * the latest; an address without a name by then is shown as an offset.
- * Called by: profile_worker.c, whose parent starts the worker and whose child sends it requests. Calls, in the worker:
- * collector/symbols. Thread: the caller's.
+/* Finds the symbols of a profile for an HTTP request, or of a statement of SQL, in a child process, the symbol worker.
+ * It waits for disks, symbol servers and llvm-symbolizer, and reads PDBs, which may be hostile. It ends with the
+ * request, and at its time limit at the latest; an address without a name by then is shown as an offset. Called by:
+ * collector/web/profile_worker.c and collector/query/sql (ask.c, worker.c), whose parent starts the worker and whose
+ * child sends it requests. Calls, in the worker: symbols.h. Thread: the caller's.
  *
  * Messages (message.h), in: O (options), then M (a module and its addresses) repeatedly. Out, for each M: S (a
  * symbol) for each address, in their order, then E (an error's code and text; code 0: none). */
-#ifndef EC_WEB_SYMBOL_WORKER_H
-#define EC_WEB_SYMBOL_WORKER_H
+#ifndef EC_SYMBOLS_SYMBOL_WORKER_H
+#define EC_SYMBOLS_SYMBOL_WORKER_H
 
 #include "collector/sandbox/broker.h"
 #include "collector/symbols/symbols.h"
 
 #include <sys/types.h>
 
-#define EC_CLERK_NAME "symbol-clerk"
+#define EC_SYMBOL_WORKER_NAME "symbol-worker"
 
 /* The process, and this side of its standard input and output. */
 typedef struct ec_symbol_worker_process {

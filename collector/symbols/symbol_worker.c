@@ -1,5 +1,5 @@
 /* See symbol_worker.h. */
-#include "collector/web/symbol_worker.h"
+#include "collector/symbols/symbol_worker.h"
 
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
@@ -35,8 +35,8 @@ int ec_symbol_worker_start(ec_symbol_worker_process *ret, const ec_symbols_optio
                            int64_t limit_ns, ea_err *err) {
     ea_text t;
     ec_symbol_worker_process p = {.in = -1, .out = -1};
-    int rc =
-        ec_child_start(&(ec_child_options){.name = EC_CLERK_NAME, .variables = VARIABLES}, &p.pid, &p.in, &p.out, err);
+    int rc = ec_child_start(&(ec_child_options){.name = EC_SYMBOL_WORKER_NAME, .variables = VARIABLES}, &p.pid, &p.in,
+                            &p.out, err);
     if (rc)
         return rc;
     ec_broker_lower(broker, p.pid);
@@ -243,7 +243,7 @@ int ec_symbol_worker_main(void) {
     ec_message m;
     ec_message_reader in = {.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};
     if (ec_message_next(&in, &m) <= 0 || m.letter != 'O') {
-        fprintf(stderr, "etwcollector: %s is started by the command run\n", EC_CLERK_NAME);
+        fprintf(stderr, "etwcollector: %s is started by the command run\n", EC_SYMBOL_WORKER_NAME);
         ec_message_reader_deinit(&in);
         return 2;
     }

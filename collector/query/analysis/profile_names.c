@@ -1,5 +1,5 @@
 /* See profile_names.h. */
-#include "collector/web/profile_names.h"
+#include "collector/query/analysis/profile_names.h"
 
 static int on_symbol(void *arg, const ec_symbol *symbol) {
     enum { INLINED_MAX = 64 };

@@ -1,0 +1,28 @@
+/* One visitor of a dashboard that lasts as long as a command ("etwcollector open --web"): a ticket in the address that
+ * the command prints is good once and gives the browser a cookie, which every later request has.
+ *
+ * So another user of the machine, who can reach the port, reads nothing. The first request with the ticket takes it: a
+ * visitor who finds it used knows that another has it. Both are 256 random bits and live in memory alone.
+ * Called by: collector/web, on every request. Calls: nothing. Thread: the server's loop. */
+#ifndef EC_ACCESS_VISIT_H
+#define EC_ACCESS_VISIT_H
+
+#include "proto/base/err.h"
+
+#include <stdint.h>
+
+enum { EC_VISIT_SECRET_BYTES = 65, EC_VISIT_COOKIE_BYTES = 160 };
+
+typedef struct ec_visit ec_visit;
+
+EA_MUST_CHECK int ec_visit_create(ec_visit **ret, ea_err *err);
+void ec_visit_destroy(ec_visit *v); /* NULL is allowed */
+/* What the address has as ?ticket=...; hex digits. */
+const char *ec_visit_ticket(const ec_visit *v);
+/* 1, once, for the right ticket: then ret_cookie is the value of Set-Cookie. port: of the server, since browsers send
+ * cookies to all ports of a host. */
+int ec_visit_redeem(ec_visit *v, const char *ticket, uint16_t port, char ret_cookie[EC_VISIT_COOKIE_BYTES]);
+/* 1 when the header Cookie (NULL: there is none) has the visitor's. */
+int ec_visit_has_cookie(const ec_visit *v, const char *header, uint16_t port);
+
+#endif
