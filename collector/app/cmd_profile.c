@@ -78,6 +78,11 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
+    if (p->unbegun)
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " disk requests have no recorded begin and count nothing: %.3f ms; sessions "
+                "with DISK_IO_INIT record it\n",
+                p->unbegun, (double)p->unbegun_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)
@@ -267,7 +272,7 @@ const ea_command ec_cmd_profile = {
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "
         "be\n"
         "had are named on standard error, and keep their offsets.\n"
-        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host), 2 usage, 3 some batches could not be "
+        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host or --label), 2 usage, 3 some batches could not be "
         "read.\n\n"
         "  etwcollector profile --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03:00Z \\\n"
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",

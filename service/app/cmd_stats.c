@@ -5,7 +5,7 @@
 #include "proto/event/render.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
-#include "service/core/schema_options.h"
+#include "service/app/programs.h"
 #include "service/decode/decoder.h"
 
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 
 typedef struct options {
     ea_schema_options schemas;
+    const char *where;
     int json, strict, follow;
 } options;
 
@@ -49,12 +50,17 @@ static class_count *count_of(tally *t, const ea_class *c) {
 }
 
 /* Records come in the order of time. */
-static int count(tally *t, ea_decoder *decoder, const ea_record *r) {
+static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record *r, const ea_clock *clock,
+                 ea_err *err) {
     enum ea_counter outcome;
     const event_place place = {r->source, r->time_raw};
-    class_count *k = count_of(t, ea_decoder_find(decoder, &r, &outcome));
+    const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
+    int holds = where ? ea_where_holds(where, r, c, clock, err) : 1;
+    if (holds <= 0)
+        return holds;
+    class_count *k = count_of(t, c);
     if (!k)
-        return EA_ENOMEM;
+        return ea_fail(err, EA_ENOMEM, "count events");
     if (!t->events++)
         t->first = place;
     t->last = place;
@@ -289,11 +295,16 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text out;
     ea_text_init(&out);
     ea_schemas *schemas = NULL;
+    ea_where *where = NULL;
     int rc = t ? ea_schema_options_read(&schemas, &o->schemas, &err) : ea_fail(&err, EA_ENOMEM, "count events");
     if (!rc)
         rc = ea_decoder_create(&decoder, schemas, NULL, &err);
+    if (!rc && o->where)
+        rc = ea_where_create(&where, o->where, &(ea_strings){.count = 0},
+                             &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
+        ea_decoder_destroy(decoder);
         ea_schemas_destroy(schemas);
         free(t);
         return ea_exit_code(rc);
@@ -302,10 +313,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     int exit_code = ea_input_open(&in, operands, operand_count, o->follow, 0);
     if (!exit_code) {
         while ((rc = ea_input_next(&in, &record, &err)) > 0)
-            if (rc != EA_ETL_NOTHING_YET && count(t, decoder, record)) {
-                rc = ea_fail(&err, EA_ENOMEM, "count events");
+            if (rc != EA_ETL_NOTHING_YET &&
+                (rc = count(t, decoder, where, record, &ea_etl_file_info(in.set, record->source)->clock, &err)) != 0)
                 break;
-            }
         if (!rc) {
             sort_and_merge(t);
             if (o->json)
@@ -321,6 +331,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             exit_code = 3;
     }
     ea_text_deinit(&out);
+    ea_where_destroy(where);
     ea_decoder_destroy(decoder);
     ea_schemas_destroy(schemas);
     ea_u64_map_deinit(&t->index);
@@ -331,6 +342,11 @@ static int run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, where),
+     .help = "count only events for which this condition of the query language holds"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = "strict",
      .type = EA_OPT_FLAG,
