@@ -22,12 +22,19 @@ typedef struct class_count {
     uint64_t count, decoded, partial, unknown;
 } class_count;
 
+/* When an event was, by the clock of its file. */
+typedef struct event_place {
+    size_t source;
+    int64_t time_raw;
+} event_place;
+
 typedef struct tally {
     ea_u64_map index; /* address of the class -> place in classes */
     class_count *classes;
     size_t class_count, class_capacity;
     uint64_t headers[256];
     uint64_t events, decoded, partial, unknown;
+    event_place first, last; /* a header may name another end, or belong to a cut file */
 } tally;
 
 static class_count *count_of(tally *t, const ea_class *c) {
@@ -42,9 +49,11 @@ static class_count *count_of(tally *t, const ea_class *c) {
     return k;
 }
 
+/* Records come in the order of time. */
 static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record *r, const ea_clock *clock,
                  ea_err *err) {
     enum ea_counter outcome;
+    const event_place place = {r->source, r->time_raw};
     const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
     int holds = where ? ea_where_holds(where, r, c, clock, err) : 1;
     if (holds <= 0)
@@ -52,7 +61,9 @@ static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record
     class_count *k = count_of(t, c);
     if (!k)
         return ea_fail(err, EA_ENOMEM, "count events");
-    t->events++;
+    if (!t->events++)
+        t->first = place;
+    t->last = place;
     t->headers[r->header_type]++;
     k->count++;
     if (outcome == EA_COUNT_decode_whole) {
@@ -147,11 +158,27 @@ static void put_file_json(ea_text *out, const ea_etl_info *f) {
     }
 }
 
+static void put_time(ea_text *out, const ea_input *in, const event_place *at) {
+    ea_text_utc_ns(out, ea_clock_to_utc_ns(&ea_etl_file_info(in->set, at->source)->clock, at->time_raw));
+}
+
+static void put_time_json(ea_text *out, const ea_input *in, const tally *t, const event_place *at) {
+    ea_text_str(out, t->events ? "\"" : "null");
+    if (t->events)
+        put_time(out, in, at);
+    ea_text_str(out, t->events ? "\"" : "");
+}
+
 static void print_json(ea_text *out, const tally *t, const ea_input *in) {
     uint64_t events_lost, buffers_lost;
     put_lost(in->set, &events_lost, &buffers_lost);
     ea_text_char(out, '{');
     put_count(out, "events", t->events);
+    ea_text_str(out, "\"first_event\":");
+    put_time_json(out, in, t, &t->first);
+    ea_text_str(out, ",\"last_event\":");
+    put_time_json(out, in, t, &t->last);
+    ea_text_char(out, ',');
     put_count(out, "events_lost", events_lost);
     put_count(out, "buffers_lost", buffers_lost);
     put_count(out, "bad_records", ea_counter_get(&in->counters, EA_COUNT_source_bad_records));
@@ -223,6 +250,13 @@ static void print_text(ea_text *out, const tally *t, const ea_input *in) {
     ea_text_printf(out,
                    "\n%" PRIu64 " events: %" PRIu64 " decoded, %" PRIu64 " partly, %" PRIu64 " of unknown classes\n",
                    t->events, t->decoded, t->partial, t->unknown);
+    if (t->events) {
+        ea_text_str(out, "the first event is of ");
+        put_time(out, in, &t->first);
+        ea_text_str(out, ", the last one of ");
+        put_time(out, in, &t->last);
+        ea_text_char(out, '\n');
+    }
     ea_text_printf(out, "lost by Windows: %" PRIu64 " events, %" PRIu64 " buffers\n", events_lost, buffers_lost);
     ea_text_printf(out, "not readable: %" PRIu64 " records, %" PRIu64 " buffers, %" PRIu64 " bytes\n",
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_records),
@@ -335,7 +369,8 @@ const ea_command ea_cmd_stats = {
         "whole, how many in part (the payload ends inside a field, has bytes after its last one, or is of a newer\n"
         "version than any known), how many are of a class without a known layout.\n"
         "The id of a classic event is its opcode, with a slash before it in the table and under \"opcode\" in JSON.\n"
-        "JSON keys: events, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, decoded, partial, "
+        "JSON keys: events, first_event, last_event, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, "
+        "decoded, partial, "
         "unknown,\n"
         "headers {record header type: count}, classes [provider, provider_name, name, classic, id or opcode, version,\n"
         "count, decoded, partial, unknown], files [...], damage {places, bytes, reasons [reason, places, bytes],\n"
