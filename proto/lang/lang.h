@@ -18,8 +18,9 @@ enum {
     EA_LANG_TEXT_MAX_BYTES = 1 << 16, /* of a program's text */
     EA_LANG_DEPTH_MAX = 100,          /* of nested expressions and statements */
     EA_LANG_CLAUSES_MAX = 256,
-    EA_LANG_OPS_MAX = 4096, /* instructions of a clause */
-    EA_LANG_ENTRIES = 65536 /* keys of an aggregation or a map, unless the options say otherwise */
+    EA_LANG_OPS_MAX = 4096,          /* instructions of a clause */
+    EA_LANG_PATTERN_MAX_BYTES = 128, /* of =~: what a comparison costs grows with it */
+    EA_LANG_ENTRIES = 65536          /* keys of an aggregation or a map, unless the options say otherwise */
 };
 
 /* Why a text is no program. The place is that of the first byte concerned, both from 1. */
@@ -62,10 +63,14 @@ typedef struct ea_lang_run_options {
     const uint64_t *(*frames)(const void *arg, uint32_t number, size_t *ret_count);
     const void *frames_arg;
     const ea_resolver *resolver; /* names that other events give; borrowed; NULL: none */
-    uint64_t pid;                /* clauses of events run for those of this process alone; 0: of all */
-    const char *exe;             /* the same of the processes whose image name fits this pattern; NULL: of all */
-    size_t limit_entries;        /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
-    size_t limit_bytes;          /* of variables, aggregations and texts together; 0: 64 MiB */
+    /* Takes what was printed and clears it, between the entries of a large aggregation; not 0: failed, and the rest is
+     * dropped. NULL: the caller does that after each event alone. */
+    int (*flush)(void *arg, ea_text *out);
+    void *flush_arg;
+    uint64_t pid;         /* clauses of events run for those of this process alone; 0: of all */
+    const char *exe;      /* the same of the processes whose image name fits this pattern; NULL: of all */
+    size_t limit_entries; /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
+    size_t limit_bytes;   /* of variables, aggregations and texts together; 0: 64 MiB */
 } ea_lang_run_options;
 
 /* The program is borrowed. */

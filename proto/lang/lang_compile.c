@@ -797,6 +797,8 @@ static enum lang_type binary_expression(compiler *k, const node *n, unsigned dst
             lang_fail(&k->s, n->at, "=~ needs a text on its left; this is %s", TYPE_TEXTS[t]);
         if (n->b->kind != NODE_TEXT)
             lang_fail(&k->s, n->b->at, "expected a pattern that is written out, as in execname =~ \"sql*\"");
+        if (n->b->text.len_bytes > EA_LANG_PATTERN_MAX_BYTES)
+            lang_fail(&k->s, n->b->at, "the pattern is longer than %d bytes", EA_LANG_PATTERN_MAX_BYTES);
         emit(k, CODE_LIKE, dst, dst, 0, text_constant(k, n->b->text));
         if (op == OP2('!', '~'))
             emit(k, CODE_NOT, dst, dst, 0, 0);

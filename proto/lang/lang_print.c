@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR_WIDTH = 40, COLUMN_MAX = 60 };
+enum { BAR_WIDTH = 40, COLUMN_MAX = 60, FLUSH_BYTES = 1 << 18 };
 
 static double float_of(uint64_t bits) {
     double d;
@@ -119,6 +119,15 @@ static const lang_histogram *histogram_of(const uint64_t *state) {
 
 static lang_top *top_of(const uint64_t *state) {
     return (lang_top *)(uintptr_t)state[1];
+}
+
+/* Between two entries: what was printed does not have to fit into memory. 0: the caller cannot take any more. */
+static int go_on(ea_lang_run *r) {
+    if (!r->o.flush || r->out.len_bytes < FLUSH_BYTES)
+        return !r->out.failed;
+    if (r->o.flush(r->o.flush_arg, &r->out))
+        r->out.failed = 1;
+    return !r->out.failed;
 }
 
 /* ---- text ---- */
@@ -281,7 +290,7 @@ static void print_text(ea_lang_run *r, const lang_aggregate *a, const uint32_t *
         }
         ea_text_char(out, '\n');
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && go_on(r); i++) {
         const uint64_t *entry = lang_table_entry(&a->table, sorted[i]);
         put_entry(r, a, &l, entry, entry + what->key_count);
     }
@@ -336,7 +345,7 @@ static void put_time(ea_lang_run *r, ea_text *out) {
 static void print_json(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count) {
     ea_text *out = &r->out;
     const lang_aggregation *what = a->what;
-    for (size_t i = 0; i < count + (a->others[0] != 0); i++) {
+    for (size_t i = 0; i < count + (a->others[0] != 0) && go_on(r); i++) {
         const uint64_t *entry = i < count ? lang_table_entry(&a->table, sorted[i]) : NULL;
         ea_text_printf(out, "{\"aggregation\":\"@%.*s\"", (int)what->name.len_bytes, what->name.text);
         put_time(r, out);
@@ -384,7 +393,7 @@ static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, s
             ea_text_printf(out, "%s\n", function_name(what->function));
         r->printed_csv = (int)number + 1;
     }
-    for (size_t i = 0; i < count + (a->others[0] != 0); i++) {
+    for (size_t i = 0; i < count + (a->others[0] != 0) && go_on(r); i++) {
         const uint64_t *entry = i < count ? lang_table_entry(&a->table, sorted[i]) : NULL;
         const uint64_t *state = entry ? entry + what->key_count : a->others;
         if (lang_has_histogram(what->function)) {

@@ -49,7 +49,7 @@ typedef struct watch {
     ea_machine *machine;
     char **paths;
     int path_count;
-    int has_stacks;
+    int has_stacks, is_broken; /* is_broken: standard output takes nothing any more */
     lookahead ahead;
     ea_object_names *names; /* NULL: the program uses none */
     ea_resolver resolver;
@@ -140,12 +140,25 @@ static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_c
     return ea_stacks_get(arg, number, ret_count);
 }
 
-static int flush(watch *w, ea_err *err) {
-    ea_text *out = ea_lang_run_output(w->run);
-    if (out->len_bytes && fwrite(out->data, 1, out->len_bytes, stdout) != out->len_bytes)
-        return ea_fail(err, EA_EIO, "write to standard output");
+static int take_output(void *arg, ea_text *out) {
+    watch *w = arg;
+    size_t n = out->len_bytes;
+    w->is_broken |= n && fwrite(out->data, 1, n, stdout) != n;
     ea_text_clear(out);
+    return w->is_broken ? EA_EIO : 0;
+}
+
+static int flush(watch *w, ea_err *err) {
+    if (take_output(w, ea_lang_run_output(w->run)))
+        return ea_fail(err, EA_EIO, "write to standard output");
     return 0;
+}
+
+/* rc: of the run, below 0. */
+static int run_failed(const watch *w, int rc, ea_err *err) {
+    if (w->is_broken)
+        return ea_fail(err, EA_EIO, "write to standard output");
+    return ea_fail(err, rc, "run the program");
 }
 
 static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
@@ -165,7 +178,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
             return rc;
         rc = ea_lang_run_event(w->run, &event);
         if (rc < 0)
-            return ea_fail(err, rc, "run the program");
+            return run_failed(w, rc, err);
         if (ea_lang_run_output(w->run)->len_bytes) {
             int written = flush(w, err);
             if (written)
@@ -177,7 +190,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     ea_err later; /* what came before the damage is printed, too */
     int ended = ea_lang_run_end(w->run);
     if (ended)
-        ended = ea_fail(rc < 0 ? &later : err, ended, "run the program");
+        ended = run_failed(w, ended, rc < 0 ? &later : err);
     else
         ended = flush(w, rc < 0 ? &later : err);
     if (!ended && fflush(stdout))
@@ -248,6 +261,8 @@ static int run(const void *arg, int operand_count, char **operands) {
                                            : o->csv ? EA_LANG_CSV
                                                     : EA_LANG_TEXT,
                                    .machine = w.machine,
+                                   .flush = take_output,
+                                   .flush_arg = &w,
                                    .pid = o->pid,
                                    .exe = o->exe,
                                    .limit_entries = o->keys,

@@ -340,6 +340,8 @@ def check_programs(env, checks, paths):
     folder = harness.ROOT / "config" / "watch"
     programs = sorted(folder.glob("*.watch"))
     checks.that(len(programs) >= 25, f"config/watch has {len(programs)} programs")
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    checks.equal([path.name for path in programs if f"({path.name})" not in page], [], "config/watch/README.md names each program")
     quiet = {"system-calls.watch", "powershell.watch", "ui-delay.watch", "dxgkrnl.watch", "counters.watch"}  # the trace has no such events
     for path in programs:
         for form in ([], ["--json"], ["--csv"]):

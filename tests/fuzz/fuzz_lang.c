@@ -1,7 +1,9 @@
 /* Fuzz target: the query language. A text is compiled, verified and, when it is a program, run on made-up events, with
  * few keys and little memory, in one of the forms of output. Input: the text, a zero byte, then so many times: u8 which
- * class (the upper half: version), u8 length, the payload. */
-#include "proto/lang/lang.h"
+ * class (the upper half: version), u8 length, the payload. Before the events there may be changes of the compiled
+ * program, each u8 255, u8 clause, u16 instruction, u8 part of it, u16 value: what the verifier lets pass has to run
+ * all the same. */
+#include "proto/lang/lang_program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,30 @@ static void run_program(const ea_lang_program *program, ea_registry *registry, c
     ea_machine_destroy(machine);
 }
 
+/* Changes one instruction; 0: the verifier refuses the program now. */
+static int change(ea_lang_program *p, const uint8_t *how) {
+    const lang_clause *c = &p->clauses[how[1] % p->clause_count];
+    lang_op *op = (lang_op *)(uintptr_t)&c->ops[ea_load16(how + 2) % c->op_count];
+    uint32_t clause_number, op_number;
+    switch (how[4] % 5) {
+    case 0:
+        op->code = how[5];
+        break;
+    case 1:
+        op->dst = how[5];
+        break;
+    case 2:
+        op->a = how[5];
+        break;
+    case 3:
+        op->b = how[5];
+        break;
+    default:
+        op->imm = ea_load16(how + 5);
+    }
+    return lang_verify(p, &clause_number, &op_number);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static ea_registry *registry;
     ea_lang_program *program = NULL;
@@ -99,7 +125,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     const uint8_t *events = zero ? zero + 1 : data + size;
-    run_program(program, registry, events, data + size, (enum ea_lang_form)(size % 3));
+    int is_good = 1;
+    for (; is_good && data + size - events >= 7 && *events == 255; events += 7)
+        is_good = change(program, events);
+    if (is_good)
+        run_program(program, registry, events, data + size, (enum ea_lang_form)(size % 3));
     ea_lang_program_destroy(program);
     return 0;
 }

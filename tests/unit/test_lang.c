@@ -243,6 +243,17 @@ static void length_and_depth_are_bounded(void **state) {
     snprintf(text + n, room - n, "}");
     assert_int_equal(compile(w, text, &problem), EA_EINVAL);
     assert_non_null(strstr(problem.message, "instructions"));
+    /* bytes of a pattern */
+    char pattern[EA_LANG_PATTERN_MAX_BYTES + 2];
+    memset(pattern, 'a', sizeof pattern);
+    for (size_t bytes = EA_LANG_PATTERN_MAX_BYTES; bytes <= EA_LANG_PATTERN_MAX_BYTES + 1; bytes++) {
+        pattern[bytes] = 0;
+        snprintf(text, room, "begin { x = execname =~ \"%s\"; }", pattern);
+        pattern[bytes] = 'a';
+        assert_int_equal(compile(w, text, &problem), bytes > EA_LANG_PATTERN_MAX_BYTES ? EA_EINVAL : 0);
+        end_run(w);
+    }
+    assert_non_null(strstr(problem.message, "longer than 128"));
     /* bytes of the text */
     memset(text, ' ', EA_LANG_TEXT_MAX_BYTES + 1);
     text[EA_LANG_TEXT_MAX_BYTES + 1] = 0;
@@ -566,6 +577,29 @@ static void entries_are_printed_by_result_then_by_keys(void **state) {
            "5\n\n@a sum\n\"b\"  1             sum\nc    1               9\n\n");
 }
 
+static size_t flushed_bytes, largest_bytes;
+
+static int take(void *arg, ea_text *out) {
+    (void)arg;
+    flushed_bytes += out->len_bytes;
+    largest_bytes = out->len_bytes > largest_bytes ? out->len_bytes : largest_bytes;
+    ea_text_clear(out);
+    return 0;
+}
+
+static void a_large_aggregation_is_printed_in_parts(void **state) {
+    world *w = *state;
+    flushed_bytes = largest_bytes = 0;
+    start_with(w, "Thread/CSwitch { @[NewThreadId] = count(); }",
+               &(ea_lang_run_options){.form = EA_LANG_JSON, .flush = take});
+    for (uint32_t i = 0; i < 60000; i++)
+        assert_int_equal(switch_to(w, i, 3, 0, 0), 0);
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    assert_true(flushed_bytes > 4000000);
+    assert_true(largest_bytes < 300000);
+    end_run(w);
+}
+
 static void keys_beyond_the_limit_count_as_others(void **state) {
     world *w = *state;
     start_with(
@@ -721,6 +755,7 @@ int main(void) {
         T(buckets_are_as_the_reference_says),
         T(top_and_distinct_are_near_the_truth),
         T(entries_are_printed_by_result_then_by_keys),
+        T(a_large_aggregation_is_printed_in_parts),
         T(keys_beyond_the_limit_count_as_others),
         T(memory_is_bounded_and_nothing_is_lost),
         T(texts_beyond_the_memory_are_one_text),
