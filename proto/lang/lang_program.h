@@ -25,10 +25,20 @@ enum { LANG_REGISTERS = 240 };
     X(timestamp, TYPE_INT)                                                                                             \
     X(elapsed, TYPE_INT)                                                                                               \
     X(pid, TYPE_INT)                                                                                                   \
-    X(tid, TYPE_INT) X(cpu, TYPE_UINT) X(level, TYPE_UINT) X(opcode, TYPE_UINT) X(version, TYPE_UINT) X(id, TYPE_UINT) \
-        X(task, TYPE_UINT) X(keyword, TYPE_HEX) X(provider, TYPE_TEXT) X(probe, TYPE_TEXT) X(activity, TYPE_TEXT)      \
-            X(payload_bytes, TYPE_UINT) X(execname, TYPE_TEXT) X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT)             \
-                X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
+    X(tid, TYPE_INT)                                                                                                   \
+    X(cpu, TYPE_UINT)                                                                                                  \
+    X(level, TYPE_UINT)                                                                                                \
+    X(opcode, TYPE_UINT)                                                                                               \
+    X(version, TYPE_UINT)                                                                                              \
+    X(id, TYPE_UINT)                                                                                                   \
+    X(task, TYPE_UINT)                                                                                                 \
+    X(keyword, TYPE_HEX)                                                                                               \
+    X(provider, TYPE_TEXT)                                                                                             \
+    X(probe, TYPE_TEXT)                                                                                                \
+    X(activity, TYPE_TEXT)                                                                                             \
+    X(payload_bytes, TYPE_UINT)                                                                                        \
+    X(execname, TYPE_TEXT)                                                                                             \
+    X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
 
 enum lang_value {
 
