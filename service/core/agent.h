@@ -57,7 +57,8 @@ typedef struct ea_agent_options {
     "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \
     "written_buffers, lost_events, lost_buffers, dropped_events, refused_counters, refused_parts,\nring_used_bytes, "  \
     "decode_asked, decode_unanswered, images_asked, images_told, images_read, images_cached, images_absent,\n"         \
-    "images_refused, images_unreadable, images_other, images_left_full, images_left_end}], spool {batches, "           \
+    "images_refused, images_unreadable, images_other, images_left_full, images_left_end, "                             \
+    "accounts_asked,\naccounts_named, accounts_unnamed, accounts_left}], spool {batches, "                             \
     "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, trouble}, shipping {requests, failures, "    \
     "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, trouble}, "        \
     "enrolment {state, until_utc_ns,\ntrouble}, ledger_balanced. While it waits for its configuration: the first "     \
