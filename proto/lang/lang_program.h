@@ -32,9 +32,13 @@ enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
     X(version, TYPE_UINT)                                                                                              \
     X(id, TYPE_UINT)                                                                                                   \
     X(task, TYPE_UINT)                                                                                                 \
-    X(keyword, TYPE_HEX) X(provider, TYPE_TEXT) X(probe, TYPE_TEXT) X(activity, TYPE_TEXT) X(payload_bytes, TYPE_UINT) \
-        X(execname, TYPE_TEXT) X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT)        \
-            X(threadname, TYPE_TEXT)
+    X(keyword, TYPE_HEX)                                                                                               \
+    X(provider, TYPE_TEXT)                                                                                             \
+    X(probe, TYPE_TEXT)                                                                                                \
+    X(activity, TYPE_TEXT)                                                                                             \
+    X(payload_bytes, TYPE_UINT)                                                                                        \
+    X(execname, TYPE_TEXT)                                                                                             \
+    X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
 
 enum lang_value {
 

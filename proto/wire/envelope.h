@@ -65,8 +65,8 @@ typedef struct ea_envelope {
     uint32_t frame_count;
     uint64_t padding_bytes;
     uint32_t source_count, shape_count, context_count, dictionary_count; /* messages in it */
-    const uint8_t *context_name;                       /* EA_NAME_BYTES; NULL: it has no context */
-    const uint8_t *shape_indexes;                      /* a varint a group: of the context's shapes */
+    const uint8_t *context_name;                                         /* EA_NAME_BYTES; NULL: it has no context */
+    const uint8_t *shape_indexes;                                        /* a varint a group: of the context's shapes */
     size_t shape_indexes_bytes;
     int has_context; /* it is in the batch */
     ea_context context;
