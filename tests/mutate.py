@@ -28,7 +28,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "judges"))
 import planted  # noqa: E402
 
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
-STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
+STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile", "test_profile_gaps"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
     "collector/query/analysis/account_names.c": ["test_accounts"],

@@ -221,6 +221,16 @@ def judge_printed(world):
         world.same("ledger losses", host, [tuple(b[name] for name in ("batch", "name", "count", "records", "from", "to")) for b in row["losses"]],
                    [(first, cause, counted, *times) for first, kind, cause, _, counted, *times in rows if kind == "counted"])
     world.same("ledger equations", "all", sorted(streams), sorted(books))
+    want = []
+    for book in books.values():
+        for family in {family for family, _ in book.values if family}:
+            of = {number: value for (name, number), value in book.values.items() if name == family}
+            values = {called(number): value for number, value in of.items()}
+            want.append((family, values.get("events_delivered", 0), values.get("events_batched", 0) + values.get("events_synthesised", 0), values.get("events_acknowledged", 0),
+                         sum(value for number, value in of.items() if COUNTERS[number][1] == "loss")))
+    text = world.command("ledger", code=3 if off else 0)
+    got = re.findall(r"^  family (.+): (\d+) delivered, (\d+) in batches, (\d+) acknowledged, (\d+) lost$", text, re.M)
+    world.same("ledger counters", "all, families as text", [(name, *map(int, numbers)) for name, *numbers in got], want)
 
 
 def judge_doctor(world):
