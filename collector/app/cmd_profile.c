@@ -60,6 +60,11 @@ static void print_summary(const ec_profile *p) {
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
     print_incomplete(p);
+    if (!p->events[0] && !p->events[1] && !*p->notes)
+        fprintf(stderr,
+                "etwcollector: no event that is stored of these hosts in this range has this weight; "
+                "\"etwcollector hosts\" says when events are, and \"SELECT name, count(*) FROM events GROUP BY name\" "
+                "which\n");
     if (p->backlog)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "
@@ -73,6 +78,11 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
                 p->unfinished, (double)p->unfinished_ns / 1e6);
+    if (p->unbegun)
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " disk requests have no recorded begin and count nothing: %.3f ms; sessions "
+                "with DISK_IO_INIT record it\n",
+                p->unbegun, (double)p->unbegun_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)
@@ -262,7 +272,7 @@ const ea_command ec_cmd_profile = {
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "
         "be\n"
         "had are named on standard error, and keep their offsets.\n"
-        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host), 2 usage, 3 some batches could not be "
+        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host or --label), 2 usage, 3 some batches could not be "
         "read.\n\n"
         "  etwcollector profile --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03:00Z \\\n"
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",

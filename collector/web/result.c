@@ -180,7 +180,8 @@ static int finish(printer *p, const ec_outcome *outcome) {
     if ((q->form == EC_FORM_ONE && !p->rows) || (q->subject && !p->has_subject && !is_cut))
         return ea_fail(p->err, EA_ENOTFOUND, "%s", q->missing ? q->missing : "there is no such thing");
     if (q->form == EC_FORM_ONE) {
-        ea_text_char(out, '\n');
+        out->len_bytes -= out->len_bytes && !out->failed; /* the object's brace */
+        ea_text_printf(out, ",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n", outcome->damaged, outcome->backlog);
     } else if (!is_streamed(q)) {
         if (!p->names)
             begin(p);

@@ -297,10 +297,10 @@ def check_ranges(checks, ask, rows, got):
     wrong = [(k, dict(sums[k]), v) for k, v in got.items() if +sums[k] != +collections.Counter(v)]
     checks.that(not wrong and len(sums) == len(got), f"two halves of the time do not add up for {len(wrong)} threads, such as {wrong[:1]}")
     for table in ("interrupt_times", "disk_times", "file_times", "fault_times", "waits", "wakes", "counter_samples"):
-        column = {"wakes": "count", "counter_samples": "samples"}.get(table, "ns")
-        parts = [ask(f"SELECT coalesce(sum({column}), 0) AS n FROM {table}({r}) WHERE host = 'made'")[0]["n"]
-                 for r in ("NULL, NULL", f"NULL, '{cut}'", f"'{cut}'")]
-        checks.equal(parts[1] + parts[2], parts[0], f"two halves of {table} add up")
+        for column in {"wakes": ("count", "waited_ns"), "counter_samples": ("samples",)}.get(table, ("count", "ns")):
+            parts = [ask(f"SELECT coalesce(sum({column}), 0) AS n FROM {table}({r}) WHERE host = 'made'")[0]["n"]
+                     for r in ("NULL, NULL", f"NULL, '{cut}'", f"'{cut}'")]
+            checks.equal(parts[1] + parts[2], parts[0], f"two halves of {table} add up: {column}")
 
 
 def check_problems(env, checks, collector, ask):

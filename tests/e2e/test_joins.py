@@ -310,11 +310,16 @@ def check_differences(checks, world):
         for query in (f"host={first}&other_host={other}", f"label=site%3D{first}&other_label=site%3D{other}"):
             checks.that(trees(world.web.ask(f"/api/v1/profile?weight=samples&{query}")[2]) == want, f"the sides over HTTP: {query}")
     for arguments, reason in ((("--other-label", "north"), '"north" is no label: NAME=VALUE is expected'), (("--other-host", "nowhere"), "nowhere"),
+                              (("--label", "site=west"), "no stored run of an agent had the label site=west"),
+                              (("--other-label", "site=west"), "no stored run of an agent had the label site=west"),
+                              (("--label", "site=north", "--label", "role=none"), "had the label site=north and the others that were given"),
+                              (("--host", "south", "--label", "site=north"), "had the label site=north"),
                               (("--weight", "samples", "--other-weight", "cpu", "--format", "pprof"), "the format pprof has no room for two weights")):
         done = world.env.run([world.env.collector, "profile", "--store", world.collector.store, *arguments], check=False)
         checks.that(done.returncode in (1, 2) and reason in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
-    head = json.loads(profile(world, "--label", "site=west", "--weight", "samples", "--format", "json"))
-    checks.equal((head["hosts"], head["total"]), ([], 0), "a label that no machine has")
+    head = json.loads(profile(world, "--label", "site=north", "--weight", "samples", "--to", "2001-01-01T00:00:00Z", "--format", "json"))
+    checks.equal((head["hosts"], head["total"]), ([], 0), "a label whose runs have nothing in the range")
+    checks.equal(world.web.ask("/api/v1/profile?weight=samples&label=site%3Dwest")[0], 404, "a label that no machine has, over HTTP")
 
 
 def check_ipc(checks, world, known):

@@ -364,6 +364,37 @@ def check_named(env, checks, collector, asked):
         checks.equal((reported["events"], reported["total"]), (item["samples"], weight), f"samples of {item['counter']}")
 
 
+def check_disk(env, checks, collector, asked):
+    """Disk requests that end without a stored begin: in no sum, and counted, with their time, in the range in which they began."""
+    made = Made()
+
+    def issued(irp):
+        made.add(single.system_record(1, 12, 3, struct.pack("<QI", irp, TID), made.clock))
+
+    def ended(irp, ticks):
+        made.add(single.system_record(1, 10, 3, struct.pack("<IIIIQQQQI", 0, 0, 4096, 0, 0, 0, irp, ticks, TID), made.clock))
+
+    issued(1)
+    made.clock += 100
+    ended(1, 110)
+    made.clock += SECOND
+    ended(2, 3000)  # its begin was lost
+    middle = made.clock
+    made.clock += 1000
+    ended(3, 5000)  # this one's, too: before the middle
+    issued(4)  # does not end
+    made.clock += SECOND
+    ended(5, 20)
+    stored(env, collector, made, "disk")
+    for options, events, total, unfinished, unbegun in (((), 1, 110, 1, (3, 8020)), (("--to", time_of(middle)), 1, 110, 0, (2, 8000)), (("--from", time_of(middle)), 0, 0, 1, (1, 20))):
+        reported, words = asked.reported("--host", "disk", "--weight", "disk", *options)
+        checks.equal((reported["events"], reported["total"], reported["unfinished"], reported["unbegun"], reported["unbegun_ns"]),
+                     (events, total * 100, unfinished, unbegun[0], unbegun[1] * 100), f"disk requests {options}")
+        checks.that(f"{unbegun[0]} disk requests have no recorded begin and count nothing: {unbegun[1] / 10000:.3f} ms" in words, f"the message about them: {words}")
+    reported, words = asked.reported("--host", "disk", "--weight", "cpu")
+    checks.equal((reported["unbegun"], "recorded begin" in words), (0, False), "processor time has no requests")
+
+
 def check_over(env, checks, collector, asked):
     """When all waits of the range have ended, no more is read but definitions of keys that are still wanted."""
     halves = {}
@@ -386,7 +417,7 @@ def check_over(env, checks, collector, asked):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "named", "over-plain", "over-keys"))
+    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "named", "over-plain", "over-keys", "disk"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--hole-wait", "1s"]).start()
     asked = Asked(env, checks, collector)
     check_samples(env, checks, collector, asked)
@@ -394,6 +425,7 @@ def test(env, checks, arguments):
     check_lost(env, checks, collector, asked)
     check_life(env, checks, collector, asked)
     check_hole(env, checks, collector, asked)
+    check_disk(env, checks, collector, asked)
     check_over(env, checks, collector, asked)
     check_named(env, checks, collector, asked)
     collector.stop()

@@ -275,6 +275,9 @@ def check_history(env, checks):
         web = web_world.Web(collector)
         answer, other = web.sql(OF_HISTORY[1]), web.sql("SELECT count(*) FROM events")
         checks.that(answer["behind"] > 0 and answer["ending"] == "whole" and other["behind"] == 0, f"a history that is not complete, over HTTP: {answer} {other}")
+        for path in (f"hosts/{OTHER}", "fleet"):
+            one = web.get(path)
+            checks.equal((one.get("damaged"), one.get("behind")), (0, answer["behind"]), f"{path}: a history that is not complete")
         for form, mark in (("jsonl", '{"ending":"whole","damaged":0,"behind":'), ("csv", "# not whole: ending whole; damaged 0; behind ")):
             _, _, text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": OF_HISTORY[1], "format": form}), {"Content-Type": "application/json"})
             checks.that(text.splitlines()[-1].startswith(f"{mark}{answer['behind']}"), f"{form}: a history that is not complete, over HTTP: {text[-300:]}")

@@ -92,10 +92,10 @@ def check_tables(checks, name, collector, truth, lost):
 # technique and kind of step -> who took it, in SQL
 DETECTIONS = {
     ("T1566.001", "start"):
-        "SELECT p.pid FROM processes c JOIN processes p ON p.stream = c.stream AND p.instance = c.parent_instance "
+        "SELECT p.pid FROM processes c JOIN processes p ON p.process_key = c.parent_key "
         "WHERE p.image_name = 'winword.exe' AND c.image_name = 'powershell.exe'",
     ("T1218.011", "load"):
-        "SELECT m.pid FROM modules m JOIN processes p ON p.stream = m.stream AND p.instance = m.process_instance "
+        "SELECT m.pid FROM modules m JOIN processes p ON p.process_key = m.process_key "
         "WHERE p.image_name = 'rundll32.exe' AND m.path LIKE '%\\Temp\\%'",
     ("T1055.001", "inject-thread"):
         "SELECT t.pid FROM \"Thread/Start\" t JOIN processes p ON p.host = t.host AND p.pid = t.ProcessId WHERE t.pid <> t.ProcessId "

@@ -215,7 +215,7 @@ def check_truth(checks, web, truth):
     before = web.get(f"hosts/{MACHINE}/processes", at=listed[0]["begin"], limit=1000)["items"]
     checks.that(started in at and started not in before, "a process is there from its beginning on")
     address = f"hosts/{MACHINE}/processes/{started['stream']}/{started['instance']}"
-    checks.equal(web.get(address), started, "one process")
+    checks.equal(web.get(address), {**started, "damaged": 0, "behind": 0}, "one process, of a whole history")
     parent = web.get(f"hosts/{MACHINE}/processes/{started['stream']}/{started['parent_instance']}/children")["items"]
     checks.that(started in parent, "a process among its parent's children")
     modules = web.get(address + "/modules")["items"]

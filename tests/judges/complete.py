@@ -143,6 +143,12 @@ def named_by(page):
     return found
 
 
+def differences(page):
+    """The answers of docs/verification/answers.md that differ from their judges: the run that wrote the page failed."""
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.split("## Answers without a judge")[0].splitlines() if line.startswith("| ")]
+    return [(row[0], row[4]) for row in cells if len(row) == 5 and row[0] != "answer" and row[4] not in ("0", "")]
+
+
 def named():
     return from_routes() | from_queries() | from_tables() | from_metrics() | from_pages() | from_commands()
 
@@ -182,6 +188,8 @@ def problems():
         yield f"{answer}: docs/verification/answers.md has no row with the judge {judge}: tests/judges/test_answers.py --write writes it"
     for answer, judge in sorted(page - wanted):
         yield f"{answer}: the row with the judge {judge} in docs/verification/answers.md is not in tests/judges/answers.tsv"
+    for answer, count in differences(text_of("docs/verification/answers.md")):
+        yield f"{answer}: docs/verification/answers.md has {count} differences: mend the answer or its judge, then write the page again"
 
 
 def main():

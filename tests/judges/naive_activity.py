@@ -121,12 +121,12 @@ def thread_tables(records, whose, ns, low, high):
         times[who][f"{what}_ns"] += length
         if what == WAITING:
             row = waits[(*who, reason)]
-            row["count"] += 1
+            row["count"] += low <= end < high  # the wait is of the range in which it ended, its time of all
             row["ns"] += length
             row["max_ns"] = max(row["max_ns"], length)
             if waker is not None and low <= end < high:
                 by = whose.thread(waker, {"units": end // 100, "clock": 1 << 62})
-                wakes[(*by, waker, *who)].update(count=1, waited_ns=length)
+                wakes[(*by, waker, *who)].update(count=1, waited_ns=max(end - began, 0))
     for tid, record, what in counts:
         if low <= ns(record["clock"]) < high:
             times[(*whose.thread(tid, record), tid)][what] += 1

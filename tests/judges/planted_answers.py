@@ -20,6 +20,7 @@ PLANTED = {
     "a row without a judge": ("tests/judges/answers.tsv", "table missed_stacks\tjudge_missed", "table missed_stacks\tjudge_planted", "table missed_stacks: there is no function judge_planted"),
     "a row without a reason": ("tests/judges/answers.tsv", "table missed_stacks\tjudge_missed", "table missed_stacks\t-\t", "table missed_stacks: has neither"),
     "a row that the page lacks": ("docs/verification/answers.md", "\n| table missed_stacks | judge_missed |", "\ntable missed_stacks", "table missed_stacks: docs/verification/answers.md has no row"),
+    "a difference on the page": ("docs/verification/answers.md", "\n| doctor verify | judge_doctor | 2 | 2 | 0 |", "\n| doctor verify | judge_doctor | 2 | 2 | 1 |", "doctor verify: docs/verification/answers.md has 1 differences"),
 }
 
 

@@ -41,18 +41,22 @@ static int is_in_range(const ec_activity *a, int64_t utc_ns) {
     return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;
 }
 
-/* One more of a key: count, ns, the longest, bytes. */
-static int add_latency(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes) {
+/* A time of a key: ns, the longest, bytes; it counts where it ended. */
+static int add_part(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes, int is_end) {
     ec_activity_row *r = NULL;
     int rc = ec_activity_row_of(a, k, &r);
     if (rc)
         return rc;
-    r->sum[SUM_COUNT]++;
+    r->sum[SUM_COUNT] += (uint64_t)is_end;
     r->sum[SUM_NS] += ns;
     if (ns > r->sum[SUM_MAX_NS])
         r->sum[SUM_MAX_NS] = ns;
     r->sum[SUM_BYTES] += bytes;
     return 0;
+}
+
+static int add_latency(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes) {
+    return add_part(a, k, ns, bytes, 1);
 }
 
 /* ---- threads ---- */
@@ -81,7 +85,7 @@ static int activity_clip(const ec_activity *a, int64_t *begin, int64_t end, uint
 }
 
 static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *clock) {
-    int64_t begin = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end);
+    int64_t began = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end), begin = began;
     uint64_t ns;
     if (!activity_clip(a, &begin, at, &ns))
         return 0;
@@ -96,7 +100,7 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
             r->sum[SUM_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAITS) {
         k.key[KEY_REASON] = s->reason;
-        rc = add_latency(a, &k, ns, 0);
+        rc = add_part(a, &k, ns, 0, is_in_range(a, at));
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
                is_in_range(a, at)) {
         uint32_t waker_pid = activity_pid_of(a, s->waker, at);
@@ -106,7 +110,7 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
                                       [KEY_WOKEN_TID] = s->tid}};
         activity_put_process(a, &k, 0, waker_pid, at);
         activity_put_process(a, &k, 1, pid, begin);
-        rc = add_latency(a, &k, ns, 0);
+        rc = add_latency(a, &k, at > began ? (uint64_t)(at - began) : 0, 0);
     }
     return rc;
 }

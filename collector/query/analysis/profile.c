@@ -118,6 +118,8 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
     memcpy(p->incomplete[side], c->incomplete, sizeof p->incomplete[side]);
     p->unfinished += c->unfinished;
     p->unfinished_ns += c->unfinished_ns;
+    p->unbegun += c->unbegun;
+    p->unbegun_ns += c->unbegun_ns;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
         p->halves[i] += c->halves[i];
     p->keys_undefined += c->keys_undefined;
@@ -181,16 +183,24 @@ static int profile_side(run *r, int number, ea_err *err) {
     const ec_profile_side *side = &r->request->side[number];
     size_t count = 0;
     const ec_archive_stream *streams = NULL;
-    int rc = ec_archive_streams(r->archive, &streams, &count, err);
+    int rc = ec_archive_streams(r->archive, &streams, &count, err), has_labels = !side->label_count;
     r->side = number;
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_find_row *row = &streams[i].row;
+        int is_outside = row->end_utc_ns < side->from_utc_ns || row->begin_utc_ns >= side->to_utc_ns;
         r->stream = &streams[i];
-        if (row->end_utc_ns < side->from_utc_ns || row->begin_utc_ns >= side->to_utc_ns)
+        if (is_outside && has_labels)
             continue;
-        if ((rc = profile_wants_stream(r, side, err)) == 1)
-            rc = note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile") : profile_stream(r, err);
+        if ((rc = profile_wants_stream(r, side, err)) != 1)
+            continue;
+        has_labels = 1;
+        rc = is_outside                ? 0
+             : note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile")
+                                       : profile_stream(r, err);
     }
+    if (!rc && !has_labels)
+        rc = ea_fail(err, EA_ENOTFOUND, "no stored run of an agent had the label %s%s", side->labels[0],
+                     side->label_count > 1 ? " and the others that were given" : "");
     return rc;
 }
 

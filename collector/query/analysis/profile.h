@@ -115,6 +115,7 @@ typedef struct ec_profile {
      * the sums, without a stack, each under a frame of EC_PROFILE_OPEN. */
     uint64_t unfinished;
     uint64_t unfinished_ns; /* ready, wait: so much of the total is theirs: what is known to be inside the range */
+    uint64_t unbegun, unbegun_ns; /* disk: requests whose begin in the range is not stored, and their time: in no sum */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
     uint64_t keys_undefined;
     int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */

@@ -389,12 +389,20 @@ static uint64_t weight_of(ec_stack_query *q, const ec_event_cursor_event *e, con
 
 static void end_disk(ec_stack_query *q, const ec_event_cursor_event *e) {
     ec_request r;
-    if (!ec_request_end(&q->requests, ec_event_cursor_u64_or_0(q->cursor, e, EC_DISK_IRP), &r) ||
-        r.subject < q->first_subject)
+    uint64_t ns = ec_disk_request_ns(q->cursor, e);
+    if (!ec_request_end(&q->requests, ec_event_cursor_u64_or_0(q->cursor, e, EC_DISK_IRP), &r)) {
+        uint64_t ticks = ec_event_cursor_u64_or_0(q->cursor, e, EC_DISK_RESPONSE);
+        if (may_count(q, e->time - (int64_t)(ticks & INT64_MAX))) {
+            q->counts->unbegun++;
+            q->counts->unbegun_ns += ns;
+        }
+        return;
+    }
+    if (r.subject < q->first_subject)
         return;
     subject *s = &q->subjects[r.subject & q->subject_mask];
     s->is_open = 0;
-    s->weight = ec_disk_request_ns(q->cursor, e);
+    s->weight = ns;
 }
 
 static int is_sample(const plan *p) {

@@ -30,6 +30,7 @@ typedef struct ec_stack_counts {
     uint64_t without_stack;              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
     uint64_t unfinished, unfinished_ns;  /* see ec_profile */
+    uint64_t unbegun, unbegun_ns;        /* likewise */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
     uint64_t keys_undefined;
     uint64_t methods_left_out;                /* of methods.h */

@@ -235,9 +235,10 @@ static void json_head(const ec_profile *p, ea_text *t) {
         ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ea_stack_outcome_name(i), p->halves[i]);
     ea_text_printf(t,
                    "},\"keys_undefined\":%" PRIu64 ",\"interval_assumed\":%s,\"behind\":%" PRIu64
-                   ",\"unfinished\":%" PRIu64 ",\"unfinished_ns\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
+                   ",\"unfinished\":%" PRIu64 ",\"unfinished_ns\":%" PRIu64 ",\"unbegun\":%" PRIu64
+                   ",\"unbegun_ns\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
                    p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->backlog, p->unfinished,
-                   p->unfinished_ns, p->damaged);
+                   p->unfinished_ns, p->unbegun, p->unbegun_ns, p->damaged);
     json_text(t, "notes", p->notes);
 }
 

@@ -187,7 +187,8 @@ function lacksOf(d) {
   const parts = Object.keys(why).map((cause) => [add(d.incomplete[cause], cause), why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
   return (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
     (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '') +
-    (d.unfinished ? d.unfinished_ns ? ` ${count(d.unfinished)} intervals have no recorded end: ${duration(d.unfinished_ns)} of the total, without a stack.` : ` ${count(d.unfinished)} requests without a recorded end are not in it.` : '');
+    (d.unfinished ? d.unfinished_ns ? ` ${count(d.unfinished)} intervals have no recorded end: ${duration(d.unfinished_ns)} of the total, without a stack.` : ` ${count(d.unfinished)} requests without a recorded end are not in it.` : '') +
+    (d.unbegun ? ` ${count(d.unbegun)} requests without a recorded begin are not in it: ${duration(d.unbegun_ns)}.` : '');
 }
 
 export function Profile({ view, dark }) {
