@@ -36,7 +36,7 @@ const ea_command ea_cmd_write_dump = {
     .operands = "PID THREAD ADDRESS FILE",
     .summary = "Write the minidump of another process (the service calls this)",
     .details =
-        "The service starts this command when it crashes, so that a dump that hangs cannot keep it alive: after 60 "
+        "The service starts this command when it crashes, so that a dump that hangs cannot keep it alive: after 120 "
         "s both\n"
         "processes are ended. THREAD and ADDRESS: of its exception; 0: it has none.",
     .options = OPTIONS,

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { EA_DUMP_MS = 60000 }; /* a dump that takes longer is given up, and the process is ended */
+enum { EA_DUMP_MS = 120000 }; /* a dump that takes longer is given up, and the process is ended */
 
 /* thread, address: where the exception is, its EXCEPTION_POINTERS in that process; 0: there is none. The process is
  * ended when the dump takes too long, or fails with an exception: MiniDumpWriteDump suspends its threads. */

@@ -8,12 +8,14 @@
 
 #include <windows.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71, SPARE_MS = 2000, PROGRAM_BYTES = 1024, SPARE_STACK = 32 << 10 };
 
+static const DWORD FATAL_APP_EXIT = 0x40000015; /* STATUS_FATAL_APP_EXIT (ntstatus.h) */
 static const int64_t LOOK_NS = INT64_C(500000000);
 
 /* ---- minidumps ---- */
@@ -84,6 +86,12 @@ static LONG WINAPI watchdog_on_crash(EXCEPTION_POINTERS *exception) {
     return EXCEPTION_EXECUTE_HANDLER;
 }
 
+/* abort() alone would end the process without a dump. */
+static void watchdog_on_abort(int number) {
+    (void)number;
+    RaiseException(FATAL_APP_EXIT, EXCEPTION_NONCONTINUABLE, 0, NULL);
+}
+
 int ea_guard_crashes(const char *folder, ea_err *err) {
     int rc = ea_path_make_dirs(folder, err);
     size_t n = strlen(folder) + 32;
@@ -119,6 +127,7 @@ int ea_guard_crashes(const char *folder, ea_err *err) {
     SetThreadStackGuarantee(&spare_bytes);
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
     SetUnhandledExceptionFilter(watchdog_on_crash);
+    (void)signal(SIGABRT, watchdog_on_abort);
     return 0;
 }
 

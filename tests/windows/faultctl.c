@@ -1,6 +1,7 @@
 /* Makes faults in a running process, as a debugger does. The shipped program has no code for this.
  *
  *     faultctl crash PID      a thread of the process begins where no code is
+ *     faultctl abort PID      a thread of the process calls the C library's abort
  *     faultctl threads PID    the ids of its threads, the oldest first
  *     faultctl suspend TID
  *     faultctl resume TID
@@ -33,6 +34,16 @@ static int crash(DWORD pid) {
     HANDLE thread =
         process ? CreateRemoteThread(process, NULL, 0, (LPTHREAD_START_ROUTINE)(uintptr_t)NOWHERE, NULL, 0, NULL)
                 : NULL;
+    return thread ? 0 : failed("begin a thread there");
+}
+
+/* The C library is at the same address in each process. */
+static int abort_there(DWORD pid) {
+    HANDLE process = OpenProcess(PROCESS_ALL_ACCESS, FALSE, pid);
+    FARPROC address = GetProcAddress(GetModuleHandleW(L"msvcrt.dll"), "abort");
+    LPTHREAD_START_ROUTINE start = NULL;
+    memcpy(&start, &address, sizeof start);
+    HANDLE thread = process && start ? CreateRemoteThread(process, NULL, 0, start, NULL, 0, NULL) : NULL;
     return thread ? 0 : failed("begin a thread there");
 }
 
@@ -151,8 +162,8 @@ int wmain(int argc, WCHAR **argv) {
     static const struct {
         const WCHAR *name;
         int (*run)(DWORD id);
-    } COMMANDS[] = {{L"crash", crash},   {L"threads", threads}, {L"suspend", suspend},
-                    {L"resume", resume}, {L"limits", limits},   {L"control", control}};
+    } COMMANDS[] = {{L"crash", crash},   {L"abort", abort_there}, {L"threads", threads}, {L"suspend", suspend},
+                    {L"resume", resume}, {L"limits", limits},     {L"control", control}};
 
     if (argc == 4 && wcscmp(argv[1], L"end") == 0)
         return end(argv[2], (DWORD)wcstoul(argv[3], NULL, 0));
@@ -163,7 +174,7 @@ int wmain(int argc, WCHAR **argv) {
     for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (wcscmp(argv[1], COMMANDS[i].name) == 0)
             return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));
-    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID, faultctl control N, "
+    fprintf(stderr, "usage: faultctl crash|abort|threads|limits PID, faultctl suspend|resume TID, faultctl control N, "
                     "faultctl squat NAME, faultctl end NAME CODE\n");
     return 2;
 }
