@@ -267,7 +267,8 @@ const ea_command ec_cmd_profile = {
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "
         "be\n"
         "had are named on standard error, and keep their offsets.\n"
-        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host or --label), 2 usage, 3 some batches could not be "
+        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host or --label), 2 usage, 3 some batches could "
+        "not be "
         "read.\n\n"
         "  etwcollector profile --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03:00Z \\\n"
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",
