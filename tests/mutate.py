@@ -31,6 +31,7 @@ import planted  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/query/analysis/account_names.c": ["test_accounts"],
     "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
     "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],
     "collector/query/analysis/sample_sources.c": ["test_activity"], "collector/query/analysis/stack_missed.c": ["test_activity"], "collector/query/analysis/stack_sums.c": PROFILE, "collector/query/analysis/thread_time.c": PROFILE,
@@ -49,7 +50,7 @@ UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.valu
 LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_metrics,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
 STACKS, VALUES = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
 FIRST_JUDGES = {
-    "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
+    "collector/query/analysis/account_names.c": "judge_instances", "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
     "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,
     "collector/query/analysis/stack_missed.c": STACKS, "collector/query/analysis/stack_sums.c": STACKS, "collector/query/analysis/thread_time.c": STACKS,
     "collector/query/sql/sql_activity.c": ACTIVITY, "collector/query/scan/counter_names.c": ACTIVITY, "collector/query/analysis/event_annotations.c": STACKS,

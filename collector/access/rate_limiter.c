@@ -68,7 +68,8 @@ ec_rate *ec_rate_limiter_of(ec_rate_limiter *r, const char *address, const char 
     memcpy(mixed + sizeof fresh.key, &r->salt, sizeof r->salt);
     if (EVP_Digest(mixed, sizeof mixed, hash, &n, EVP_sha256(), NULL) != 1)
         memset(hash, 0, sizeof hash);
-    ec_rate *set = r->addresses + ea_load32(hash) % (EC_ACCESS_ADDRESSES / WAYS) * WAYS, *oldest = set;
+    ec_rate *set = r->addresses + (size_t)WAYS * (ea_load32(hash) % (EC_ACCESS_ADDRESSES / WAYS));
+    ec_rate *oldest = set;
     for (ec_rate *b = set; b < set + WAYS; b++) {
         if (b->seen_ns && memcmp(b->key, fresh.key, sizeof fresh.key) == 0)
             return b;

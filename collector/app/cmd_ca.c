@@ -29,6 +29,7 @@ static int run_init(const void *options, int operand_count, char **operands) {
     (void)operand_count, (void)operands;
     int rc = o->ca.is_root && o->ca.wants_request ? ea_fail(&err, EA_EUSAGE, "--root and --csr: one of them")
              : o->ca.provider && !o->ca.key_uri   ? ea_fail(&err, EA_EUSAGE, "--provider: needs --key-uri")
+             : o->ca.key_paths && !o->ca.key_uri  ? ea_fail(&err, EA_EUSAGE, "--key-paths: needs --key-uri")
                                                   : ec_ca_init(o->dir, &o->ca, &err);
     if (rc)
         return failed(rc, &err);
@@ -98,6 +99,12 @@ const ea_command ec_cmd_ca_init = {
                              .type = EA_OPT_STRING,
                              .offset = offsetof(init_options, ca.provider),
                              .help = "OpenSSL provider that opens the URI (pkcs11, tpm2); default: OpenSSL's own"},
+                            {.name = "key-paths",
+                             .argument = "PATHS",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(init_options, ca.key_paths),
+                             .help = "files and folders that the provider needs to sign, separated by colons: the "
+                                     "process that signs then opens no others; kept in ca.uri"},
                             {0}},
     .options_size = sizeof(init_options),
     .run = run_init,

@@ -256,7 +256,7 @@ static int serve(opening *x, ea_err *err) {
                o->store ? "." : " and removes what was read.");
         fflush(stdout);
         if (browser >= 0 && !url.failed)
-            (void)!write(browser, url.data, url.len_bytes);
+            EA_IGNORE(write(browser, url.data, url.len_bytes));
     }
     if (browser >= 0)
         close(browser);

@@ -60,6 +60,11 @@ static void print_summary(const ec_profile *p) {
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
     print_incomplete(p);
+    if (!p->events[0] && !p->events[1] && !*p->notes)
+        fprintf(stderr,
+                "etwcollector: no event that is stored of these hosts in this range has this weight; "
+                "\"etwcollector hosts\" says when events are, and \"SELECT name, count(*) FROM events GROUP BY name\" "
+                "which\n");
     if (p->backlog)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "

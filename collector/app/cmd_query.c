@@ -207,6 +207,14 @@ static void json_row(printer *p, size_t count, const ec_value *cells) {
 
 /* ---- listening ---- */
 
+/* 1 when a column before this one has the name. */
+static int is_name_before(const printer *p, size_t column, const char *name) {
+    for (size_t i = 0; i < column; i++)
+        if (strcmp(p->names[i], name) == 0)
+            return 1;
+    return 0;
+}
+
 /* Copies of the names: for a table without what a terminal would take for commands; for JSON each one different. */
 static char *name_of(const printer *p, size_t column, const char *name) {
     ea_text t;
@@ -217,12 +225,9 @@ static char *name_of(const printer *p, size_t column, const char *name) {
     else
         ea_text_str(&t, name);
     size_t n = t.len_bytes;
-    for (size_t i = 0; i < column && (p->format == JSONL || p->format == JSON) && !t.failed; i++) {
-        if (strcmp(p->names[i], t.data ? t.data : "") != 0)
-            continue;
+    while ((p->format == JSONL || p->format == JSON) && !t.failed && is_name_before(p, column, t.data ? t.data : "")) {
         t.len_bytes = n;
         ea_text_printf(&t, "_%zu", ++same);
-        i = (size_t)-1; /* look at all of them again */
     }
     if (!t.data && !t.failed)
         ea_text_add(&t, "", 0);

@@ -5,6 +5,7 @@
 #include "collector/enroll/signer.h"
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
+#include "collector/store/private.h"
 #include "collector/symbols/symbol_worker.h"
 #include "collector/traces/trace_ingest.h"
 #include "collector/web/profile_worker.h"
@@ -48,8 +49,15 @@ static const ea_command *const COMMANDS[] = {
 };
 
 static int dispatch(int argc, char **argv) {
-    return ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
-                       COMMANDS, argc, argv);
+    static const char STORE[] = "--store";
+    int code = ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
+                           COMMANDS, argc, argv);
+    for (int i = 1; i < argc; i++) /* what root made in the store of a service */
+        if (strcmp(argv[i], STORE) == 0 && i + 1 < argc)
+            ec_store_give_to_owner(argv[i + 1]);
+        else if (strncmp(argv[i], "--store=", sizeof STORE) == 0)
+            ec_store_give_to_owner(argv[i] + sizeof STORE);
+    return code;
 }
 
 int main(int argc, char **argv) {

@@ -37,6 +37,7 @@ typedef struct ec_ca_init_options {
     int is_root;                    /* signs other CAs, too (ec_ca_sign) */
     int wants_request;              /* ca.csr in place of a certificate: another CA signs it (ec_ca_import) */
     const char *key_uri, *provider; /* the key that is there already (ca_key.c); NULL: one is made */
+    const char *key_paths;          /* what the provider needs of files, separated by colons; NULL: it is not known */
 } ec_ca_init_options;
 
 /* Makes the CA. EA_EEXIST when the folder holds one already. */
@@ -79,6 +80,9 @@ EA_MUST_CHECK int ec_ca_open(ec_ca **ret, const char *dir, const char *trust_pat
 void ec_ca_close(ec_ca *ca); /* NULL is allowed */
 /* 1 when ca.uri names the key: a provider of OpenSSL may need files, devices and daemons for each signature. */
 int ec_ca_key_is_elsewhere(const ec_ca *ca);
+/* Appends the third line of ca.uri: the files and folders that the provider needs, separated by colons; nothing when
+ * they are not known. */
+EA_MUST_CHECK int ec_ca_key_paths(const ec_ca *ca, ea_text *ret, ea_err *err);
 /* Writes ca.crl; with only_missing: when there is none. */
 EA_MUST_CHECK int ec_ca_make_crl(ec_ca *ca, int only_missing, ea_err *err);
 

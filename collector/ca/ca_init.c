@@ -24,7 +24,7 @@ static int make_key(const ec_ca_init_options *o, EVP_PKEY **ret, ea_err *err) {
 
 static int keep_key(const char *dir, const ec_ca_init_options *o, EVP_PKEY *key, ea_err *err) {
     if (o->key_uri)
-        return ec_ca_key_note(dir, o->key_uri, o->provider, err);
+        return ec_ca_key_note(dir, o, err);
     char *path = ec_ca_path(dir, "ca.key", "");
     int rc = path ? ec_ca_write_key(key, path, err) : ea_fail(err, EA_ENOMEM, "make the CA's key");
     free(path);

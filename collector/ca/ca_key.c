@@ -1,7 +1,8 @@
 /* The CA's key: a file of the folder, or what a URI names, in a token or a TPM, by a provider of OpenSSL 3.
  *
- * DIR/ca.uri, readable by its owner only: the URI, and on a second line the provider's name, when it is not the default
- * one. See ca_parts.h. */
+ * DIR/ca.uri, readable by its owner only: the URI; on a second line the provider's name, empty for the default one; on
+ * a third line the files and folders that the provider needs after the key is open, separated by colons. The last lines
+ * may be missing. See ca_parts.h. */
 #include "collector/ca/ca_parts.h"
 
 #include "proto/base/crypto_error.h"
@@ -84,40 +85,81 @@ int ec_ca_sign_request(X509_REQ *request, EVP_PKEY *key) {
     return good;
 }
 
-int ec_ca_key_note(const char *dir, const char *uri, const char *provider, ea_err *err) {
+int ec_ca_key_note(const char *dir, const ec_ca_init_options *o, ea_err *err) {
+    const char *const lines[] = {o->key_uri, o->provider ? o->provider : "", o->key_paths ? o->key_paths : ""};
     char *path = ec_ca_path(dir, "ca.uri", "");
+    int rc = 0;
     ea_text t;
     ea_text_init(&t);
-    ea_text_printf(&t, "%s\n%s%s", uri, provider ? provider : "", provider ? "\n" : "");
-    int rc = 0;
-    if (strpbrk(uri, "\r\n") || (provider && strpbrk(provider, "\r\n")))
-        rc = ea_fail(err, EA_EUSAGE, "--key-uri, --provider: expected one line");
-    else if (!path || t.failed)
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        if (strpbrk(lines[i], "\r\n"))
+            rc = ea_fail(err, EA_EUSAGE, "--key-uri, --provider, --key-paths: expected one line");
+        ea_text_printf(&t, "%s\n", lines[i]);
+    }
+    if (!rc && (!path || t.failed))
         rc = ea_fail(err, EA_ENOMEM, "write %s/ca.uri", dir);
-    else
+    if (!rc)
         rc = ea_path_write_all(path, t.data, t.len_bytes, 1, err);
     ea_text_deinit(&t);
     free(path);
     return rc;
 }
 
-static int load_uri(const char *path, EVP_PKEY **ret, ea_err *err) {
-    char *uri = NULL;
-    size_t len_bytes = 0;
+/* What ca.uri has. Strings of text, which the caller wipes and frees. */
+typedef struct key_place {
+    char *text;
+    size_t len_bytes;
+    const char *uri, *provider, *paths; /* "" when the line is missing */
+} key_place;
+
+static int read_place(const char *path, key_place *ret, ea_err *err) {
+    static char none[] = "";
+    key_place p = {.text = NULL};
     int rc = ea_path_check_private(path, err);
     if (!rc)
-        rc = ea_path_read_all(path, 1 << 14, &uri, &len_bytes, err);
+        rc = ea_path_read_all(path, 1 << 14, &p.text, &p.len_bytes, err);
     if (rc)
         return rc;
-    char *provider = strchr(uri, '\n');
-    if (provider) {
-        *provider++ = 0;
-        provider[strcspn(provider, "\n")] = 0;
+    char *line[3] = {p.text, none, none};
+    for (size_t i = 0; i < 3; i++) {
+        char *end = strchr(line[i], '\n');
+        if (end && i < 2)
+            line[i + 1] = end + 1;
+        if (end)
+            *end = 0;
     }
-    rc = ec_ca_key_open(uri, provider && *provider ? provider : NULL, ret, err);
-    OPENSSL_cleanse(uri, len_bytes);
-    free(uri);
+    p.uri = line[0];
+    p.provider = line[1];
+    p.paths = line[2];
+    *ret = p;
+    return 0;
+}
+
+static void wipe_place(key_place *p) { /* a PIN may be in it */
+    OPENSSL_cleanse(p->text, p->len_bytes);
+    free(p->text);
+}
+
+static int load_uri(const char *path, EVP_PKEY **ret, ea_err *err) {
+    key_place p;
+    int rc = read_place(path, &p, err);
+    if (rc)
+        return rc;
+    rc = ec_ca_key_open(p.uri, *p.provider ? p.provider : NULL, ret, err);
+    wipe_place(&p);
     return rc;
+}
+
+int ec_ca_key_paths(const ec_ca *ca, ea_text *ret, ea_err *err) {
+    key_place p;
+    char *path = ec_ca_path(ca->dir, "ca.uri", "");
+    int rc = path ? read_place(path, &p, err) : ea_fail(err, EA_ENOMEM, "read the CA's key");
+    free(path);
+    if (rc)
+        return rc;
+    ea_text_str(ret, p.paths);
+    wipe_place(&p);
+    return ret->failed ? ea_fail(err, EA_ENOMEM, "read the CA's key") : 0;
 }
 
 static int load_file(const char *dir, const char *path, EVP_PKEY **ret, ea_err *err) {

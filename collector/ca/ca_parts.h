@@ -50,7 +50,7 @@ EA_MUST_CHECK int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY
 int ec_ca_sign_cert(X509 *cert, EVP_PKEY *key);
 int ec_ca_sign_crl(X509_CRL *crl, EVP_PKEY *key);
 int ec_ca_sign_request(X509_REQ *request, EVP_PKEY *key);
-EA_MUST_CHECK int ec_ca_key_note(const char *dir, const char *uri, const char *provider, ea_err *err);
+EA_MUST_CHECK int ec_ca_key_note(const char *dir, const ec_ca_init_options *o, ea_err *err);
 
 /* ---- certificate.c ---- */
 /* All certificates of a PEM text, at least one and at most EC_CA_CHAIN_MAX. what: the file, for the error. */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 64 };
+enum { FILES_MAX = 64, KEY_PATHS_MAX = 32 };
 
 static const int64_t SECOND_NS = 1000000000;
 static const int64_t ANSWER_S = 30, START_S = 120; /* to read a long log, or to reach a token */
@@ -288,13 +288,52 @@ static void limit(uint64_t parent) {
     limit_one(RLIMIT_FSIZE, FILE_BYTES);
 }
 
-/* With the key in memory nothing but the CA's folder is needed. A key that a provider holds needs what the provider
- * needs: libraries, a device, a daemon. */
+/* A provider's libraries and what OpenSSL reads late; the rest is in ca.uri. */
+static const ec_sandbox_path OF_PROVIDERS[] = {
+    {.path = "/usr", .access = EC_SANDBOX_READ},
+    {.path = "/lib", .access = EC_SANDBOX_READ},
+    {.path = "/lib64", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ld.so.cache", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ssl/openssl.cnf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/pki/tls/openssl.cnf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
+    {.path = "/etc/localtime", .access = EC_SANDBOX_READ},
+    {.path = "/dev/null", .access = EC_SANDBOX_SHARE},
+    {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
+};
+
+enum { OF_PROVIDERS_COUNT = sizeof OF_PROVIDERS / sizeof *OF_PROVIDERS };
+
+/* A key that a provider holds: paths (separated by colons) and the CA's folder alone; without paths all files. */
+static int confine_provider(char *paths, const char *dir, ea_err *err) {
+    ec_sandbox_path list[OF_PROVIDERS_COUNT + 1 + KEY_PATHS_MAX];
+    size_t count = OF_PROVIDERS_COUNT;
+    char *rest = NULL;
+    if (!*paths)
+        return ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_PROVIDER | EC_SANDBOX_ALL_FILES}, err);
+    memcpy(list, OF_PROVIDERS, sizeof OF_PROVIDERS);
+    list[count++] = (ec_sandbox_path){.path = dir, .access = EC_SANDBOX_WRITE};
+    for (char *path = strtok_r(paths, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
+        if (count == sizeof list / sizeof *list)
+            return ea_fail(err, EA_ELIMIT, "%s/ca.uri: more than %d paths", dir, KEY_PATHS_MAX);
+        list[count++] = (ec_sandbox_path){.path = path, .access = EC_SANDBOX_WRITE};
+    }
+    return ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_PROVIDER, .paths = list, .path_count = count}, err);
+}
+
+/* With the key in memory nothing but the CA's folder is needed. */
 static int confine(const ec_ca *ca, const char *dir, ea_err *err) {
     const ec_sandbox_path path = {.path = dir, .access = EC_SANDBOX_WRITE};
-    return ec_ca_key_is_elsewhere(ca)
-               ? 0
-               : ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_MODES, .paths = &path, .path_count = 1}, err);
+    if (!ec_ca_key_is_elsewhere(ca))
+        return ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_MODES, .paths = &path, .path_count = 1}, err);
+    ea_text paths;
+    ea_text_init(&paths);
+    int rc = ec_ca_key_paths(ca, &paths, err);
+    char none[] = "";
+    if (!rc)
+        rc = confine_provider(paths.len_bytes ? paths.data : none, dir, err);
+    ea_text_deinit(&paths);
+    return rc;
 }
 
 static int serve_one(ec_ca *ca, const ec_signer_message *m) {

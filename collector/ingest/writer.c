@@ -194,7 +194,8 @@ static void writer_charge(ec_writer *w, appending *a) {
 static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_t len_bytes) {
     const ec_upload *u = a->upload;
     const char *later = a->later;
-    ea_err err;
+    char reason[160];
+    ea_err err = {0};
     ea_batch_head head;
     ea_counters *c = w->options.counters;
     if (later && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
@@ -242,7 +243,9 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
         break;
     default: /* ours to mend: memory, disk, database */
         refuse(w, number, EA_REFUSED_RETRY, ea_code_text(rc));
-        ec_log_line(w->options.log, "%s: batch %" PRIu64 " could not be stored: %s", u->agent, number, err.message);
+        ea_os_error_text(err.os_error, reason, sizeof reason);
+        ec_log_line(w->options.log, "%s: batch %" PRIu64 " could not be stored: %s%s%s", u->agent, number, err.message,
+                    err.os_error ? ": " : "", err.os_error ? reason : "");
     }
 }
 

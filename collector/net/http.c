@@ -3,6 +3,7 @@
 
 #include "collector/net/listen.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <event2/http.h>
 
@@ -41,7 +42,7 @@ int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
         return rc;
     struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(h->http, o->host, o->port);
     if (!bound)
-        return ea_fail(err, EA_EIO, "listen on %s for %s", o->listen, o->what);
+        return ea_fail_os(err, EA_EIO, errno, "listen on %s for %s", o->listen, o->what);
     ec_guard_listen(h->guard, bound);
     h->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
     return 0;

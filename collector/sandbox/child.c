@@ -156,7 +156,7 @@ int ec_child_set_score(pid_t pid) {
 void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
     ec_child_follow(parent);
     (void)ec_child_set_score(getpid());
-    (void)!nice(NICE);
+    EA_IGNORE(nice(NICE));
     limit_one(RLIMIT_CORE, 0);
     limit_one(RLIMIT_CPU, cpu_s ? cpu_s : RLIM_INFINITY);
 #if defined(HAS_SHADOW_MEMORY)
@@ -170,7 +170,7 @@ void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
     ea_err ignored;
     if (ea_path_read_all("/proc/self/statm", 4096, &text, &len_bytes, &ignored) == 0) {
         text[strcspn(text, " ")] = 0;
-        (void)!ea_u64_parse(text, &pages);
+        EA_IGNORE(ea_u64_parse(text, &pages));
     }
     free(text);
     uint64_t base = pages * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -129,7 +129,7 @@ static int restrict_files(const ec_sandbox *s, ea_err *err) {
     size_t bytes = sizeof all.files;
     if (version >= VERSION_NET) {
         all.net = (s->rights & EC_SANDBOX_SERVICE ? 0 : NET_BIND_TCP) |
-                  (s->rights & EC_SANDBOX_NETWORK ? 0 : NET_CONNECT_TCP);
+                  (s->rights & (EC_SANDBOX_NETWORK | EC_SANDBOX_PROVIDER) ? 0 : NET_CONNECT_TCP);
         bytes = offsetof(ruleset, scoped);
     }
     if (version >= VERSION_SCOPE) {
@@ -372,6 +372,14 @@ static const int NEVER[] = {
     SYS_fanotify_init,
 };
 
+/* What a provider does not need: it starts no program and no process, and accepts no connection. */
+static const int NOT_OF_PROVIDER[] = {
+    SYS_execve, SYS_execveat, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_tkill, SYS_setpriority,
+#if defined(__x86_64__)
+    SYS_fork,   SYS_vfork,
+#endif
+};
+
 /* Refused in so many words: a caller finds that it may not, rather than that the kernel is old. */
 static const int DENIED[] = {
     SYS_execve, SYS_execveat, SYS_socket,    SYS_socketpair,  SYS_connect, SYS_bind,
@@ -473,14 +481,15 @@ static void allow_ending_children(program *p) {
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
+static const uint32_t SPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                               CLONE_NEWPID | CLONE_NEWNET | CLONE_PIDFD;
+
 /* What depends on an argument. */
 static void conditions(program *p, unsigned rights) {
     const uint32_t own[] = {(uint32_t)getpid()}, inet[] = {AF_INET, AF_INET6}, local[] = {AF_UNIX},
                    own_pid[] = {0}; /* as prlimit names the caller */
     static const uint32_t REQUESTS[] = {TCGETS, TIOCGWINSZ, FIOCLEX, FIONCLEX, FIONBIO, FIONREAD};
     static const uint32_t NAMING[] = {PR_SET_NAME}, STARTING[] = {PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS};
-    const uint32_t spaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
-                            CLONE_NEWNET | CLONE_PIDFD;
     int has_programs = (rights & EC_SANDBOX_PROGRAMS) != 0, has_network = (rights & EC_SANDBOX_NETWORK) != 0;
     allow_values(p, SYS_ioctl, 1, REQUESTS, COUNT(REQUESTS));
     allow_values(p, SYS_prctl, 0, has_programs ? STARTING : NAMING, has_programs ? COUNT(STARTING) : COUNT(NAMING));
@@ -493,10 +502,10 @@ static void conditions(program *p, unsigned rights) {
         allow_reading_limits(p);
     }
     if (has_programs || has_network) {
-        allow_without(p, SYS_clone, 0, spaces);
+        allow_without(p, SYS_clone, 0, SPACES);
         allow_values(p, SYS_socketpair, 0, local, 1);
     } else if (rights & EC_SANDBOX_THREADS) {
-        allow_with(p, SYS_clone, 0, CLONE_THREAD, spaces);
+        allow_with(p, SYS_clone, 0, CLONE_THREAD, SPACES);
     }
     if (has_network)
         allow_values(p, SYS_socket, 0, inet, COUNT(inet));
@@ -521,6 +530,17 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
 #endif
     if (s->rights & EC_SANDBOX_SERVICE) {
         answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
+        answer(&p, ALLOW);
+    }
+    if (s->rights & EC_SANDBOX_PROVIDER) {
+        const uint32_t own = (uint32_t)getpid();
+        answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
+        answer_calls(&p, NOT_OF_PROVIDER, COUNT(NOT_OF_PROVIDER), REFUSE);
+        allow_values(&p, SYS_kill, 0, &own, 1);
+        allow_values(&p, SYS_tgkill, 0, &own, 1);
+        allow_with(&p, SYS_clone, 0, CLONE_THREAD, SPACES);
+        allow_reading_limits(&p);
+        answer_call(&p, SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS); /* its flags are not in an argument */
         answer(&p, ALLOW);
     }
     answer_calls(&p, ALLOWED, COUNT(ALLOWED), ALLOW);
@@ -559,7 +579,7 @@ int ec_sandbox_enter(const ec_sandbox *s, ea_err *err) {
     (void)s;
     return 0;
 #else
-    int rc = restrict_files(s, err);
+    int rc = s->rights & EC_SANDBOX_ALL_FILES ? 0 : restrict_files(s, err);
     if (!rc)
         rc = drop_capabilities(s->rights, err);
     return rc ? rc : restrict_calls(s, err);

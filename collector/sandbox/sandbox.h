@@ -36,6 +36,10 @@ enum {
                                  change files of others in its store, and all system calls but those that reach into
                                  other processes or change the system */
     EC_SANDBOX_THREADS = 32,  /* starts threads of its own; no process */
+    EC_SANDBOX_PROVIDER = 64, /* has loaded code of others that talks to a device or a daemon: threads, connections and
+                                 all system calls but those that start programs, listen, signal others, reach into
+                                 other processes or change the system */
+    EC_SANDBOX_ALL_FILES = 128, /* Landlock restricts nothing: it is not known which files are needed */
 };
 
 typedef struct ec_sandbox {

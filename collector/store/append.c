@@ -491,6 +491,11 @@ static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_
     return EC_STORED;
 }
 
+static int pass_tombstone(const ea_tombstone *t, void *arg) {
+    (void)t, (void)arg;
+    return 0;
+}
+
 /* All that may refuse a new batch, before a row of it is written: what is refused again and again costs no rows that
  * are taken back. */
 static int append_check(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
@@ -508,6 +513,8 @@ static int append_check(ec_store *s, const char *agent, int64_t stream_id, const
     s->hash_count = s->carried_count = 0;
     if (!rc && s->is_new && s->head.tombstone_count)
         rc = check_tombstones(s, agent, err);
+    if (!rc && s->head.tombstone_count) /* each of them can be read */
+        rc = ea_batch_each_tombstone(batch, len_bytes, pass_tombstone, NULL, err);
     if (!rc)
         rc = ea_batch_each_definition(batch, len_bytes, look_at_definition, &d, err);
     sort_carried(s);
@@ -682,7 +689,7 @@ int ec_store_begin_group(ec_store *s, ea_err *err) {
 void ec_store_abandon_group(ec_store *s) {
     ea_err ignored;
     if (!sqlite3_get_autocommit(s->db))
-        (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+        EA_IGNORE(ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored));
     s->in_group = 0;
     s->group_failed = 0;
     s->kept.agent[0] = 0;
@@ -833,7 +840,7 @@ int ec_store_recover(ec_store *s, ea_err *err) {
         /* leave the files as they are for the next attempt */
         ea_err ignored;
         if (!sqlite3_get_autocommit(s->db))
-            (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+            EA_IGNORE(ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored));
         s->in_group = 0;
         ec_segment_close(&s->segment);
         return rc;

@@ -4,8 +4,10 @@
 #include "proto/base/platform.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 1400, OTHERS = 077 };
 
@@ -21,6 +23,29 @@ int ec_make_private(const char *path, unsigned *ret_mode, ea_err *err) {
                           (unsigned)st.st_mode & 0777);
     *ret_mode = st.st_mode & 0777;
     return 0;
+}
+
+static uid_t new_owner;
+static gid_t new_group;
+
+static int give(const char *path, const struct stat *st, int type, struct FTW *place) {
+    (void)place;
+    if (st->st_uid == 0 && ((type == FTW_F && st->st_nlink == 1) || type == FTW_D))
+        (void)!lchown(path, new_owner, new_group); /* what it does not reach stays root's, as before */
+    return 0;
+}
+
+void ec_store_give_to_owner(const char *dir) {
+    enum { OPEN_FOLDERS = 8 };
+
+    char folder[PATH_BYTES]; /* a last / follows a link, as systemd makes one for a DynamicUser */
+    struct stat st;
+    int n = snprintf(folder, sizeof folder, "%s/", dir);
+    if (geteuid() != 0 || n < 0 || (size_t)n >= sizeof folder || stat(folder, &st) || st.st_uid == 0)
+        return;
+    new_owner = st.st_uid;
+    new_group = st.st_gid;
+    (void)nftw(folder, give, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT);
 }
 
 typedef struct narrowing {

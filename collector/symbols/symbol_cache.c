@@ -325,7 +325,7 @@ static void note_absent(ec_symbol_cache *c, quest *q, const char *server, const 
     ea_text_init(&text);
     join(&path, c->o.folder, q, NULL);
     if (!path.failed)
-        (void)!ea_path_make_dirs(path.data, NULL);
+        EA_IGNORE(ea_path_make_dirs(path.data, NULL));
     absent_name(&path, c, q, server);
     int lacks = why->code == EA_ENOTFOUND || why->code == EA_ECONFLICT || why->code == EA_EUNSUPPORTED;
     ea_text_printf(&text, "%s %" PRIu64 " %s", lacks ? "lacks" : "failed", (uint64_t)ea_utc_ns(), why->message);

@@ -111,7 +111,7 @@ static int add_chain(list *l, const ec_chain *c) {
         int is_server = c->places[i].kind == EC_PLACE_SERVER, is_cache = !is_server && i + 1 < c->count;
         has_server |= is_server;
         if (is_cache)
-            (void)!ea_path_make_dirs(c->places[i].where, NULL); /* a failure is reported at its use */
+            EA_IGNORE(ea_path_make_dirs(c->places[i].where, NULL)); /* a failure is reported at its use */
         if (!is_server)
             add(l, c->places[i].where, is_cache ? EC_SANDBOX_WRITE : EC_SANDBOX_READ);
     }

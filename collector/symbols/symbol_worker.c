@@ -256,7 +256,7 @@ int ec_symbol_worker_main(void) {
     o.symbolizer.program = ec_message_get_string(&m);
     o.timeout_ns = left_ns;
     ec_child_limit(parent, CPU_S, LIMIT_BYTES);
-    (void)!nice(MORE_NICE);
+    EA_IGNORE(nice(MORE_NICE));
     int rc = m.failed || left_ns <= 0 ? EA_EINVAL : ec_symbols_confine(&o, &err);
     if (rc && err.code)
         ea_err_print(stderr, "etwcollector", &err);

@@ -100,7 +100,7 @@ static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int 
     limit(RLIMIT_NOFILE, FILES_MAX);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CORE, 0);
-    (void)!nice(MORE_NICE); /* a symbol worker is as nice already, and may change it no more */
+    EA_IGNORE(nice(MORE_NICE)); /* a symbol worker is as nice already, and may change it no more */
     int rc = ec_sandbox_enter(
         &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = paths, .path_count = files->path_count + 1}, err);
     if (rc)
@@ -125,7 +125,7 @@ static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
     s->pid = status[1] < 0 ? -1 : fork();
     if (s->pid == 0) {
         (void)become(s, &s->files, in, out, status[1], &child_err);
-        (void)!write(status[1], &child_err, sizeof child_err); /* fits a pipe's buffer */
+        EA_IGNORE(write(status[1], &child_err, sizeof child_err)); /* fits a pipe's buffer */
         _exit(1);
     }
     int os_error = errno;

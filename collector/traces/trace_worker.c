@@ -259,7 +259,7 @@ static int remove_entry(const char *name, int is_dir, void *arg) {
     ea_err ignored;
     snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
     if (!is_dir)
-        (void)!ea_path_remove(path, &ignored);
+        EA_IGNORE(ea_path_remove(path, &ignored));
     return 0;
 }
 
@@ -268,7 +268,7 @@ static void remove_spool(job *j) {
     ea_err ignored;
     if (!ea_path_exists(j->spool_dir))
         return;
-    (void)!ea_path_list(j->spool_dir, remove_entry, j->spool_dir, &ignored);
+    EA_IGNORE(ea_path_list(j->spool_dir, remove_entry, j->spool_dir, &ignored));
     (void)rmdir(j->spool_dir);
 }
 
@@ -297,7 +297,7 @@ static int run(job *j, ea_err *err) {
     ea_ingest_session_close(j->session);
     j->session = NULL;
     if (j->spool)
-        (void)!ea_spool_close(j->spool, &later);
+        EA_IGNORE(ea_spool_close(j->spool, &later));
     remove_spool(j);
     return rc;
 }

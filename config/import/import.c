@@ -14,7 +14,11 @@ static int read_command(ea_import *im, const char *const *words, size_t count, e
         return ea_import_logman(im, words + 1, count - 1, err);
     if (ea_import_is(name, "perfview") || ea_import_is(name, "perfview.exe") || ea_import_is(name, "perfview64.exe"))
         return ea_import_perfview(im, words + 1, count - 1, err);
-    return ea_fail(err, EA_EUSAGE, "'%.64s': expected a command line that begins with xperf, logman or PerfView", name);
+    return ea_fail(
+        err, EA_EUSAGE,
+        "'%.64s': expected a command line that begins with xperf, logman or PerfView (a trace file is read by: "
+        "etwcollector open FILE)",
+        name);
 }
 
 int ea_import_command(ea_import *im, const char *const *words, size_t count, ea_err *err) {

@@ -88,6 +88,9 @@ const char *ea_code_text(int code);
 /* Prints "PROGRAM: MESSAGE (SENTENCE; OS TEXT)" and a newline. */
 void ea_err_print(FILE *out, const char *program, const ea_err *err);
 
+/* A call whose failure changes nothing here: a comment beside it says why, where the reader cannot see it. */
+#define EA_IGNORE(call) ((void)!(call))
+
 /* The process's exit code for a failure: 0 success, 1 failed, 2 usage, 3 input not usable. */
 int ea_exit_code(int code);
 

@@ -218,10 +218,23 @@ void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes) {
 /* Length of the valid UTF-8 (or WTF-8 surrogate) sequence at p, 0 when it is none; *ret_code gets the code point. */
 static size_t sequence(const uint8_t *p, size_t left, uint32_t *ret_code) {
     uint8_t c = p[0];
-    size_t n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+    size_t n = 0;
+    uint32_t code = 0;
+    if (c < 0x80) {
+        n = 1;
+        code = c;
+    } else if (c >= 0xC2 && c < 0xE0) {
+        n = 2;
+        code = c & 31u;
+    } else if (c >= 0xE0 && c < 0xF0) {
+        n = 3;
+        code = c & 15u;
+    } else if (c >= 0xF0 && c < 0xF5) {
+        n = 4;
+        code = c & 7u;
+    }
     if (!n || n > left)
         return 0;
-    uint32_t code = n == 1 ? c : n == 2 ? c & 31u : n == 3 ? c & 15u : c & 7u;
     for (size_t i = 1; i < n; i++) {
         if ((p[i] & 0xC0) != 0x80)
             return 0;

@@ -198,7 +198,7 @@ static int class_wanted(ea_printer *p, const ea_class *c) {
         }
     }
     /* without memory the question is asked again for each event, with the same answer */
-    (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted);
+    EA_IGNORE(ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted));
     return (int)wanted;
 }
 
@@ -210,7 +210,7 @@ static void look_for_columns(ea_printer *p, const ea_class *c) {
     if (known)
         *known |= LOOKED_AT;
     else
-        (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, WANTED | LOOKED_AT);
+        EA_IGNORE(ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, WANTED | LOOKED_AT));
     for (size_t i = 0; i < p->column_count; i++) {
         if (p->has_column[i])
             continue;

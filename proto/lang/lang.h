@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/event/event.h"
+#include "proto/event/render.h"
 #include "proto/state/machine.h"
 
 enum {
@@ -24,7 +25,7 @@ enum {
 /* Why a text is no program. The place is that of the first byte concerned, both from 1. */
 typedef struct ea_lang_problem {
     uint32_t line, column;
-    int is_class; /* a probe names no class that is known: those of a trace may have it */
+    int is_class; /* a probe names no class that is known, or a field that none of them has: those of a trace may */
     char message[400];
 } ea_lang_problem;
 
@@ -47,6 +48,8 @@ EA_MUST_CHECK int ea_lang_compile(ea_lang_program **ret, const char *text, size_
 void ea_lang_program_destroy(ea_lang_program *p); /* NULL is allowed */
 /* 1 when the program uses stacks of events: the caller has to join them. */
 int ea_lang_needs_stacks(const ea_lang_program *p);
+/* 1 when it uses names that other events give: of file objects, file keys, registry keys and device paths. */
+int ea_lang_needs_names(const ea_lang_program *p);
 
 enum ea_lang_form { EA_LANG_TEXT, EA_LANG_JSON, EA_LANG_CSV };
 
@@ -58,8 +61,11 @@ typedef struct ea_lang_run_options {
     /* The addresses of a stack number, as of ea_stacks_get; NULL: there are no stacks. */
     const uint64_t *(*frames)(const void *arg, uint32_t number, size_t *ret_count);
     const void *frames_arg;
-    size_t limit_entries; /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
-    size_t limit_bytes;   /* of variables, aggregations and texts together; 0: 64 MiB */
+    const ea_resolver *resolver; /* names that other events give; borrowed; NULL: none */
+    uint64_t pid;                /* clauses of events run for those of this process alone; 0: of all */
+    const char *exe;             /* the same of the processes whose image name fits this pattern; NULL: of all */
+    size_t limit_entries;        /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
+    size_t limit_bytes;          /* of variables, aggregations and texts together; 0: 64 MiB */
 } ea_lang_run_options;
 
 /* The program is borrowed. */
@@ -80,6 +86,8 @@ EA_MUST_CHECK int ea_lang_run_begin(ea_lang_run *r);
 /* Runs `tick` clauses that are due and the clauses of the event. Returns 0, 1 when the program has ended by exit(), or
  * EA_ENOMEM. */
 EA_MUST_CHECK int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event);
+/* The same for a program that is a condition: 1 when it called exit() for this event. It goes on with the next one. */
+EA_MUST_CHECK int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event);
 /* Runs `end` clauses and prints the aggregations that none of them printed. */
 EA_MUST_CHECK int ea_lang_run_end(ea_lang_run *r);
 /* What the program printed since it was cleared; the caller takes it and clears it. */

@@ -392,10 +392,6 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
 
 int lang_aggregate_add(lang_aggregate *a, const uint64_t *keys, uint64_t value, const lang_strings *strings) {
     uint64_t *state = lang_table_put(&a->table, keys);
-    if (state && a->what->function == FUNCTION_COUNT) {
-        ++*state;
-        return 0;
-    }
     if (state && add_value(a, state, value, strings))
         return 0;
     if (state && !*state)

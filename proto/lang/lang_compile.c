@@ -177,8 +177,32 @@ static enum lang_type number_expression(compiler *k, const node *n, unsigned dst
     return t;
 }
 
-/* 0 or 1, whether the value is not zero, no empty text, no empty stack. */
+/* 1 when the value of an expression is 0 or 1 anyway. */
+static int is_truth(const node *n) {
+    static const uint32_t OPS[] = {OP2('=', '='), OP2('!', '='), OP1('<'),      OP1('>'),      OP2('<', '='),
+                                   OP2('>', '='), OP2('&', '&'), OP2('|', '|'), OP2('=', '~'), OP2('!', '~')};
+    if (n->kind == NODE_UNARY)
+        return n->op == OP1('!');
+    for (size_t i = 0; n->kind == NODE_BINARY && i < sizeof OPS / sizeof *OPS; i++)
+        if (n->op == OPS[i])
+            return 1;
+    return 0;
+}
+
+/* Something that is 0 exactly when the value is zero, an empty text or an empty stack: for a jump. */
+static void condition(compiler *k, const node *n, unsigned dst) {
+    if (expression(k, n, dst) == TYPE_FLOAT) {
+        emit(k, CODE_NOT_FLOAT, dst, dst, 0, 0);
+        emit(k, CODE_NOT, dst, dst, 0, 0);
+    }
+}
+
+/* The same as 0 or 1. */
 static void truth(compiler *k, const node *n, unsigned dst) {
+    if (is_truth(n)) {
+        (void)expression(k, n, dst);
+        return;
+    }
     enum lang_type t = expression(k, n, dst);
     emit(k, t == TYPE_FLOAT ? CODE_NOT_FLOAT : CODE_NOT, dst, dst, 0, 0);
     emit(k, CODE_NOT, dst, dst, 0, 0);
@@ -230,6 +254,16 @@ static int has_names(compiler *k, span name) {
     return 0;
 }
 
+/* 1 when the name is not that of an enumeration or a status: other events say it. */
+static uint8_t comes_from_others(compiler *k, span name) {
+    for (size_t i = 0; i < k->class_count; i++) {
+        size_t f = lang_field_of(k->classes[i], name.text, name.len_bytes);
+        if (f < k->classes[i]->field_count && !lang_names_are_fixed(&k->classes[i]->fields[f]))
+            return 1;
+    }
+    return 0;
+}
+
 static const char SUFFIX[] = "_name";
 
 enum { SUFFIX_BYTES = sizeof SUFFIX - 1 };
@@ -247,6 +281,7 @@ static int find_field(compiler *k, span name, uint32_t at, uint32_t *ret_field, 
         if (field_type(k, base, at) != TYPE_NONE) {
             if (!has_names(k, base))
                 lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
+            k->p->needs_names |= comes_from_others(k, base);
             *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
             *ret_type = TYPE_TEXT;
             return 1;
@@ -274,6 +309,10 @@ _Noreturn static void unknown_name(compiler *k, span name, uint32_t at, int is_f
         for (size_t f = 0; f < k->classes[i]->field_count; f += k->classes[i]->fields[f].span)
             if (!k->classes[i]->fields[f].hidden)
                 nearest_try(&n, k->classes[i]->fields[f].name);
+    /* a pattern, or a provider, may name further classes of a trace */
+    for (const probe *p = k->c->probes; p; p = p->next)
+        k->s.problem->is_class |=
+            p->provider.len_bytes || memchr(p->name.text ? p->name.text : "", '*', p->name.len_bytes);
     int others = 0;
     for (size_t i = 0; i < k->class_count; i++)
         others |= strcmp(k->classes[i]->name, k->classes[0]->name) != 0;
@@ -532,6 +571,19 @@ static enum lang_type name_expression(compiler *k, const node *n, unsigned dst) 
     return type;
 }
 
+static uint32_t counter_number(compiler *k, const node *n) {
+    ea_lang_program *p = k->p;
+    uint32_t i = 0;
+    while (i < p->counter_count && !span_equal(p->counters[i], n->text))
+        i++;
+    if (i == p->counter_count) {
+        if (i == COUNTERS_MAX)
+            lang_fail(&k->s, n->at, "more than %d counters", COUNTERS_MAX);
+        p->counters[p->counter_count++] = n->text;
+    }
+    return i;
+}
+
 static enum lang_type member_expression(compiler *k, const node *n, unsigned dst) {
     uint32_t field;
     enum lang_type type;
@@ -549,8 +601,12 @@ static enum lang_type member_expression(compiler *k, const node *n, unsigned dst
         emit(k, CODE_PARENT, dst, 0, 0, (uint32_t)value);
         return lang_value_type((uint32_t)value);
     }
+    if (span_is(n->base, "pmc")) {
+        emit(k, CODE_PMC, dst, 0, 0, counter_number(k, n));
+        return TYPE_UINT;
+    }
     if (!span_is(n->base, "this") && !span_is(n->base, "self"))
-        lang_fail(&k->s, n->at, "expected this, self, parent or event before the point");
+        lang_fail(&k->s, n->at, "expected this, self, parent, pmc or event before the point");
     const lang_variable *v = find_variable(k, n->text, span_is(n->base, "this") ? SCOPE_THIS : SCOPE_SELF);
     if (!v) {
         nearest m;
@@ -757,7 +813,7 @@ static enum lang_type binary_expression(compiler *k, const node *n, unsigned dst
 }
 
 static enum lang_type conditional_expression(compiler *k, const node *n, unsigned dst) {
-    truth(k, n->a, dst);
+    condition(k, n->a, dst);
     uint32_t to_second = emit(k, CODE_JUMP_FALSE, 0, dst, 0, 0);
     /* the types of both are needed before either is emitted */
     int was = k->is_dry;
@@ -896,10 +952,8 @@ static void aggregate(compiler *k, const statement *st) {
         uint8_t assigned = 1;
         take_type(k, &a->type, &assigned, t, is_literal(call->args[0]), call->at, "aggregation", n->text);
         convert(k, value, t, (enum lang_type)a->type);
-    } else {
-        emit(k, CODE_CONST, value, 0, 0, constant(k, TYPE_INT, 1));
     }
-    emit(k, CODE_AGGREGATE, 0, 0, value, aggregation_number(k, a));
+    emit(k, wanted ? CODE_AGGREGATE : CODE_COUNT_KEYS, 0, 0, value, aggregation_number(k, a));
 }
 
 static uint32_t parse_format(compiler *k, const node *n, const enum lang_type *types, uint32_t count) {
@@ -1066,7 +1120,7 @@ static void statements(compiler *k, const statement *st) {
             call_statement(k, st->value);
             break;
         case STATEMENT_IF:
-            truth(k, st->value, 0);
+            condition(k, st->value, 0);
             jump = emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
             statements(k, st->body);
             end = st->rest ? emit(k, CODE_JUMP, 0, 0, 0, 0) : 0;
@@ -1170,7 +1224,7 @@ static void compile_clause(compiler *k, const clause *c) {
     k->has_class_probe = k->class_count != 0;
     uint32_t skip = emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump = 0;
     if (c->condition) {
-        truth(k, c->condition, 0);
+        condition(k, c->condition, 0);
         jump = emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
     }
     statements(k, c->body);
@@ -1200,6 +1254,7 @@ static void compile(compiler *k) {
     p->clauses = lang_alloc(&k->s, p->clause_count, sizeof *p->clauses);
     p->variables = lang_alloc(&k->s, VARIABLES_MAX, sizeof *p->variables);
     p->aggregations = lang_alloc(&k->s, VARIABLES_MAX, sizeof *p->aggregations);
+    p->counters = lang_alloc(&k->s, COUNTERS_MAX, sizeof *p->counters);
     k->ops = lang_alloc(&k->s, EA_LANG_OPS_MAX, sizeof *k->ops);
     k->found = lang_alloc(&k->s, p->clause_count, sizeof *k->found);
     for (const clause *c = first; c; c = c->next) {
@@ -1277,6 +1332,10 @@ void ea_lang_program_destroy(ea_lang_program *p) {
         return;
     ea_arena arena = p->arena; /* it holds the program, too */
     ea_arena_deinit(&arena);
+}
+
+int ea_lang_needs_names(const ea_lang_program *p) {
+    return p->needs_names;
 }
 
 int ea_lang_needs_stacks(const ea_lang_program *p) {

@@ -69,6 +69,10 @@ size_t lang_field_of(const ea_class *c, const char *name, size_t len_bytes) {
     return c->field_count;
 }
 
+int lang_names_are_fixed(const ea_field *f) {
+    return f->map || f->semantic == EA_SEM_NTSTATUS;
+}
+
 enum lang_type lang_field_type(const ea_field *f) {
     if (f->type != EA_STRUCT && (f->count_field >= 0 || f->count != 1))
         return TYPE_TEXT;

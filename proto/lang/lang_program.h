@@ -18,17 +18,22 @@ enum lang_type {
     TYPE_STACK, /* number of a string of addresses, the innermost first */
 };
 
-enum { LANG_REGISTERS = 240 };
+enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
 
 /* What values of the event and of the machine's state there are: name, type. The rest is in lang_run.c. */
 #define LANG_VALUES(X)                                                                                                 \
     X(timestamp, TYPE_INT)                                                                                             \
     X(elapsed, TYPE_INT)                                                                                               \
     X(pid, TYPE_INT)                                                                                                   \
-    X(tid, TYPE_INT) X(cpu, TYPE_UINT) X(level, TYPE_UINT) X(opcode, TYPE_UINT) X(version, TYPE_UINT) X(id, TYPE_UINT) \
-        X(task, TYPE_UINT) X(keyword, TYPE_HEX) X(provider, TYPE_TEXT) X(probe, TYPE_TEXT) X(activity, TYPE_TEXT)      \
-            X(payload_bytes, TYPE_UINT) X(execname, TYPE_TEXT) X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT)             \
-                X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
+    X(tid, TYPE_INT)                                                                                                   \
+    X(cpu, TYPE_UINT)                                                                                                  \
+    X(level, TYPE_UINT)                                                                                                \
+    X(opcode, TYPE_UINT)                                                                                               \
+    X(version, TYPE_UINT)                                                                                              \
+    X(id, TYPE_UINT)                                                                                                   \
+    X(task, TYPE_UINT) X(keyword, TYPE_HEX) X(provider, TYPE_TEXT) X(probe, TYPE_TEXT) X(activity, TYPE_TEXT)          \
+        X(payload_bytes, TYPE_UINT) X(execname, TYPE_TEXT) X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT)                 \
+            X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
 
 enum lang_value {
 
@@ -48,10 +53,12 @@ enum lang_code {
     CODE_HAS,        /* dst = 1 when the event has fields[imm] */
     CODE_VALUE,      /* dst = value imm (enum lang_value) */
     CODE_PARENT,     /* the same of the parent process */
+    CODE_PMC,        /* dst = the event's value of counters[imm]; may skip */
     CODE_STACK,      /* dst; imm: 1 kernel's, 2 user's, 3 both; high half: frames at the most, 0 all */
     CODE_LOAD,       /* dst = variables[imm]; b: register of the first key of a map */
     CODE_STORE,      /* variables[imm] = a; b: register of the first key of a map */
     CODE_AGGREGATE,  /* aggregations[imm]; a: first key; b: value */
+    CODE_COUNT_KEYS, /* the same of count() */
     CODE_READ,       /* dst = result of aggregations[imm]; a: first key */
     CODE_MARK,       /* notes the time of a key; a: first of imm keys */
     CODE_DELTA,      /* dst = time since it was noted; a: first of imm keys; may skip */
@@ -212,7 +219,9 @@ struct ea_lang_program {
     uint32_t format_count;
     lang_row *rows;
     uint32_t row_count;
-    uint8_t needs_stacks, needs_delta;
+    span *counters; /* names after pmc. */
+    uint32_t counter_count;
+    uint8_t needs_stacks, needs_names, needs_delta;
 };
 
 /* Checks that a program cannot do what it must not: jumps go forward and stay inside, registers are written before they
@@ -223,6 +232,8 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
 int lang_probe_fits(const probe *p, const ea_class *c);
 /* The top-level field of this name, or field_count. */
 size_t lang_field_of(const ea_class *c, const char *name, size_t len_bytes);
+/* 1 when a number's name depends on nothing but the number. */
+int lang_names_are_fixed(const ea_field *f);
 /* The type under which values of a field are read. */
 enum lang_type lang_field_type(const ea_field *f);
 

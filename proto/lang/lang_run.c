@@ -86,13 +86,14 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     ea_text_init(&r->scratch);
     ea_text_init(&r->out);
     memset(r->cpu_threads, 0xFF, sizeof r->cpu_threads);
-    r->nothing = (plan){.thread = -1, .process = -1, .new_thread = -1};
+    memset(r->counters, 0xFF, sizeof r->counters);
     r->plan = &r->nothing;
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
+    r->stacks = calloc(STACK_CACHE, sizeof *r->stacks);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
-    if (!rc && (!r->processes || !r->names || lang_strings_init(&r->strings, &r->memory) || make_constants(r) ||
-                make_tables(r) || make_clauses(r)))
+    if (!rc && (!r->processes || !r->names || !r->stacks || lang_strings_init(&r->strings, &r->memory) ||
+                make_constants(r) || make_tables(r) || make_clauses(r)))
         rc = ea_fail(err, EA_ENOMEM, "run a program");
     if (rc) {
         ea_lang_run_destroy(r);
@@ -126,6 +127,7 @@ void ea_lang_run_destroy(ea_lang_run *r) {
     free(r->unmatched);
     free(r->processes);
     free(r->names);
+    free(r->stacks);
     free(r);
 }
 
@@ -177,12 +179,24 @@ static bound_field bind(const ea_class *c, const lang_field *field) {
     return b;
 }
 
-static int16_t first_of(const ea_class *c, uint8_t semantic) {
-    for (size_t i = 0; i < c->field_count; i += c->fields[i].span)
-        if (c->fields[i].semantic == semantic && c->fields[i].count_field < 0 && c->fields[i].count == 1 &&
-            c->fields[i].width == 4)
-            return (int16_t)i;
-    return -1;
+/* The first field that is one number of 32 bits with this meaning, or the field of this name. */
+static bound_field first_of(const ea_class *c, uint8_t semantic, const char *name) {
+    bound_field b = {.how = BOUND_ABSENT};
+    for (size_t i = 0; i < c->field_count; i += c->fields[i].span) {
+        const ea_field *f = &c->fields[i];
+        if (name ? strcmp(f->name, name) != 0 : f->semantic != semantic)
+            continue;
+        if (f->count_field >= 0 || f->count != 1 || f->width != 4)
+            continue;
+        b = (bound_field){.how = f->offset != EA_OFFSET_NONE ? BOUND_FIXED : BOUND_NUMBER,
+                          .width = 4,
+                          .offset = f->offset,
+                          .field = (uint16_t)i};
+        while (ea_class_top_field(c, b.top) < i)
+            b.top++;
+        break;
+    }
+    return b;
 }
 
 static plan *make_plan(ea_lang_run *r, const ea_class *c) {
@@ -193,9 +207,10 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
         return NULL;
     n->c = c;
     n->clauses = clauses;
-    n->thread = first_of(c, EA_SEM_TID);
-    n->process = first_of(c, EA_SEM_PID);
-    n->new_thread = strcmp(c->name, "Thread/CSwitch") == 0 ? n->thread : -1;
+    n->thread = first_of(c, EA_SEM_TID, NULL);
+    n->process = first_of(c, EA_SEM_PID, NULL);
+    n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
+    n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->ends_thread = strcmp(c->name, "Thread/End") == 0;
     n->provider = lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name));
     n->probe = lang_strings_add(&r->strings, c->name, strlen(c->name));
@@ -212,10 +227,9 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
         for (uint32_t f = 0; f < l->field_count; f++)
             fields[f] = bind(c, &l->fields[f]);
         bound_clause *b = &clauses[n->clause_count++];
-        *b = (bound_clause){.number = i, .fields = fields, .subject = -1};
-        size_t subject = fits->subject ? lang_field_of(c, fits->subject, strlen(fits->subject)) : c->field_count;
-        if (subject < c->field_count)
-            b->subject = (int16_t)subject;
+        *b = (bound_clause){.number = i, .fields = fields};
+        if (fits->subject)
+            b->subject = first_of(c, 0, fits->subject);
     }
     return ea_u64_map_put(&r->plans, (uintptr_t)c, (uintptr_t)n) ? NULL : n;
 }
@@ -291,15 +305,29 @@ static void store(ea_lang_run *r, uint32_t number, const uint64_t *keys, uint64_
 static uint64_t stack_value(ea_lang_run *r, uint32_t imm) {
     uint8_t bytes[FRAMES_MAX * sizeof(uint64_t)];
     size_t count = 0, most = imm >> 16 && imm >> 16 < FRAMES_MAX ? imm >> 16 : FRAMES_MAX;
-    for (unsigned half = 0; half < 2 && r->event && r->o.frames; half++) {
+    if (!r->event || !r->o.frames)
+        return STRING_EMPTY;
+    const uint32_t *halves = r->event->stack;
+    uint64_t both = (imm & 1 ? (uint64_t)halves[0] << 32 : 0) | (imm & 2 ? halves[1] : 0);
+    if (!both)
+        return STRING_EMPTY;
+    stack_cache *cached = &r->stacks[(both ^ both >> 29 ^ imm) % STACK_CACHE];
+    if (cached->halves == both && cached->imm == imm)
+        return cached->text;
+    for (unsigned half = 0; half < 2; half++) {
         size_t n = 0;
-        if (!(imm & (1u << half)) || !r->event->stack[half])
+        if (!(imm & (1u << half)) || !halves[half])
             continue;
-        const uint64_t *frames = r->o.frames(r->o.frames_arg, r->event->stack[half], &n);
+        const uint64_t *frames = r->o.frames(r->o.frames_arg, halves[half], &n);
+        if (!n)
+            cached = NULL; /* it may be defined later */
         for (size_t i = 0; i < n && count < most; i++)
             ea_store64(bytes + count++ * sizeof(uint64_t), frames[i]);
     }
-    return lang_strings_add(&r->strings, (const char *)bytes, count * sizeof(uint64_t));
+    uint32_t text = lang_strings_add(&r->strings, (const char *)bytes, count * sizeof(uint64_t));
+    if (cached && text != STRING_NO_ROOM)
+        *cached = (stack_cache){both, imm, text};
+    return text;
 }
 
 static void mark(ea_lang_run *r, const uint64_t *keys, uint32_t count) {
@@ -349,8 +377,20 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
         case CODE_MOVE:
             DST = A;
             continue;
-        case CODE_FIELD:
-            if (lang_read_field(r, &fields[op->imm], &DST))
+        case CODE_FIELD: {
+            const bound_field *b = &fields[op->imm];
+            if (b->how == BOUND_FIXED && !b->to_float &&
+                (uint32_t)b->offset + b->width <= r->event->record->payload_bytes) {
+                DST = lang_fixed(b, r->event->record->payload + b->offset);
+                continue;
+            }
+            if (lang_read_field(r, b, &DST))
+                continue;
+            r->counts.absent++;
+            break;
+        }
+        case CODE_PMC:
+            if (lang_read_counter(r, op->imm, &DST))
                 continue;
             r->counts.absent++;
             break;
@@ -377,6 +417,16 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
         case CODE_AGGREGATE:
             r->counts.others += (uint64_t)lang_aggregate_add(&r->aggregates[op->imm], &A, B, &r->strings);
             continue;
+        case CODE_COUNT_KEYS: {
+            lang_aggregate *a = &r->aggregates[op->imm];
+            uint64_t *count = lang_table_put(&a->table, &A);
+            if (!count) {
+                count = a->others;
+                r->counts.others++;
+            }
+            ++*count;
+            continue;
+        }
         case CODE_READ:
             DST = lang_aggregate_read(&r->aggregates[op->imm], &A);
             continue;
@@ -570,7 +620,7 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
 /* Clauses that no event's class leads to; r->event may be NULL. */
 static void run_apart(ea_lang_run *r, uint32_t number) {
     r->bound = NULL;
-    r->is_thread_known = 0;
+    r->is_thread_known = r->is_process_known = 0;
     execute(r, &r->p->clauses[number], r->absent);
 }
 
@@ -629,16 +679,23 @@ static void begin_time(ea_lang_run *r, int64_t utc_ns) {
 }
 
 static void free_thread(ea_lang_run *r) {
-    int64_t tid;
-    bound_clause subject = {.subject = r->plan->thread};
-    r->bound = &subject;
-    r->is_thread_known = 0;
-    lang_find_thread(r);
-    tid = r->tid;
+    uint64_t tid;
+    if (!lang_read_field(r, &r->plan->thread, &tid))
+        return;
     for (uint32_t i = 0; i < r->p->variable_count; i++)
         if (r->p->variables[i].scope == SCOPE_SELF)
-            lang_table_remove(&r->tables[i], (const uint64_t *)&tid);
-    r->bound = NULL;
+            lang_table_remove(&r->tables[i], &tid);
+}
+
+/* 1 when the event, as the clause at hand sees it, is of a process that the options name. */
+static int is_wanted(ea_lang_run *r) {
+    lang_find_process(r);
+    if (r->o.pid && r->pid != (int64_t)r->o.pid)
+        return 0;
+    if (!r->o.exe)
+        return 1;
+    const lang_string *name = lang_string_at(&r->strings, lang_read_value(r, VALUE_execname));
+    return lang_glob((span){r->o.exe, strlen(r->o.exe)}, name->text, name->len_bytes);
 }
 
 int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
@@ -658,14 +715,18 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     }
     r->plan = p;
     r->is_split = 0;
-    if (p->new_thread >= 0)
+    if (p->is_switch)
         lang_note_switch(r);
+    if (p->names_counters && r->p->counter_count)
+        lang_note_counters(r);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;
         for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
             r->bound = &p->clauses[i];
-            r->is_thread_known = 0;
+            r->is_thread_known = r->is_process_known = 0;
+            if ((r->o.pid || r->o.exe) && !is_wanted(r))
+                continue;
             execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
         }
     } else if (r->unmatched_count) {
@@ -676,6 +737,12 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     if (p->ends_thread && r->has_self)
         free_thread(r);
     return result(r);
+}
+
+int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
+    int rc = ea_lang_run_event(r, event);
+    r->is_over = 0;
+    return rc;
 }
 
 int ea_lang_run_end(ea_lang_run *r) {

@@ -30,7 +30,7 @@ typedef struct bound_field {
 typedef struct bound_clause {
     uint32_t number;
     const bound_field *fields;
-    int16_t subject; /* index of the field that names the thread; -1: the usual rule */
+    bound_field subject; /* the field that names the thread; absent: the usual rule */
 } bound_clause;
 
 /* What runs on events of a class. */
@@ -38,10 +38,11 @@ typedef struct plan {
     const ea_class *c;
     bound_clause *clauses;
     uint32_t clause_count;
-    int16_t thread, process;  /* indexes of the first fields that name a thread, a process; -1: none */
-    int16_t new_thread;       /* of a context switch: the field with the thread that now runs */
-    uint8_t ends_thread;      /* the class says that a thread ended: its variables are freed */
-    uint32_t provider, probe; /* texts */
+    bound_field thread, process; /* the first fields that name a thread, a process */
+    uint8_t is_switch;           /* a context switch: `thread` now runs */
+    uint8_t names_counters;      /* the class says which counters come with events */
+    uint8_t ends_thread;         /* the class says that a thread ended: its variables are freed */
+    uint32_t provider, probe;    /* texts */
 } plan;
 
 typedef struct process_texts {
@@ -50,7 +51,12 @@ typedef struct process_texts {
     uint8_t has_path;
 } process_texts;
 
-enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, CPUS_MAX = 4096 };
+typedef struct stack_cache {
+    uint64_t halves;
+    uint32_t imm, text; /* imm 0: free */
+} stack_cache;
+
+enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, STACK_CACHE = 4096, CPUS_MAX = 4096 };
 
 typedef struct name_cache {
     const ea_field *field;
@@ -83,18 +89,33 @@ struct ea_lang_run {
     const bound_clause *bound;
     ea_slice slices[EA_FIELDS_MAX];
     size_t whole;
-    int is_split, is_thread_known;
+    int is_split, is_thread_known, is_process_known, has_subject;
     int64_t pid, tid;
     int64_t now_utc_ns, first_utc_ns;
     int has_first;
     uint32_t cpu_threads[CPUS_MAX];
+    int counters[COUNTERS_MAX]; /* of the program's: its place among those of an event; -1: unknown */
     process_texts *processes;
     name_cache *names;
+    stack_cache *stacks;
     ea_text scratch, out;
     ea_lang_counts counts;
     int is_over;
     int printed_csv; /* the aggregation whose columns were printed last, + 1 */
 };
+
+static inline uint64_t lang_fixed(const bound_field *b, const uint8_t *at) {
+    switch (b->width) {
+    case 1:
+        return b->is_signed ? (uint64_t)(int64_t)(int8_t)*at : *at;
+    case 2:
+        return b->is_signed ? (uint64_t)(int64_t)(int16_t)ea_load16(at) : ea_load16(at);
+    case 4:
+        return b->is_signed ? (uint64_t)(int64_t)(int32_t)ea_load32(at) : ea_load32(at);
+    default:
+        return ea_load64(at);
+    }
+}
 
 /* ---- lang_values.c ---- */
 
@@ -102,10 +123,15 @@ struct ea_lang_run {
 int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret);
 uint64_t lang_read_value(ea_lang_run *r, uint32_t value);
 uint64_t lang_read_parent(ea_lang_run *r, uint32_t value);
-/* Finds which thread and process the event is about: r->tid and r->pid. */
+/* Finds which thread the event is about: r->tid; its process: r->pid. */
 void lang_find_thread(ea_lang_run *r);
-/* The address of a context switch's new thread is noted, so that later events of its CPU have a thread. */
+void lang_find_process(ea_lang_run *r);
+/* Notes the new thread of a context switch, so that later events of its CPU have a thread. */
 void lang_note_switch(ea_lang_run *r);
+/* Notes the names of counters. */
+void lang_note_counters(ea_lang_run *r);
+/* The event's value of a counter of the program: 1; 0 when it has none. */
+int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret);
 
 /* ---- lang_print.c ---- */
 

@@ -17,19 +17,6 @@ static const ea_slice *slice_of(ea_lang_run *r, const bound_field *b) {
     return b->top < r->whole ? &r->slices[b->top] : NULL;
 }
 
-static uint64_t fixed(const bound_field *b, const uint8_t *at) {
-    switch (b->width) {
-    case 1:
-        return b->is_signed ? (uint64_t)(int64_t)(int8_t)*at : *at;
-    case 2:
-        return b->is_signed ? (uint64_t)(int64_t)(int16_t)ea_load16(at) : ea_load16(at);
-    case 4:
-        return b->is_signed ? (uint64_t)(int64_t)(int32_t)ea_load32(at) : ea_load32(at);
-    default:
-        return ea_load64(at);
-    }
-}
-
 static uint64_t add_scratch(ea_lang_run *r) {
     if (r->scratch.failed)
         return STRING_NO_ROOM;
@@ -63,21 +50,28 @@ static int read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_s
 }
 
 static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, uint64_t *ret) {
-    uint64_t v;
+    uint64_t v = 0;
     int is_number = ea_value_u64(f, slice->data, &v);
-    name_cache *cached = is_number ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
+    name_cache *cached = is_number && lang_names_are_fixed(f) ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
     if (cached && cached->field == f && cached->value == v) {
         *ret = cached->text;
         return 1;
     }
     ea_text_clear(&r->scratch);
-    ea_rendering how = {.form = EA_RENDER_TEXT};
+    ea_rendering how = {.form = EA_RENDER_TEXT, .clock = r->event->clock, .resolver = r->o.resolver};
     if (!ea_render_name(&r->scratch, r->event->record, r->event->c, f, slice, &how)) {
         ea_text_clear(&r->scratch); /* a number without a name is its own */
-        if (!is_number)
-            return 0;
-        ea_text_u64(&r->scratch, v);
+        if (!is_number) {
+            if (!ea_value_text(f, slice, &r->scratch))
+                return 0;
+        } else if (lang_field_type(f) == TYPE_HEX) {
+            ea_text_hex64(&r->scratch, v);
+        } else {
+            ea_text_u64(&r->scratch, v);
+        }
     }
+    if (r->scratch.len_bytes)
+        ea_utf8_repair(r->scratch.data, r->scratch.len_bytes);
     *ret = add_scratch(r);
     if (cached)
         *cached = (name_cache){f, v, (uint32_t)*ret};
@@ -95,7 +89,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
     if (b->how == BOUND_FIXED) {
         if ((uint32_t)b->offset + b->width > record->payload_bytes)
             return 0;
-        *ret = fixed(b, record->payload + b->offset);
+        *ret = lang_fixed(b, record->payload + b->offset);
     } else {
         if (b->how == BOUND_ABSENT)
             return 0;
@@ -137,23 +131,44 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
     return 1;
 }
 
+/* ---- counters of the processor ---- */
+
+void lang_note_counters(ea_lang_run *r) {
+    size_t f = lang_field_of(r->event->c, "CounterName", 11), place = 0;
+    bound_field b = {.how = BOUND_TEXT, .field = (uint16_t)f};
+    if (f == r->event->c->field_count)
+        return;
+    while (ea_class_top_field(r->event->c, b.top) < f)
+        b.top++;
+    const ea_slice *list = slice_of(r, &b);
+    memset(r->counters, 0xFF, sizeof r->counters);
+    for (size_t at = 0; list && at + 1 < list->len_bytes; place++) { /* names end with a zero each: UTF-16 */
+        size_t end = at;
+        while (end + 1 < list->len_bytes && ea_load16(list->data + end))
+            end += 2;
+        ea_text_clear(&r->scratch);
+        ea_text_utf16(&r->scratch, list->data + at, end - at);
+        for (uint32_t i = 0; i < r->p->counter_count && r->scratch.data; i++)
+            if (lang_glob(r->p->counters[i], r->scratch.data, r->scratch.len_bytes))
+                r->counters[i] = (int)place;
+        at = end + 2;
+    }
+}
+
+int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
+    const ea_ext *item = r->event ? ea_record_ext(r->event->record, EA_EXT_PMC_COUNTERS) : NULL;
+    int place = r->counters[counter];
+    if (!item || place < 0 || item->size_bytes < ((size_t)place + 1) * sizeof *ret)
+        return 0;
+    *ret = ea_load64(item->data + (size_t)place * sizeof *ret);
+    return 1;
+}
+
 /* ---- threads and processes ---- */
 
-static int thread_field(ea_lang_run *r, int16_t field, int64_t *ret) {
+static int thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
     uint64_t v;
-    if (field < 0)
-        return 0;
-    const ea_class *c = r->event->c;
-    bound_field b = {.how = BOUND_NUMBER, .field = (uint16_t)field};
-    if (c->fields[field].offset != EA_OFFSET_NONE && c->fields[field].width == 4) {
-        b.how = BOUND_FIXED;
-        b.width = 4;
-        b.offset = c->fields[field].offset;
-    } else {
-        while (ea_class_top_field(c, b.top) < (size_t)field)
-            b.top++;
-    }
-    if (!lang_read_field(r, &b, &v))
+    if (!lang_read_field(r, b, &v))
         return 0;
     *ret = (int64_t)(uint32_t)v;
     return 1;
@@ -161,7 +176,7 @@ static int thread_field(ea_lang_run *r, int16_t field, int64_t *ret) {
 
 void lang_note_switch(ea_lang_run *r) {
     int64_t tid;
-    if (r->event->record->cpu < CPUS_MAX && thread_field(r, r->plan->new_thread, &tid))
+    if (r->event->record->cpu < CPUS_MAX && thread_field(r, &r->plan->thread, &tid))
         r->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
 }
 
@@ -169,20 +184,31 @@ void lang_find_thread(ea_lang_run *r) {
     if (r->is_thread_known)
         return;
     r->is_thread_known = 1;
-    r->tid = r->pid = -1;
+    r->tid = -1;
+    r->has_subject = 0;
     if (!r->event)
         return;
     const ea_record *record = r->event->record;
-    int is_subject = r->bound && thread_field(r, r->bound->subject, &r->tid);
-    if (!is_subject) {
-        if (record->tid != NO_ID)
-            r->tid = record->tid;
-        else if (!thread_field(r, r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
-                 r->cpu_threads[record->cpu] != NO_ID)
-            r->tid = r->cpu_threads[record->cpu];
-    }
-    if (!is_subject && record->pid != NO_ID) {
-        r->pid = record->pid;
+    r->has_subject = r->bound && thread_field(r, &r->bound->subject, &r->tid);
+    if (r->has_subject)
+        return;
+    if (record->tid != NO_ID)
+        r->tid = record->tid;
+    else if (!thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
+             r->cpu_threads[record->cpu] != NO_ID)
+        r->tid = r->cpu_threads[record->cpu];
+}
+
+void lang_find_process(ea_lang_run *r) {
+    if (r->is_process_known)
+        return;
+    r->is_process_known = 1;
+    r->pid = -1;
+    lang_find_thread(r);
+    if (!r->event)
+        return;
+    if (!r->has_subject && r->event->record->pid != NO_ID) {
+        r->pid = r->event->record->pid;
         return;
     }
     if (r->tid == 0) {
@@ -192,8 +218,8 @@ void lang_find_thread(ea_lang_run *r) {
     const ea_thread_row *t = r->tid > 0 && r->o.machine ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
     if (t)
         r->pid = t->pid;
-    else if (!is_subject)
-        (void)thread_field(r, r->plan->process, &r->pid);
+    else if (!r->has_subject)
+        (void)thread_field(r, &r->plan->process, &r->pid);
 }
 
 static uint32_t text_of(ea_lang_run *r, const char *s) {
@@ -241,7 +267,7 @@ static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t valu
 }
 
 static const ea_process *process_at_hand(ea_lang_run *r) {
-    lang_find_thread(r);
+    lang_find_process(r);
     return r->o.machine && r->pid >= 0 ? ea_machine_process(r->o.machine, (uint32_t)r->pid) : NULL;
 }
 
@@ -260,7 +286,7 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     case VALUE_elapsed:
         return (uint64_t)r->now_utc_ns - (uint64_t)r->first_utc_ns;
     case VALUE_pid:
-        lang_find_thread(r);
+        lang_find_process(r);
         return (uint64_t)r->pid;
     case VALUE_tid:
         lang_find_thread(r);

@@ -95,6 +95,8 @@ static int check_op(checker *k, uint32_t at) {
     case CODE_FIELD:
         return op->imm < k->c->field_count && may_skip(k, at) &&
                writes(k, op->dst, kind_of(k->c->fields[op->imm].type));
+    case CODE_PMC:
+        return op->imm < p->counter_count && may_skip(k, at) && writes(k, op->dst, KIND_NUMBER);
     case CODE_HAS:
         return op->imm < k->c->field_count && writes(k, op->dst, KIND_NUMBER);
     case CODE_VALUE:
@@ -112,9 +114,12 @@ static int check_op(checker *k, uint32_t at) {
         if (op->imm >= p->aggregation_count)
             return 0;
         const lang_aggregation *a = &p->aggregations[op->imm];
-        return reads_all(k, op->a, a->keys, a->key_count) &&
-               reads(k, op->b, a->function == FUNCTION_COUNT ? KIND_NUMBER : kind_of(a->type));
+        return a->function != FUNCTION_COUNT && reads_all(k, op->a, a->keys, a->key_count) &&
+               reads(k, op->b, kind_of(a->type));
     }
+    case CODE_COUNT_KEYS:
+        return op->imm < p->aggregation_count && p->aggregations[op->imm].function == FUNCTION_COUNT &&
+               reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count);
     case CODE_READ:
         return op->imm < p->aggregation_count &&
                reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count) &&
@@ -131,7 +136,8 @@ static int check_op(checker *k, uint32_t at) {
         return flows(k, at, op->imm, 1);
     case CODE_JUMP_FALSE:
     case CODE_JUMP_TRUE:
-        return reads(k, op->a, KIND_NUMBER) && flows(k, at, op->imm, 1);
+        return op->a < k->c->registers && k->now[op->a] != KIND_NONE && k->now[op->a] != KIND_FLOAT &&
+               flows(k, at, op->imm, 1);
     case CODE_DIV_INT:
     case CODE_DIV_UINT:
     case CODE_MOD_INT:

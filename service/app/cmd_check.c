@@ -2,6 +2,7 @@
  * Before it: main.c. After it: config/. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
+#include "service/app/check_names.h"
 #include "service/core/agent_config.h"
 #include "service/core/labels.h"
 #include "service/host/host.h"
@@ -141,7 +142,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
     ea_text_init(&problems);
     int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : print_line,
                             o->json ? (void *)&problems : (void *)stderr, err);
-    int wrong = rc == EA_EFORMAT;
+    int wrong = rc == EA_EFORMAT, is_read = !rc;
     if (o->json && (!rc || wrong)) {
         ea_text_printf(t, "{\"valid\": %s, \"problems\": [%s]", rc ? "false" : "true",
                        problems.len_bytes ? problems.data : "");
@@ -150,9 +151,10 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
                        wrong ? 0 : c.sessions.count);
     } else if (!rc) {
         describe(&c, t);
+        rc = ea_check_names(&c, t, err);
     }
     ea_text_deinit(&problems);
-    if (!rc)
+    if (is_read)
         ea_config_destroy(config);
     return rc;
 }
@@ -209,7 +211,8 @@ const ea_command ea_cmd_check = {
     .summary = "Check a configuration file and say in words what it would do",
     .details =
         "Nothing is started, and no network is used. Every mistake is one line, FILE:LINE:COLUMN: what is wrong,\n"
-        "at most 20 of them. Exit codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n\n"
+        "at most 20 of them. Names of providers, keywords and events that the catalogue does not have are notes. Exit "
+        "codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n\n"
         "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
     .options = OPTIONS,
     .options_size = sizeof(options),

@@ -8,17 +8,18 @@
 #include "proto/state/object_names.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
-#include "service/core/schema_options.h"
+#include "service/app/programs.h"
 #include "service/decode/plugin_decode.h"
 
 typedef struct options {
     ea_print_options print;
     ea_schema_options schemas;
+    const char *where;
     int strict, follow;
 } options;
 
 static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
-                     ea_plugin_decoder *unfolding, ea_err *err) {
+                     ea_plugin_decoder *unfolding, ea_where *where, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -31,7 +32,9 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
             ea_registry_schemas_changed(registry);
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
         const ea_class *c = ea_plugin_decoder_run(unfolding, &r, ea_registry_find(registry, r));
-        rc = ea_printer_event(printer, r, c, clock, err);
+        rc = where ? ea_where_holds(where, r, c, clock, err) : 1;
+        if (rc > 0)
+            rc = ea_printer_event(printer, r, c, clock, err);
         if (rc)
             return rc;
     }
@@ -58,23 +61,6 @@ static int set_data(ea_printer *printer, const ea_input *in, ea_err *err) {
     return ea_printer_set_data(printer, begin_ns, end_ns, err);
 }
 
-/* The first pass, which collects names. The second pass, which prints, reports damage. */
-static int collect_names(ea_object_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
-    ea_etl_set *set = NULL;
-    const ea_record *r;
-    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
-    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
-        rc = 0;
-        if (!ea_object_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
-            continue;
-        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
-        rc = ea_object_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
-    }
-    ea_etl_close(set);
-    ea_object_names_seal(names);
-    return rc;
-}
-
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -86,6 +72,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_trace_schemas *from_trace = NULL;
     ea_plugin_decoder *unfolding = NULL;
     ea_resolver resolver = {0};
+    ea_where *where = NULL;
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
         rc = ea_schema_options_read(&schemas, &o->schemas, &err);
@@ -97,12 +84,12 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_registry_set_schemas(registry, schemas);
     if (!rc)
         rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
+    if (!rc && o->where)
+        rc = ea_where_create(&where, o->where, &o->print.classes,
+                             &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
-        rc = ea_object_names_create(&names, &(ea_object_names_options){0}, &err);
-        if (!rc)
-            rc = collect_names(names, operands, operand_count, registry, &err);
+        rc = ea_input_names(&names, operands, operand_count, registry, &err);
         if (!rc) {
-            ea_object_names_tell_left_out(names, "etwagent");
             resolver = ea_object_names_resolver(names);
             ea_printer_set_resolver(printer, &resolver);
         }
@@ -113,9 +100,10 @@ static int run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
         rc = set_data(printer, &in, &err);
         if (!rc)
-            rc = print_all(printer, &in, registry, from_trace, unfolding, &err);
+            rc = print_all(printer, &in, registry, from_trace, unfolding, where, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
+    ea_where_destroy(where);
     ea_plugin_decoder_destroy(unfolding);
     ea_registry_destroy(registry);
     ea_trace_schemas_destroy(from_trace);
@@ -128,6 +116,11 @@ static int run(const void *arg, int operand_count, char **operands) {
 static const ea_option OPTIONS[] = {
     EA_PRINT_OPTIONS(options, print, "text"),
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, where),
+     .help = "only events for which this condition of the query language holds, as in 'TransferSize > 64KiB'"},
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),

@@ -1,6 +1,6 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
- * one that shows progress and passes a wish to stop on to the others. */
+ * one that shows progress and passes a request to stop on to the others. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"

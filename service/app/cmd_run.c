@@ -11,10 +11,10 @@ typedef struct options {
     const char *config;
 } options;
 
-static ea_agent_asks asks; /* any thread's signal handler sets them */
+static ea_agent_control control; /* any thread's signal handler sets them */
 
 static void ask_to_reload(void) {
-    atomic_store(&asks.reload, 1);
+    atomic_store(&control.reload, 1);
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
@@ -22,9 +22,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    ea_stop_flag_use(&asks.stop);
+    ea_stop_flag_use(&control.stop);
     ea_on_reload(ask_to_reload);
-    int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .asks = &asks}, &err);
+    int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .control = &control}, &err);
     if (rc && rc != EA_EFORMAT) /* mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     return ea_exit_code(rc);

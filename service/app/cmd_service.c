@@ -38,7 +38,7 @@ typedef struct purge_options {
 /* ---- the service ---- */
 
 typedef struct service {
-    ea_agent_asks asks;
+    ea_agent_control control;
     char config[EA_AGENT_PATH_BYTES];
     ea_watchdog *watchdog;
     ea_pipe *pipe;
@@ -49,24 +49,24 @@ typedef struct service {
     int over;
 } service;
 
-static void on_wish(void *arg, enum ea_service_wish wish) {
+static void on_request(void *arg, enum ea_service_request request) {
     service *s = arg;
-    switch (wish) {
+    switch (request) {
     case EA_SERVICE_STOP:
-        atomic_store(&s->asks.stop, 1);
+        atomic_store(&s->control.stop, 1);
         break;
     case EA_SERVICE_SHUTDOWN:
-        atomic_store(&s->asks.hurry, 1);
-        atomic_store(&s->asks.stop, 1);
+        atomic_store(&s->control.no_drain, 1);
+        atomic_store(&s->control.stop, 1);
         break;
     case EA_SERVICE_RELOAD:
-        atomic_store(&s->asks.reload, 1);
+        atomic_store(&s->control.reload, 1);
         break;
     case EA_SERVICE_FLUSH:
-        atomic_store(&s->asks.flush, 1);
+        atomic_store(&s->control.flush, 1);
         break;
     case EA_SERVICE_STATUS:
-        atomic_store(&s->asks.status, 1);
+        atomic_store(&s->control.status, 1);
         break;
     }
 }
@@ -88,7 +88,7 @@ static void answer(void *arg, ea_text *out) {
     int64_t until = ea_monotonic_ns() + (int64_t)STATUS_WAIT_MS * 1000000;
     ea_mutex_lock(s->lock);
     unsigned before = s->writes;
-    atomic_store(&s->asks.status, 1);
+    atomic_store(&s->control.status, 1);
     while (s->writes == before && !s->over && ea_monotonic_ns() < until)
         ea_cond_wait_for(s->fresh, s->lock, until - ea_monotonic_ns());
     if (!s->status.failed)
@@ -150,11 +150,11 @@ static int run_agent(service *s, ea_err *err) {
     ea_err e = {0};
     int rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
     without(rc ? rc : ea_guard_crashes(path, &e), &e);
-    without(ea_watchdog_start(&s->watchdog, &s->asks.beats, &e), &e);
+    without(ea_watchdog_start(&s->watchdog, &s->control.beats, &e), &e);
     without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, answer, s, &e), &e);
     return ea_agent_run(&(ea_agent_options){.config_path = s->config,
-                                            .asks = &s->asks,
-                                            .patient = 1,
+                                            .control = &s->control,
+                                            .wait_for_config = 1,
                                             .log_by_default = 1,
                                             .check_config = ea_trust_check,
                                             .arg = s,
@@ -223,7 +223,7 @@ static int run_service(const void *arg, int operand_count, char **operands) {
     (void)operands;
     int rc = ea_agent_file_path(o->config, CONFIG_NAME, s.config, &err);
     if (!rc)
-        rc = ea_service_main(&(ea_service){.arg = &s, .run = serve, .on_wish = on_wish}, &err);
+        rc = ea_service_main(&(ea_service){.arg = &s, .run = serve, .on_request = on_request}, &err);
     return report(rc, &err);
 }
 
@@ -375,7 +375,7 @@ static int run_reload(const void *arg, int operand_count, char **operands) {
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_wish_send(EA_SERVICE_RELOAD, &err), &err);
+    return report(ea_service_request_send(EA_SERVICE_RELOAD, &err), &err);
 }
 
 static int run_flush(const void *arg, int operand_count, char **operands) {
@@ -383,7 +383,7 @@ static int run_flush(const void *arg, int operand_count, char **operands) {
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_wish_send(EA_SERVICE_FLUSH, &err), &err);
+    return report(ea_service_request_send(EA_SERVICE_FLUSH, &err), &err);
 }
 
 #define CONFIG_OPTION                                                                                                  \

@@ -5,7 +5,7 @@
 #include "proto/event/render.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
-#include "service/core/schema_options.h"
+#include "service/app/programs.h"
 #include "service/decode/decoder.h"
 
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 
 typedef struct options {
     ea_schema_options schemas;
+    const char *where;
     int json, strict, follow;
 } options;
 
@@ -21,12 +22,19 @@ typedef struct class_count {
     uint64_t count, decoded, partial, unknown;
 } class_count;
 
+/* When an event was, by the clock of its file. */
+typedef struct event_place {
+    size_t source;
+    int64_t time_raw;
+} event_place;
+
 typedef struct tally {
     ea_u64_map index; /* address of the class -> place in classes */
     class_count *classes;
     size_t class_count, class_capacity;
     uint64_t headers[256];
     uint64_t events, decoded, partial, unknown;
+    event_place first, last; /* a header may name another end, or belong to a cut file */
 } tally;
 
 static class_count *count_of(tally *t, const ea_class *c) {
@@ -41,12 +49,21 @@ static class_count *count_of(tally *t, const ea_class *c) {
     return k;
 }
 
-static int count(tally *t, ea_decoder *decoder, const ea_record *r) {
+/* Records come in the order of time. */
+static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record *r, const ea_clock *clock,
+                 ea_err *err) {
     enum ea_counter outcome;
-    class_count *k = count_of(t, ea_decoder_find(decoder, &r, &outcome));
+    const event_place place = {r->source, r->time_raw};
+    const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
+    int holds = where ? ea_where_holds(where, r, c, clock, err) : 1;
+    if (holds <= 0)
+        return holds;
+    class_count *k = count_of(t, c);
     if (!k)
-        return EA_ENOMEM;
-    t->events++;
+        return ea_fail(err, EA_ENOMEM, "count events");
+    if (!t->events++)
+        t->first = place;
+    t->last = place;
     t->headers[r->header_type]++;
     k->count++;
     if (outcome == EA_COUNT_decode_whole) {
@@ -141,11 +158,27 @@ static void put_file_json(ea_text *out, const ea_etl_info *f) {
     }
 }
 
+static void put_time(ea_text *out, const ea_input *in, const event_place *at) {
+    ea_text_utc_ns(out, ea_clock_to_utc_ns(&ea_etl_file_info(in->set, at->source)->clock, at->time_raw));
+}
+
+static void put_time_json(ea_text *out, const ea_input *in, const tally *t, const event_place *at) {
+    ea_text_str(out, t->events ? "\"" : "null");
+    if (t->events)
+        put_time(out, in, at);
+    ea_text_str(out, t->events ? "\"" : "");
+}
+
 static void print_json(ea_text *out, const tally *t, const ea_input *in) {
     uint64_t events_lost, buffers_lost;
     put_lost(in->set, &events_lost, &buffers_lost);
     ea_text_char(out, '{');
     put_count(out, "events", t->events);
+    ea_text_str(out, "\"first_event\":");
+    put_time_json(out, in, t, &t->first);
+    ea_text_str(out, ",\"last_event\":");
+    put_time_json(out, in, t, &t->last);
+    ea_text_char(out, ',');
     put_count(out, "events_lost", events_lost);
     put_count(out, "buffers_lost", buffers_lost);
     put_count(out, "bad_records", ea_counter_get(&in->counters, EA_COUNT_source_bad_records));
@@ -217,6 +250,13 @@ static void print_text(ea_text *out, const tally *t, const ea_input *in) {
     ea_text_printf(out,
                    "\n%" PRIu64 " events: %" PRIu64 " decoded, %" PRIu64 " partly, %" PRIu64 " of unknown classes\n",
                    t->events, t->decoded, t->partial, t->unknown);
+    if (t->events) {
+        ea_text_str(out, "the first event is of ");
+        put_time(out, in, &t->first);
+        ea_text_str(out, ", the last one of ");
+        put_time(out, in, &t->last);
+        ea_text_char(out, '\n');
+    }
     ea_text_printf(out, "lost by Windows: %" PRIu64 " events, %" PRIu64 " buffers\n", events_lost, buffers_lost);
     ea_text_printf(out, "not readable: %" PRIu64 " records, %" PRIu64 " buffers, %" PRIu64 " bytes\n",
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_records),
@@ -255,11 +295,16 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text out;
     ea_text_init(&out);
     ea_schemas *schemas = NULL;
+    ea_where *where = NULL;
     int rc = t ? ea_schema_options_read(&schemas, &o->schemas, &err) : ea_fail(&err, EA_ENOMEM, "count events");
     if (!rc)
         rc = ea_decoder_create(&decoder, schemas, NULL, &err);
+    if (!rc && o->where)
+        rc = ea_where_create(&where, o->where, &(ea_strings){.count = 0},
+                             &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
+        ea_decoder_destroy(decoder);
         ea_schemas_destroy(schemas);
         free(t);
         return ea_exit_code(rc);
@@ -268,10 +313,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     int exit_code = ea_input_open(&in, operands, operand_count, o->follow, 0);
     if (!exit_code) {
         while ((rc = ea_input_next(&in, &record, &err)) > 0)
-            if (rc != EA_ETL_NOTHING_YET && count(t, decoder, record)) {
-                rc = ea_fail(&err, EA_ENOMEM, "count events");
+            if (rc != EA_ETL_NOTHING_YET &&
+                (rc = count(t, decoder, where, record, &ea_etl_file_info(in.set, record->source)->clock, &err)) != 0)
                 break;
-            }
         if (!rc) {
             sort_and_merge(t);
             if (o->json)
@@ -287,6 +331,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             exit_code = 3;
     }
     ea_text_deinit(&out);
+    ea_where_destroy(where);
     ea_decoder_destroy(decoder);
     ea_schemas_destroy(schemas);
     ea_u64_map_deinit(&t->index);
@@ -297,6 +342,11 @@ static int run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, where),
+     .help = "count only events for which this condition of the query language holds"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = "strict",
      .type = EA_OPT_FLAG,
@@ -319,7 +369,8 @@ const ea_command ea_cmd_stats = {
         "whole, how many in part (the payload ends inside a field, has bytes after its last one, or is of a newer\n"
         "version than any known), how many are of a class without a known layout.\n"
         "The id of a classic event is its opcode, with a slash before it in the table and under \"opcode\" in JSON.\n"
-        "JSON keys: events, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, decoded, partial, "
+        "JSON keys: events, first_event, last_event, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, "
+        "decoded, partial, "
         "unknown,\n"
         "headers {record header type: count}, classes [provider, provider_name, name, classic, id or opcode, version,\n"
         "count, decoded, partial, unknown], files [...], damage {places, bytes, reasons [reason, places, bytes],\n"

@@ -166,9 +166,9 @@ static int list_files(const plan *p, path **ret, size_t *ret_count, ea_err *err)
 static void free_plan(plan *p) {
     path *files = NULL;
     size_t count = 0;
-    (void)!list_files(p, &files, &count, NULL);
+    EA_IGNORE(list_files(p, &files, &count, NULL));
     for (size_t i = 0; i < count; i++)
-        (void)!ea_path_remove(files[i].text, NULL);
+        EA_IGNORE(ea_path_remove(files[i].text, NULL));
     free(files);
     free(p->parts);
     free(p->providers);

@@ -1,13 +1,11 @@
 /* etwagent watch: runs a program of the query language over traces.
  * Before it: main.c. After it: proto/lang, service/decode, proto/state. Thread: the main one. */
 #include "proto/base/array.h"
-#include "proto/base/map.h"
 #include "proto/base/platform.h"
-#include "proto/lang/lang.h"
 #include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
-#include "service/core/schema_options.h"
+#include "service/app/programs.h"
 #include "service/decode/decoder.h"
 
 #include <inttypes.h>
@@ -18,7 +16,8 @@ typedef struct options {
     ea_schema_options schemas;
     const char *program;
     int json, csv, strict;
-    uint64_t keys, memory;
+    uint64_t keys, memory, pid;
+    const char *exe;
 } options;
 
 typedef struct event_stack {
@@ -45,16 +44,15 @@ typedef struct watch {
     const char *name; /* of the program, for messages */
     char *text;
     size_t text_bytes;
-    ea_schemas *schemas;
     ea_lang_program *program;
     ea_lang_run *run;
     ea_machine *machine;
-    const ea_class **classes; /* of the trace, for a program that names one which no table has */
-    size_t class_count, class_capacity;
     char **paths;
     int path_count;
     int has_stacks;
     lookahead ahead;
+    ea_object_names *names; /* NULL: the program uses none */
+    ea_resolver resolver;
 } watch;
 
 static int read_program(watch *w, const char *path, ea_err *err) {
@@ -71,65 +69,6 @@ static int read_program(watch *w, const char *path, ea_err *err) {
     if (file)
         ea_file_close(file);
     return rc;
-}
-
-static int note_class(watch *w, ea_u64_map *seen, const ea_class *c) {
-    if (ea_u64_map_get(seen, (uintptr_t)c))
-        return 0;
-    if (EA_GROW(w->classes, w->class_capacity, w->class_count + 1, SIZE_MAX) || ea_u64_map_put(seen, (uintptr_t)c, 1))
-        return EA_ENOMEM;
-    w->classes[w->class_count++] = c;
-    return 0;
-}
-
-/* The classes of all events: a program may name one that only the trace describes. */
-static int collect_classes(watch *w, ea_decoder *decoder, ea_err *err) {
-    ea_etl_set *set = NULL;
-    const ea_record *r;
-    enum ea_counter outcome;
-    ea_u64_map seen;
-    ea_u64_map_init(&seen, 0);
-    int rc = ea_etl_open(&set, (const char *const *)w->paths, (size_t)w->path_count, &(ea_etl_options){0}, err);
-    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
-        const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
-        rc = note_class(w, &seen, c);
-        if (rc)
-            ea_fail(err, rc, "collect the classes of the trace");
-    }
-    ea_etl_close(set);
-    ea_u64_map_deinit(&seen);
-    return rc;
-}
-
-static void print_problem(const watch *w, const ea_lang_problem *problem) {
-    ea_text t;
-    ea_text_init(&t);
-    ea_lang_problem_print(problem, w->name, w->text, w->text_bytes, &t);
-    if (t.data)
-        fwrite(t.data, 1, t.len_bytes, stderr);
-    ea_text_deinit(&t);
-}
-
-static int compile(watch *w, ea_registry *registry, ea_decoder *decoder, ea_err *err) {
-    ea_lang_problem problem;
-    ea_lang_sources from = {.registry = registry};
-    int rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &from, &problem);
-    if (rc && rc != EA_ENOMEM && problem.is_class) {
-        rc = collect_classes(w, decoder, err);
-        if (rc)
-            return rc;
-        from.classes = w->classes;
-        from.class_count = w->class_count;
-        rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &from, &problem);
-    }
-    if (rc == EA_ENOMEM)
-        return ea_fail(err, rc, "compile the program");
-    if (rc) {
-        print_problem(w, &problem);
-        return ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
-                       problem.column);
-    }
-    return 0;
 }
 
 static int on_joined(void *arg, const ea_stack_joined *e) {
@@ -273,6 +212,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     watch w = {.o = o, .name = "program", .paths = operands, .path_count = operand_count};
     ea_decoder *decoder = NULL;
     ea_registry *registry = NULL;
+    ea_schemas *schemas = NULL;
     ea_input in;
     int rc = 0;
     if (o->json && o->csv)
@@ -293,13 +233,14 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count < 1)
         rc = ea_fail(&err, EA_EUSAGE, "expected a trace after the program");
     if (!rc)
-        rc = ea_schema_options_read(&w.schemas, &o->schemas, &err);
+        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0},
+                                &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc)
-        rc = ea_decoder_create(&decoder, w.schemas, NULL, &err);
+        rc = ea_schema_options_read(&schemas, &o->schemas, &err);
+    if (!rc)
+        rc = ea_decoder_create(&decoder, schemas, NULL, &err);
     if (!rc)
         rc = ea_registry_create(&registry, 0, &err);
-    if (!rc)
-        rc = compile(&w, registry, decoder, &err);
     if (!rc)
         rc = ea_machine_create(&w.machine, &(ea_machine_options){0}, &err);
     if (!rc) {
@@ -307,6 +248,8 @@ static int run(const void *arg, int operand_count, char **operands) {
                                            : o->csv ? EA_LANG_CSV
                                                     : EA_LANG_TEXT,
                                    .machine = w.machine,
+                                   .pid = o->pid,
+                                   .exe = o->exe,
                                    .limit_entries = o->keys,
                                    .limit_bytes = o->memory};
         if (ea_lang_needs_stacks(w.program)) {
@@ -314,6 +257,12 @@ static int run(const void *arg, int operand_count, char **operands) {
             rc = lookahead_open(&w.ahead, w.paths, w.path_count, &err);
             how.frames = frames_of;
             how.frames_arg = w.ahead.stacks;
+        }
+        if (!rc && ea_lang_needs_names(w.program)) {
+            rc = ea_input_names(&w.names, w.paths, w.path_count, registry, &err);
+            if (!rc)
+                w.resolver = ea_object_names_resolver(w.names);
+            how.resolver = &w.resolver;
         }
         if (!rc)
             rc = ea_lang_run_create(&w.run, w.program, &how, &err);
@@ -330,10 +279,10 @@ static int run(const void *arg, int operand_count, char **operands) {
     lookahead_close(&w.ahead);
     ea_lang_program_destroy(w.program);
     ea_machine_destroy(w.machine);
+    ea_object_names_destroy(w.names);
     ea_registry_destroy(registry);
     ea_decoder_destroy(decoder);
-    ea_schemas_destroy(w.schemas);
-    free(w.classes);
+    ea_schemas_destroy(schemas);
     free(w.text);
     return exit_code;
 }
@@ -345,6 +294,19 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, program),
      .help = "the program; without it the first operand is the file with the program"},
+    {.name = "pid",
+     .letter = 'p',
+     .argument = "PID",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, pid),
+     .min = 1,
+     .max = UINT32_MAX,
+     .help = "run the clauses of events only for those of this process; begin, end and tick run all the same"},
+    {.name = "exe",
+     .argument = "PATTERN",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, exe),
+     .help = "the same for processes whose image name fits the pattern, in which * is any text"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
     {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
     {.name = "keys",

@@ -40,6 +40,36 @@ int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {
     return rc;
 }
 
+static int collect_names(ea_object_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        rc = 0;
+        if (!ea_object_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
+            continue;
+        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
+        rc = ea_object_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
+    }
+    ea_etl_close(set);
+    return rc;
+}
+
+int ea_input_names(ea_object_names **ret, char **paths, int path_count, ea_registry *registry, ea_err *err) {
+    ea_object_names *names = NULL;
+    int rc = ea_object_names_create(&names, &(ea_object_names_options){0}, err);
+    if (!rc)
+        rc = collect_names(names, paths, path_count, registry, err);
+    if (rc) {
+        ea_object_names_destroy(names);
+        return rc;
+    }
+    ea_object_names_seal(names);
+    ea_object_names_tell_left_out(names, "etwagent");
+    *ret = names;
+    return 0;
+}
+
 int ea_input_close(ea_input *in, int rc, const ea_err *err) {
     if (in->damage.map.places > EA_DAMAGE_LINES && !in->strict)
         fprintf(stderr, "etwagent: %" PRIu64 " places are damaged; the first %d are named above\n",

@@ -5,6 +5,7 @@
 #define EA_APP_INPUT_H
 
 #include "proto/etl/etl.h"
+#include "proto/state/object_names.h"
 #include "service/core/damage_log.h"
 
 typedef struct ea_input {
@@ -20,6 +21,10 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
 /* As ea_etl_next, with two differences. When it follows files, it waits a moment before it returns EA_ETL_NOTHING_YET,
  * and returns 0 after Ctrl-C. With in->strict the first damage is EA_ECORRUPT. */
 EA_MUST_CHECK int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err);
+/* Reads the files once for the names of files and registry keys, which come at a trace's end, and for the ends of
+ * operations; damage is not reported. *ret is sealed; prints what full tables left out. */
+EA_MUST_CHECK int ea_input_names(ea_object_names **ret, char **paths, int path_count, ea_registry *registry,
+                                 ea_err *err);
 /* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc's when the
  * reading failed, else 0. err: of a failed reading. */
 int ea_input_close(ea_input *in, int rc, const ea_err *err);

@@ -246,13 +246,13 @@ static void flush(ea_agent *a) {
     if (a->tasks.spool && ea_spool_sync(a->tasks.spool, &err))
         ea_log_warning("%s", err.message);
     if (a->sender)
-        ea_sender_hurry(a->sender);
+        ea_sender_end_pause(a->sender);
 }
 
 static void tick(ea_agent *a) {
     int64_t now = ea_monotonic_ns();
-    atomic_fetch_add(&a->asks->beats, 1);
-    if (atomic_exchange(&a->asks->reload, 0)) {
+    atomic_fetch_add(&a->control->beats, 1);
+    if (atomic_exchange(&a->control->reload, 0)) {
         reload(a);
         apply_service(a);
     }
@@ -262,10 +262,10 @@ static void tick(ea_agent *a) {
         a->tried_ns = now;
         start_missing(a);
     }
-    if (atomic_exchange(&a->asks->flush, 0))
+    if (atomic_exchange(&a->control->flush, 0))
         flush(a);
     (void)ea_source_tasks_end_streams(&a->tasks, 0);
-    if (atomic_exchange(&a->asks->status, 0) || !a->status_ns ||
+    if (atomic_exchange(&a->control->status, 0) || !a->status_ns ||
         now - a->status_ns >= a->snapshot->c.service.status_every_ns) {
         a->status_ns = now;
         ea_boot_sources_retire(&a->tasks);
@@ -282,25 +282,26 @@ static void publish_waiting(ea_agent *a) {
     ea_text_deinit(&t);
 }
 
-/* Reads the configuration; a patient agent waits for one that can be read. EA_ECANCELED: asked to stop meanwhile. */
+/* Reads the configuration; with wait_for_config the agent waits for one that can be read. EA_ECANCELED: asked to stop
+ * meanwhile. */
 static int first_config(ea_agent *a, ea_err *err) {
     for (;;) {
         int rc = read_checked_config(a, &a->snapshot, err);
-        if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->patient) {
+        if (!rc && !ea_config_runnable(&a->snapshot->c) && !a->o->wait_for_config) {
             ea_config_snapshot_release(a->snapshot);
             a->snapshot = NULL;
             return ea_fail(err, EA_EUSAGE, "%s: no sources or sessions configured; add at least one", a->path);
         }
-        if (!rc || !a->o->patient)
+        if (!rc || !a->o->wait_for_config)
             return rc;
         ea_sticky_error_set(&a->config_error, "configuration", rc, err);
         publish_waiting(a);
         int64_t until = ea_monotonic_ns() + RETRY_NS;
-        while (ea_monotonic_ns() < until && !atomic_exchange(&a->asks->reload, 0)) {
-            if (atomic_load(&a->asks->stop))
+        while (ea_monotonic_ns() < until && !atomic_exchange(&a->control->reload, 0)) {
+            if (atomic_load(&a->control->stop))
                 return ea_fail(err, EA_ECANCELED, "read %s", a->path);
-            atomic_fetch_add(&a->asks->beats, 1);
-            if (atomic_exchange(&a->asks->status, 0))
+            atomic_fetch_add(&a->control->beats, 1);
+            if (atomic_exchange(&a->control->status, 0))
                 publish_waiting(a);
             ea_sleep_ns(TICK_NS);
         }
@@ -314,7 +315,7 @@ static void run_until_stopped(ea_agent *a) {
     size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
     ea_log_line(EA_LOG_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources,
                 sources == 1 ? "" : "s", sessions, sessions == 1 ? "" : "s");
-    while (!atomic_load(&a->asks->stop)) {
+    while (!atomic_load(&a->control->stop)) {
         tick(a);
         ea_sleep_ns(TICK_NS);
     }
@@ -322,7 +323,8 @@ static void run_until_stopped(ea_agent *a) {
         ea_source_task_request_stop(t);
     for (ea_source_task *t = a->tasks.first; t; t = t->next)
         ea_source_task_join(t);
-    if (a->sender && !atomic_load(&a->asks->hurry)) { /* what waits may go now; else it goes after the next start */
+    if (a->sender &&
+        !atomic_load(&a->control->no_drain)) { /* what waits may go now; else it goes after the next start */
         int64_t until = ea_monotonic_ns() + LAST_WORDS_NS;
         while (ea_source_tasks_end_streams(&a->tasks, 0) && ea_monotonic_ns() < until &&
                !ea_sender_wait(a->sender, TICK_NS / 10))
@@ -344,7 +346,7 @@ int ea_agent_run(const ea_agent_options *options, ea_err *err) {
     if (!a)
         return ea_fail(err, EA_ENOMEM, "run");
     a->o = options;
-    a->asks = options->asks;
+    a->control = options->control;
     a->path = options->config_path;
     a->started_utc_ns = ea_utc_ns();
     int rc = ea_source_tasks_init(&a->tasks, RETRY_NS, err);

@@ -9,7 +9,7 @@
  *     "waiting" ──────────────────▶ "running" ◀──┐ ────────────────▶ sources end, batches are sent ──▶ "stopped"
  *       ▲    │                           └───────┘                   (for three seconds)
  *       └────┘ none can be read, and         reload: changed parts are restarted; or the new
- *              the agent is patient          configuration is refused, and nothing changes
+ *              with wait_for_config          configuration is refused, and nothing changes
  *
  * Called by: "etwagent run", the service. Calls: ingest_session.h, service/spool, service/ship. */
 #ifndef EA_CORE_AGENT_H
@@ -21,22 +21,22 @@
 #include <stddef.h>
 
 /* Requests to a running agent; any thread or a signal handler may set them. */
-typedef struct ea_agent_asks {
+typedef struct ea_agent_control {
     atomic_int stop;
-    atomic_int hurry;  /* with stop: batches on disk are not sent before it ends */
-    atomic_int reload; /* read the configuration again; the agent resets it to 0, and the two below, too */
-    atomic_int flush;  /* sync the spool to the disk, and send without a pause */
-    atomic_int status; /* write the status file now */
-    atomic_uint beats; /* the main thread increments it in each round, for a watchdog */
-} ea_agent_asks;
+    atomic_int no_drain; /* with stop: batches on disk are not sent before it ends */
+    atomic_int reload;   /* read the configuration again; the agent resets it to 0, and the two below, too */
+    atomic_int flush;    /* sync the spool to the disk, and send without a pause */
+    atomic_int status;   /* write the status file now */
+    atomic_uint beats;   /* the main thread increments it in each round, for a watchdog */
+} ea_agent_control;
 
 struct ea_agent_config;
 
 typedef struct ea_agent_options {
     const char *config_path;
-    ea_agent_asks *asks;
-    int patient;        /* a service: wait for a configuration that can be read and has sources or sessions */
-    int log_by_default; /* without "service.log" the folder for state has a log file */
+    ea_agent_control *control;
+    int wait_for_config; /* a service: wait for a configuration that can be read and has sources or sessions */
+    int log_by_default;  /* without "service.log" the folder for state has a log file */
     /* Called before the configuration is read, at the start and at each reload; if it fails, the configuration cannot
      * be read. May be NULL. */
     int (*check_config)(const char *path, ea_err *err);
@@ -57,13 +57,14 @@ typedef struct ea_agent_options {
     "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \
     "written_buffers, lost_events, lost_buffers, dropped_events, refused_counters, refused_parts,\nring_used_bytes, "  \
     "decode_asked, decode_unanswered, images_asked, images_told, images_read, images_cached, images_absent,\n"         \
-    "images_refused, images_unreadable, images_other, images_left_full, images_left_end}], spool {batches, "           \
+    "images_refused, images_unreadable, images_other, images_left_full, images_left_end, "                             \
+    "accounts_asked,\naccounts_named, accounts_unnamed, accounts_left}], spool {batches, "                             \
     "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, trouble}, shipping {requests, failures, "    \
     "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, trouble}, "        \
     "enrolment {state, until_utc_ns,\ntrouble}, ledger_balanced. While it waits for its configuration: the first "     \
     "seven, trouble and ledger_balanced."
 
-/* Runs until asks->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
+/* Runs until control->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
  * mistakes are printed), EA_ENOMEM, EA_EUSAGE when there is nothing that could run. The main thread. */
 EA_MUST_CHECK int ea_agent_run(const ea_agent_options *options, ea_err *err);
 

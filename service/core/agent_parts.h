@@ -10,7 +10,7 @@
 
 typedef struct ea_agent {
     const ea_agent_options *o;
-    ea_agent_asks *asks;
+    ea_agent_control *control;
     const char *path;
     uint64_t lost;         /* events, as far as it was logged */
     ea_counters counters;  /* the spool's and the sender's */

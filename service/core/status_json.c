@@ -42,9 +42,10 @@ static void put_session(ea_text *t, const ea_source_task *task, const ea_counter
     put_counters(t, c, (const enum ea_counter[]){EA_COUNT_decode_asked, EA_COUNT_decode_unanswered, EA_COUNTER_COUNT});
 
     static const enum ea_counter IMAGES[] = {
-        EA_COUNT_images_asked,     EA_COUNT_images_told,    EA_COUNT_images_read,       EA_COUNT_images_cached,
-        EA_COUNT_images_absent,    EA_COUNT_images_refused, EA_COUNT_images_unreadable, EA_COUNT_images_other,
-        EA_COUNT_images_left_full, EA_COUNT_images_left_end};
+        EA_COUNT_images_asked,     EA_COUNT_images_told,     EA_COUNT_images_read,       EA_COUNT_images_cached,
+        EA_COUNT_images_absent,    EA_COUNT_images_refused,  EA_COUNT_images_unreadable, EA_COUNT_images_other,
+        EA_COUNT_images_left_full, EA_COUNT_images_left_end, EA_COUNT_accounts_asked,    EA_COUNT_accounts_named,
+        EA_COUNT_accounts_unnamed, EA_COUNT_accounts_left};
 
     for (size_t i = 0; task->session->images && i < sizeof IMAGES / sizeof *IMAGES; i++)
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(IMAGES[i])->name, ea_counter_get(c, IMAGES[i]));

@@ -169,6 +169,6 @@ int ea_schema_resolver_request(ea_schema_resolver *a, const ea_record *event, ea
     const uint64_t *asked = ea_u64_map_get(&a->kinds, kind);
     int is_new = !asked && a->kinds.count < KINDS_MAX;
     if ((is_new || (asked && now - *asked >= (uint64_t)a->o.again_ns)) && put_question(a, event))
-        (void)!ea_u64_map_put(&a->kinds, kind, now); /* without memory it is asked again */
+        EA_IGNORE(ea_u64_map_put(&a->kinds, kind, now)); /* without memory it is asked again */
     return atomic_load(&a->has_answers) && take_answers(a, into);
 }

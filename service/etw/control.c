@@ -36,7 +36,7 @@ static void read_status(const ea_etw_api *api, const ea_properties *from, ea_liv
     to_utf8(from->name, sizeof from->name / sizeof *from->name, ret->name, sizeof ret->name);
     to_utf8(from->file, sizeof from->file / sizeof *from->file, ret->file, sizeof ret->file);
     if (p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)
-        (void)!ea_session_flags(api, p->Wnode.HistoricalContext, ret->masks);
+        EA_IGNORE(ea_session_flags(api, p->Wnode.HistoricalContext, ret->masks));
 }
 
 /* ---- the list ---- */

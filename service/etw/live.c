@@ -32,7 +32,7 @@ typedef struct live {
     ea_ring *rundown_ring; /* in: the rundown's thread; NULL: not needed */
     ea_wire_source row;
     char host[256], name[EA_SESSION_NAME_MAX + 32];
-    ea_thread *keeper;
+    ea_thread *supervisor;
     atomic_int stop; /* the source was asked to end */
     atomic_int over; /* no more records will be put into the ring */
     ea_mutex *lock;
@@ -303,7 +303,7 @@ static int tells_start(const live *l) {
 }
 
 /* Ends the wait for the start's rundown after PATIENCE_NS. */
-static void end_patience(live *l) {
+static void end_rundown_wait(live *l) {
     int64_t until_ns = l->start_until_ns;
     if (until_ns && ea_monotonic_ns() >= until_ns)
         atomic_compare_exchange_strong(&l->wait_until_ns, &until_ns, 0);
@@ -496,7 +496,7 @@ static void log_end(live *l) {
              s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
 }
 
-static void keep(void *arg) {
+static void supervise(void *arg) {
     live *l = arg;
     /* Windows' own timer has a resolution of one second. Beside a file each flush writes partly filled buffers whole:
      * there Windows' timer is enough. */
@@ -507,7 +507,7 @@ static void keep(void *arg) {
         wait_ns(l, step_ns);
         int64_t now = ea_monotonic_ns();
         look_at_rundown(l);
-        end_patience(l);
+        end_rundown_wait(l);
         look_at_first_capture(l);
         if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
             l->flushed_ns = now;
@@ -589,9 +589,9 @@ static void live_stop(ea_source *source) {
 
 static void live_close(ea_source *source) {
     live *l = (live *)source;
-    if (l->keeper) {
+    if (l->supervisor) {
         live_stop(source);
-        ea_thread_join(l->keeper);
+        ea_thread_join(l->supervisor);
     }
     ea_cond_destroy(l->wake);
     ea_mutex_destroy(l->lock);
@@ -664,7 +664,7 @@ int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
         memcpy(l->status.name, l->name, sizeof l->name);
         rc = begin(l, 1, err);
     }
-    if (!rc && (rc = ea_thread_start(&l->keeper, "session", keep, l, err)))
+    if (!rc && (rc = ea_thread_start(&l->supervisor, "session", supervise, l, err)))
         end(l);
     if (rc) {
         live_close(&l->base);

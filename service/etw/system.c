@@ -100,7 +100,7 @@ void ea_session_system_providers(const ea_session *s) {
         return;
     ea_session_masks(s->c, masks);
     uint64_t pool = 0;
-    (void)!ea_system_keywords(memory, "POOL", &pool, NULL);
+    EA_IGNORE(ea_system_keywords(memory, "POOL", &pool, NULL));
     if (masks[ea_kernel_flag_word(pool_flag()->mask)] & ea_kernel_flag_bits(pool_flag()->mask))
         memory_any |= pool;
     if (!(memory_any & pool)) {

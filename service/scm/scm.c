@@ -58,9 +58,9 @@ static void report_state(DWORD state, DWORD hint_ms, int progress) {
     ReleaseSRWLockExclusive(&own.lock);
 }
 
-static void ask_to_end(enum ea_service_wish wish) {
+static void ask_to_end(enum ea_service_request request) {
     report_state(SERVICE_STOP_PENDING, STOP_HINT_MS, 1);
-    own.service->on_wish(own.service->arg, wish);
+    own.service->on_request(own.service->arg, request);
     SetEvent(own.asked);
 }
 
@@ -79,17 +79,17 @@ static DWORD WINAPI on_control(DWORD control, DWORD type, LPVOID data, LPVOID co
         ask_to_end(EA_SERVICE_SHUTDOWN);
         return NO_ERROR;
     case SERVICE_CONTROL_PARAMCHANGE:
-        s->on_wish(s->arg, EA_SERVICE_RELOAD);
+        s->on_request(s->arg, EA_SERVICE_RELOAD);
         return NO_ERROR;
     case SERVICE_CONTROL_POWEREVENT:
         if (type == PBT_APMSUSPEND || type == PBT_APMRESUMEAUTOMATIC)
-            s->on_wish(s->arg, EA_SERVICE_FLUSH);
+            s->on_request(s->arg, EA_SERVICE_FLUSH);
         return NO_ERROR;
     case EA_SERVICE_CONTROL_FLUSH:
-        s->on_wish(s->arg, EA_SERVICE_FLUSH);
+        s->on_request(s->arg, EA_SERVICE_FLUSH);
         return NO_ERROR;
     case EA_SERVICE_CONTROL_STATUS:
-        s->on_wish(s->arg, EA_SERVICE_STATUS);
+        s->on_request(s->arg, EA_SERVICE_STATUS);
         return NO_ERROR;
     default:
         return ERROR_CALL_NOT_IMPLEMENTED;
@@ -387,7 +387,7 @@ int ea_service_uninstall(const ea_service_report *report, ea_err *err) {
     return rc;
 }
 
-int ea_service_wish_send(enum ea_service_wish wish, ea_err *err) {
+int ea_service_request_send(enum ea_service_request request, ea_err *err) {
     static const DWORD CONTROLS[] = {[EA_SERVICE_STOP] = SERVICE_CONTROL_STOP,
                                      [EA_SERVICE_SHUTDOWN] = SERVICE_CONTROL_STOP,
                                      [EA_SERVICE_RELOAD] = SERVICE_CONTROL_PARAMCHANGE,
@@ -398,7 +398,7 @@ int ea_service_wish_send(enum ea_service_wish wish, ea_err *err) {
     int rc = open_service(&s, SERVICE_USER_DEFINED_CONTROL | SERVICE_PAUSE_CONTINUE | SERVICE_STOP, err);
     if (rc)
         return rc;
-    if (!ControlService(s, CONTROLS[wish], &status))
+    if (!ControlService(s, CONTROLS[request], &status))
         rc = fail_scm(err, "send a control to the service " EA_SERVICE_NAME);
     CloseServiceHandle(s);
     return rc;

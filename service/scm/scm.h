@@ -10,7 +10,7 @@
 #define EA_SERVICE_DISPLAY_NAME "etwagent event tracing"
 
 /* What the SCM asks of a running service. */
-enum ea_service_wish {
+enum ea_service_request {
     EA_SERVICE_STOP,     /* end; what waits may be sent for a moment */
     EA_SERVICE_SHUTDOWN, /* the machine goes down: force everything to the disk and end */
     EA_SERVICE_RELOAD,   /* SERVICE_CONTROL_PARAMCHANGE */
@@ -23,8 +23,8 @@ enum { EA_SERVICE_CONTROL_FLUSH = 200, EA_SERVICE_CONTROL_STATUS = 201 };
 
 typedef struct ea_service {
     void *arg;
-    int (*run)(void *arg, ea_err *err);                    /* until asked to end; the service's thread */
-    void (*on_wish)(void *arg, enum ea_service_wish wish); /* must not block; the SCM's thread */
+    int (*run)(void *arg, ea_err *err);                             /* until asked to end; the service's thread */
+    void (*on_request)(void *arg, enum ea_service_request request); /* must not block; the SCM's thread */
 } ea_service;
 
 /* Hands the process to the SCM and returns when the service has ended. Only for a process that the SCM started:
@@ -51,6 +51,6 @@ EA_MUST_CHECK int ea_service_uninstall(const ea_service_report *report, ea_err *
 EA_MUST_CHECK int ea_service_start(ea_err *err);
 EA_MUST_CHECK int ea_service_stop(ea_err *err);
 /* A control to the running service: SERVICE_CONTROL_PARAMCHANGE, or one of the above. */
-EA_MUST_CHECK int ea_service_wish_send(enum ea_service_wish wish, ea_err *err);
+EA_MUST_CHECK int ea_service_request_send(enum ea_service_request request, ea_err *err);
 
 #endif

@@ -33,7 +33,7 @@ struct ea_sender {
     ea_proxies *proxies; /* NULL: proxy is the one */
     ea_tls_keys *keys;   /* of certificate stores; NULL: none is used */
     ea_thread *thread;
-    atomic_int stop, drain, hurry;
+    atomic_int stop, drain, end_pause;
     _Atomic uint64_t requests, failures, sent_bytes;
     _Atomic size_t current; /* index into urls */
 
@@ -77,10 +77,10 @@ static uint64_t next_random(ea_sender *s) { /* xorshift64: spreads retries, no s
     return s->random;
 }
 
-static void pause_for(ea_sender *s, int64_t ns, int may_hurry) {
+static void pause_for(ea_sender *s, int64_t ns, int may_end) {
     int64_t until = ea_monotonic_ns() + ns;
     ea_mutex_lock(s->lock);
-    while (!atomic_load(&s->stop) && !(may_hurry && atomic_exchange(&s->hurry, 0))) {
+    while (!atomic_load(&s->stop) && !(may_end && atomic_exchange(&s->end_pause, 0))) {
         int64_t left = until - ea_monotonic_ns();
         if (left <= 0)
             break;
@@ -380,11 +380,11 @@ static void note_known(ea_sender *s, const ea_ack *ack) {
     for (size_t i = 0; i < ack->known_count; i++) {
         if (s->o.on_known)
             s->o.on_known(s->o.arg, ack->stream, &ack->known[i]);
-        for (size_t k = 0; k < s->missing_count; k++)
-            if (memcmp(s->missing[k].bytes, ack->known[i].bytes, s->missing[k].len_bytes) == 0 &&
-                memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) == 0) {
-                s->missing[k--] = s->missing[--s->missing_count];
-            }
+        if (memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) != 0)
+            continue;
+        for (size_t k = s->missing_count; k-- > 0;)
+            if (memcmp(s->missing[k].bytes, ack->known[i].bytes, s->missing[k].len_bytes) == 0)
+                s->missing[k] = s->missing[--s->missing_count];
     }
 }
 
@@ -833,9 +833,9 @@ void ea_sender_stop(ea_sender *s) {
     ea_spool_wake(s->spool);
 }
 
-void ea_sender_hurry(ea_sender *s) {
+void ea_sender_end_pause(ea_sender *s) {
     ea_mutex_lock(s->lock);
-    atomic_store(&s->hurry, 1);
+    atomic_store(&s->end_pause, 1);
     ea_cond_broadcast(s->changed);
     ea_mutex_unlock(s->lock);
 }

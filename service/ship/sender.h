@@ -80,7 +80,7 @@ EA_MUST_CHECK int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sen
 void ea_sender_drain(ea_sender *s);
 /* Ends the current or the next pause after a failure early; a pause that the collector requested is not shortened. Any
  * thread. */
-void ea_sender_hurry(ea_sender *s);
+void ea_sender_end_pause(ea_sender *s);
 /* Ends now; a request under way is broken off and its batches stay in the spool. Any thread. */
 void ea_sender_stop(ea_sender *s);
 /* 1 when the sender has ended, after at most timeout_ns; 0 when it still runs. Any thread. */

@@ -36,8 +36,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     ea_spool_reserve_deferred(s);
     /* saves the stream for the next process, even if this one ends early: numbers that are missing then are a hole,
      * which gets a tombstone. If the save fails here, the state stays dirty and is saved later. */
-    int ignored = ea_spool_reap(s, 1, NULL);
-    (void)ignored;
+    EA_IGNORE(ea_spool_reap(s, 1, NULL));
     return 0;
 }
 

@@ -31,8 +31,7 @@ int ea_spool_ledger_begin(ea_spool *s, const uint8_t *id, uint64_t incarnation, 
     ea_mutex_unlock(s->lock);
     free(numbers);
     free(copy);
-    int ignored = ea_spool_reap(s, 1, NULL); /* a state that cannot be saved stays dirty and is saved later */
-    (void)ignored;
+    EA_IGNORE(ea_spool_reap(s, 1, NULL)); /* a state that cannot be saved stays dirty and is saved later */
     return 0;
 }
 

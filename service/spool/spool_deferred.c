@@ -104,8 +104,7 @@ static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
         if (rc) { /* frees the space that it has taken */
             ea_file_close(s->deferred_file);
             s->deferred_file = NULL;
-            int ignored = ea_path_remove(path, NULL);
-            (void)ignored;
+            EA_IGNORE(ea_path_remove(path, NULL));
         }
     } else if (rc) {
         ea_file_close(s->deferred_file);
@@ -118,8 +117,7 @@ static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
 
 void ea_spool_reserve_deferred(ea_spool *s) {
     ea_mutex_lock(s->write_lock);
-    int ignored = reserve(s);
-    (void)ignored;
+    EA_IGNORE(reserve(s));
     ea_mutex_unlock(s->write_lock);
 }
 

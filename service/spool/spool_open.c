@@ -516,8 +516,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     free(lock_path);
     free(classes_path);
     if (rc) {
-        int ignored = ea_spool_close(s, NULL);
-        (void)ignored;
+        EA_IGNORE(ea_spool_close(s, NULL));
         return rc;
     }
     s->opened = 1;

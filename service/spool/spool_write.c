@@ -48,8 +48,7 @@ static int create_segment_file(ea_spool *s, segment *g, const ea_spool_head *hea
             rc = ea_path_sync_dir(s->dir, err);
         if (rc) {
             ea_file_close(g->file);
-            int ignored = ea_path_remove(path, NULL);
-            (void)ignored;
+            EA_IGNORE(ea_path_remove(path, NULL));
         }
     }
     free(path);

@@ -148,6 +148,15 @@ def hot_classes(bench):
     return rows
 
 
+# ---- the query language ----
+
+def language(bench):
+    """Programs on context switches, beside loops in C over the same records with the same hash table."""
+    series = [bench.measure("lang", "measure") for _ in range(bench.runs)]
+    return [row("query language", same[0]["program"], [r["ns"] for r in same], NS, ("loop in C", [r["c_ns"] for r in same]),
+                ("value", "<=", 60 if "count" in same[0]["program"] else 150)) for same in zip(*series)]
+
+
 # ---- Windows' callback ----
 
 def callback(bench):
@@ -290,7 +299,7 @@ def stacks(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
+SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
             "generator": generator}
 
 

@@ -10,7 +10,7 @@ import struct
 PTRACE_GETREGS, PTRACE_SETREGS, PTRACE_SINGLESTEP, PTRACE_ATTACH, PTRACE_DETACH = 12, 13, 9, 16, 17
 WALL = 0x40000000
 REGISTERS = "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs".split()
-CALLS = {"open": 2, "kill": 62, "ptrace": 101, "connect": 42, "socket": 41, "close": 3, "mount": 165, "process_vm_readv": 310, "bpf": 321}
+CALLS = {"open": 2, "kill": 62, "ptrace": 101, "connect": 42, "socket": 41, "close": 3, "mount": 165, "process_vm_readv": 310, "bpf": 321, "execve": 59}
 AVAILABLE = platform.machine() == "x86_64"
 
 

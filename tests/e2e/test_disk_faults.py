@@ -127,6 +127,8 @@ def full_for_a_while(case, checks):
     checks.that(case.collector.process.poll() is None, f"{case.name}: the collector ended: {case.collector.log()}")
     checks.that(case.run.running(), f"{case.name}: the replay ended although the collector's disk is full: "
                 f"{case.run.process.returncode} {case.run.messages()}")
+    log = case.collector.log()
+    checks.that("No space left on device" in log, f"{case.name}: the log has the reason: {log}")
     there = case.truth.stored(case.collector, case.name)[0]
     checks.that(there < case.truth.lines, f"{case.name}: the disk was never full: {there} events are stored")
 

@@ -436,6 +436,9 @@ def confined(checks, world):
     for what, (got, expected) in wanted.items():
         checks.equal(got, expected, f"the confined collector: {what}")
     checks.equal(world.post("/v1/enroll", world.csr("confined"), token)[0], 200, "an enrolment afterwards")
+    secret = token.split("_")[2].encode()
+    with_token = [path for folder in (env.certs, world.collector.store) for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
+    checks.equal((len(secret), with_token), (64, []), "files with the text of an enrolment token of 256 bits")
 
 
 def ca_in_the_store(checks, world):

@@ -8,12 +8,15 @@ where OpenSSL's providers for them are installed.
 # - Connections and identities 11: A CA below an offline root works with a key in a file or in a TPM. | a software TPM; collector and agents
 #   know only the root | 2026-11-23
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
 import time
 
 import harness
+import injected
+import test_enroll
 import traces
 
 
@@ -110,6 +113,22 @@ def serve(checks, c):
     collector.stop()
 
 
+def check_signer(checks, c, collector, what, has_paths):
+    """The process that signs by a provider starts no program and reaches into no other process; with paths it opens no other files."""
+    signer = test_enroll.child_of(test_enroll.child_of(collector.process.pid, b"file-broker"), b"certificate-signer")
+    confined = ["Seccomp:\t2" in pathlib.Path(f"/proc/{pid}/status").read_text() for pid in (collector.process.pid, signer)]
+    checks.equal(confined[1], confined[0], f"{what}: the signer has a filter of system calls, as the collector has")
+    if not confined[0] or not injected.AVAILABLE:
+        print(f"NOT TESTED: system calls of the signer, {what} (no seccomp in this build or kernel, or another processor)")
+        return
+    with injected.Process(signer) as process:
+        checks.equal((process.error("ptrace", injected.PTRACE_ATTACH, os.getpid()), process.error("kill", os.getpid(), 0)), ("EPERM", "EPERM"),
+                     f"{what}: the signer traces and signals others")
+        checks.equal(process.error("execve", b"/bin/true", 0, 0), "EPERM", f"{what}: the signer starts a program")
+        opened = {path: process.error("open", os.fsencode(path), os.O_RDONLY | os.O_CLOEXEC) for path in ("/etc/passwd", c.env.folder)}
+    checks.equal(opened, dict.fromkeys(opened, "EACCES" if has_paths else ""), f"{what}: files that the provider does not need")
+
+
 def key_elsewhere(checks, c, what, uri, *words):
     env, folder = c.env, c.env.folder / f"ca-{what}"
     c.ca("init", folder, "--key-uri", uri, *words)
@@ -126,6 +145,7 @@ def key_elsewhere(checks, c, what, uri, *words):
         env.run([env.agent, "enroll", "--collector", collector.enroll_url, "--ca", folder / "ca.crt", "--token", token,
                  "--cert", folder / "enrolled.crt", "--key", folder / "enrolled.key"])
         checks.equal(c.verify(folder / "enrolled.crt", folder / "ca.crt").returncode, 0, f"{what}: what its signer signs")
+        check_signer(checks, c, collector, what, "--key-paths" in words)
         c.ca("revoke", folder, "enrolled")
         collector.stop()
     finally:
@@ -202,7 +222,8 @@ def token(checks, c):
         c.env.run(["softhsm2-util", "--init-token", "--free", "--label", "ca", "--pin", "1234", "--so-pin", "5678"])
         c.env.run(["softhsm2-util", "--import", folder / "key.pem", "--token", "ca", "--label", "key", "--id", "01", "--pin", "1234"])
         (folder / "key.pem").unlink()
-        key_elsewhere(checks, c, "token", "pkcs11:token=ca;object=key;type=private?pin-value=1234", "--provider", "pkcs11")
+        key_elsewhere(checks, c, "token", "pkcs11:token=ca;object=key;type=private?pin-value=1234", "--provider", "pkcs11",
+                      "--key-paths", f"{folder}:{pathlib.Path(modules).resolve()}")
         refused(checks, c.ca("init", c.env.folder / "none", "--key-uri", "pkcs11:token=ca;object=another;type=private?pin-value=1234",
                              "--provider", "pkcs11", check=False), "open the CA's key by its URI")
     finally:
@@ -219,6 +240,8 @@ def test(env, checks, _):
     serve(checks, c)
     env.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", env.folder / "elsewhere.pem"])
     key_elsewhere(checks, c, "file", f"file:{env.folder}/elsewhere.pem")
+    key_elsewhere(checks, c, "paths", f"file:{env.folder}/elsewhere.pem", "--key-paths", f"{env.folder}/elsewhere.pem:/nowhere")
+    refused(checks, c.ca("init", env.folder / "none", "--key-paths", "/nowhere", check=False), "--key-paths: needs --key-uri")
     refused(checks, c.ca("init", env.folder / "none", "--key-uri", f"file:{env.folder}/nothing", check=False), "open the CA's key by its URI")
     tpm(checks, c)
     token(checks, c)

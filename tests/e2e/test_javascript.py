@@ -224,6 +224,18 @@ def want_of(world):
     return want, named
 
 
+def check_repeated(env, checks, collector, asked):
+    """A rundown that names one script more often than scripts are kept: it takes the place of one."""
+    path, again = env.folder / "repeated.etl", record(EXPLORER, SOURCE_DC_START, source_payload(1, 1, "https://x.example/a.js"), FIRST)
+    path.write_bytes(single.trace([kernel.process(EXPLORER, "iexplore.exe", FIRST - 10), kernel.thread(EXPLORER, EXPLORER + 1, FIRST - 9), *[again] * 270_000,
+                                   record(EXPLORER, SOURCE_LOAD, source_payload(2, 1, "https://x.example/b.js"), FIRST + 1),
+                                   record(EXPLORER, METHOD_LOAD, method_payload(1, 0x1000, 16, 2, 3, 4, "last"), FIRST + 2),
+                                   *kernel.sample(EXPLORER, EXPLORER + 1, (0x1008, 0x2008), FIRST + 5000)]))
+    env.replay([path], collector, agent="repeated", spool=env.folder / "repeated")
+    checks.equal(profile_formats.folded(asked.text("--host", "repeated", "--weight", "samples", "--format", "folded")),
+                 {("iexplore.exe", "0x2008", "[JIT]!last https://x.example/b.js:3:4"): 1}, "a function after 270,000 times the same script")
+
+
 def test(env, checks, arguments):
     dice, world = random.Random(22), World()
     world.samples = []
@@ -243,7 +255,7 @@ def test(env, checks, arguments):
     hostile(world)
     world.sample(NODE, 0x1D000000010, 0x7FF600000100)
     path.write_bytes(single.trace(world.records))
-    env.make_certificates(("js", "forms"))
+    env.make_certificates(("js", "forms", "repeated"))
     collector = env.new_collector().start()
     env.replay([path], collector, agent="js")
     asked = test_profile.Asked(env, collector.store)
@@ -261,6 +273,8 @@ def test(env, checks, arguments):
         asked_for += 1
     notes = asked.json("--host", "js", "--weight", "samples")["notes"]
     checks.that("2 methods or scripts, whose events are cut or which are more than a profile can name" in notes, f"notes: {notes!r}")
+    if arguments.soak:
+        check_repeated(env, checks, collector, asked)
     # one event in very many forms, as no engine logs it: none hides what others say
     forms = [record(NODE, METHOD_LOAD, method_payload(1, 0x1000 * (n + 1), 16, 0, 1, 1, f"f{n}"), FIRST + n, 8, items("MethodLoad", METHOD_FIELDS, f"V8-{n}"))
              for n in range(1500)]

@@ -6,6 +6,8 @@ program of config/watch and each example of docs/reference/language.md; forms of
 # - Query language 1: A program over a trace gives what its text says. | 1,000 random clauses over four traces equal an evaluation in Python |
 #   2026-11-27
 # - Query language 2: No value of an aggregation is lost at a limit. | values of keys beyond `--keys` are in `(others)`, and counted | 2026-11-27
+# - Query language 4: A condition of `dump --where` and `stats --where` is one of the language. | four conditions: the same events as a filter in
+#   Python | 2026-11-27
 # - Query language 3: A wrong program is refused before an event is read, with its place and the nearest name. | 58 wrong programs |
 #   2026-11-27
 import collections
@@ -83,8 +85,8 @@ class Classes:
             plain = re.compile(r"[A-Za-z_][A-Za-z_0-9]*$")
             fields = {field: values for field, values in fields.items() if plain.match(field) and field != "_tail"}
             self.numbers[name] = [f for f, values in fields.items() if all(number(v) is not None for v in values)]
-            self.named[name] = [f for f, values in fields.items() if all(isinstance(v, dict) and set(v) == {"value", "name"} and
-                                                                         v["name"] and isinstance(v["value"], int) for v in values)]
+            self.named[name] = [f for f, values in fields.items() if all(isinstance(v, dict) and set(v) == {"value", "name"} and v["name"] and
+                                                                         v["name"].isprintable() for v in values)]
             self.texts[name] = [f for f, values in fields.items() if all(isinstance(v, str) and not v.startswith("0x") and "\\u" not in v and
                                                                          v.isprintable() for v in values)]
         self.usable = sorted(name for name in self.events if self.numbers[name] and '"' not in name)
@@ -312,13 +314,33 @@ def check_stacks(env, checks, name, paths):
                     f"{sum(mine.values())} of {sum(want.values())} events")
 
 
+def check_counters(env, checks, name, paths):
+    """Counters that come with context switches, by their names."""
+    text = subprocess.run([env.agent, "dump", "--format", "raw", *paths], check=True, capture_output=True, text=True).stdout
+    places, sums, count = {}, collections.Counter(), 0
+    for line in text.splitlines():
+        event = json.loads(line)
+        if event["name"] == "PerfInfo/PmcCtrConfig":
+            places = {counter: i for i, counter in enumerate(event["fields"]["CounterName"])}
+        items = [bytes.fromhex(item["data"]) for item in event["extended"] if item["name"] == "PMC_COUNTERS"]
+        if event["name"] == "Thread/CSwitch" and items:
+            count += 1
+            for counter, i in places.items():
+                sums[counter] += int.from_bytes(items[0][8 * i:8 * i + 8], "little")
+    checks.that(count > 100 and len(places) > 1, f"{name}: {count} switches with counters {places}")
+    program = "".join(f"Thread/CSwitch {{ @{i} = sum(pmc.{counter}); }}" for counter, i in places.items() for i in [f"c{i}"])
+    got = results(watch(env, program, paths, "--json").stdout)
+    checks.equal({counter: got[f"@c{i}"][()] for counter, i in places.items()}, {counter: n & (1 << 64) - 1 for counter, n in sums.items()},
+                 f"{name}: sums of counters")
+
+
 # ---- programs, forms, limits ----
 
 def check_programs(env, checks, paths):
     folder = harness.ROOT / "config" / "watch"
     programs = sorted(folder.glob("*.watch"))
     checks.that(len(programs) >= 25, f"config/watch has {len(programs)} programs")
-    quiet = {"system-calls.watch"}  # the trace has no such events
+    quiet = {"system-calls.watch", "powershell.watch", "ui-delay.watch", "dxgkrnl.watch", "counters.watch"}  # the trace has no such events
     for path in programs:
         for form in ([], ["--json"], ["--csv"]):
             done = subprocess.run([env.agent, "watch", *form, path, *paths], capture_output=True, text=True, timeout=120, check=False)
@@ -353,6 +375,13 @@ def check_forms(env, checks, paths):
     text = watch(env, program, paths).stdout
     found = {(m[0], int(m[1])): int(m[2]) for m in re.findall(r"^(\S+) +(\d+) +(\d+)$", text, re.M)}
     checks.that(found.items() <= by_json.items() and len(found) > 5, "text has the same entries")
+    pids = results(watch(env, "sched:::on-cpu { @[execname, pid] = count(); }", paths, "--json").stdout)["@"]
+    for (name, pid), count in list(pids.items())[:5]:
+        if pid > 0:
+            got = results(watch(env, "sched:::on-cpu { @[execname, pid] = count(); }", paths, "--json", "--pid", str(pid)).stdout)["@"]
+            checks.equal(got, {(name, pid): count}, f"--pid {pid}")
+    got = results(watch(env, "sched:::on-cpu { @[execname, pid] = count(); }", paths, "--json", "--exe", "WIN*.exe").stdout)["@"]
+    checks.equal(got, {key: count for key, count in pids.items() if key[0].startswith("win") and key[0].endswith(".exe")}, "--exe")
     order = [int(row[3]) for row in rows[begin + 1:]]
     checks.equal(order, sorted(order, reverse=True), "the largest first")
 
@@ -367,6 +396,30 @@ def check_limits(env, checks, paths):
     checks.that(f"{others} values are counted under (others)" in done.stderr, f"the number of such values: {done.stderr!r}")
     checks.that("values of variables were dropped" in done.stderr, "variables without room are counted")
     checks.equal(watch(env, "begin { }", paths, "--keys", "0", check=False).returncode, 2, "--keys 0")
+
+
+def check_where(env, checks, paths, events):
+    """dump --where and stats --where: the same expressions."""
+    for condition, holds in (("TransferSize > 16KiB", lambda e: e["fields"].get("TransferSize", 0) > 16384),
+                             ("NewThreadId == 0 || OldThreadId == 0 # idle", lambda e: e["name"] == "Thread/CSwitch" and 0 in (e["fields"]["NewThreadId"], e["fields"]["OldThreadId"])),
+                             ('probe =~ "thread/*" && cpu == 1', lambda e: e["name"].startswith("Thread/") and e["cpu"] == 1),
+                             ('QueryName =~ "*.EXAMPLE"', lambda e: e["fields"].get("QueryName", "").endswith(".example"))):
+        expected = [event for event in events if holds(event)]
+        text = subprocess.run([env.agent, "dump", "--format", "jsonl", "--where", condition, *paths], check=True, capture_output=True, text=True).stdout
+        checks.that(expected, f"--where {condition}: no such event")
+        checks.equal([json.loads(line) for line in text.splitlines()], expected, f"dump --where {condition}")
+        got = json.loads(subprocess.run([env.agent, "stats", "--json", "--where", condition, *paths], check=True, capture_output=True, text=True).stdout)
+        checks.equal(got["events"], len(expected), f"stats --where {condition}")
+    for command in ("dump", "stats"):
+        done = subprocess.run([env.agent, command, "--where", "TransferSiz > 1", *paths], capture_output=True, text=True, check=False)
+        checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:1: ") and "did you mean TransferSize?" in done.stderr,
+                    f"{command} --where with a mistake: {done.stderr!r}")
+        done = subprocess.run([env.agent, command, "--where", "1 +", *paths], capture_output=True, text=True, check=False)
+        checks.that(done.stderr.startswith("--where:1:4: expected a value\n  1 +\n     ^"), f"{command} --where that ends too early: {done.stderr!r}")
+        done = subprocess.run([env.agent, command, "--where", "ustack()", *paths], capture_output=True, text=True, check=False)
+        checks.that(done.returncode == 2 and "stacks" in done.stderr, f"{command} --where with stacks: {done.stderr!r}")
+    done = subprocess.run([env.agent, "dump", "--class", "DiskIo/*", "--where", "NewThreadId == 0", *paths], capture_output=True, text=True, check=False)
+    checks.that(done.returncode == 2 and "unknown field NewThreadId" in done.stderr, f"--class names the classes of --where: {done.stderr!r}")
 
 
 def check_refusals(env, checks, paths):
@@ -404,6 +457,9 @@ def test(env, checks, arguments):
             check_forms(env, checks, [longer])
             check_limits(env, checks, [trace])
             check_refusals(env, checks, [trace])
+            check_where(env, checks, [trace], events)
+    trace, _ = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms", "300")
+    check_counters(env, checks, "stacks", [trace])
     for name, what in REAL.items():
         if checks.real(f"watch: {what}"):
             paths = traces.paths(name, env.build)

@@ -87,6 +87,11 @@ def events(checks, sample):
     checks.equal(len(sample.events), len(sample.classic), "events in both forms")
     code, said = truth("events", sample.xml(), sample.jsonl)
     checks.that(code == 0 and int(re.search(r"(\d+) fields compared", said)[1]) > 100, f"the same events: {code} {said}")
+    other = sample.folder / "controls.xml"
+    for encoding, mark in (("utf-8-sig", "\x01&#x1F;&#0;"), ("utf-16", "\x1b")):
+        other.write_text(sample.xml().read_text().replace("<Channel />", f"<Channel>{mark}</Channel>"), encoding=encoding)
+        code, said = truth("events", other, sample.jsonl)
+        checks.that(code == 0, f"with control characters, {encoding}: {code} {said}")
     at, name = next((n, k) for n, e in enumerate(sample.events) for k, v in e["fields"].items() if isinstance(v, int) and not isinstance(v, bool) and n > 3)
     text_at, text = next((n, k) for n, e in enumerate(sample.events) for k, v in e["fields"].items() if k == "ImageFileName")
     pointer_at, pointer = next((n, k) for n, e in enumerate(sample.events) for k, v in e["fields"].items() if isinstance(v, str) and v.startswith("0x"))

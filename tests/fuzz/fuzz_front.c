@@ -154,6 +154,20 @@ static int status_of(const char *answer, size_t n) {
     return atoi(status + 1);
 }
 
+/* The status of the first answer that is not "100 Continue", which precedes another one; 0: there is none. */
+static int final_status(const char *answer, size_t n) {
+    while (n) {
+        int status = status_of(answer, n);
+        const char *end = strstr(answer, "\r\n\r\n");
+        if (status != 100)
+            return status;
+        must(end != NULL);
+        n -= (size_t)(end + 4 - answer);
+        answer = end + 4;
+    }
+    return 0;
+}
+
 /* What is HTTP, by an agent: answered, or the connection is closed. Returns the first answer's status, 0 without one.
  */
 static int as_agent(door *d, const uint8_t *data, size_t size, int in_pieces, int is_whole) {
@@ -178,7 +192,7 @@ static int as_agent(door *d, const uint8_t *data, size_t size, int in_pieces, in
         n += got;
     must(ea_monotonic_ns() - begin < (int64_t)DEADLINE_S * 1000000000);
     answer[n] = 0;
-    int status = n ? status_of(answer, n) : 0;
+    int status = final_status(answer, n);
     SSL_free(ssl);
     close(fd);
     ERR_clear_error();

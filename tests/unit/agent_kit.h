@@ -73,7 +73,7 @@ static inline const char *make_config(const char *labels, const char *sources) {
 /* ---- an agent ---- */
 
 typedef struct test_agent {
-    ea_agent_asks asks;
+    ea_agent_control control;
     char path[256];
     ea_thread *thread;
     ea_mutex *lock;
@@ -105,7 +105,7 @@ static inline void on_log_line(void *arg, enum ea_log_kind kind, const char *lin
 static inline void agent_main(void *arg) {
     test_agent *a = arg;
     a->rc = ea_agent_run(
-        &(ea_agent_options){.config_path = a->path, .asks = &a->asks, .arg = a, .on_status = on_status}, &a->err);
+        &(ea_agent_options){.config_path = a->path, .control = &a->control, .arg = a, .on_status = on_status}, &a->err);
 }
 
 static inline void agent_start(test_agent *a, const char *config) {
@@ -135,8 +135,8 @@ static inline void agent_wait_for(test_agent *a, const char *text, int in_log) {
 
 /* Stops it. Its last status and its log stay until agent_free. */
 static inline void agent_stop(test_agent *a) {
-    atomic_store(&a->asks.hurry, 1);
-    atomic_store(&a->asks.stop, 1);
+    atomic_store(&a->control.no_drain, 1);
+    atomic_store(&a->control.stop, 1);
     ea_thread_join(a->thread);
     must(a->rc, &a->err);
     ea_log_close();

@@ -437,6 +437,34 @@ static void one_with_network_starts_no_program(void **state) {
         EXPECT(&o, EPERM, TRY_start_program);
 }
 
+/* One that has loaded the code of a token or a TPM: it connects, and starts nothing. */
+static void a_provider_starts_no_program(void **state) {
+    (void)state;
+    const ec_sandbox_path paths[] = {PATHS[0], PATHS[1], {.path = folder, .access = EC_SANDBOX_WRITE}};
+    outcome o;
+    for (int i = 0; i < 2; i++) {
+        unsigned files = i ? EC_SANDBOX_ALL_FILES : 0;
+        try_all("provider",
+                &(ec_sandbox){.rights = EC_SANDBOX_PROVIDER | files, .paths = paths, .path_count = files ? 0 : 3}, &o);
+        if (!files)
+            expect_files(&o);
+        else
+            EXPECT(&o, 0, TRY_read_passwd);
+        EXPECT(&o, 0, TRY_make_file, TRY_remove_file, TRY_make_socket, TRY_make_local_socket, TRY_run_memory,
+               TRY_start_thread, TRY_use_memory, TRY_signal_self);
+        EXPECT(&o, ENOTSOCK, TRY_connect_socket);
+        assert_int_equal(o.no_new_privs, 1);
+        if (!support.has[EC_SANDBOX_HAS_SECCOMP])
+            continue;
+        assert_int_equal(o.seccomp, SECCOMP_MODE_FILTER);
+        EXPECT(&o, EPERM, TRY_bind_socket, TRY_start_process, TRY_start_program, TRY_start_program_by_descriptor,
+               TRY_trace_parent, TRY_trace_self, TRY_read_parent_by_call, TRY_signal_parent, TRY_signal_parent_thread,
+               TRY_signal_all, TRY_limit_parent, TRY_mount_folder, TRY_leave_namespace, TRY_start_in_namespace,
+               TRY_use_keys, TRY_use_bpf, TRY_use_perf, TRY_use_userfaultfd, TRY_use_io_uring);
+        EXPECT(&o, ENOSYS, TRY_unknown_call, TRY_clone_newer);
+    }
+}
+
 /* One that starts a program from a folder: none from elsewhere, no network. */
 static void one_with_programs_has_no_network(void **state) {
     (void)state;
@@ -534,6 +562,7 @@ int main(void) {
         cmocka_unit_test(a_reader_can_do_nothing_else),
         cmocka_unit_test(one_with_threads_starts_no_process),
         cmocka_unit_test(one_with_network_starts_no_program),
+        cmocka_unit_test(a_provider_starts_no_program),
         cmocka_unit_test(one_with_programs_has_no_network),
         cmocka_unit_test(a_sandbox_inside_another_takes_more_away),
         cmocka_unit_test(a_sandbox_that_cannot_be_entered_is_an_error),

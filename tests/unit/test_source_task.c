@@ -238,13 +238,13 @@ static void a_reload_keeps_an_unchanged_source(void **state) {
     agent_wait_for(&a, "\"kept\", \"state\": \"reading\"", 0);
     agent_wait_for(&a, "\"changed\", \"state\": \"reading\"", 0);
     make_config("", after);
-    atomic_store(&a.asks.reload, 1);
+    atomic_store(&a.control.reload, 1);
     agent_wait_for(&a, "configuration read again: 1 source goes on, 1 ended, 2 begin\n", 1);
     agent_wait_for(&a, "\"reloads\": 1", 0);
     agent_wait_for(&a, "\"new\", \"state\": \"reading\"", 0);
     agent_wait_for(&a, "\"changed\", \"state\": \"reading\"", 0);
     make_config("", "\n  - {nonsense: 1}");
-    atomic_store(&a.asks.reload, 1);
+    atomic_store(&a.control.reload, 1);
     agent_wait_for(&a, "the running configuration stays in force\n", 1);
     agent_wait_for(&a, "\"reloads_refused\": 1", 0);
     agent_wait_for(&a, "\"kept\", \"state\": \"reading\"", 0);

@@ -930,7 +930,9 @@ static void test_questions(void **state) {
     assert_int_equal(ec_query_moment(q, NULL, "1", "start", &moment, &err), EA_ENOTFOUND);
     assert_int_equal(ec_query_moment(q, "beta", NULL, "start", &moment, &err), EA_ENOTFOUND);
     assert_int_equal(ec_query_moment(q, NULL, NULL, "1999-01-01T00:00:00Z", &moment, &err), EA_ENOTFOUND);
-    assert_int_equal(ec_query_moment(q, NULL, NULL, "yesterday", &moment, &err), EA_EUSAGE);
+    check(ec_query_moment(q, NULL, NULL, "yesterday", &moment, &err), &err);
+    assert_int_equal(moment.beyond, 1);
+    assert_int_equal(ec_query_moment(q, NULL, NULL, "noon", &moment, &err), EA_EUSAGE);
     assert_int_equal(ec_query_moment(q, NULL, NULL, "+", &moment, &err), EA_EUSAGE);
     ec_query_close(q);
     story(f->store, "beta", 9);

@@ -202,7 +202,8 @@ static void a_session_has_its_part(void **state) {
     assert_false(t.failed);
     assert_int_equal(check(&t, "refused: \"\\\""), 1);
     says(&t, "\"session\": {\"name\": \"\", \"runs\": false");
-    says(&t, "\"images_left_end\": 0}");
+    says(&t, "\"images_left_end\": 0, \"accounts_asked\": 0, \"accounts_named\": 0, \"accounts_unnamed\": 0, "
+             "\"accounts_left\": 0}");
     assert_int_equal(lost, 0);
     ea_text_clear(&t);
     snprintf(a.config_error.text, sizeof a.config_error.text, "line 3: \"\n\"");

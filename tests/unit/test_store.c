@@ -509,6 +509,34 @@ static size_t statements_of(fixture *f, const test_batch *b, size_t classes, siz
     return count;
 }
 
+/* A batch of tombstones of which the last one cannot be read has written nothing, either. */
+static void tombstones_are_read_before_they_are_stored(void **state) {
+    enum { COUNT = 1000 };
+
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "tombs";
+    fixture *f = *state;
+    ea_tombstone graves[COUNT];
+    ea_text batch;
+    test_batch b;
+    for (size_t i = 0; i < COUNT; i++)
+        graves[i] = (ea_tombstone){.first = 10 + 2 * i, .last = 10 + 2 * i, .cause = 15};
+    ea_text_init(&batch);
+    assert_int_equal(ea_batch_make_tombstone(STREAM, graves[0].first, graves, COUNT, &batch, &f->err), 0);
+    open_store(f);
+    b = (test_batch){.data = (uint8_t *)batch.data, .len_bytes = batch.len_bytes};
+    ea_text damaged;
+    ea_text_init(&damaged);
+    ea_text_add(&damaged, batch.data, batch.len_bytes);
+    ea_text_add(&damaged, "\x7a\x02\x08\x00", 4); /* field 15: a tombstone whose first number is 0 */
+    test_batch wrong = {.data = (uint8_t *)damaged.data, .len_bytes = damaged.len_bytes};
+    assert_true(statements_of(f, &wrong, 0, 0, EA_ECORRUPT) < 20);
+    assert_true(statements_of(f, &b, 0, 0, EC_STORED) > 3 * COUNT);
+    commit(f);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM tombstones"), COUNT);
+    ea_text_deinit(&batch);
+    ea_text_deinit(&damaged);
+}
+
 /* A description that the stream has costs no statement; a batch that is refused in the end has written nothing, so that
  * what it described is unknown, and nothing is taken back. */
 static void known_names_cost_no_statements(void **state) {
@@ -1207,6 +1235,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(missing_classes_are_requested, setup, teardown),
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
+        cmocka_unit_test_setup_teardown(tombstones_are_read_before_they_are_stored, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),

@@ -157,7 +157,8 @@ class Machine:
             s = sources.get(name.removeprefix("etwagent-"), {})
             kept = s.get("session", {})
             here = e["logged"] - e["lost"] + 1 + kept.get("rundown_events", 0)
-            return e["over"] and kept.get("lost_events") == e["lost"] and here == s["events_delivered"] == kept["events"]
+            made = kept.get("accounts_named", 0) + kept.get("images_told", 0)  # of the agent's own
+            return e["over"] and kept.get("lost_events") == e["lost"] and here == s["events_delivered"] - made == kept["events"]
         sessions = self.sessions()
         return bool(sessions) and all(is_delivered(name, e) for name, e in sessions.items())
 

@@ -54,6 +54,10 @@ static size_t beginning(const char *text, size_t max_bytes) {
 
 int ec_script_names_add(ec_script_names *s, uint32_t pid, uint64_t context, uint64_t source, const char *url) {
     size_t n = beginning(url, EC_SCRIPT_URL_MAX_BYTES);
+    const uint64_t *known = ea_u64_map_get(&s->by_number, number_of(pid, context, source));
+    const char *before = known ? s->urls[*known - 1] : NULL;
+    if (before && strncmp(before, url, n) == 0 && before[n] == (url[n] ? '.' : '\0'))
+        return 0; /* a rundown names it again and again */
     if (s->count == EC_SCRIPTS_MAX)
         return EA_ELIMIT;
     char *own = ea_arena_alloc(&s->arena, n + sizeof "...");

@@ -344,7 +344,7 @@ void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t
                  err->message);
     uint64_t key = ea_hash64(&number, sizeof number, stream->row.stream_id);
     if (!ea_u64_map_get(&a->damaged, key))
-        (void)!ea_u64_map_put(&a->damaged, key, number); /* no memory: then it is not counted twice, nor once */
+        EA_IGNORE(ea_u64_map_put(&a->damaged, key, number)); /* no memory: then it is not counted twice, nor once */
 }
 
 uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first) {

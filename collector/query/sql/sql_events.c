@@ -6,9 +6,12 @@
  * asks for them, so that a batch gives what the statement names and no more. */
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
+#include "proto/base/cli.h"
+#include "proto/event/classes/classes.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
@@ -318,6 +321,38 @@ static int use_names(ec_sql *s, const char *sql, ea_err *err) {
     return rc;
 }
 
+enum { NEAR_MAX = 3, NEAR_BYTES = 64 };
+
+/* Remembers the name when it is nearer to what was asked for than that before. */
+static void consider(const char *asked, const char *name, size_t *distance, const char **nearest) {
+    size_t d = strlen(asked) < NEAR_BYTES && strlen(name) < NEAR_BYTES ? ea_name_distance(asked, name) : SIZE_MAX;
+    if (d <= NEAR_MAX && d < *distance) {
+        *distance = d;
+        *nearest = name;
+    }
+}
+
+/* Why there is no table of the name: it is a class of which nothing is stored, or a mistyped one. */
+static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
+    const ea_class *const *classes;
+    size_t count = 0, distance = SIZE_MAX;
+    const char *nearest = NULL;
+    int rc = ec_archive_classes(s->archive, &classes, &count, err);
+    for (size_t i = 0; !rc && i < count; i++)
+        if (classes[i]->name)
+            consider(name, classes[i]->name, &distance, &nearest);
+    for (size_t i = 0; !rc && i < ea_family_count; i++)
+        for (size_t k = 0; k < ea_families[i]->row_count; k++) {
+            if (strcasecmp(ea_families[i]->rows[k].name, name) == 0)
+                return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
+            consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
+        }
+    return rc ? rc
+              : ea_fail(err, EA_EUSAGE,
+                        "no such table: %.80s%s%s%s; SELECT DISTINCT name FROM classes lists stored classes", name,
+                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
 /* Prepares a statement and adds the tables of classes that it names. An SQLite code. */
 static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     s->describes_tables = 0;
@@ -330,7 +365,14 @@ static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
     *ret = NULL;
     if ((rc = use_names(s, sql, err)))
         return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
-    return sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail);
+    code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail);
+    static const char MISSING[] = "no such table: ";
+    const char *message = code == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "";
+    if (strncmp(message, MISSING, sizeof MISSING - 1) != 0 || !err)
+        return code;
+    char name[NEAR_BYTES + 20];
+    snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
+    return fail_missing_table(s, name, err) == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
 }
 
 int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {

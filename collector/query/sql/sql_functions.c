@@ -274,7 +274,7 @@ static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
         return;
     }
     ea_text_init(&t);
-    (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
+    EA_IGNORE(ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t));
     function_result(c, &t);
 }
 
@@ -290,7 +290,7 @@ void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
     if (!sid_of(v[0], bytes, &n))
         return;
     ea_text_init(&t);
-    (void)!ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
+    EA_IGNORE(ea_value_sid(&SID_FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t));
     int rc = t.failed ? EA_ENOMEM : s->accounts ? 0 : ec_accounts_create(&s->accounts, s->archive, &err);
     if (!rc && t.data)
         rc = ec_accounts_find(s->accounts, host, t.data, &name, &err);

@@ -353,7 +353,7 @@ static int reads_history(worker *w, ec_sql *sql) {
         const char *tail = "";
         ea_err ignored = {0};
         if (statements[i])
-            (void)!ec_sql_prepare(sql, statements[i], &st, &tail, &ignored);
+            EA_IGNORE(ec_sql_prepare(sql, statements[i], &st, &tail, &ignored));
         sqlite3_finalize(st);
     }
     return ec_sql_uses_history(sql);

@@ -24,6 +24,7 @@ GUID = re.compile(r"\{?([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})\}?
 NOT_COMPARED = re.compile(r"S-1-|\d{4}-\d\d-\d\dT")  # a SID, a time
 TIME = re.compile(r"T\d\d:\d\d:(\d\d)(?:\.(\d{1,9}))?")
 CLOCK_ROOM = 10  # of 100 ns
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));")
 MINUTE = 60 * 10**7
 
 
@@ -48,11 +49,25 @@ def number_of(text):
     return int(text, 0) & (1 << 64) - 1 if NUMBER.fullmatch(text) and not re.fullmatch(r"0\d+", text) else None
 
 
+def elements(path):
+    """The events' elements, one by one: the file may be large. Control characters of payloads, which XML has no form for, are left out."""
+    with open(path, "rb") as file:
+        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    parser = xml.etree.ElementTree.XMLPullParser(("start", "end"))
+    root = None
+    with open(path, encoding=encoding, errors="replace", newline="") as lines:
+        for line in lines:
+            parser.feed(CONTROL.sub("", line))
+            for kind, element in parser.read_events():
+                root = element if root is None else root
+                if kind == "end" and element.tag == EVENT + "Event":
+                    yield element
+                    root.clear()
+    parser.close()
+
+
 def of_tracerpt(path):
-    """Its events, one by one: the file may be large."""
-    for _, element in xml.etree.ElementTree.iterparse(path):
-        if element.tag != EVENT + "Event":
-            continue
+    for element in elements(path):
         system = element.find(EVENT + "System")
 
         def text(name, default="0"):
@@ -65,7 +80,6 @@ def of_tracerpt(path):
         yield Event((guid_of(guid), int(text("EventID")), int(text("Opcode")), int(text("Version"))),
                     int(execution.get("ProcessorID", 0)), int(execution.get("ProcessID", 0)),
                     of_minute(system.find(EVENT + "TimeCreated").get("SystemTime", "")), fields)
-        element.clear()
 
 
 def of_etwagent(path):

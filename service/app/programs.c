@@ -1,0 +1,216 @@
+/* Programs of the query language for commands. See programs.h. */
+#include "service/app/programs.h"
+
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "proto/etl/etl.h"
+#include "proto/event/schema/catalogue.h"
+#include "service/decode/decoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Classes that are collected; they live as long as this. */
+typedef struct collection {
+    ea_schemas *schemas, *all;
+    ea_decoder *decoder;
+    ea_registry *registry;
+    const ea_class **classes;
+    size_t count, capacity;
+} collection;
+
+static int add_class(collection *k, const ea_class *c, ea_err *err) {
+    if (EA_GROW(k->classes, k->capacity, k->count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "collect event classes");
+    k->classes[k->count++] = c;
+    return 0;
+}
+
+/* The classes of all events of the traces; damage is reported by the command's own reading. */
+static int collect_classes(collection *k, const ea_program_classes *from, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    enum ea_counter outcome;
+    ea_u64_map seen;
+    ea_u64_map_init(&seen, 0);
+    int rc = ea_etl_open(&set, (const char *const *)from->paths, (size_t)from->path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        const ea_class *c = ea_decoder_find(k->decoder, &r, &outcome);
+        rc = 0;
+        if (ea_u64_map_get(&seen, (uintptr_t)c))
+            continue;
+        if (ea_u64_map_put(&seen, (uintptr_t)c, 1))
+            rc = ea_fail(err, EA_ENOMEM, "collect event classes");
+        else
+            rc = add_class(k, c, err);
+    }
+    ea_etl_close(set);
+    ea_u64_map_deinit(&seen);
+    return rc;
+}
+
+/* The classes that the catalogue and the options' files describe. */
+static int add_described(collection *k, ea_err *err) {
+    ea_schema schema;
+    const ea_class *c;
+    size_t cursor = 0;
+    int rc = ea_schemas_create(&k->all, 0, err);
+    if (!rc)
+        rc = ea_catalogue_read(k->all, err);
+    if (!rc)
+        (void)ea_schemas_merge(k->all, k->schemas);
+    while (!rc && ea_schemas_next(k->all, &cursor, &schema)) {
+        rc = ea_registry_add_description(k->registry, schema.description, schema.len_bytes, &c, err);
+        if (!rc)
+            rc = add_class(k, c, err);
+    }
+    return rc;
+}
+
+static int collect(collection *k, const ea_program_classes *from, ea_err *err) {
+    int rc = ea_schema_options_read(&k->schemas, from->schemas, err);
+    if (!rc)
+        rc = add_described(k, err);
+    if (!rc)
+        rc = ea_decoder_create(&k->decoder, k->schemas, NULL, err);
+    if (!rc)
+        rc = collect_classes(k, from, err);
+    return rc;
+}
+
+static void discard(collection *k) {
+    ea_decoder_destroy(k->decoder);
+    ea_registry_destroy(k->registry);
+    ea_schemas_destroy(k->schemas);
+    ea_schemas_destroy(k->all);
+    free(k->classes);
+}
+
+static void print_problem(const ea_lang_problem *problem, const char *name, const char *text, size_t len_bytes) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_problem_print(problem, name, text, len_bytes, &t);
+    if (t.data)
+        fwrite(t.data, 1, t.len_bytes, stderr);
+    ea_text_deinit(&t);
+}
+
+/* The place as the user counts, who wrote the text between what is hidden. */
+static void move_place(ea_lang_problem *p, const char *text, size_t len_bytes, size_t hidden_bytes) {
+    if (p->line == 1)
+        p->column = p->column > hidden_bytes ? p->column - (uint32_t)hidden_bytes : 1;
+    uint32_t line = 1, column = 1;
+    for (size_t i = 0; i < len_bytes; i++) {
+        column = text[i] == '\n' ? 1 : column + 1;
+        line += text[i] == '\n';
+    }
+    if (p->line > line || (p->line == line && p->column > column)) {
+        p->line = line;
+        p->column = column;
+    }
+}
+
+int ea_program_compile(ea_lang_program **ret, const char *name, const ea_program_text *t,
+                       const ea_program_classes *from, ea_err *err) {
+    const char *text = t->text;
+    size_t len_bytes = t->len_bytes;
+    ea_lang_problem problem;
+    collection k = {0};
+    int rc = ea_registry_create(&k.registry, 0, err);
+    if (rc)
+        return rc;
+    ea_lang_sources sources = {.registry = k.registry};
+    rc = ea_lang_compile(ret, text, len_bytes, &sources, &problem);
+    if (rc && rc != EA_ENOMEM && problem.is_class) {
+        rc = collect(&k, from, err);
+        if (rc) {
+            discard(&k);
+            return rc;
+        }
+        sources.classes = k.classes;
+        sources.class_count = k.count;
+        rc = ea_lang_compile(ret, text, len_bytes, &sources, &problem);
+    }
+    if (rc == EA_ENOMEM) {
+        rc = ea_fail(err, rc, "compile the program");
+    } else if (rc) {
+        size_t shown_bytes = len_bytes - t->before_bytes - t->after_bytes;
+        move_place(&problem, text + t->before_bytes, shown_bytes, t->before_bytes);
+        print_problem(&problem, name, text + t->before_bytes, shown_bytes);
+        rc = ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
+                     problem.column);
+    }
+    discard(&k);
+    return rc;
+}
+
+/* ---- conditions ---- */
+
+struct ea_where {
+    ea_lang_program *program;
+    ea_lang_run *run;
+    ea_machine *machine;
+};
+
+/* A program that ends at the first event for which the condition holds. */
+static ea_program_text put_program(ea_text *t, const char *condition, const ea_strings *classes) {
+    static const char AFTER[] = "\n)/ { exit(); }"; /* the line's end ends a comment of the condition's */
+    if (!classes->count)
+        ea_text_char(t, '*');
+    for (size_t i = 0; i < classes->count; i++) {
+        ea_text_str(t, i ? ",\"" : "\"");
+        for (const char *s = classes->items[i]; *s; s++)
+            if (*s != '"' && *s != '\\' && *s != '\n')
+                ea_text_char(t, *s);
+        ea_text_char(t, '"');
+    }
+    ea_text_str(t, " /(");
+    size_t before_bytes = t->len_bytes;
+    ea_text_str(t, condition);
+    ea_text_str(t, AFTER);
+    return (ea_program_text){t->data, t->len_bytes, before_bytes, sizeof AFTER - 1};
+}
+
+int ea_where_create(ea_where **ret, const char *condition, const ea_strings *classes, const ea_program_classes *from,
+                    ea_err *err) {
+    ea_text t;
+    ea_where *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "compile --where");
+    ea_text_init(&t);
+    ea_program_text program = put_program(&t, condition, classes);
+    int rc = t.failed ? ea_fail(err, EA_ENOMEM, "compile --where")
+                      : ea_program_compile(&w->program, "--where", &program, from, err);
+    ea_text_deinit(&t);
+    if (!rc && ea_lang_needs_stacks(w->program))
+        rc = ea_fail(err, EA_EUSAGE, "--where: stacks of events are known to 'etwagent watch' only");
+    if (!rc)
+        rc = ea_machine_create(&w->machine, &(ea_machine_options){0}, err);
+    if (!rc)
+        rc = ea_lang_run_create(&w->run, w->program, &(ea_lang_run_options){.machine = w->machine}, err);
+    if (rc) {
+        ea_where_destroy(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ea_where_destroy(ea_where *w) {
+    if (!w)
+        return;
+    ea_lang_run_destroy(w->run);
+    ea_lang_program_destroy(w->program);
+    ea_machine_destroy(w->machine);
+    free(w);
+}
+
+int ea_where_holds(ea_where *w, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+    ea_lang_event event = {
+        .record = record, .c = c, .clock = clock, .utc_ns = ea_clock_to_utc_ns(clock, record->time_raw)};
+    int rc = ea_machine_apply(w->machine, record, c, event.utc_ns, err);
+    if (rc)
+        return rc;
+    rc = ea_lang_run_holds(w->run, &event);
+    return rc < 0 ? ea_fail(err, rc, "evaluate --where") : rc;
+}

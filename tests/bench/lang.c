@@ -1,0 +1,224 @@
+/* Measures what a program of the query language costs an event, all caches warm, beside C loops over the same records
+ * that do the same work with the hash table that the language has.
+ *
+ * usage: lang measure [--runs N]
+ * 16,384 context switches among 200 threads go N times through two programs: a condition and a count by two keys; the
+ * time off the processor by thread and stack (200 stacks of 12 to 43 addresses). Prints the medians in ns per event, as
+ * one JSON object per program. Thread: one. */
+#include "proto/lang/lang.h"
+#include "proto/base/cli.h"
+#include "proto/lang/lang_table.h"
+#include "tests/bench/cpu_time.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS = 16384, PAYLOAD = 24, RUNS_MAX = 1001, STACKS = 200, ROUNDS = 4 };
+
+static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+
+typedef struct options {
+    uint64_t runs;
+} options;
+
+typedef struct world {
+    ea_registry *registry;
+    const ea_class *c;
+    ea_record records[EVENTS];
+    uint8_t payloads[EVENTS][PAYLOAD];
+    uint32_t stacks[EVENTS];
+    uint64_t frames[STACKS][43];
+    size_t frame_counts[STACKS];
+} world;
+
+static uint32_t dice(uint32_t sides) {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % sides;
+}
+
+static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_count) {
+    const world *w = arg;
+    *ret_count = w->frame_counts[number - 1];
+    return w->frames[number - 1];
+}
+
+static void make_events(world *w) {
+    for (size_t i = 0; i < STACKS; i++) {
+        w->frame_counts[i] = 12 + dice(32);
+        for (size_t k = 0; k < w->frame_counts[i]; k++)
+            w->frames[i][k] = 0x7ff600000000u + 16 * dice(1u << 24);
+    }
+    uint32_t running[8];
+    for (size_t i = 0; i < 8; i++)
+        running[i] = 4000 + 4 * dice(200);
+    for (size_t i = 0; i < EVENTS; i++) {
+        uint32_t cpu = dice(8), next = 4000 + 4 * dice(200), wait = dice(30);
+        ea_store32(w->payloads[i], next);
+        ea_store32(w->payloads[i] + 4, running[cpu]);
+        w->payloads[i][12] = (uint8_t)dice(40);
+        ea_store32(w->payloads[i] + 16, wait);
+        running[cpu] = next;
+        w->stacks[i] = 1 + dice(STACKS);
+        w->records[i] = (ea_record){.provider = THREAD,
+                                    .flags = EA_FLAG_CLASSIC_HEADER,
+                                    .opcode = 36,
+                                    .version = 2,
+                                    .pointer_size = 8,
+                                    .pid = UINT32_MAX,
+                                    .tid = UINT32_MAX,
+                                    .cpu = (uint16_t)cpu,
+                                    .time_raw = (int64_t)i * 100,
+                                    .payload = w->payloads[i],
+                                    .payload_bytes = PAYLOAD};
+    }
+    w->c = ea_registry_find(w->registry, &w->records[0]);
+}
+
+static int run_language(const world *w, const char *text, double *ret_ns) {
+    ea_lang_program *program = NULL;
+    ea_lang_run *run = NULL;
+    ea_lang_problem problem;
+    ea_lang_sources from = {.registry = w->registry};
+    int rc = ea_lang_compile(&program, text, strlen(text), &from, &problem);
+    if (rc) {
+        fprintf(stderr, "%s\n", problem.message);
+        return rc;
+    }
+    ea_lang_run_options o = {.form = EA_LANG_JSON, .frames = frames_of, .frames_arg = w};
+    rc = ea_lang_run_create(&run, program, &o, NULL);
+    int64_t begun = cpu_ns();
+    for (int round = 0; round < ROUNDS && rc == 0; round++)
+        for (size_t i = 0; i < EVENTS && rc == 0; i++) {
+            ea_lang_event event = {
+                .record = &w->records[i], .c = w->c, .utc_ns = w->records[i].time_raw, .stack = {0, w->stacks[i]}};
+            rc = ea_lang_run_event(run, &event);
+        }
+    *ret_ns = (double)(cpu_ns() - begun) / (ROUNDS * EVENTS);
+    ea_lang_run_destroy(run);
+    ea_lang_program_destroy(program);
+    return rc;
+}
+
+/* The same as the first program: a condition, and a count by two keys. */
+static double count_in_c(const world *w) {
+    lang_memory memory = {.limit_bytes = SIZE_MAX, .seed = 1};
+    lang_table table;
+    lang_table_init(&table, 2, 1, 65536, &memory);
+    int64_t begun = cpu_ns();
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < EVENTS; i++) {
+            const uint8_t *p = w->records[i].payload;
+            if (ea_load32(p + 16) <= 10)
+                continue;
+            uint64_t keys[2] = {ea_load32(p), (uint64_t)(int64_t)(int8_t)p[12]};
+            uint64_t *count = lang_table_put(&table, keys);
+            if (count)
+                ++*count;
+        }
+    double ns = (double)(cpu_ns() - begun) / (ROUNDS * EVENTS);
+    lang_table_deinit(&table);
+    return ns;
+}
+
+/* The same as the second one: stacks by their number. */
+static double off_cpu_in_c(const world *w) {
+    lang_memory memory = {.limit_bytes = SIZE_MAX, .seed = 1};
+    lang_table sums, since;
+    lang_table_init(&sums, 2, 1, 65536, &memory);
+    lang_table_init(&since, 1, 1, 65536, &memory);
+    int64_t begun = cpu_ns();
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < EVENTS; i++) {
+            const ea_record *r = &w->records[i];
+            uint64_t next = ea_load32(r->payload), old = ea_load32(r->payload + 4);
+            uint64_t *time = lang_table_put(&since, &old);
+            if (time)
+                *time = (uint64_t)r->time_raw;
+            time = lang_table_get(&since, &next);
+            if (!time || !*time)
+                continue;
+            uint64_t keys[2] = {next, w->stacks[i]};
+            uint64_t *sum = lang_table_put(&sums, keys);
+            if (sum)
+                *sum += (uint64_t)r->time_raw - *time;
+            lang_table_remove(&since, &next);
+        }
+    double ns = (double)(cpu_ns() - begun) / (ROUNDS * EVENTS);
+    lang_table_deinit(&sums);
+    lang_table_deinit(&since);
+    return ns;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count) {
+    qsort(values, count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    static const struct {
+        const char *name, *text;
+        double (*in_c)(const world *w);
+    } PROGRAMS[] = {
+        {"a condition and a count by two keys",
+         "Thread/CSwitch /NewThreadWaitTime > 10/ { @[NewThreadId, OldThreadWaitReason] = count(); }", count_in_c},
+        {"time off the processor by thread and stack",
+         "sched:::off-cpu { self.ts = timestamp; } "
+         "sched:::on-cpu /self.ts/ { @[tid, ustack()] = sum(timestamp - self.ts); self.ts = 0; }",
+         off_cpu_in_c},
+    };
+
+    static double ours[RUNS_MAX], in_c[RUNS_MAX];
+    const options *o = arg;
+    (void)operand_count;
+    (void)operands;
+    world *w = calloc(1, sizeof *w);
+    if (!w || ea_registry_create(&w->registry, 0, NULL)) {
+        free(w);
+        return 1;
+    }
+    make_events(w);
+    int rc = 0;
+    for (size_t i = 0; i < sizeof PROGRAMS / sizeof *PROGRAMS && !rc; i++) {
+        for (size_t k = 0; k < o->runs && !rc; k++) {
+            rc = run_language(w, PROGRAMS[i].text, &ours[k]);
+            in_c[k] = PROGRAMS[i].in_c(w);
+        }
+        if (!rc)
+            printf("{\"program\":\"%s\",\"ns\":%.2f,\"c_ns\":%.2f}\n", PROGRAMS[i].name, median(ours, o->runs),
+                   median(in_c, o->runs));
+    }
+    ea_registry_destroy(w->registry);
+    free(w);
+    return rc ? 1 : 0;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "runs",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, runs),
+     .fallback = "11",
+     .min = 1,
+     .max = RUNS_MAX,
+     .help = "how often each program is measured"},
+    {.name = NULL},
+};
+
+int main(int argc, char **argv) {
+    static const ea_command MEASURE = {.name = "measure",
+                                       .operands = "",
+                                       .summary = "Measure programs of the query language",
+                                       .options = OPTIONS,
+                                       .options_size = sizeof(options),
+                                       .run = run};
+    static const ea_command *const COMMANDS[] = {&MEASURE, NULL};
+    return ea_cli_main("lang", "", "Measures the query language.", COMMANDS, argc, argv);
+}

@@ -1,0 +1,169 @@
+"""The first hour: what a new user types, and what each command must say. docs/verification/first-hour.md lists the frictions that were
+found, with what became of each; a check here has the number of its row.
+"""
+import os
+import pathlib
+import shutil
+import socket
+
+import harness
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILE = "day.etl"
+SERVICE = 65534  # a user id that has no rights
+
+
+class World:
+    def __init__(self, env, checks):
+        self.env, self.checks, self.store = env, checks, env.folder / "store"
+
+    def collector(self, *command, store=True):
+        return self.env.run([self.env.collector, command[0], *(["--store", self.store] if store else []), *command[1:]], check=False, cwd=self.env.folder)
+
+    def agent(self, *command):
+        return self.env.run([self.env.agent, *command], check=False, cwd=self.env.folder)
+
+    def says(self, number, done, code, *texts):
+        said = done.stdout + done.stderr
+        self.checks.equal(done.returncode, code, f"({number}) {' '.join(str(a) for a in done.args[1:])}: exit code; {said[:300]}")
+        for text in texts:
+            self.checks.that(text in said, f"({number}) {' '.join(str(a) for a in done.args[1:])}: expected {text!r}, got {said[:400]!r}")
+
+    def value(self, sql):
+        done = self.collector("query", "--format", "csv", sql)
+        if done.returncode:
+            raise harness.Failure(f"{sql}: {done.stderr}")
+        return done.stdout.split()[-1]
+
+
+def check_texts_of_times(w):  # 1
+    all_of_them = w.value("SELECT count(*) FROM processes")
+    for after in ("'2020-11-22T00:00:00Z'", "'2020-11-22'", "'2020-11-22 10:00'", "time_ns('2020-11-22')"):
+        w.checks.equal(w.value(f"SELECT count(*) FROM processes WHERE begin > {after}"), all_of_them, f"(1) processes since {after}")
+        w.checks.that(int(w.value(f"SELECT count(*) FROM batches WHERE received > {after}")) > 0, f"(1) batches since {after}")
+    for since in ("ago('24h')", "'yesterday'", "'-24h'", "datetime('now', '-1 day')"):
+        w.checks.equal(w.value(f"SELECT count(*) FROM batches WHERE received > {since}"), w.value("SELECT count(*) FROM batches"), f"(1) received since {since}")
+    w.says(1, w.collector("query", "SELECT count(*) FROM processes WHERE begin > 'someday'"), 2, "cannot be compared with 'someday'", "ago('24h')")
+    w.says(1, w.collector("query", "SELECT count(*) FROM hosts WHERE received_last > '2020-11-22T00:00:00Z'"), 2, "write time_ns('2020-11-22T00:00:00Z')")
+    w.says(1, w.collector("query", "SELECT count(*) FROM modules WHERE base = '0x7ffa555e0000'"), 2, "write u64('0x7ffa555e0000')")
+    w.checks.that(int(w.value("SELECT count(*) FROM \"Image/DCStart\" WHERE ImageBase >= '0x10'")) > 0, "(1) an address of a class compares with its text")
+
+
+def check_owner(w):  # 2
+    if os.geteuid() != 0:
+        return
+    theirs = w.env.folder / "theirs"
+    shutil.copytree(w.store, theirs)
+    for path in [theirs, *theirs.rglob("*")]:
+        os.chown(path, SERVICE, SERVICE)
+    w.says(2, w.env.run([w.env.collector, "token", "add", "--store", theirs, "--name", "anna"], check=False), 0)
+    w.says(2, w.env.run([w.env.collector, "ingest", "--store", theirs, "--host", "two", w.env.folder / FILE], check=False), 0)
+    others = [str(path.relative_to(theirs)) for path in theirs.rglob("*") if path.stat().st_uid != SERVICE]
+    w.checks.equal(others, [], "(2) files of root in the store of a service")
+
+
+def check_names(w):  # 7: the same trace under two names
+    w.says(7, w.collector("ingest", "--host", "twin", FILE), 0)
+    counts = [w.value(f"SELECT count(*) FROM processes c JOIN processes p ON p.host = c.host AND p.stream = c.stream AND p.instance = c.parent_instance WHERE c.host = '{host}'")
+              for host in ("day", "twin")]
+    w.checks.equal(counts[0], counts[1], "(7) children with their parents")
+    profiles = [w.collector("profile", "--host", host, "--format", "folded").stdout for host in ("day", "twin")]
+    w.checks.that(profiles[0] and profiles[0] == profiles[1], "(7) profiles of the two")
+
+
+def check_open(w):  # 9
+    for command in (["open", FILE], ["profile", FILE], ["ps", FILE], ["query", FILE, "SELECT count(*) FROM processes"]):
+        w.says(9, w.collector(*command, store=False), 0)
+    w.says(9, w.agent("import", FILE), 2, "etwcollector open FILE")
+
+
+def check_typing_errors(w):  # 12
+    w.says(12, w.agent("dump", "--class", "Nope", FILE), 1, "no event is of such a class")
+    w.says(12, w.agent("dump", "--class", "Process/Strat", FILE), 1, "did you mean 'Process/Start'?")
+    w.says(12, w.agent("dump", "--pid", "999999", FILE), 1, "no event in the range is of or about this process")
+    w.says(12, w.agent("dump", "--from", "2025-01-01", "--to", "2024-01-01", FILE), 2, "is not before")
+    w.says(12, w.agent("dump", "--from", "2030-01-01", FILE), 1, "the events are of 2024-05-03T10:00:00")
+    w.says(12, w.agent("dump", "--fields", "Nope", FILE), 1, "has this column")
+    w.says(12, w.collector("export", "--host", "day", "--from", "2030-01-01"), 1, "the events are of 2024-05-03T10:00:00")
+    w.says(12, w.collector("export", "--host", "day", "--pid", "999999"), 1, "no event in the range is of or about this process")
+    for command in (["hosts"], ["ps"], ["profile"], ["ledger"], ["query", "SELECT 1"]):
+        w.says(12, w.collector(command[0], "--host", "nosuch", *command[1:]), 1, "nosuch")
+    w.says(12, w.collector("query", 'SELECT * FROM "Process/Strat"'), 2, 'did you mean "Process/Start"?')
+    w.says(18, w.collector("query", 'SELECT * FROM "Process/Defunct"'), 1, "no event of this class is stored")
+
+
+def check_reasons(w):  # 18
+    if os.geteuid() == 0:
+        denied = w.env.run(["setpriv", f"--reuid={SERVICE}", "--clear-groups", w.env.collector, "hosts", "--store", w.store], check=False)
+        w.says(18, denied, 1, "Permission denied")
+    w.says(18, w.env.run([w.env.collector, "hosts", "--store", w.env.folder / "nosuch"], check=False), 1, "there is no store")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        w.says(18, w.collector("open", "--web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", FILE, store=False), 1, "Address already in use")
+
+
+def check_configuration(w):  # 13
+    path = w.env.folder / "names.yaml"
+    path.write_text("sessions:\n  - name: a\n    providers:\n      - provider: Microsoft-Windows-PowerShel\n      - provider: Microsoft-Windows-PowerShell\n"
+                    "        any: NoSuchKeyword+0x10\n        event-ids: [4104, 9999]\n      - provider: Vendor-Thing\n")
+    done = w.agent("check", path)
+    w.says(13, done, 0, "no provider Microsoft-Windows-PowerShel is known here; did you mean 'Microsoft-Windows-PowerShell'?",
+           "Microsoft-Windows-PowerShell has no keyword NoSuchKeyword", "no event 9999 of Microsoft-Windows-PowerShell is known here")
+    w.checks.equal(done.stdout.count("note:"), 3, f"(13) notes: {done.stdout}")
+    for profile in sorted((ROOT / "config" / "profiles").glob("*.yaml")):
+        w.checks.that("is known here" not in w.agent("check", profile).stdout, f"(13) {profile.name} names what the catalogue has")
+
+
+def check_stats(w):  # 26
+    cut = w.env.folder / "cut.etl"
+    cut.write_bytes((w.env.folder / FILE).read_bytes()[:700_000])
+    last = max(line[9:37] for line in w.agent("dump", "--format", "jsonl", "--no-names", cut).stdout.splitlines())
+    w.says(26, w.agent("stats", cut), 0, f"the last one of {last}")
+    w.says(26, w.agent("stats", "--json", cut), 0, f'"last_event":"{last}"')
+
+
+def check_times(w):  # 23
+    w.says(23, w.collector("ps", "--host", "day", "--at", "+2s"), 0, "System")
+    for at in ("start", "end", "now", "2024-05-03 10:00:01", "2024-05-04", "-1h"):
+        w.says(23, w.collector("ps", "--host", "day", "--at", at), 0, "System")
+    for bounds in (["--from", "+1s"], ["--from", "start", "--to", "end"], ["--from", "end-1s"], ["--from", "2024-05-03", "--to", "2024-05-04"], ["--from", "2024-05-03T10:00:01"]):
+        w.says(23, w.collector("profile", "--host", "day", "--format", "folded", *bounds), 0, ";")
+    w.says(23, w.agent("dump", "--class", "Process/*", "--from", "+100ms", FILE), 0, "Process/Start")
+    whole, half = (w.agent("dump", "--from", first, FILE).stdout.count("\n") for first in ("start", "+1s"))
+    w.checks.that(0 < half < whole, f"(23) {half} of {whole} events from the first second on")
+    w.says(23, w.collector("profile", "--from", "24h"), 2, "-1h", "2024-05-17")
+
+
+def check_empty_profile(w):  # 24
+    w.says(24, w.collector("profile", "--from", "2030-01-01"), 0, "no event that is stored of these hosts in this range has this weight")
+    w.says(24, w.collector("profile", "--weight", "pmc:Nope"), 0, "no sample of the counter Nope")
+
+
+def check_second_replay(w):  # 25
+    stream = w.value("SELECT DISTINCT stream FROM batches WHERE host = 'twin'")
+    w.says(25, w.collector("forget", "--host", "twin", "--run", stream[:8]), 0, "removed twin")
+    w.checks.equal(w.value("SELECT count(*) FROM hosts WHERE host = 'twin'"), "0", "(25) the run is removed")
+
+
+def check_package(w):  # 10
+    text = (ROOT / "installer" / "debian" / "collector.yaml").read_text()
+    w.checks.that("\nretain-age: " in text and "\nretain-size: " in text, "(10) the package's configuration limits what is kept")
+
+
+def check_table(w):
+    """Each friction has a row in the document, and each check here is named there."""
+    text = (ROOT / "docs" / "verification" / "first-hour.md").read_text()
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ") and line.split("|")[1].strip().isdigit()]
+    w.checks.equal(rows, [str(n) for n in range(1, 31)], "rows of first-hour.md")
+
+
+def test(env, checks, arguments):
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
+    w = World(env, checks)
+    w.says(9, w.collector("ingest", FILE), 0)
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
+                  check_second_replay, check_package, check_table):
+        check(w)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
