@@ -255,10 +255,6 @@ static ec_question question_of(const ec_call *c, const search *s, const char *sq
                          .limit_rows = limit_rows};
 }
 
-static int is_no_table(int rc, const ea_err *err) {
-    return rc == EA_EUSAGE && strncmp(err->message, "no such table", 13) == 0;
-}
-
 /* ---- pages, newest first ---- */
 
 typedef struct page {
@@ -380,7 +376,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
             c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
             outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
-        if (is_no_table(rc, err)) { /* nothing of the class was ever stored */
+        if (ec_result_is_no_table(rc, err)) { /* nothing of the class was ever stored */
             rc = 0;
             break;
         }
@@ -531,7 +527,7 @@ static int look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err
         q = question_of(c, s, sql.data, s->param_count, 0);
         rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_tail_event, .arg = &p},
                          &outcome, err);
-        if (is_no_table(rc, err))
+        if (ec_result_is_no_table(rc, err))
             rc = 0;
     }
     if (!rc && p.rows > TAIL_ROWS)

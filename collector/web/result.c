@@ -218,6 +218,11 @@ static int find_subject(printer *p, const ec_question *of, ec_outcome *outcome) 
                        outcome, p->err);
 }
 
+int ec_result_is_no_table(int rc, const ea_err *err) {
+    static const char NO_TABLE[] = "no such table";
+    return (rc == EA_EUSAGE || rc == EA_ENOTFOUND) && strncmp(err->message, NO_TABLE, sizeof NO_TABLE - 1) == 0;
+}
+
 int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     printer p = {.call = c, .q = q, .err = err};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
@@ -241,7 +246,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
         err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
-    if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)
+    if (q->is_empty_without_table && ec_result_is_no_table(rc, err))
         rc = q->subject ? find_subject(&p, &question, &outcome) : 0;
     if (!rc)
         rc = p.rc;

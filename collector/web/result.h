@@ -32,6 +32,10 @@ typedef struct ec_result {
 /* Asks, and fills the call's answer (or sends it in pieces). */
 EA_MUST_CHECK int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err);
 
+/* Whether a question failed for a table that is not there: a class of which no event is stored, or a name that no class
+ * has. */
+int ec_result_is_no_table(int rc, const ea_err *err);
+
 /* Appends a cell as a JSON value: whole numbers beyond 2^53, which JavaScript cannot represent exactly, as texts. */
 void ec_result_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type);
 
