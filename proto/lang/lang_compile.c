@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 128, VARIABLES_MAX = 256, CONSTANTS_MAX = 65536, PASSES_MAX = 64, PROGRAM_MAX_BYTES = 16 << 20 };
+enum {
+    EXPRESSION_DEPTH_MAX = 1000,
+    FIELDS_MAX = 128,
+    VARIABLES_MAX = 256,
+    CONSTANTS_MAX = 65536,
+    PASSES_MAX = 1024,
+    PROGRAM_MAX_BYTES = 16 << 20
+};
 
 typedef struct compiler {
     lang_source s;
@@ -17,6 +24,8 @@ typedef struct compiler {
     const ea_lang_sources *from;
     int is_dry;  /* types alone: nothing is emitted */
     int changed; /* a type became another one */
+    int guesses; /* a number that is written out gives its type to what has none yet: x = x + 1 */
+    int depth;   /* of the expression at hand */
     size_t constant_capacity, text_capacity, format_capacity, row_capacity;
     /* the clause at hand */
     const clause *c;
@@ -503,16 +512,9 @@ static void declare_aggregations(compiler *k, const statement *st, int is_end) {
                 *a = (lang_aggregation){
                     .name = t->text, .function = f->function, .at = t->at, .key_count = (uint8_t)t->arg_count};
                 for (uint32_t i = 0; i < t->arg_count; i++) {
-                    const node *key = t->args[i];
-                    size_t n = key->end > key->at ? key->end - key->at : 0;
-                    uint32_t from = key->at;
-                    /* of a binary expression the operator's place is known: begin at its first operand */
-                    for (const node *left = key; left->kind == NODE_BINARY; left = left->a) {
-                        n += from - left->a->at;
-                        from = left->a->at;
-                    }
-                    char *label = lang_alloc(&k->s, n + 1, 1);
-                    memcpy(label, k->s.text + from, n);
+                    span key = t->texts[i];
+                    char *label = lang_alloc(&k->s, key.len_bytes + 1, 1);
+                    memcpy(label, key.text, key.len_bytes);
                     for (char *x = label; *x; x++)
                         if (*x == '\n' || *x == '\r' || *x == '\t')
                             *x = ' ';
@@ -629,7 +631,7 @@ static enum lang_type call_expression(compiler *k, const node *n, unsigned dst) 
         if (!span_is(n->text, STACKS[i]))
             continue;
         int64_t frames = n->arg_count ? constant_argument(k, n->args[0]) : 0;
-        if (n->arg_count > 1 || frames < 0 || frames > 1000)
+        if (n->arg_count > 1 || frames < 0 || frames > 1000 || (n->arg_count && !frames))
             lang_fail(&k->s, n->at, "expected %s() or %s(n), n of 1 to 1000 frames", STACKS[i], STACKS[i]);
         k->p->needs_stacks = 1;
         emit(k, CODE_STACK, dst, 0, 0, (i + 1) | (uint32_t)frames << 16);
@@ -638,10 +640,13 @@ static enum lang_type call_expression(compiler *k, const node *n, unsigned dst) 
     if (span_is(n->text, "delta")) {
         if (!n->arg_count || n->arg_count > EA_LANG_KEYS_MAX)
             lang_fail(&k->s, n->at, "expected one to %d keys of delta", EA_LANG_KEYS_MAX);
-        for (uint32_t i = 0; i < n->arg_count; i++)
-            (void)expression(k, n->args[i], use_register(k, dst + i, n->at));
+        uint32_t kinds = 0;
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            enum lang_type t = expression(k, n->args[i], use_register(k, dst + i, n->at));
+            kinds |= (t == TYPE_FLOAT ? 1u : t == TYPE_TEXT ? 2u : t == TYPE_STACK ? 3u : 0u) << 2 * i;
+        }
         k->p->needs_delta = 1;
-        emit(k, CODE_DELTA, dst, dst, 0, n->arg_count);
+        emit(k, CODE_DELTA, dst, dst, 0, n->arg_count | kinds << 8);
         return TYPE_INT;
     }
     if (span_is(n->text, "strlen")) {
@@ -728,6 +733,8 @@ static enum lang_type compare(compiler *k, const node *n, unsigned dst, enum lan
 static enum lang_type arithmetic(compiler *k, uint32_t op, uint32_t at, unsigned dst, enum lang_type a,
                                  enum lang_type b, int literal_a, int literal_b) {
     enum lang_type t = literal_b && a != TYPE_FLOAT ? a : literal_a && b != TYPE_FLOAT ? b : common(a, b);
+    if (t == TYPE_NONE && k->guesses)
+        t = common(a, b);
     if (t == TYPE_NONE)
         return TYPE_NONE;
     if (t == TYPE_FLOAT) {
@@ -825,6 +832,8 @@ static enum lang_type conditional_expression(compiler *k, const node *n, unsigne
     enum lang_type t = is_literal(n->c) && a != TYPE_FLOAT && is_number(a)   ? a
                        : is_literal(n->b) && b != TYPE_FLOAT && is_number(b) ? b
                                                                              : common(a, b);
+    if (t == TYPE_NONE && k->guesses)
+        t = common(a, b);
     if (t == TYPE_NONE && a != TYPE_NONE && b != TYPE_NONE)
         lang_fail(&k->s, n->at, "the condition gives %s or %s", TYPE_TEXTS[a], TYPE_TEXTS[b]);
     if (k->is_dry)
@@ -837,7 +846,7 @@ static enum lang_type conditional_expression(compiler *k, const node *n, unsigne
     return t;
 }
 
-static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
+static enum lang_type expression_at_depth(compiler *k, const node *n, unsigned dst) {
     uint64_t bits;
     enum lang_type t;
     use_register(k, dst, n->at);
@@ -892,6 +901,15 @@ static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
     default:
         return conditional_expression(k, n, dst);
     }
+}
+
+/* Of 1 + 2 + 3 each operator is one level: what compiles it calls itself for each. */
+static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
+    if (++k->depth > EXPRESSION_DEPTH_MAX)
+        lang_fail(&k->s, n->at, "more than %d operators follow each other", EXPRESSION_DEPTH_MAX);
+    enum lang_type t = expression_at_depth(k, n, dst);
+    k->depth--;
+    return t;
 }
 
 /* ---- statements ---- */
@@ -995,6 +1013,8 @@ static uint32_t parse_format(compiler *k, const node *n, const enum lang_type *t
             p->letter = 'd';
         if (!p->letter || !strchr("duxsf", p->letter))
             lang_fail(&k->s, n->args[0]->at, "printf knows %%d, %%u, %%x, %%s, %%f and %%%%");
+        if (p->precision >= 0 && p->letter != 'f')
+            lang_fail(&k->s, n->args[0]->at, "printf: %%f alone has a precision");
         if (p->width > 200 || p->precision > 17)
             lang_fail(&k->s, n->args[0]->at, "printf: expected a width up to 200 and a precision up to 17");
         p->width = left ? -p->width : p->width;
@@ -1086,6 +1106,9 @@ static void call_statement(compiler *k, const node *n) {
                 lang_fail(&k->s, arg->at, "expected name = value");
             char *name = lang_alloc(&k->s, arg->text.len_bytes + 1, 1);
             memcpy(name, arg->text.text, arg->text.len_bytes);
+            for (uint32_t i = 0; i < row.count; i++)
+                if (strcmp(row.names[i], name) == 0)
+                    lang_fail(&k->s, arg->at, "emit has %s twice", name);
             row.names[row.count] = name;
             row.types[row.count] = (uint8_t)expression(k, arg->a, row.count);
         }
@@ -1248,6 +1271,31 @@ static void compile_clause(compiler *k, const clause *c) {
                                              .registers = (uint8_t)k->registers};
 }
 
+static int lacks_type(const lang_aggregation *a) {
+    return a->type == TYPE_NONE && a->function != FUNCTION_COUNT;
+}
+
+static int has_untyped(const compiler *k) {
+    for (uint32_t i = 0; i < k->p->variable_count; i++)
+        if (k->p->variables[i].type == TYPE_NONE)
+            return 1;
+    for (uint32_t i = 0; i < k->p->aggregation_count; i++)
+        if (lacks_type(&k->p->aggregations[i]))
+            return 1;
+    return 0;
+}
+
+static void infer_types(compiler *k, const clause *first) {
+    for (int pass = 0; pass < PASSES_MAX; pass++) {
+        k->changed = 0;
+        for (const clause *c = first; c; c = c->next)
+            compile_clause(k, c);
+        if (!k->changed)
+            return;
+    }
+    lang_fail(&k->s, 0, "the types of the variables depend on each other over too many statements");
+}
+
 static void compile(compiler *k) {
     ea_lang_program *p = k->p;
     clause *first = lang_parse(&k->s);
@@ -1277,17 +1325,19 @@ static void compile(compiler *k) {
             if (pr->kind == PROBE_END)
                 declare_aggregations(k, c->body, 1);
     k->is_dry = 1;
-    for (int pass = 0; pass < PASSES_MAX; pass++) {
-        k->changed = 0;
-        for (const clause *c = first; c; c = c->next)
-            compile_clause(k, c);
-        if (!k->changed)
-            break;
+    infer_types(k, first);
+    if (has_untyped(k)) {
+        k->guesses = 1;
+        infer_types(k, first);
     }
     for (uint32_t i = 0; i < p->variable_count; i++)
         if (p->variables[i].type == TYPE_NONE)
             lang_fail(&k->s, p->variables[i].at, "variable %.*s gets its value from itself alone",
                       SHOWN(p->variables[i].name));
+    for (uint32_t i = 0; i < p->aggregation_count; i++)
+        if (lacks_type(&p->aggregations[i]))
+            lang_fail(&k->s, p->aggregations[i].at, "aggregation @%.*s gets its value from itself alone",
+                      SHOWN(p->aggregations[i].name));
     k->is_dry = 0;
     for (const clause *c = first; c; c = c->next)
         compile_clause(k, c);
