@@ -219,11 +219,19 @@ static void truth(compiler *k, const node *n, unsigned dst) {
 
 /* ---- fields ---- */
 
-static uint32_t new_field(compiler *k, span name, enum lang_type type, int is_name, uint32_t at) {
+/* A field that the clause read before: a look among all classes is not needed again. FIELDS_MAX: there is none. */
+static uint32_t known_field(const compiler *k, span name, int is_name) {
     for (uint32_t i = 0; i < k->field_count; i++)
         if (k->fields[i].is_name == is_name && strlen(k->fields[i].name) == name.len_bytes &&
             memcmp(k->fields[i].name, name.text, name.len_bytes) == 0)
             return i;
+    return FIELDS_MAX;
+}
+
+static uint32_t new_field(compiler *k, span name, enum lang_type type, int is_name, uint32_t at) {
+    uint32_t known = known_field(k, name, is_name);
+    if (known < FIELDS_MAX)
+        return known;
     if (k->field_count == FIELDS_MAX)
         lang_fail(&k->s, at, "the clause uses more than %d fields", FIELDS_MAX);
     char *copy = lang_alloc(&k->s, name.len_bytes + 1, 1);
@@ -279,6 +287,11 @@ enum { SUFFIX_BYTES = sizeof SUFFIX - 1 };
 
 /* A field, or the name of its number; 0 when there is no such field. */
 static int find_field(compiler *k, span name, uint32_t at, uint32_t *ret_field, enum lang_type *ret_type) {
+    *ret_field = known_field(k, name, 0);
+    if (*ret_field < FIELDS_MAX) {
+        *ret_type = (enum lang_type)k->fields[*ret_field].type;
+        return 1;
+    }
     enum lang_type type = field_type(k, name, at);
     if (type != TYPE_NONE) {
         *ret_field = new_field(k, name, type, 0, at);
@@ -561,7 +574,7 @@ static enum lang_type name_expression(compiler *k, const node *n, unsigned dst) 
     }
     const lang_variable *v = find_variable(k, n->text, SCOPE_GLOBAL);
     if (v) {
-        if (field_type(k, n->text, n->at) != TYPE_NONE)
+        if (!k->is_dry && field_type(k, n->text, n->at) != TYPE_NONE)
             lang_fail(&k->s, n->at,
                       "%.*s is a variable and a field; write event.%.*s for the field, or rename the variable",
                       SHOWN(n->text), SHOWN(n->text));

@@ -286,6 +286,18 @@ static void length_and_depth_are_bounded(void **state) {
     snprintf(text + n, room - n, "}");
     assert_int_equal(compile(w, text, &problem), 0);
     end_run(w);
+    /* fields of many classes, and types that come from 200 statements away: each clause looks for a field once */
+    n = (size_t)snprintf(text, room, "begin {");
+    for (int i = 0; i < 200; i++)
+        n += (size_t)snprintf(text + n, room - n, "v%d=v%d;", i, i + 1);
+    n += (size_t)snprintf(text + n, room - n, "v200=1.5;} * {");
+    for (int i = 0; i < 1000; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s", i % 2 ? "x=v0;" : "x=has(ProcessId);");
+    snprintf(text + n, room - n, "}");
+    clock_t begin = clock();
+    assert_int_equal(compile(w, text, &problem), 0);
+    assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
+    end_run(w);
     /* the name of a probe, however long, is read once */
     memset(text, '/', EA_LANG_TEXT_MAX_BYTES);
     text[0] = 'a';
