@@ -37,6 +37,8 @@ typedef struct compiler {
     struct clause_classes {
         const ea_class **classes;
         size_t count;
+        lang_field *fields; /* which the pass before read */
+        uint32_t field_count;
     } * found; /* of each clause */
 
     lang_op *ops;
@@ -292,24 +294,28 @@ static int find_field(compiler *k, span name, uint32_t at, uint32_t *ret_field, 
         *ret_type = (enum lang_type)k->fields[*ret_field].type;
         return 1;
     }
+    int has_suffix =
+        name.len_bytes > SUFFIX_BYTES && memcmp(name.text + name.len_bytes - SUFFIX_BYTES, SUFFIX, SUFFIX_BYTES) == 0;
+    span base = {name.text, name.len_bytes - (has_suffix ? SUFFIX_BYTES : 0)};
+    *ret_field = has_suffix ? known_field(k, base, 1) : FIELDS_MAX;
+    if (*ret_field < FIELDS_MAX) {
+        *ret_type = TYPE_TEXT;
+        return 1;
+    }
     enum lang_type type = field_type(k, name, at);
     if (type != TYPE_NONE) {
         *ret_field = new_field(k, name, type, 0, at);
         *ret_type = type;
         return 1;
     }
-    if (name.len_bytes > SUFFIX_BYTES && memcmp(name.text + name.len_bytes - SUFFIX_BYTES, SUFFIX, SUFFIX_BYTES) == 0) {
-        span base = {name.text, name.len_bytes - SUFFIX_BYTES};
-        if (field_type(k, base, at) != TYPE_NONE) {
-            if (!has_names(k, base))
-                lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
-            k->p->needs_names |= comes_from_others(k, base);
-            *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
-            *ret_type = TYPE_TEXT;
-            return 1;
-        }
-    }
-    return 0;
+    if (!has_suffix || field_type(k, base, at) == TYPE_NONE)
+        return 0;
+    if (!has_names(k, base))
+        lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
+    k->p->needs_names |= comes_from_others(k, base);
+    *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
+    *ret_type = TYPE_TEXT;
+    return 1;
 }
 
 static lang_variable *find_variable(const compiler *k, span name, enum lang_scope scope);
@@ -1254,11 +1260,14 @@ static void find_classes(compiler *k) {
 
 static void compile_clause(compiler *k, const clause *c) {
     k->c = c;
+    struct clause_classes *found = &k->found[c->number];
     k->op_count = 0;
-    k->field_count = 0;
+    k->field_count = found->field_count;
+    if (found->field_count)
+        memcpy(k->fields, found->fields, found->field_count * sizeof *found->fields);
     k->registers = 0;
-    k->classes = k->found[c->number].classes;
-    k->class_count = k->found[c->number].count;
+    k->classes = found->classes;
+    k->class_count = found->count;
     k->has_class_probe = k->class_count != 0;
     uint32_t skip = emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump = 0;
     if (c->condition) {
@@ -1270,8 +1279,14 @@ static void compile_clause(compiler *k, const clause *c) {
     if (c->condition)
         land(k, jump);
     emit(k, CODE_END, 0, 0, 0, 0);
-    if (k->is_dry)
+    if (k->is_dry) {
+        if (k->field_count > found->field_count) {
+            found->fields = lang_alloc(&k->s, k->field_count, sizeof *found->fields);
+            found->field_count = k->field_count;
+            memcpy(found->fields, k->fields, k->field_count * sizeof *k->fields);
+        }
         return;
+    }
     lang_op *ops = lang_alloc(&k->s, k->op_count, sizeof *ops);
     lang_field *fields = lang_alloc(&k->s, k->field_count, sizeof *fields);
     memcpy(ops, k->ops, k->op_count * sizeof *ops);

@@ -293,7 +293,9 @@ static void length_and_depth_are_bounded(void **state) {
     n += (size_t)snprintf(text + n, room - n, "v200=1.5;} * {");
     for (int i = 0; i < 1000; i++)
         n += (size_t)snprintf(text + n, room - n, "%s", i % 2 ? "x=v0;" : "x=has(ProcessId);");
-    snprintf(text + n, room - n, "}");
+    n += (size_t)snprintf(text + n, room - n, "}");
+    for (int i = 0; i < 100; i++)
+        n += (size_t)snprintf(text + n, room - n, "* { x = has(Irp) + has(TThreadId) + has(TransferSize); }");
     clock_t begin = clock();
     assert_int_equal(compile(w, text, &problem), 0);
     assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
