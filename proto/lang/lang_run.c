@@ -318,9 +318,11 @@ static void store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t valu
         lang_table_remove(&r->tables[number], keys);
         return;
     }
-    if (v->scope == SCOPE_MAP)
-        keep_keys(r, &r->tables[number], keys, v->keys);
-    uint64_t *words = lang_table_put(&r->tables[number], keys);
+    lang_table *t = &r->tables[number];
+    int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
+    for (unsigned i = 0; v->scope == SCOPE_MAP && i < v->key_count && t->count < t->limit_count; i++)
+        has_room &= !has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
         *words = stays ? keep(r, value) : value;
     else
@@ -366,10 +368,10 @@ static lang_table *times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, 
 static void mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
     uint64_t keys[EA_LANG_KEYS_MAX + 1];
     lang_table *t = times_of(r, given, imm, keys);
+    int has_room = 1; /* as of a map's key */
     for (uint32_t i = 0; i < (imm & 0xFF) && t->count < t->limit_count; i++)
-        if (imm >> (8 + 2 * i) & 2)
-            keys[i] = keep(r, keys[i]);
-    uint64_t *words = lang_table_put(t, keys);
+        has_room &= !(imm >> (8 + 2 * i) & 2) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
         *words = (uint64_t)r->now_utc_ns;
     else

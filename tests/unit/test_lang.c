@@ -873,6 +873,29 @@ static void texts_of_conditions_take_no_memory(void **state) {
     ends_with(w, "aggregation,count\n@n,20000\naggregation,count\n@m,20000\n");
 }
 
+static void texts_without_room_are_no_keys(void **state) {
+    enum { EVENTS = 5000 };
+
+    world *w = *state;
+    start_with(w,
+               "Thread/CSwitch { delta(activity); m[activity] = 1; @n = sum(m[activity]); @t = sum(delta(activity)); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 16});
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        next_activity(w, i);
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    uint64_t absent = c.absent, found;
+    assert_int_equal(c.texts, 0);
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    const char *at = strstr(output(w), "@n,");
+    assert_non_null(at);
+    found = strtoull(at + 3, NULL, 10);
+    assert_in_range(found, 100, 2000);
+    assert_int_equal(c.dropped, absent + EVENTS - found); /* what was dropped, and nothing else, is not found */
+    end_run(w);
+}
+
 static void texts_that_are_kept_stay_what_they_are(void **state) {
     enum { EVENTS = 3000, KEYS = 1000 };
 
@@ -1077,6 +1100,7 @@ int main(void) {
         T(csv_on_a_terminal_does_not_steer_it),
         T(others_have_room_when_there_is_no_memory),
         T(texts_of_conditions_take_no_memory),
+        T(texts_without_room_are_no_keys),
         T(texts_that_are_kept_stay_what_they_are),
         T(what_print_and_clear_cost_is_bounded),
         T(keys_that_differ_in_high_bits_are_found_as_fast),
