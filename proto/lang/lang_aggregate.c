@@ -124,13 +124,13 @@ static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
 void lang_aggregate_bucket(const lang_aggregate *a, int64_t bucket, int64_t *ret_from, int64_t *ret_to) {
     if (a->what->function != FUNCTION_QUANTIZE) {
         *ret_from = bucket > 0 ? a->bounds[bucket - 1] : INT64_MIN;
-        *ret_to = (size_t)bucket < a->bound_count ? a->bounds[bucket] : INT64_MAX;
+        *ret_to = (size_t)bucket < a->bound_count ? a->bounds[bucket] : INT64_MIN;
         return;
     }
     int64_t k = bucket < 0 ? -bucket : bucket;
     int64_t low = k == 0 ? 0 : k > 63 ? INT64_MAX : (int64_t)1 << (k - 1), high = k > 62 ? INT64_MAX : (int64_t)1 << k;
-    *ret_from = bucket < 0 ? (k > 62 ? INT64_MIN : 1 - high) : low;
-    *ret_to = bucket < 0 ? 1 - low : high;
+    *ret_from = bucket >= 0 ? low : k > 63 ? INT64_MIN : k > 62 ? INT64_MIN + 1 : 1 - high;
+    *ret_to = bucket >= 0 ? (k > 63 ? INT64_MIN : high) : k > 63 ? INT64_MIN + 1 : 1 - low;
 }
 
 /* ---- states ---- */

@@ -144,10 +144,10 @@ static int go_on(ea_lang_run *r) {
 /* ---- text ---- */
 
 /* Where a bucket begins or ends; open: the text of a missing bound. */
-static void put_bound(ea_text *out, int64_t v, int is_begin, const char *open) {
-    if (v == INT64_MAX && is_begin) /* of quantize's last bucket, whose numbers have no sign */
+static void put_bound(ea_text *out, const lang_aggregate *a, int64_t v, const char *open) {
+    if (v == INT64_MAX && a->what->function == FUNCTION_QUANTIZE) /* numbers without a sign go on */
         ea_text_u64(out, (uint64_t)1 << 63);
-    else if (v == INT64_MIN || v == INT64_MAX)
+    else if (v == INT64_MIN)
         ea_text_str(out, open);
     else
         ea_text_i64(out, v);
@@ -163,9 +163,9 @@ static void put_bars(const lang_aggregate *a, const lang_histogram *h, ea_text *
         ea_text_init(&label);
         lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
         ea_text_char(&label, '[');
-        put_bound(&label, from, 1, "-inf");
+        put_bound(&label, a, from, "-inf");
         ea_text_str(&label, ", ");
-        put_bound(&label, to, 0, "inf");
+        put_bound(&label, a, to, "inf");
         ea_text_char(&label, ')');
         int width = (int)((double)h->counts[i] / (double)most * BAR_WIDTH + 0.5);
         ea_text_printf(out, "  %-32s %12" PRIu64 " |%.*s\n", label.data ? label.data : "", h->counts[i], width,
@@ -325,9 +325,9 @@ static void put_json_value(ea_lang_run *r, const lang_aggregate *a, const uint64
                 continue;
             lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
             ea_text_str(out, put++ ? ",{\"from\":" : "{\"from\":");
-            put_bound(out, from, 1, "null");
+            put_bound(out, a, from, "null");
             ea_text_str(out, ",\"to\":");
-            put_bound(out, to, 0, "null");
+            put_bound(out, a, to, "null");
             ea_text_printf(out, ",\"count\":%" PRIu64 "}", h->counts[i]);
         }
         ea_text_char(out, ']');
@@ -416,9 +416,9 @@ static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, s
                     continue;
                 lang_aggregate_bucket(a, (int64_t)h->first + b, &from, &to);
                 put_csv_begin(r, a, entry);
-                put_bound(out, from, 1, "-inf");
+                put_bound(out, a, from, "-inf");
                 ea_text_char(out, ',');
-                put_bound(out, to, 0, "inf");
+                put_bound(out, a, to, "inf");
                 ea_text_printf(out, ",%" PRIu64 "\n", h->counts[b]);
             }
         } else if (what->function == FUNCTION_TOP) {

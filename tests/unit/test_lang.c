@@ -696,15 +696,21 @@ static void buckets_are_as_the_reference_says(void **state) {
         "begin { @l = lquantize(-1, 0, 10, 4); @l = lquantize(0, 0, 10, 4); @l = lquantize(9, 0, 10, 4);"
         "@l = lquantize(10, 0, 10, 4); @q = quantize(-5); @q = quantize(0); @q = quantize(-1); @q = quantize(1 << 62);"
         "@e = llquantize(0, 10, 0, 1, 10); @e = llquantize(7, 10, 0, 1, 10); @e = llquantize(35, 10, 0, 1, 10);"
-        "@e = llquantize(1000, 10, 0, 1, 10); }");
+        "@e = llquantize(1000, 10, 0, 1, 10); @s = quantize(0 - 9223372036854775807); @s = quantize(1 << 63);"
+        "@u = quantize(9223372036854775808); @u = quantize(9223372036854775807); }");
     ends_with(
         w,
         "{\"aggregation\":\"@l\",\"keys\":[],\"lquantize\":[{\"from\":null,\"to\":0,\"count\":1},{\"from\":0,\"to\":4,"
         "\"count\":1},{\"from\":8,\"to\":10,\"count\":1},{\"from\":10,\"to\":null,\"count\":1}]}\n"
         "{\"aggregation\":\"@q\",\"keys\":[],\"quantize\":[{\"from\":-7,\"to\":-3,\"count\":1},{\"from\":-1,\"to\":0,"
-        "\"count\":1},{\"from\":0,\"to\":1,\"count\":1},{\"from\":4611686018427387904,\"to\":null,\"count\":1}]}\n"
+        "\"count\":1},{\"from\":0,\"to\":1,\"count\":1},{\"from\":4611686018427387904,\"to\":9223372036854775808,"
+        "\"count\":1}]}\n"
         "{\"aggregation\":\"@e\",\"keys\":[],\"llquantize\":[{\"from\":null,\"to\":1,\"count\":1},{\"from\":7,\"to\":8,"
-        "\"count\":1},{\"from\":30,\"to\":40,\"count\":1},{\"from\":100,\"to\":null,\"count\":1}]}\n");
+        "\"count\":1},{\"from\":30,\"to\":40,\"count\":1},{\"from\":100,\"to\":null,\"count\":1}]}\n"
+        "{\"aggregation\":\"@s\",\"keys\":[],\"quantize\":[{\"from\":null,\"to\":-9223372036854775807,\"count\":1},"
+        "{\"from\":-9223372036854775807,\"to\":-4611686018427387903,\"count\":1}]}\n"
+        "{\"aggregation\":\"@u\",\"keys\":[],\"quantize\":[{\"from\":4611686018427387904,\"to\":9223372036854775808,"
+        "\"count\":1},{\"from\":9223372036854775808,\"to\":null,\"count\":1}]}\n");
 }
 
 static void fractions_have_no_number_and_signs(void **state) {
