@@ -32,8 +32,8 @@ static inline size_t slot_of(const lang_table *t, const uint64_t *keys) {
         h *= 0xD6E8FEB86659FD93u;
         h ^= h >> 32;
     }
-    /* a product has nothing of a key's high bits in its low ones, whatever the seed */
-    return (size_t)((h ^ h >> 29) * 0x9E3779B97F4A7C15u >> 32) & t->mask;
+    /* the highest bits of a product depend on all bits of its factors, the lowest ones on the lowest alone */
+    return (size_t)(h >> __builtin_clzll(t->mask));
 }
 
 void lang_table_clear(lang_table *t) {
