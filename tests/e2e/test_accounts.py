@@ -18,7 +18,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "judges"))
 import naive_accounts  # noqa: E402
 
 CONFIG, AGENT = "01853a65-418f-4f36-aefc-dc0f1d2fd235", "7be2d0c4-91a3-4c5f-8e27-3d60b914fa58"
-PERSON, OTHER, UNNAMED = (f"S-1-5-21-{n}-2222222222-3333333333-1001" for n in (1, 2, 3))
+PERSON, OTHER, UNNAMED, LONG = (f"S-1-5-21-{n}-2222222222-3333333333-1001" for n in (1, 2, 3, 4))
 
 
 def service(name, clock):
@@ -41,9 +41,11 @@ def test(env, checks, arguments):
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     sids = {"S-1-5-18": "NT AUTHORITY\\SYSTEM", naive_accounts.service_sid("TrustedInstaller"): "NT SERVICE\\TrustedInstaller",
             naive_accounts.service_sid("Fancy Sync"): "NT SERVICE\\Fancy Sync", naive_accounts.service_sid("Unseen"): None, PERSON: "SHOP\\Größe", OTHER: "SHOP\\second",
-            UNNAMED: None}
-    processes = [kernel.process(100 + i, f"p{i}.exe", 1000 + i, sid=sid) for i, sid in enumerate(sids)]
-    facts = [service("Fancy Sync", 1100), service("Größe", 1101), account(PERSON, "SHOP\\Größe", 1102), account(OTHER, "SHOP\\first", 1103), account(OTHER, "SHOP\\second", 1104)]
+            UNNAMED: None, LONG: None}
+    # the system's is looked up before and after the machine's events are read
+    processes = [kernel.process(100 + i, f"p{i}.exe", 1000 + i, sid=sid) for i, sid in enumerate([*sids, "S-1-5-18"])]
+    facts = [service("Fancy Sync", 1100), service("Größe", 1101), account(PERSON, "SHOP\\Größe", 1102), account(OTHER, "SHOP\\first", 1103), account(OTHER, "SHOP\\second", 1104),
+             account("S-1-5-18", "NT-AUTORITÄT\\SYSTEM", 1105), account(LONG, "SHOP\\" + "x" * 2000, 1106)]  # longer than any that an agent asks its machine for
     for host, records in (("named", processes + facts), ("unnamed", processes)):
         trace = env.folder / f"{host}.etl"
         trace.write_bytes(single.trace(records))

@@ -14,6 +14,13 @@ enum { SID, NAME, FIELDS };
 
 enum { TEXT_BYTES = 256 << 20, PLANS_MAX = 64, KEY_MAX = 1024, NAMES_MAX = 1 << 18, OP_SERVICES = 15 };
 
+/* Of what agents say, which may be anything: a longer name is none, and what is beyond the room is not noted. */
+enum { NAME_MAX_BYTES = 1024, HOST_NAMES_MAX = NAMES_MAX / 4, HOST_TEXT_BYTES = TEXT_BYTES / 16 };
+
+typedef struct room {
+    size_t count, bytes; /* that were noted */
+} room;
+
 static const ea_guid CONFIG = EA_GUID(0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35);
 
 struct ec_accounts {
@@ -22,6 +29,7 @@ struct ec_accounts {
     ea_bytes_map names; /* host, NUL and SID -> the name; "": it has none */
     ea_bytes_map hosts; /* those whose events were read */
     size_t count;
+    room of_host, of_hosts; /* names out of events: of the host that is read, of all hosts */
     ea_text sid, name;
     ec_event_cursor_plan plans[PLANS_MAX];
     size_t plan_count;
@@ -62,18 +70,34 @@ static size_t accounts_key_of(const char *host, const char *sid, char key[KEY_MA
     return m + n;
 }
 
-/* Notes a name, also none (""). The last one that a machine gave counts. */
+/* Notes a name, also none (""), when there is room. The last one that a machine gave counts. */
 static int accounts_put(ec_accounts *a, const char *host, const char *sid, const char *name) {
     char key[KEY_MAX];
     size_t n = accounts_key_of(host, sid, key);
     const char *known = n ? ea_bytes_map_get(&a->names, key, n) : NULL;
     if (!n || (known && strcmp(known, name) == 0) || (!known && a->count == NAMES_MAX))
         return 0;
-    const char *copy = ea_arena_strdup(&a->arena, name), *own = ea_arena_copy(&a->arena, key, n);
-    if (!copy || !own || ea_bytes_map_put(&a->names, own, n, (void *)(uintptr_t)copy))
+    const char *copy = ea_arena_strdup(&a->arena, name), *own = copy ? ea_arena_copy(&a->arena, key, n) : NULL;
+    if (!own)
+        return ea_arena_error(&a->arena) == EA_ELIMIT ? 0 : EA_ENOMEM;
+    if (ea_bytes_map_put(&a->names, own, n, (void *)(uintptr_t)copy))
         return EA_ENOMEM;
     a->count += !known;
     return 0;
+}
+
+/* Notes what an event says; the half of all room is left for others. */
+static int accounts_claim(ec_accounts *a, const char *host) {
+    room before = {a->count, a->arena.used_bytes};
+    if (!a->sid.len_bytes || !a->name.len_bytes || a->name.len_bytes > NAME_MAX_BYTES ||
+        a->of_host.count >= HOST_NAMES_MAX || a->of_host.bytes >= HOST_TEXT_BYTES ||
+        a->of_hosts.count >= NAMES_MAX / 2 || a->of_hosts.bytes >= TEXT_BYTES / 2)
+        return 0;
+    int rc = accounts_put(a, host, a->sid.data, a->name.data);
+    room fresh = {a->count - before.count, a->arena.used_bytes - before.bytes};
+    a->of_host = (room){a->of_host.count + fresh.count, a->of_host.bytes + fresh.bytes};
+    a->of_hosts = (room){a->of_hosts.count + fresh.count, a->of_hosts.bytes + fresh.bytes};
+    return rc;
 }
 
 /* Which class says what: 1 and the names of its fields. */
@@ -117,12 +141,14 @@ static void put_utf8(ea_text *t, ea_slice s) {
 
 static int accounts_add(ec_accounts *a, const char *host, const ec_event_cursor *t, const ec_event_cursor_event *e) {
     ea_slice sid = ec_event_cursor_bytes(t, e, SID), name = ec_event_cursor_bytes(t, e, NAME);
-    char of_service[EA_SERVICE_SID_BYTES];
+    char of_service[EA_SERVICE_SID_BYTES], buffer[EA_ACCOUNT_BYTES];
     if (!name.data || !name.len_bytes)
         return 0;
     if (sid.data && sid.len_bytes) {
         put_utf8(&a->sid, sid);
         put_utf8(&a->name, name);
+        if (a->sid.data && ea_account_name(a->sid.data, buffer))
+            return 0; /* the machine's language names it otherwise */
     } else {
         put_utf16(&a->sid, name); /* the service */
         if (a->sid.failed || !a->sid.data || !ea_service_sid(a->sid.data, of_service))
@@ -132,9 +158,7 @@ static int accounts_add(ec_accounts *a, const char *host, const ec_event_cursor 
         ea_text_clear(&a->sid);
         ea_text_str(&a->sid, of_service);
     }
-    if (a->sid.failed || a->name.failed)
-        return EA_ENOMEM;
-    return a->sid.len_bytes && a->name.len_bytes ? accounts_put(a, host, a->sid.data, a->name.data) : 0;
+    return a->sid.failed || a->name.failed ? EA_ENOMEM : accounts_claim(a, host);
 }
 
 static int accounts_read_stream(ec_accounts *a, const ec_archive_stream *stream, ea_err *err) {
@@ -163,6 +187,7 @@ static int accounts_read_host(ec_accounts *a, const char *host, ea_err *err) {
     int rc = !own || ea_bytes_map_put(&a->hosts, own, n, (void *)(uintptr_t)own)
                  ? ea_fail(err, EA_ENOMEM, "read accounts")
                  : ec_archive_streams(a->archive, &streams, &count, err);
+    a->of_host = (room){0};
     for (size_t i = 0; !rc && i < count; i++)
         if (strcmp(streams[i].row.host, host) == 0)
             rc = accounts_read_stream(a, &streams[i], err);
@@ -181,6 +206,8 @@ int ec_accounts_find(ec_accounts *a, const char *host, const char *sid, const ch
         rc = accounts_read_host(a, host, err);
         name = rc ? NULL : ea_bytes_map_get(&a->names, key, n);
     }
+    if (!rc && !name && everywhere && everywhere != buffer) /* a constant */
+        name = everywhere;
     if (!rc && !name) { /* noted, so that it is not looked for again */
         rc = accounts_put(a, host ? host : "", sid, everywhere ? everywhere : "");
         name = rc ? NULL : ea_bytes_map_get(&a->names, key, n);
