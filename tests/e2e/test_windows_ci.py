@@ -125,8 +125,9 @@ def summary_of(stats, lost=0):
 
 def summaries(checks, sample):
     stats, txt = json.loads(sample.stats.read_text()), sample.folder / "summary.txt"
-    txt.write_text(summary_of(stats), encoding="utf-8-sig")
-    checks.equal(truth("summary", txt, sample.stats)[0], 0, "the same summary")
+    for encoding in ("utf-8-sig", "utf-16"):
+        txt.write_text(summary_of(stats), encoding=encoding)
+        checks.equal(truth("summary", txt, sample.stats)[0], 0, f"the same summary, {encoding}")
     more = {**stats, "classes": [{**c, "count": c["count"] + (i == 1)} for i, c in enumerate(stats["classes"])]}
     for what, text, words in (("one event more", summary_of(more), f"{stats['classes'][1]['provider']}: "), ("a lost event", summary_of(stats, 1), "events lost: 0, and 1"),
                               ("no table", summary_of(stats).split("+----+")[0], "the summary names no GUID")):
