@@ -266,6 +266,9 @@ def workflow(env, checks):
     taken = {name.replace("-${{ matrix.os }}-${{ matrix.shell }}", "") for name in re.findall(r"download-artifact.*?name: (.*?)$", text, re.S | re.M)}
     checks.equal((made, taken), ({"built", "results"}, {"built", "results"}), "artifacts that jobs hand over")
     presets_of(checks, text)
+    looked_for = (CI / "left.ps1").read_text()
+    for removed in ("$env:ProgramFiles", *(["$env:ProgramData"] if "PURGE=1" in text else [])):
+        checks.that(f"(Join-Path {removed} 'etwagent')" in looked_for, f"left.ps1 does not look for {removed}")
     checks.equal(lines_of_cmd(checks, CI / "truth.ps1"), 2, "lines for cmd.exe")
     called = (CI / "truth.ps1").read_text()
     for command in re.findall(r"Compare-Truth (\w+)", called):
