@@ -18,6 +18,8 @@ enum {
     KEY_MAX = 1024,
     NAME_MAX_BYTES = 1024,
     NAMES_MAX = 1 << 17, /* likewise */
+    HOST_NAMES_MAX = NAMES_MAX / 2,
+    HOST_TEXT_BYTES = TEXT_BYTES / 8,
     OP_SERVICES = 15,
 };
 
@@ -31,9 +33,10 @@ typedef struct account_names {
 
 struct ec_accounts {
     ec_archive *archive;
-    account_names answers; /* "": there is no name */
-    account_names given;   /* what machines said: asked only where no name is known everywhere */
-    ea_bytes_map hosts;    /* those whose events were read */
+    account_names answers;         /* "": there is no name */
+    account_names given;           /* what machines said: asked only where no name is known everywhere */
+    ea_bytes_map hosts;            /* those whose events were read */
+    size_t host_names, host_bytes; /* noted of the host that is read */
     ea_text sid, name;
     ec_event_cursor_plan plans[PLANS_MAX];
     size_t plan_count;
@@ -100,7 +103,13 @@ static int accounts_give(ec_accounts *a, const char *host, const char *sid, cons
     if (strncmp(sid, SERVICE, sizeof SERVICE - 1) == 0 &&
         (!ea_service_sid(after ? after + 1 : name, of_name) || strcmp(of_name, sid) != 0))
         return 0;
-    return accounts_put(&a->given, host, sid, name);
+    if (a->host_names >= HOST_NAMES_MAX || a->host_bytes >= HOST_TEXT_BYTES)
+        return 0;
+    size_t before = a->given.map.count, bytes_before = a->given.arena.used_bytes;
+    int rc = accounts_put(&a->given, host, sid, name);
+    a->host_names += a->given.map.count - before;
+    a->host_bytes += a->given.arena.used_bytes - bytes_before;
+    return rc;
 }
 
 /* Which class says what: 1 and the names of its fields. */
@@ -190,6 +199,7 @@ static int accounts_read_host(ec_accounts *a, const char *host, ea_err *err) {
     int rc = !own || ea_bytes_map_put(&a->hosts, own, n, (void *)(uintptr_t)own)
                  ? ea_fail(err, EA_ENOMEM, "read accounts")
                  : ec_archive_streams(a->archive, &streams, &count, err);
+    a->host_names = a->host_bytes = 0;
     for (size_t i = 0; !rc && i < count; i++)
         if (strcmp(streams[i].row.host, host) == 0)
             rc = accounts_read_stream(a, &streams[i], err);
