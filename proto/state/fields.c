@@ -1,5 +1,5 @@
 /* Class rows as the state sees them. See fields.h.
- * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/rows have the
+ * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/classes have the
  * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
 #include "proto/state/fields.h"
 
