@@ -69,7 +69,7 @@ static int divide(with_traces *w, int argc, char **argv) {
 
 void ec_trace_warn(const ec_trace_report *r) {
     if (r->damaged_places)
-        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, what could be read is there; the first: %s\n",
+        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, the rest was read; the first: %s\n",
                 r->damaged_places, r->damage);
     if (r->lost_events)
         fprintf(stderr, "etwcollector: Windows lost %" PRIu64 " events before they were in the file\n", r->lost_events);
