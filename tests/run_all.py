@@ -220,7 +220,7 @@ def ctest(tally, preset, prefix, timeout, match):
     report.unlink(missing_ok=True)
     again.unlink(missing_ok=True)
     stage = f"{preset}: unit, golden and fuzz replay (ctest)"
-    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=ignore" if match else "--no-tests=error", "-R", match, "--label-exclude", "^(e2e|wine)$",
+    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", *(["--no-tests=ignore", "-R", match] if match else ["--no-tests=error"]), "--label-exclude", "^(e2e|wine)$",
                "--test-output-size-passed", "100000"]
     code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
     passed, failed, printed, times = cases(report)
