@@ -33,7 +33,7 @@ PATTERNS = (
     "who (?:asks?|has|have|had|reads?|wants?|knows?|comes?|it is)",
     "the ones? that", "(?:is|are|was|were|be) done without", "goes without", "as many as (?:there are|it has)",
     "somebody else's", "once a (?:kind|time)", "asks? for nothing", "(?:has|have|had) nothing to say",
-    "there is no such (?:page|list|query|file)", "takes? less time", "(?:is|are) asked for by",
+    "there is no such (?:page|list|query|file)", "takes? less time", "(?:its|the) conditions on payloads are left out", "(?:is|are) asked for by",
     "(?-i:Before|After|Before and after) it:",  # of a header: "Called by:", "Calls:", "Input:", "Output:", "Used by:"
 )
 WORD = re.compile(r"(?<![\w-])(?:" + "|".join(PATTERNS) + r")(?![\w])", re.I)
