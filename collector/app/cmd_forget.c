@@ -1,5 +1,5 @@
-/* etwcollector forget: removes a host and all it sent.
- * Before it: main.c. After it: collector/state. Thread: the main one. */
+/* etwcollector forget: removes a host and all it sent. Called by: main.c. Calls: collector/state. Thread: the main one.
+ */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"

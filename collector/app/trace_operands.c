@@ -73,7 +73,7 @@ void ec_trace_warn(const ec_trace_report *r) {
     ea_text_init(&damage);
     ea_text_safe(&damage, r->damage, strlen(r->damage));
     if (r->damaged_places)
-        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, what could be read is there; the first: %s\n",
+        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, the rest was read; the first: %s\n",
                 r->damaged_places, damage.len_bytes && !damage.failed ? damage.data : "");
     ea_text_deinit(&damage);
     if (r->lost_events)

@@ -1,6 +1,6 @@
 /* A store that lasts as long as one command: in a folder of its own below $TMPDIR (else /tmp), which others cannot
- * read, and which is removed when the command has ended, however it ended.
- * Before it: the commands that read trace files. After it: trace_ingest.h. Thread: the main one, before others begin.
+ * read, and which is removed when the command has ended, however it ended. Called by: the commands that read trace
+ * files. Calls: trace_ingest.h. Thread: the main one, before others begin.
  */
 #ifndef EC_TRACES_TRACE_STORE_H
 #define EC_TRACES_TRACE_STORE_H

@@ -643,7 +643,7 @@ static int read_request(ec_sender *s, enum ec_method method, const char **ret_de
         return 503;
     int status = find_route(s->web->routes, c, path, method);
     if (status) {
-        *ret_detail = status == 405 ? "this is asked for by another method" : "there is no such page";
+        *ret_detail = status == 405 ? "this path takes another method" : "unknown path: /api/v1/openapi.json lists all";
         return status;
     }
     value = evhttp_find_header(h, "If-None-Match");
