@@ -1,5 +1,5 @@
-/* etwagent watch: runs a program of the query language over traces.
- * Before it: main.c. After it: proto/lang, service/decode, proto/state. Thread: the main one. */
+/* etwagent watch: runs a program of the query language over traces. Called by: main.c. Calls: proto/lang,
+ * service/decode, proto/state. Thread: the main one. */
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
 #include "proto/stack/stack_feed.h"
@@ -318,12 +318,12 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, pid),
      .min = 1,
      .max = UINT32_MAX,
-     .help = "run the clauses of events only for those of this process; begin, end and tick run all the same"},
+     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},
     {.name = "exe",
      .argument = "PATTERN",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, exe),
-     .help = "the same for processes whose image name fits the pattern, in which * is any text"},
+     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
     {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
     {.name = "keys",
