@@ -14,7 +14,7 @@ EA_MUST_CHECK int ec_trace_store_make(char ret[EC_TRACE_STORE_BYTES], ea_err *er
 /* Removes it with all that is in it; errors go to standard error. */
 void ec_trace_store_remove(const char *dir);
 /* Runs fn in a process of its own and waits for it: *ret_code is what fn returns, or 128 and the signal that ended it.
- * SIGINT, SIGTERM and SIGHUP to this process end that one. */
+ * SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process end that one. */
 EA_MUST_CHECK int ec_trace_store_apart(int (*fn)(void *arg), void *arg, int *ret_code, ea_err *err);
 
 #endif

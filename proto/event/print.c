@@ -335,7 +335,8 @@ static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea
     ea_text_str(&p->out, csv ? "\r\n" : "\n");
 }
 
-static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+/* Whether the options want it; notes what ea_printer_check reports on. */
+static int is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     if (p->options->from || p->options->to) {
         int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
         if (utc_ns < p->from_utc_ns || utc_ns >= p->to_utc_ns)
@@ -344,7 +345,15 @@ static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *
     p->has_event_in_range = 1;
     if (!p->has_event_of_pid)
         p->has_event_of_pid = pid_wanted(p, record, c);
-    if (!class_wanted(p, c) || !pid_wanted(p, record, c))
+    return class_wanted(p, c) && pid_wanted(p, record, c);
+}
+
+void ea_printer_pass(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    (void)is_wanted(p, record, c, clock);
+}
+
+static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+    if (!is_wanted(p, record, c, clock))
         return 0;
     print(p, record, c, clock);
     p->printed++;

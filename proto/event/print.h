@@ -65,6 +65,8 @@ void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver);
  * c must be the same object for the same class until ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                    ea_err *err);
+/* An event that is not printed, for a reason that the options do not know: ea_printer_check knows of it. */
+void ea_printer_pass(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock);
 /* No more events of this trace or stream come: prints what waited for a later one. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
 /* After the last event: EA_ENOTFOUND when the options name a class that no event was of and no row is about, or a

@@ -35,6 +35,8 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
         rc = where ? ea_where_holds(where, r, c, clock, err) : 1;
         if (rc > 0)
             rc = ea_printer_event(printer, r, c, clock, err);
+        else if (!rc)
+            ea_printer_pass(printer, r, c, clock);
         if (rc)
             return rc;
     }

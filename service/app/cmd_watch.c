@@ -209,6 +209,7 @@ static void report(const watch *w) {
         {c.divided_by_zero, "statements were skipped: they divide by zero"},
         {c.others, "values are counted under (others): --keys or --memory is the limit"},
         {c.dropped, "values of variables were dropped: --keys or --memory is the limit"},
+        {c.costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
         {c.texts, "texts are shown as (no room): --memory is the limit"},
     };
 
@@ -263,6 +264,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                                    .machine = w.machine,
                                    .flush = take_output,
                                    .flush_arg = &w,
+                                   .is_terminal = ea_is_terminal(stdout),
                                    .pid = o->pid,
                                    .exe = o->exe,
                                    .limit_entries = o->keys,

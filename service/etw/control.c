@@ -64,7 +64,7 @@ int ea_control_list(int all, int (*fn)(const ea_live_status *session, void *arg)
         ea_properties_clear(&list[i]);
         pointers[i] = &list[i].p;
     }
-    ULONG error = api->QueryAllTracesW(pointers, EA_LOGGERS_MAX, &count);
+    ULONG error = ea_session_query_all(api, pointers, &count);
     if (error && error != ERROR_MORE_DATA)
         rc = ea_fail_os(err, ea_etw_code(error), (int)error, "list the sessions");
     for (size_t i = 0; !rc && i < count && i < EA_LOGGERS_MAX; i++) {

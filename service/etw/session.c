@@ -244,6 +244,13 @@ static void log_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
     ea_text_deinit(&t);
 }
 
+ULONG ea_session_query_all(const ea_etw_api *api, EVENT_TRACE_PROPERTIES **list, ULONG *ret_count) {
+    enum { LOGGERS_OF_ALL = 64 }; /* that each Windows has */
+
+    ULONG error = api->QueryAllTracesW(list, EA_LOGGERS_MAX, ret_count);
+    return error == ERROR_INVALID_PARAMETER ? api->QueryAllTracesW(list, LOGGERS_OF_ALL, ret_count) : error;
+}
+
 /* ", system loggers: NAME, NAME", for a session that Windows has no room for: of its eight, two are reserved. */
 static void list_system_loggers(const ea_session *s, char *out, size_t capacity) {
     ea_properties *all = s->c->kind == EA_SESSION_SYSTEM ? calloc(EA_LOGGERS_MAX, sizeof *all) : NULL;
@@ -256,8 +263,7 @@ static void list_system_loggers(const ea_session *s, char *out, size_t capacity)
         ea_properties_clear(&all[i]);
         list[i] = &all[i].p;
     }
-    ULONG error =
-        all && s->api->QueryAllTracesW ? s->api->QueryAllTracesW(list, EA_LOGGERS_MAX, &count) : ERROR_NOT_SUPPORTED;
+    ULONG error = all && s->api->QueryAllTracesW ? ea_session_query_all(s->api, list, &count) : ERROR_NOT_SUPPORTED;
     for (ULONG i = 0; (!error || error == ERROR_MORE_DATA) && i < count && i < EA_LOGGERS_MAX; i++)
         if (all[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
             ea_text_str(&t, t.len_bytes ? ", " : ", system loggers: ");

@@ -81,6 +81,9 @@ void ea_session_refused(const ea_session *s, const char *what, ULONG error);
 enum { EA_CLASS_IDS_MAX = 256, EA_LOGGERS_MAX = 256 /* the most that the value EtwMaxLoggers allows */ };
 
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
+/* QueryAllTracesW with EA_LOGGERS_MAX places. Windows may refuse more than "the maximum number of supported sessions"
+ * (its documentation), which was 64 before Windows 10: so many are asked for then. */
+ULONG ea_session_query_all(const ea_etw_api *api, EVENT_TRACE_PROPERTIES **list, ULONG *ret_count);
 /* enable.c: 1 when a session, by its logger's number, has this provider enabled; *ret: with what. 0: it has not, or
  * Windows does not say. */
 int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret);

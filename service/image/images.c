@@ -27,6 +27,7 @@ enum {
     LOOK_BYTES = 16 << 10, /* what opening a file counts as */
     PIECE_BYTES = 64 << 10,
     SHA256_BYTES = 32,
+    FILES_SHARE = 8, /* of the time of a look at an account: files have so many times that */
 };
 
 static const uint32_t NONE = UINT32_MAX;
@@ -76,6 +77,7 @@ struct ea_images {
     uint32_t free_module;
     list found;
     ea_account_queue accounts;
+    int64_t accounts_from_ns; /* while files wait, no account is looked up before */
     int closing, is_over, is_left;
     int64_t paid_until_ns;         /* the rate allows nothing before */
     _Atomic int64_t calm_until_ns; /* the source's to set */
@@ -457,17 +459,24 @@ static void destroy(ea_images *im) {
     free(im);
 }
 
-/* Asks the machine about an account, without the lock: 1; 0: none waits. It counts as the look at a file. */
+/* Asks the machine about an account, without the lock: 1; 0: none waits, or files come first. It counts as the look at
+ * a file. */
 static int look_up_account(ea_images *im) EA_REQUIRES(im->lock) {
-    char name[EA_ACCOUNT_NAME_BYTES], *sid = ea_account_queue_next(&im->accounts);
+    char name[EA_ACCOUNT_NAME_BYTES], *sid;
+    if (im->queue.first != NONE && ea_monotonic_ns() < im->accounts_from_ns)
+        return 0;
+    sid = ea_account_queue_next(&im->accounts);
     if (!sid)
         return 0;
     unlock(im);
     int rc = pay(im, LOOK_BYTES);
+    int64_t begin_ns = ea_monotonic_ns();
     if (!rc)
         rc = im->o.lookup ? im->o.lookup(sid, name, sizeof name) : ea_account_lookup(sid, name, sizeof name);
+    int64_t end_ns = ea_monotonic_ns();
     lock(im);
-    if (im->closing) { /* it was counted */
+    im->accounts_from_ns = end_ns + FILES_SHARE * (end_ns - begin_ns); /* a domain controller may be away */
+    if (im->closing) {                                                 /* it was counted */
         free(sid);
         im->accounts.is_at_hand = 0;
     } else if (ea_account_queue_put(&im->accounts, sid, rc ? NULL : name)) {

@@ -1,5 +1,6 @@
 /* A worker that reads the files of loaded images: size, PDB, version and SHA-256, each file once until it changes; and
- * asks the machine what the accounts of processes are called, each once.
+ * asks the machine what the accounts of processes are called, each once. An answer may take minutes, when a domain
+ * controller is away: files that wait are read for eight times as long before the next account.
  *
  *     source's thread: ea_images_ask ──paths, modules that wait for each──▶ worker: reads ──facts──▶ ea_images_take
  *

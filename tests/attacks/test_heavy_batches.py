@@ -16,8 +16,8 @@ BATCHES, CONNECTIONS, MEMBERS = 250, 2, 3  # as many members as a batch may have
 def upload(w):
     draft = test_wire_python.Draft(w.batch)
     wire_lies.rows_of_shared(262144, MEMBERS)(draft)
-    stream = os.urandom(16)
-    return uploads.body([world.renumbered(draft.bytes(), stream, number) for number in range(1, BATCHES + 1)])
+    stream, batch = os.urandom(16), draft.bytes()
+    return uploads.body([world.renumbered(batch, stream, number) for number in range(1, BATCHES + 1)])
 
 
 def attack(w, stop, ready):

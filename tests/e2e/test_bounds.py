@@ -599,6 +599,23 @@ def _(n):
                      b"</EventCollectorId>")
 
 
+# ---- the query language ----
+
+@case("language: clauses with an aggregation each", "lang", (64, 128, 256), 1000, 2000)
+def _(n):
+    return b"".join(b"Thread/CSwitch { @a%d[pid] = count(); }\n" % k for k in range(n))
+
+
+@case("language: a sum", "lang", (256, 512, 1024), 1000, 1000, flat=True)
+def _(n):
+    return b"Thread/CSwitch { print(" + b"+".join(b"pid" for _ in range(n)) + b"); }"
+
+
+@case("language: patterns of classes", "lang", (64, 128, 256), 10000, 1000, flat=True)  # each is compared with each class
+def _(n):
+    return b", ".join(b"*a*b*c*d*%d" % k for k in range(n)) + b" { @ = count(); }"
+
+
 # ---- the HTTP ends: a listener, a connection and its handshake are part of each input ---------------------------------------------
 
 @case("HTTP: fields of a head", "web", (256, 512, 1024), 1000, 200, flat=True)

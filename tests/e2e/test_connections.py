@@ -24,7 +24,8 @@ import uploads
 
 TRACE = "clr-gc-events"
 MOST_BYTES = 32_000      # a connection, at the most
-STORE_BYTES = 8 << 20    # what the store's and the history's caches may grow by meanwhile, however many connections there are
+STORE_BYTES = 12 << 20   # what the caches of the store and the history, and the writer's names of classes (4 MiB), may grow by meanwhile, however
+                         # many connections there are
 MOST_P99_MS = 1000       # of 10,000, with --soak, on a machine that has nothing else to do; the short form prints what it was
 
 

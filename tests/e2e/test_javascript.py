@@ -177,6 +177,11 @@ def special(world):
     for k, (logged, source, called) in enumerate(cases):
         world.function(NODE, context, base + 0x1000 * k, 0x100, source, k + 1, 9, logged, True, called)
         world.sample(NODE, base + 0x1000 * k + 0x10, outer)
+    # each isolate of V8 logs the engine's own code anew
+    for n in range(300):
+        world.function(NODE, context, base + 0x22000, 0x100, 0, 0, 0, "Builtin:ArrayFilter", True, "Builtin:ArrayFilter")
+        if n % 100 == 0:
+            world.sample(NODE, base + 0x22010, outer)
     world.function(NODE, context, base + 0x20000, 0x100, 77, 5, 2, "JS:*late https://late.example/l.js:5:2", True, "late")
     world.script(NODE, context, 77, "https://late.example/l.js", True)
     world.sample(NODE, base + 0x20010, outer)

@@ -102,7 +102,7 @@ def check_weight(checks, forms, weight, cut):
     top = forms.ask(chosen, ("format", "top")).decode()
     first = reported["functions"][0]
     shown = f"{first['self'] / 1e6:.3f}" if reported["unit"] == "nanoseconds" else str(first["self"])  # what is counted is a whole number
-    checks.equal(top.splitlines()[1].split()[::2], [shown, reported["frames"][first["frame"]]["label"]], f"{weight}: what is on top")
+    checks.equal(top.splitlines()[1].split(None, 2)[::2], [shown, reported["frames"][first["frame"]]["label"]], f"{weight}: what is on top")
     apart = [forms.stacks("folded", chosen, ("host", host)) for host in HOSTS]
     checks.that(apart[0] + apart[1] == folded, f"{weight}: two machines apart and at once")
     early, late = forms.stacks("folded", chosen, ("to", cut)), forms.stacks("folded", chosen, ("from", cut))

@@ -125,7 +125,7 @@ def bucket(value):
     low, high = 1 << (bits - 1), 1 << bits
     if value < 0:
         return 1 - high, 1 - low
-    return low, high if high < 1 << 63 else None
+    return low, high if high <= 1 << 63 else None
 
 
 def aggregate(function, values):
@@ -412,6 +412,9 @@ def check_where(env, checks, paths, events):
         checks.equal([json.loads(line) for line in text.splitlines()], expected, f"dump --where {condition}")
         got = json.loads(subprocess.run([env.agent, "stats", "--json", "--where", condition, *paths], check=True, capture_output=True, text=True).stdout)
         checks.equal(got["events"], len(expected), f"stats --where {condition}")
+    of_none = [env.agent, "dump", "--from", "start", "--pid", str(next(e["pid"] for e in events if e["pid"] > 4)), "--where", "pid == 4000000001", *paths]
+    done = subprocess.run(of_none, capture_output=True, text=True, check=False)
+    checks.equal((done.returncode, done.stdout, done.stderr), (0, "", ""), "no event holds, of a time and a process that have some")
     for command in ("dump", "stats"):
         done = subprocess.run([env.agent, command, "--where", "TransferSiz > 1", *paths], capture_output=True, text=True, check=False)
         checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:1: ") and "did you mean TransferSize?" in done.stderr,

@@ -125,8 +125,9 @@ def summary_of(stats, lost=0):
 
 def summaries(checks, sample):
     stats, txt = json.loads(sample.stats.read_text()), sample.folder / "summary.txt"
-    txt.write_text(summary_of(stats), encoding="utf-8-sig")
-    checks.equal(truth("summary", txt, sample.stats)[0], 0, "the same summary")
+    for encoding in ("utf-8-sig", "utf-16"):
+        txt.write_text(summary_of(stats), encoding=encoding)
+        checks.equal(truth("summary", txt, sample.stats)[0], 0, f"the same summary, {encoding}")
     more = {**stats, "classes": [{**c, "count": c["count"] + (i == 1)} for i, c in enumerate(stats["classes"])]}
     for what, text, words in (("one event more", summary_of(more), f"{stats['classes'][1]['provider']}: "), ("a lost event", summary_of(stats, 1), "events lost: 0, and 1"),
                               ("no table", summary_of(stats).split("+----+")[0], "the summary names no GUID")):
@@ -195,6 +196,39 @@ def acknowledged(env, checks, sample):
         checks.equal(done.returncode, code, f"facts with {change}: {done.stdout}")
 
 
+def run_by_cmd(argument):
+    """What cmd.exe runs of /c and an argument of PowerShell's: that puts quotes around an argument with a space outside of quotes, and cmd.exe takes
+    the first and the last quote of a line that begins with one. Source: NeedQuotes of PowerShell's NativeCommandParameterBinder.cs; cmd /?"""
+    line = f'"{argument}"' if re.search(r"\s", "".join(argument.split('"')[::2])) else argument
+    last = line.rindex('"') if line.startswith('"') else None
+    return line[1:last] + line[last + 1:] if last else line
+
+
+def lines_of_cmd(checks, path):
+    """Lines that a script hands to cmd.exe: the program is found, and what it prints goes into the file."""
+    program, found = "C:\\Program Files\\etwagent\\etwagent.exe", re.findall(r'cmd\.exe /c "((?:`.|[^"`])*)"', path.read_text())
+    for argument in found:
+        line = run_by_cmd(argument.replace('`"', '"').replace("$exe", program))
+        first = re.match(r'"([^"]+)" |(\S+)', line)
+        checks.equal(first[1] or first[2], program, f"{path.name}: the program of {line}")
+        checks.that(line.count('"') % 2 == 0 and ">" in "".join(line.split('"')[::2]), f"{path.name}: quotes of {line}")
+    return len(found)
+
+
+def presets_of(checks, text):
+    """The packages of each preset are installed before it is configured: those that the Makefile installs for it."""
+    recipes = dict(re.findall(r"(?m)^(\w+):.*\n((?:\t.*\n)+)", (harness.ROOT / "Makefile").read_text()))
+    groups_of = {name: set(" ".join(re.findall(r"packages\.sh ([\w ]+)", recipe)).split()) for name, recipe in recipes.items()}
+    needed = {preset: groups_of[name] for name, recipe in recipes.items() for preset in re.findall(r"cmake --preset (\w+)", recipe)}
+    installed, configured = set(), []
+    for target, groups, preset in re.findall(r"make (\w+)\n|packages\.sh ([\w ]+)\n|cmake --preset (\w+)\n", text):
+        installed |= groups_of[target] if target else set(groups.split())
+        if preset:
+            configured.append(preset)
+            checks.equal(needed[preset] - installed, set(), f"packages that preset {preset} lacks")
+    checks.that(configured, "no preset is configured")
+
+
 def parameters(path):
     """Names of a script's parameters."""
     text = path.read_text()
@@ -231,6 +265,11 @@ def workflow(env, checks):
     made = {name.replace("-${{ matrix.os }}-${{ matrix.shell }}", "") for name in re.findall(r"upload-artifact.*?name: (.*?)$", text, re.S | re.M)}
     taken = {name.replace("-${{ matrix.os }}-${{ matrix.shell }}", "") for name in re.findall(r"download-artifact.*?name: (.*?)$", text, re.S | re.M)}
     checks.equal((made, taken), ({"built", "results"}, {"built", "results"}), "artifacts that jobs hand over")
+    presets_of(checks, text)
+    looked_for = (CI / "left.ps1").read_text()
+    for removed in ("$env:ProgramFiles", *(["$env:ProgramData"] if "PURGE=1" in text else [])):
+        checks.that(f"(Join-Path {removed} 'etwagent')" in looked_for, f"left.ps1 does not look for {removed}")
+    checks.equal(lines_of_cmd(checks, CI / "truth.ps1"), 2, "lines for cmd.exe")
     called = (CI / "truth.ps1").read_text()
     for command in re.findall(r"Compare-Truth (\w+)", called):
         checks.equal(truth(command, "--help")[0], 0, f"truth.py {command}")

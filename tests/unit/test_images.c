@@ -283,16 +283,47 @@ static int lookup(const char *sid, char *out, size_t out_bytes) {
     return strncmp(sid, "S-1-9", 5) == 0 ? EA_ENOTFOUND : 0;
 }
 
-static ea_images *start_accounts(void) {
+static ea_images *start_accounts(int (*fn)(const char *sid, char *out, size_t out_bytes)) {
     ea_images *im;
     memset(&counters, 0, sizeof counters);
     atomic_store(&looked_up, 0);
     assert_int_equal(
         ea_images_create(
-            &im, &(ea_images_options){.rate_bytes = 1 << 30, .hash_bytes = 1, .lookup = lookup, .counters = &counters},
+            &im, &(ea_images_options){.rate_bytes = 1 << 30, .hash_bytes = 1, .lookup = fn, .counters = &counters},
             NULL),
         0);
     return im;
+}
+
+/* As with a domain controller that is away. */
+static int lookup_slowly(const char *sid, char *out, size_t out_bytes) {
+    int rc = lookup(sid, out, out_bytes);
+    ea_sleep_ns(100000000);
+    return rc;
+}
+
+/* Answers about accounts that take long do not keep files waiting, and all accounts are looked up in the end. */
+static void test_slow_accounts(void **state) {
+    enum { ACCOUNTS = 8 };
+
+    char sid[40];
+    (void)state;
+    write_file("waits.dll", sample, sizeof sample);
+    ea_images *im = start_accounts(lookup_slowly);
+    for (int i = 0; i < ACCOUNTS; i++) {
+        snprintf(sid, sizeof sid, "S-1-5-21-4-%d", i);
+        ea_images_ask_account(im, sid);
+    }
+    ea_images_ask(im, 1, 0x1000, 0, path_of("waits.dll"));
+    wait_for(im, EA_COUNT_images_read, 1);
+    assert_in_range(atomic_load(&looked_up), 0, 2); /* one at hand, and one that began after the file */
+    int64_t until_ns = ea_monotonic_ns() + PATIENCE_NS;
+    while (atomic_load(&looked_up) < ACCOUNTS && ea_monotonic_ns() < until_ns) {
+        ea_images_calm(im);
+        ea_sleep_ns(1000000);
+    }
+    assert_int_equal(atomic_load(&looked_up), ACCOUNTS);
+    ea_images_destroy(im);
 }
 
 /* Each account is looked up once and is in exactly one counter; those beyond the limit, and at the end, are left. */
@@ -303,7 +334,7 @@ static void test_accounts(void **state) {
     char sid[40];
     (void)state;
     ea_text_init(&payload);
-    ea_images *im = start_accounts();
+    ea_images *im = start_accounts(lookup);
     for (int twice = 0; twice < 2; twice++) {
         ea_images_ask_account(im, "S-1-5-21-1");
         ea_images_ask_account(im, "S-1-9-7");
@@ -468,6 +499,7 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),    cmocka_unit_test(test_damaged),
                                        cmocka_unit_test(test_bounds),   cmocka_unit_test(test_rate),
-                                       cmocka_unit_test(test_accounts), cmocka_unit_test(test_source)};
+                                       cmocka_unit_test(test_accounts), cmocka_unit_test(test_slow_accounts),
+                                       cmocka_unit_test(test_source)};
     return cmocka_run_group_tests_name("images", tests, make_folder, remove_folder);
 }

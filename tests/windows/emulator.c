@@ -600,7 +600,7 @@ ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PUL
 
 ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PULONG ret_count) {
     ULONG error = emul_fault("QueryAllTracesW"), n = 0;
-    if (error || !list || !ret_count || !count || count > EMUL_SESSIONS)
+    if (error || !list || !ret_count || !count || count > script.sessions_max)
         return error ? error : ERROR_INVALID_PARAMETER;
     emul_table *t = emul_lock();
     for (size_t i = 0; i < EMUL_SESSIONS && !error; i++)

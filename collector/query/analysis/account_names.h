@@ -14,7 +14,8 @@ typedef struct ec_accounts ec_accounts;
 EA_MUST_CHECK int ec_accounts_create(ec_accounts **ret, ec_archive *archive, ea_err *err);
 void ec_accounts_destroy(ec_accounts *a); /* NULL is allowed */
 /* *ret: "NT AUTHORITY\SYSTEM", valid as long as a; NULL: no name is known. host NULL: only names that are the same on
- * every machine. EA_ENOMEM, EA_EDATABASE. */
+ * every machine. Names of more than 1,024 bytes, and beyond 65,536 or 16 MiB of a host, are not known. EA_ENOMEM,
+ * EA_EDATABASE. */
 EA_MUST_CHECK int ec_accounts_find(ec_accounts *a, const char *host, const char *sid, const char **ret, ea_err *err);
 
 #endif

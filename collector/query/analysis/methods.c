@@ -45,7 +45,7 @@ typedef struct change {
 } change;
 
 struct ec_methods {
-    ec_method *items; /* by pid, start, begin */
+    ec_method *items; /* by pid, start, begin, end */
     size_t count, capacity;
     change *changes; /* by pid, time */
     size_t change_count;
@@ -266,7 +266,9 @@ static int by_place(const void *a, const void *b) {
         return x->pid < y->pid ? -1 : 1;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return (x->begin_utc_ns > y->begin_utc_ns) - (x->begin_utc_ns < y->begin_utc_ns);
+    if (x->begin_utc_ns != y->begin_utc_ns)
+        return x->begin_utc_ns < y->begin_utc_ns ? -1 : 1;
+    return (x->end_utc_ns > y->end_utc_ns) - (x->end_utc_ns < y->end_utc_ns);
 }
 
 static int by_time(const void *a, const void *b) {
@@ -371,27 +373,45 @@ void ec_methods_close(ec_methods *m) {
     free(m);
 }
 
-const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns) {
-    enum { BACK_MAX = 256 }; /* methods that began before it and may still cover it */
-
+/* How many methods are before a place: of an earlier process, address or beginning. */
+static size_t methods_before(const ec_methods *m, uint32_t pid, uint64_t start, int64_t begin_utc_ns) {
     size_t low = 0, high = m->count;
-    while (low < high) { /* the first that begins after the address */
+    while (low < high) {
         size_t middle = low + (high - low) / 2;
         const ec_method *at = &m->items[middle];
-        if (at->pid < pid || (at->pid == pid && at->start <= address))
+        if (at->pid != pid ? at->pid < pid : at->start != start ? at->start < start : at->begin_utc_ns < begin_utc_ns)
             low = middle + 1;
         else
             high = middle;
     }
+    return low;
+}
+
+/* The first one at the address of the method before number; those of one address are beside each other. */
+static size_t methods_first_at(const ec_methods *m, size_t number) {
+    const ec_method *last = &m->items[number - 1];
+    int is_alone = number < 2 || last[-1].pid != last->pid || last[-1].start != last->start;
+    return is_alone ? number - 1 : methods_before(m, last->pid, last->start, INT64_MIN);
+}
+
+const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns) {
+    enum { BACK_MAX = 256 }; /* addresses of methods before it that may still cover it */
+
     /* V8 does not log the end of code: of the methods that cover the address, the last loaded one counts. */
     const ec_method *found = NULL;
-    for (size_t back = 0; back < BACK_MAX && low > 0; back++) {
-        const ec_method *at = &m->items[--low];
-        if (at->pid != pid || m->reach[low] <= address)
+    for (size_t back = 0, number = methods_before(m, pid, address, INT64_MAX); back < BACK_MAX && number > 0; back++) {
+        const ec_method *last = &m->items[number - 1];
+        if (last->pid != pid || m->reach[number - 1] <= address)
             break;
-        if (address - at->start < at->size_bytes && at->begin_utc_ns <= utc_ns && utc_ns < at->end_utc_ns &&
+        size_t first = methods_first_at(m, number);
+        if (last->begin_utc_ns > utc_ns)
+            number = methods_before(m, pid, last->start, utc_ns + 1);
+        /* each ended when the next one at its address began: only the last that began may be there */
+        const ec_method *at = number > first ? &m->items[number - 1] : NULL;
+        if (at && address - at->start < at->size_bytes && utc_ns < at->end_utc_ns &&
             (!found || at->begin_utc_ns > found->begin_utc_ns))
             found = at;
+        number = first;
     }
     return found;
 }

@@ -8,7 +8,8 @@ $left += @(Get-Service etwagent -ErrorAction SilentlyContinue | ForEach-Object {
 $left += @(Get-Process etwagent -ErrorAction SilentlyContinue | ForEach-Object { "process $($_.Id)" })
 $left += @(Get-ChildItem 'HKLM:\SYSTEM\CurrentControlSet\Control\WMI\Autologger' | Where-Object { $_.PSChildName -like 'etwagent*' } | ForEach-Object { "autologger $($_.PSChildName)" })
 $left += @(logman.exe query -ets | Where-Object { $_ -match '^etwagent' } | ForEach-Object { "session $_" })
-foreach ($path in (Join-Path $env:ProgramFiles 'etwagent'), 'HKLM:\SYSTEM\CurrentControlSet\Services\EventLog\Application\etwagent', 'HKLM:\SOFTWARE\etwagent') {
+# PURGE=1 removes the folder for state, too
+foreach ($path in (Join-Path $env:ProgramFiles 'etwagent'), (Join-Path $env:ProgramData 'etwagent'), 'HKLM:\SYSTEM\CurrentControlSet\Services\EventLog\Application\etwagent', 'HKLM:\SOFTWARE\etwagent') {
     if (Test-Path $path) { $left += $path }
 }
 $left | ForEach-Object { Write-Output "LEFT  $_" }

@@ -10,9 +10,10 @@ $exe = Join-Path $env:ProgramFiles 'etwagent\etwagent.exe'
 $here = $PSScriptRoot
 $script:wrong = 0
 function Get-File([string]$Name) { return Join-Path $Results $Name }
-# cmd.exe writes the bytes as they come; Windows PowerShell would make UTF-16 of them.
+# cmd.exe writes the bytes as they come; Windows PowerShell would make UTF-16 of them. PowerShell puts the argument in quotes, of which cmd.exe
+# takes the outer ones away.
 function Write-Dump([string]$Trace, [string]$To) {
-    cmd.exe /c "`"`"$exe`" dump --format jsonl --no-names `"$Trace`" > `"$To`"`""
+    cmd.exe /c "`"$exe`" dump --format jsonl --no-names `"$Trace`" > `"$To`""
     if ($LASTEXITCODE) { throw "etwagent dump $Trace ended with $LASTEXITCODE" }
 }
 function Write-Xml([string]$Trace, [string]$To) {
@@ -62,7 +63,7 @@ if ($LASTEXITCODE) { throw "wpr -start ended with $LASTEXITCODE" }
 & (Join-Path $here 'workload.ps1') (Get-File 'wpr-pids.txt') $Count
 wpr.exe -stop (Get-File 'wpr.etl')
 if ($LASTEXITCODE) { throw "wpr -stop ended with $LASTEXITCODE" }
-cmd.exe /c "`"`"$exe`" stats --json `"$(Get-File 'wpr.etl')`" > `"$(Get-File 'wpr.json')`"`""
+cmd.exe /c "`"$exe`" stats --json `"$(Get-File 'wpr.etl')`" > `"$(Get-File 'wpr.json')`""
 if ($LASTEXITCODE) { throw "etwagent stats ended with $LASTEXITCODE" }
 tracerpt.exe (Get-File 'wpr.etl') -summary (Get-File 'wpr.txt') -y | Out-Null
 Compare-Truth summary (Get-File 'wpr.txt') (Get-File 'wpr.json')

@@ -49,13 +49,16 @@ def number_of(text):
     return int(text, 0) & (1 << 64) - 1 if NUMBER.fullmatch(text) and not re.fullmatch(r"0\d+", text) else None
 
 
+def encoding_of(path):
+    with open(path, "rb") as file:
+        return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
 def elements(path):
     """The events' elements, one by one: the file may be large. Control characters of payloads, which XML has no form for, are left out."""
-    with open(path, "rb") as file:
-        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     parser = xml.etree.ElementTree.XMLPullParser(("start", "end"))
     root = None
-    with open(path, encoding=encoding, errors="replace", newline="") as lines:
+    with open(path, encoding=encoding_of(path), errors="replace", newline="") as lines:
         for line in lines:
             parser.feed(CONTROL.sub("", line))
             for kind, element in parser.read_events():
@@ -169,7 +172,7 @@ def events(arguments):
 def summary(arguments):
     with open(arguments.json, encoding="utf-8-sig") as file:
         stats = json.load(file)
-    with open(arguments.txt, encoding="utf-8-sig", errors="replace") as file:
+    with open(arguments.txt, encoding=encoding_of(arguments.txt), errors="replace") as file:
         text = file.read()
     totals = {name: int(found[1]) if (found := re.search(rf"Total Events\s+{name}\s+(\d+)", text)) else None for name in ("Processed", "Lost")}
     theirs = collections.Counter()
