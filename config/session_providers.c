@@ -457,11 +457,12 @@ static const ea_option PROVIDER_ROWS[] = {
     {.name = "names-level",
      .type = EA_OPT_STRING,
      .offset = AT(names_level),
-     .help = "with names: meant are events up to this level; without it, those of level"},
+     .help = "with event-names or exclude-event-names: level of the named events; default: level"},
     {.name = "names-any",
      .type = EA_OPT_STRING,
      .offset = AT(names_any),
-     .help = "with names: meant are events that have one of these keywords; without it, those of any and all"},
+     .help =
+         "with event-names or exclude-event-names: the named events have one of these keywords; default: any and all"},
     {.name = "stacks", .type = EA_OPT_FLAG, .offset = AT(stacks), .help = "walk the stack at each event"},
     {.name = "stack-event-ids",
      .type = EA_OPT_STRINGS,
@@ -512,9 +513,12 @@ static const ea_option PROVIDER_ROWS[] = {
     {.name = "arguments",
      .type = EA_OPT_STRINGS,
      .offset = AT(arguments),
-     .help = "what an EventSource of .NET is given, NAME=VALUE: EventCounterIntervalSec=1 turns its counters on, in "
-             "programs that run then; capture-every gives it to those that start later"},
-    {.name = "groups", .type = EA_OPT_FLAG, .offset = AT(groups), .help = "the name is a provider group's"},
+     .help = "arguments of an EventSource of .NET, NAME=VALUE: EventCounterIntervalSec=1 turns its counters on, in "
+             "programs that run at that time; with capture-every also in programs that start later"},
+    {.name = "groups",
+     .type = EA_OPT_FLAG,
+     .offset = AT(groups),
+     .help = "the name or GUID is that of a provider group"},
     {.name = "capture-state",
      .type = EA_OPT_FLAG,
      .offset = AT(capture_state),
@@ -522,7 +526,7 @@ static const ea_option PROVIDER_ROWS[] = {
     {.name = "capture-every",
      .type = EA_OPT_DURATION,
      .offset = AT(capture_every_ns),
-     .help = "ask for it again and again; a provider with arguments is given them again instead"},
+     .help = "ask for the state at this interval; a provider with arguments gets its arguments again instead"},
     {.name = NULL},
 };
 #undef AT

@@ -135,7 +135,7 @@ typedef struct ea_shipping_options {
          .type = EA_OPT_SIZE,                                                                                          \
          .offset = (base) + offsetof(ea_shipping_options, spool_bytes),                                                \
          .fallback = "1GiB",                                                                                           \
-         .help = "how large the spool may become"},                                                                    \
+         .help = "most bytes of the spool on disk"},                                                                   \
         {.name = "spool-age",                                                                                          \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \
