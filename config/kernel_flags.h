@@ -1,6 +1,6 @@
 /* The names of what the Windows kernel can log: kernel flags, groups of flags, and the events whose stacks can be
  * walked.
- * Called by: config/, service/app/import, and the code that sets a session's group masks. Calls: none. Thread: any; all
+ * Called by: config/, config/import, and the code that sets a session's group masks. Calls: none. Thread: any; all
  * is constant.
  *
  * Sources: ntwmi.h PERF_* (masks; without the flags that change the kernel's work, such as PERF_CLUSTER_OFF, and the

@@ -160,7 +160,8 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         if (strcmp(s->rundown.items[i], "dotnet") == 0)
             return ea_fail(err, EA_EINVAL, "the NT Kernel Logger takes no providers; .NET's rundown comes from one");
     if (s->rundown.count && s->output == EA_OUTPUT_FILE && s->kind == EA_SESSION_USER)
-        return ea_fail(err, EA_EINVAL, "it goes into what is shipped; output is file");
+        return ea_fail(err, EA_EINVAL,
+                       "a rundown is shipped, not written to the file: expected output realtime or both");
     *ret_key = "pool-tags";
     if (s->pool_tags.count && s->kind == EA_SESSION_KERNEL_LOGGER)
         return ea_fail(err, EA_EINVAL, "only a session of kind: system filters by pool tags");
@@ -175,7 +176,8 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
 static int check_images(const ea_session_config *s, const char **ret_key, ea_err *err) {
     *ret_key = "images";
     if (s->images && s->output == EA_OUTPUT_FILE)
-        return ea_fail(err, EA_EINVAL, "what is found goes into what is shipped; output is file");
+        return ea_fail(err, EA_EINVAL,
+                       "facts of images are shipped, not written to the file: expected output realtime or both");
     if (s->images && !has_flag(s, "LOADER"))
         return ea_fail(err, EA_EINVAL, "the session does not say which images are loaded; expected the flag LOADER");
     *ret_key = NULL;

@@ -1,5 +1,5 @@
-/* What a configuration says about ETW sessions: which kernel flags and providers, and with which buffers.
- * Before it: a file (config.h) or an import. After it: "etwagent check", and what starts sessions. Thread: any.
+/* What a configuration says about ETW sessions: which kernel flags and providers, and with which buffers. Input: a file
+ * (config.h) or an import. Used by: "etwagent check", and what starts sessions. Thread: any.
  *
  * Each field is what the row of its name in session_providers.c or sessions.c says. Sizes are bytes, times ns; 0 is
  * Windows' own choice where the row gives no default. */

@@ -112,7 +112,7 @@ def counters_page():
 
 def api_page():
     api = json.loads(API.read_text(encoding="utf-8"))
-    lines = ["# API", "", NOTE, "The collector answers these requests at `--web`, with `--web-tokens` to whoever has a token "
+    lines = ["# API", "", NOTE, "The collector answers these requests at `--web`; with `--web-tokens` each request needs a token "
              "(`Authorization: Bearer`). [openapi.json](../../collector/web/openapi.json) is the full description; the collector serves it as "
              "`/api/v1/openapi.json`.", "", api["info"]["description"], "", "## Requests", "", "| request | answer |", "|---|---|"]
     details = []

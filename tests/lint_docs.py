@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Rules of the documents: each relative link and anchor of a Markdown file leads to a file of the repository and to a heading in it, README.md
-has at most 8,192 bytes, and no cell of a table in docs/ has more than 160 characters.
+"""Rules of the documents: each relative link and anchor of a Markdown file leads to a file of the repository and to a heading in it, each path
+of the repository that a Markdown file names exists, README.md has at most 8,192 bytes, and no cell of a table in docs/ has more than 160
+characters.
 
 usage: tests/lint_docs.py [FILE...]    exit code 1 with a line for each fault; without FILE all Markdown files of the repository
 """
@@ -80,6 +81,18 @@ def links(name, text, files, folders):
             yield line, f"{whole} has no heading #{anchor}"
 
 
+def paths(text, files, folders):
+    """Names of files and folders, in code and figures, too. A part in upper case without an extension in lower case stands for any name."""
+    tops = {n.split("/")[0] for n in folders if n != "."} - {".git"}
+    for number, line in enumerate(text.split("\n"), 1):
+        for named in re.findall(r"(?<![\w./:-])[\w.-]+(?:/[\w.*-]+)+", line):
+            named = named.rstrip(".")
+            if named.split("/")[0] not in tops or "*" in named or re.search(r"\b[A-Z]+\.|_X\.", named.rsplit("/", 1)[-1].replace(".md", "")):
+                continue
+            if named not in files and named not in folders:
+                yield number, f"there is no {named}"
+
+
 def cells(text):
     for number, line in enumerate(without_code_lines(text), 1):
         if line.startswith("|"):
@@ -105,11 +118,12 @@ def main():
     for name in documents:
         text = (SOURCE / name).read_text(encoding="utf-8")
         wrong += [f"{name}:{line}: {what}" for line, what in links(name, text, files, folders)]
+        wrong += [f"{name}:{line}: {what}" for line, what in paths(text, files, folders)]
         if name.startswith("docs/"):
             wrong += [f"{name}:{line}: {what}" for line, what in cells(text)]
         if name == "README.md" and (size := len(text.encode())) > README_BYTES:
             wrong.append(f"README.md: {size} bytes, more than {README_BYTES}")
-    print("\n".join(wrong) or f"{len(documents)} documents: links lead somewhere, and tables are narrow")
+    print("\n".join(wrong) or f"{len(documents)} documents: links and paths lead somewhere, and tables are narrow")
     return 1 if wrong else 0
 
 

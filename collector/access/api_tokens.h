@@ -2,9 +2,9 @@
  *
  *     id \t SHA-256 of the secret, hex \t scope \t created, s since 1970 \t name \t hosts \t expires
  *
- * A token begins with "ect_" (token_store.h). hosts: names with * in them, separated by commas; empty: all. expires:
- * s since 1970; 0, or not there: never. An expired token stays until it is revoked or its name is given again. Lines
- * that cannot be read are no tokens. Before it: the commands token add, list, revoke. After it: access.h. Thread: any.
+ * A token begins with "ect_" (token_store.h). hosts: names with * in them, separated by commas; empty: all. expires: s
+ * since 1970; 0, or not there: never. An expired token stays until it is revoked or its name is given again. Lines that
+ * cannot be read are no tokens. Called by: the commands token add, list, revoke; access.h. Thread: any.
  */
 #ifndef EC_ACCESS_API_TOKENS_H
 #define EC_ACCESS_API_TOKENS_H

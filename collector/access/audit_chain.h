@@ -1,5 +1,5 @@
-/* Inside collector/access: one file of the audit log as a chain of lines. See audit.h.
- * Before it: audit.c, audit_verify.c. After it: the files. Thread: its owner's. */
+/* Inside collector/access: one file of the audit log as a chain of lines. See audit.h. Called by: audit.c,
+ * audit_verify.c. Writes: the files. Thread: its owner's. */
 #ifndef EC_ACCESS_AUDIT_CHAIN_H
 #define EC_ACCESS_AUDIT_CHAIN_H
 

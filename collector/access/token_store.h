@@ -2,8 +2,7 @@
  * those who change it.
  *
  * A token is a prefix of four characters, an id, "_" and a secret: 8 and 64 hex digits. The secret is 256 random bits,
- * so that a plain hash of it is as good as a slow one.
- * Before it: nothing. After it: api_tokens.h, collector/ca. Thread: any. */
+ * so that a plain hash of it is as good as a slow one. Used by: api_tokens.h, collector/ca. Thread: any. */
 #ifndef EC_ACCESS_TOKEN_STORE_H
 #define EC_ACCESS_TOKEN_STORE_H
 

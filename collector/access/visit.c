@@ -2,11 +2,13 @@
 #include "collector/access/visit.h"
 
 #include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RANDOM_BYTES = 32, HEX = 2 * RANDOM_BYTES };
 
@@ -15,6 +17,7 @@ _Static_assert(HEX + 1 == EC_VISIT_SECRET_BYTES, "a secret fits");
 struct ec_visit {
     char ticket[EC_VISIT_SECRET_BYTES], cookie[EC_VISIT_SECRET_BYTES];
     int is_used;
+    uint32_t users[2]; /* this process's, and the one who typed sudo */
 };
 
 static int make_secret(char *ret, ea_err *err) {
@@ -31,11 +34,17 @@ int ec_visit_create(ec_visit **ret, ea_err *err) {
     int rc = v ? make_secret(v->ticket, err) : ea_fail(err, EA_ENOMEM, "make a ticket");
     if (!rc)
         rc = make_secret(v->cookie, err);
-    if (rc)
+    if (rc) {
         ec_visit_destroy(v);
-    else
-        *ret = v;
-    return rc;
+        return rc;
+    }
+    uint64_t user;
+    const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+    v->users[0] = v->users[1] = geteuid();
+    if (sudo && !ea_u64_parse(sudo, &user) && user <= UINT32_MAX)
+        v->users[1] = (uint32_t)user;
+    *ret = v;
+    return 0;
 }
 
 void ec_visit_destroy(ec_visit *v) {
@@ -52,9 +61,17 @@ static int cookie_name(char *ret, size_t room, uint16_t port) {
     return snprintf(ret, room, "etwcollector_%u", port);
 }
 
+int ec_visit_may_be(const ec_visit *v, uint32_t user) {
+    return !user || user == v->users[0] || user == v->users[1];
+}
+
+int ec_visit_is_right(const ec_visit *v, const char *ticket) {
+    return !v->is_used && strlen(ticket) == HEX && CRYPTO_memcmp(ticket, v->ticket, HEX) == 0;
+}
+
 int ec_visit_redeem(ec_visit *v, const char *ticket, uint16_t port, char ret_cookie[EC_VISIT_COOKIE_BYTES]) {
     char name[32];
-    if (v->is_used || strlen(ticket) != HEX || CRYPTO_memcmp(ticket, v->ticket, HEX) != 0)
+    if (!ec_visit_is_right(v, ticket))
         return 0;
     v->is_used = 1;
     cookie_name(name, sizeof name, port);

@@ -1,5 +1,5 @@
-/* etwcollector audit verify: whether the audit log is as it was written.
- * Before it: main.c. After it: collector/access (audit.h). Thread: the main one. */
+/* etwcollector audit verify: whether the audit log is as it was written. Called by: main.c. Calls: collector/access
+ * (audit.h). Thread: the main one. */
 #include "collector/access/audit.h"
 #include "collector/app/collector_commands.h"
 

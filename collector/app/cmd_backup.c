@@ -1,5 +1,5 @@
-/* etwcollector backup, restore: a store's copy, made while the collector runs, and the way back.
- * Before it: main.c. After it: collector/store/backup.h. Thread: the main one. */
+/* etwcollector backup, restore: a store's copy, made while the collector runs, and the way back. Called by: main.c.
+ * Calls: collector/store/backup.h. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/store/backup.h"
 

@@ -1,5 +1,5 @@
-/* etwcollector ca init, sign, import, issue, revoke, list: the certificates of an installation.
- * Before it: main.c. After it: collector/ca. Thread: the main one. */
+/* etwcollector ca init, sign, import, issue, revoke, list: the certificates of an installation. Called by: main.c.
+ * Calls: collector/ca. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/ca/ca.h"
 #include "proto/base/clock.h"
@@ -48,7 +48,7 @@ static int run_init(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_init = {
     .name = "ca init",
     .operands = "",
-    .summary = "makes a certificate authority",
+    .summary = "Make a certificate authority",
     .details = "Writes ca.key (readable by its owner only), ca.crt and an empty revocation list ca.crl into a folder, "
                "which is\n"
                "made when it is missing. An existing CA is not changed.\n\n"
@@ -132,7 +132,7 @@ static int run_sign(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_sign = {
     .name = "ca sign",
     .operands = "",
-    .summary = "signs the request of a CA below this one",
+    .summary = "Sign the request of a CA below this one",
     .details = "Writes the certificate and the root's. The CA below signs agents and collectors and no other CA. With "
                "--permit it\nsigns only names within those domains and addresses: agents' names are DNS names there.",
     .options = (const ea_option[]){{.name = "dir",
@@ -189,7 +189,7 @@ static int run_import(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_import = {
     .name = "ca import",
     .operands = "FILE",
-    .summary = "takes the certificate that another CA made of ca.csr",
+    .summary = "Take the certificate that another CA made of ca.csr",
     .details = "FILE: PEM, the CA's own certificate first, then those above it. Checks that they lead to the root.",
     .options = (const ea_option[]){{.name = "dir",
                                     .letter = 'd',
@@ -277,7 +277,7 @@ static int run_issue(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_issue = {
     .name = "ca issue",
     .operands = "",
-    .summary = "issues a key and a certificate for an agent or a collector",
+    .summary = "Issue a key and a certificate for an agent or a collector",
     .details =
         "An agent's certificate names it: what it sends is kept under that name. A collector's (--server) carries the\n"
         "names and addresses under which agents reach it; without --san that is DNS:NAME.\n"
@@ -343,7 +343,7 @@ static int run_revoke(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_revoke = {
     .name = "ca revoke",
     .operands = "NAME|SERIAL",
-    .summary = "revokes a certificate, or all of a name",
+    .summary = "Revoke a certificate, or all certificates of a name",
     .details = "Writes ca.crl anew. A collector reads the list again when its file changes, also for connections that "
                "are open.",
     .options = (const ea_option[]){{.name = "dir",
@@ -425,7 +425,7 @@ static int run_list(const void *options, int operand_count, char **operands) {
 const ea_command ec_cmd_ca_list = {
     .name = "ca list",
     .operands = "",
-    .summary = "lists what a CA has issued",
+    .summary = "List the certificates that a CA has issued",
     .options =
         (const ea_option[]){
             {.name = "dir",

@@ -1,5 +1,5 @@
-/* etwcollector ca token, tokens, revoke-token: who may enroll (run --enroll).
- * Before it: main.c. After it: collector/ca. Thread: the main one. */
+/* etwcollector ca token, tokens, revoke-token: who may enroll (run --enroll). Called by: main.c. Calls: collector/ca.
+ * Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/ca/enroll_tokens.h"
 #include "proto/base/clock.h"
@@ -130,7 +130,7 @@ static const ea_option ADD_OPTIONS[] = {
      .fallback = "1d",
      .min = INT64_C(1000000000),
      .max = INT64_C(366) * 86400 * 1000000000,
-     .help = "from now on"},
+     .help = "how long the token is valid, from now on"},
     {.name = "life",
      .argument = "TIME",
      .type = EA_OPT_DURATION,
@@ -138,7 +138,7 @@ static const ea_option ADD_OPTIONS[] = {
      .fallback = "397d",
      .min = INT64_C(10000000000),
      .max = INT64_C(36500) * 86400 * 1000000000,
-     .help = "of its certificates, at the most as long as the CA; agents renew them"},
+     .help = "how long its certificates are valid, at the most as long as the CA; agents renew them"},
     {.name = NULL},
 };
 static const ea_option LIST_OPTIONS[] = {
@@ -151,7 +151,7 @@ static const ea_option REVOKE_OPTIONS[] = {CA_FOLDER, {.name = NULL}};
 const ea_command ec_cmd_ca_token = {
     .name = "ca token",
     .operands = "",
-    .summary = "make a token with which agents get their certificates, and print it once",
+    .summary = "Make a token with which agents get their certificates, and print it once",
     .details =
         "The CA keeps its hash alone. An agent sends it with a key of its own to a collector that runs with --enroll,\n"
         "and gets a certificate: \"etwagent enroll\", or TOKEN of the Windows installer. A name that a valid "
@@ -166,7 +166,7 @@ const ea_command ec_cmd_ca_token = {
 const ea_command ec_cmd_ca_tokens = {
     .name = "ca tokens",
     .operands = "",
-    .summary = "list the enrolment tokens: id, uses left, names, end",
+    .summary = "List the enrolment tokens: id, uses left, names, end",
     .options = LIST_OPTIONS,
     .options_size = sizeof(options),
     .run = list,
@@ -174,7 +174,7 @@ const ea_command ec_cmd_ca_tokens = {
 const ea_command ec_cmd_ca_revoke_token = {
     .name = "ca revoke-token",
     .operands = "ID",
-    .summary = "revoke an enrolment token; certificates that it was used for stay valid",
+    .summary = "Revoke an enrolment token; certificates that it was used for stay valid",
     .options = REVOKE_OPTIONS,
     .options_size = sizeof(options),
     .run = revoke,

@@ -1,5 +1,5 @@
 /* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
- * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
+ * Called by: main.c. Calls: collector/store, collector/state. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/state/incidents.h"
@@ -429,25 +429,25 @@ const ea_command ec_cmd_doctor = {
              .argument = "FILE",
              .type = EA_OPT_STRINGS,
              .offset = offsetof(options, certificates),
-             .help = "a certificate or revocation list (PEM) whose date is looked at; several"},
+             .help = "a certificate or revocation list (PEM) whose date is checked; may be repeated"},
             {.name = "expire-within",
              .argument = "TIME",
              .type = EA_OPT_DURATION,
              .offset = offsetof(options, expire_within),
              .fallback = "30d",
-             .help = "warn when one expires within this"},
+             .help = "warn when a certificate or list expires within this time"},
             {.name = "silent-after",
              .argument = "TIME",
              .type = EA_OPT_DURATION,
              .offset = offsetof(options, silent_after),
              .fallback = "15m",
-             .help = "warn of agents of which nothing has come for this, and less than a week"},
+             .help = "warn of agents that sent nothing for this time, but for less than a week"},
             {.name = "least-free",
              .argument = "SIZE",
              .type = EA_OPT_SIZE,
              .offset = offsetof(options, least_free),
              .fallback = "2GiB",
-             .help = "warn when less is free on the disk; below a quarter of it is wrong"},
+             .help = "warn when less is free on the disk; below a quarter of this the verdict is wrong"},
             {.name = "verify",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, verify),

@@ -1,5 +1,5 @@
 /* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity. Names
- * come from the state tables (object_names_db.h). Before it: main.c. After it: collector/store, collector/state,
+ * come from the state tables (object_names_db.h). Called by: main.c. Calls: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/query/scan/archive.h"
@@ -226,7 +226,8 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, host),
      .required = 1,
-     .help = "the agent whose events are wanted"},
+     .unless = "trace files (.etl) are named",
+     .help = "the agent whose events are printed"},
     {.name = "stream",
      .argument = "ID",
      .type = EA_OPT_STRING,

@@ -1,5 +1,5 @@
-/* etwcollector forget: removes a host and all it sent.
- * Before it: main.c. After it: collector/state. Thread: the main one. */
+/* etwcollector forget: removes a host and all it sent. Called by: main.c. Calls: collector/state. Thread: the main one.
+ */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
@@ -56,15 +56,18 @@ static void add_text(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_printf(t, "what remains: %s\n", REMAINS);
 }
 
-static int on_stream(const ec_stream_row *row, void *arg) {
-    finding *f = arg;
+static void look_at_run(finding *f, const uint8_t *stream) {
     char id[2 * EA_STREAM_ID_BYTES + 1];
     for (size_t i = 0; i < EA_STREAM_ID_BYTES; i++)
-        snprintf(id + 2 * i, 3, "%02x", row->stream[i]);
+        snprintf(id + 2 * i, 3, "%02x", stream[i]);
     if (strncasecmp(id, f->digits, strlen(f->digits)) != 0)
-        return 0;
-    memcpy(f->stream, row->stream, sizeof f->stream);
+        return;
+    memcpy(f->stream, stream, sizeof f->stream);
     f->count++;
+}
+
+static int on_stream(const ec_stream_row *row, void *arg) {
+    look_at_run(arg, row->stream);
     return 0;
 }
 
@@ -74,7 +77,10 @@ static int find_run(ec_store *store, const options *o, finding *f, const uint8_t
     if (!o->run)
         return 0;
     f->digits = o->run;
+    uint8_t begun[EA_STREAM_ID_BYTES];
     int rc = *o->run ? ec_store_each_stream(store, o->host, on_stream, f, err) : 0;
+    if (!rc && *o->run && !f->count && ec_forget_begun_run(store, o->host, begun))
+        look_at_run(f, begun);
     if (!rc && f->count != 1)
         return ea_fail(err, f->count ? EA_EUSAGE : EA_ENOTFOUND,
                        "--run '%s': %zu runs of %s begin with that; see etwcollector hosts", o->run, f->count, o->host);
@@ -110,7 +116,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc =
             o->is_dry ? ec_forget_count(store, o->host, stream, &f, &err) : ec_forget(store, o->host, stream, &f, &err);
-    if (!rc && !f.streams && !f.batches && !f.incidents)
+    if (!rc && !f.streams && !f.batches && !f.incidents && !f.was_begun)
         rc = ec_unknown_host(o->host, &err);
     if (!rc) {
         if (o->json)

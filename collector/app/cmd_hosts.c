@@ -1,5 +1,5 @@
-/* etwcollector hosts: which machines have sent what.
- * Before it: main.c. After it: collector/store. Thread: the main one. */
+/* etwcollector hosts: which machines have sent what. Called by: main.c. Calls: collector/store. Thread: the main one.
+ */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"

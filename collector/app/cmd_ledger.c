@@ -1,5 +1,5 @@
 /* etwcollector ledger: what became of every event of a stream, in the agent's own numbers and the collector's check.
- * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
+ * Called by: main.c. Calls: collector/state (ledger). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"

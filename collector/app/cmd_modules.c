@@ -1,5 +1,5 @@
-/* etwcollector modules: what was loaded in a process at a moment.
- * Before it: main.c. After it: collector/query. Thread: the main one. */
+/* etwcollector modules: what was loaded in a process at a moment. Called by: main.c. Calls: collector/query. Thread:
+ * the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "proto/base/clock.h"

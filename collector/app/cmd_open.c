@@ -1,5 +1,5 @@
-/* etwcollector open, ingest: trace files without a network. See collector/traces/trace_ingest.h.
- * Before it: main.c. After it: collector/traces, collector/web. Thread: the main one. */
+/* etwcollector open, ingest: trace files without a network. See collector/traces/trace_ingest.h. Called by: main.c.
+ * Calls: collector/traces, collector/web. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/confine_run.h"
 #include "collector/app/question.h"
@@ -344,7 +344,7 @@ static int run_ingest(const void *arg, int operand_count, char **operands) {
 // clang-format off
 #define TRACE_OPTIONS                                                                                                  \
     {.name = "host", .argument = "HOST", .type = EA_OPT_STRING, .offset = offsetof(options, host),                     \
-     .help = "what the machine is called in the store; the first file's name without its ending otherwise"},           \
+     .help = "name of the machine in the store; default: the first file's name without its ending"},           \
     {.name = "manifest", .letter = 'm', .argument = "FILE", .type = EA_OPT_STRINGS,                                    \
      .offset = offsetof(options, manifests),                                                                           \
      .help = "decode events of the providers that this instrumentation manifest (.man) or PE file describes; may be "  \
@@ -361,13 +361,13 @@ static const ea_option OPEN_OPTIONS[] = {
     {.name = "no-browser",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, has_no_browser),
-     .help = "there: print its address alone"},
+     .help = "with --web: only print its address"},
     {.name = "listen",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, listen),
      .fallback = "127.0.0.1:0",
-     .help = "there: an address on loopback; port 0 takes any free one"},
+     .help = "with --web: an address on loopback; port 0 takes any free one"},
     {.name = "store",
      .argument = "DIR",
      .type = EA_OPT_STRING,
@@ -389,13 +389,14 @@ const ea_command ec_cmd_open = {
         "files\n"
         "are read by a process that can open them and the store alone, for a trace may come from anywhere. Without "
         "--web\n"
-        "the command prints what is in the files and which commands ask further; those read the files again.\n"
-        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that is good once: the "
+        "the command prints what is in the files and the commands for further questions, which read the files again.\n"
+        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that can be used once: the "
         "browser\n"
-        "that opens it is the only reader.\n"
+        "that opens it first is the only reader.\n"
         "--json: {host, stream, events, batches, repeated_batches, trace_bytes, stored_bytes, lost_events,\n"
         "damaged_places, seconds, begin, end}. Damage is reported on standard error. Exit codes: 0 read, 1 failed,\n"
-        "2 usage.\n\n"
+        "2 usage.\n"
+        "\n"
         "  etwcollector open --web trace.etl",
     .options = OPEN_OPTIONS,
     .options_size = sizeof(options),
@@ -408,10 +409,11 @@ const ea_command ec_cmd_ingest = {
     .name = "ingest",
     .operands = "TRACE...",
     .summary = "Read trace files into a store that stays",
-    .details = "The store is made when there is none. No collector may run on it: the command fails then, and "
-               "\"etwagent replay\"\n"
-               "is the way. The same files are stored once. --json and what is read: as \"etwcollector open\".\n"
-               "Exit codes: 0 stored, 1 failed, 2 usage.\n\n"
+    .details = "A missing store is made. While a collector uses the store, the command fails; \"etwagent replay\" "
+               "sends the files to that\n"
+               "collector. The same files are stored once. --json and what is read: as \"etwcollector open\".\n"
+               "Exit codes: 0 stored, 1 failed, 2 usage.\n"
+               "\n"
                "  etwcollector ingest --store traces --host pc-17 trace.etl",
     .options = INGEST_OPTIONS,
     .options_size = sizeof(options),

@@ -1,5 +1,5 @@
-/* etwcollector profile: what ran, waited or read, by call stack.
- * Before it: main.c. After it: collector/query. Thread: the main one. */
+/* etwcollector profile: what ran, waited or read, by call stack. Called by: main.c. Calls: collector/query. Thread: the
+ * main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
@@ -62,9 +62,9 @@ static void print_summary(const ec_profile *p) {
     print_incomplete(p);
     if (!p->events[0] && !p->events[1] && !*p->notes)
         fprintf(stderr,
-                "etwcollector: no event that is stored of these hosts in this range has this weight; "
-                "\"etwcollector hosts\" says when events are, and \"SELECT name, count(*) FROM events GROUP BY name\" "
-                "which\n");
+                "etwcollector: no stored event of these hosts in this range has this weight; \"etwcollector hosts\" "
+                "prints the "
+                "time range of the events, and \"SELECT name, count(*) FROM events GROUP BY name\" their classes\n");
     if (p->backlog)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules from "

@@ -1,5 +1,5 @@
-/* etwcollector ps: which processes lived on a machine at a moment.
- * Before it: main.c. After it: collector/query. Thread: the main one. */
+/* etwcollector ps: which processes lived on a machine at a moment. Called by: main.c. Calls: collector/query. Thread:
+ * the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/query/analysis/account_names.h"

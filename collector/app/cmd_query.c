@@ -1,5 +1,5 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
- * Before it: main.c. After it: collector/query/sql (ask.h). Thread: the main one. */
+ * Called by: main.c. Calls: collector/query/sql (ask.h). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/symbol_options.h"
 #include "collector/query/scan/cell.h"
@@ -423,7 +423,7 @@ static const ea_option OPTIONS[] = {
      .argument = "HOST",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, host),
-     .help = "see only what this agent has sent"},
+     .help = "only the data of this agent"},
     {.name = "format",
      .letter = 'f',
      .argument = "FORMAT",
@@ -475,27 +475,33 @@ const ea_command ec_cmd_query = {
     .summary = "Ask the store in SQL: events, processes, threads, modules, hosts, ledgers",
     .details =
         "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"
-        "process of its own, can only read, and ends at its limits or with Ctrl-C; the collector may run meanwhile.\n\n"
+        "process of its own, can only read, and ends at its limits or with Ctrl-C; the collector may run meanwhile.\n"
+        "\n"
         "Tables: events, and one a class of events, named as the class is: \"Process/Start\". processes, threads,\n"
-        "modules; hosts, streams, batches, classes; ledger, gaps, alerts, host_totals. Each event has host,\n"
+        "modules; hosts, streams, batches, classes; ledger, gaps, incidents, alerts, host_totals; thread_times, waits, "
+        "disk_times,\n"
+        "cpu_usage, stacks, runtime_counters and others over a time range. Each event has host,\n"
         "time, cpu, pid, tid and, not in SELECT *, provider_name, name, stream, batch, position, version, opcode, "
         "keyword, activity_id,\n"
         "fields (JSON), stack (JSON) and more; a class's table has the fields as columns, too.\n"
-        "PRAGMA_table_xinfo('Process/Start') lists a table's columns.\n"
+        "SELECT name, type FROM pragma_table_xinfo('Process/Start') lists a table's columns.\n"
         "NAME_by beside each table of events counts natively, which is many times faster than GROUP BY:\n"
         "events_by(by1, by2, value, every, top, by3) gives bucket, count, value_count, sum, min, max and the columns "
         "by1,\n"
-        "by2 and by3: SELECT pid, bucket, count FROM events_by('pid', NULL, NULL, '1s', 5).\n\n"
+        "by2 and by3: SELECT pid, bucket, count FROM events_by('pid', NULL, NULL, '1s', 5).\n"
+        "\n"
         "Conditions on host, name, time, pid and fields are asked of the store's index and of the stored columns; "
         "only\n"
-        "the columns that the statement names are decoded. Functions: time_ns('2024-05-17T14:03:07Z'), time_text(ns),\n"
+        "the columns that the statement names are decoded. Functions: time_ns('2024-05-17T14:03:07Z'), now(), "
+        "ago('24h'), time_text(ns),\n"
         "time_bucket(ns, '1s'), duration_ns('5ms'), u64('0xfffff80000000000') and u64_text(address), "
         "u64_number(address),\n"
         "hex_text(n), guid, sid, ip (text or bytes to text), guid_bytes, sid_bytes, ip_bytes, ip_in(ip, "
         "'10.0.0.0/8'),\n"
         "ntstatus(n). With --symbols, --symbol-cache or --lines, function_counters names functions, as profile does.\n"
-        "Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). All of it, with\n"
-        "examples: SQL.md in collector/query.\n\n"
+        "Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). SQL.md in\n"
+        "collector/query describes all tables and functions, with examples.\n"
+        "\n"
         "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
         "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed).",
     .options = OPTIONS,

@@ -1,6 +1,5 @@
-/* etwcollector quota: what agents and readers use, what they may use, and what was refused.
- * Before it: main.c. After it: collector/state (alarms.db, which the collector's watch writes), collector/store.
- * Thread: the main one. */
+/* etwcollector quota: what agents and readers use, what they may use, and what was refused. Called by: main.c. Calls:
+ * collector/state (alarms.db, which the collector's watch writes), collector/store. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/state/incidents.h"

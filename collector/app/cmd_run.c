@@ -1,6 +1,6 @@
 /* etwcollector run: the daemon. Receives batches, stores them, keeps every machine's history, until it is asked to
- * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
- * starts all others. */
+ * stop. Called by: main.c. Calls: collector/ingest, collector/store, collector/state. Thread: the main one; it starts
+ * all others. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/confine_run.h"
 #include "collector/app/quota_options.h"
@@ -651,7 +651,7 @@ static void log_sandbox(ec_log *log) {
         return;
     ea_text_init(&t);
     ec_sandbox_describe(&s, &t);
-    ec_log_line(log, "processes that read what others sent are confined by %s", t.failed ? "?" : t.data);
+    ec_log_line(log, "processes that read untrusted data are confined by %s", t.failed ? "?" : t.data);
     ea_text_deinit(&t);
 }
 
@@ -694,7 +694,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, store),
      .required = 1,
-     .help = "folder that keeps everything; made when missing"},
+     .help = "folder of all stored data; made when missing"},
     {.name = "listen",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
@@ -739,13 +739,13 @@ static const ea_option OPTIONS[] = {
     {.name = "web-tokens",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, web_tokens),
-     .help =
-         "there: TLS, and everybody needs a token (see token add); requests go to the audit log (see audit verify)"},
+     .help = "with --web: TLS, and every client needs a token (see token add); requests go to the audit log (see audit "
+             "verify)"},
     {.name = "web-cert",
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_cert),
-     .help = "certificate for that (PEM), one that browsers trust; without it the one for agents"},
+     .help = "certificate of --web (PEM), one that browsers trust; default: the certificate of --cert"},
     {.name = "web-key",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -765,8 +765,8 @@ static const ea_option OPTIONS[] = {
      .fallback = "10",
      .min = 1,
      .max = 1000000,
-     .help = "refusals of one token or address that are lines of the audit log in a minute; of further ones their "
-             "number is"},
+     .help = "refusals of one token or address that are lines of the audit log in a minute; further ones are only "
+             "counted there"},
     {.name = "audit-syslog",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, audit_syslog),
@@ -828,7 +828,7 @@ static const ea_option OPTIONS[] = {
      .argument = "DIR",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, ca_dir),
-     .help = "there: the folder of the CA (see ca init), with its key; it is written to"},
+     .help = "with --enroll: the folder of the CA (see ca init), with its key; the collector writes to it"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,
@@ -981,7 +981,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, silent_after),
      .fallback = "15m",
      .min = INT64_C(1000000000),
-     .help = "an agent of which nothing has come for this is an incident, for a week"},
+     .help = "an agent that sent nothing for this time is an incident, for a week"},
     {.name = "state-streams",
      .argument = "N",
      .type = EA_OPT_U64,
@@ -1046,7 +1046,7 @@ static const ea_option OPTIONS[] = {
      .fallback = "1m",
      .min = 1000000,
      .max = UINT64_C(86400000000000),
-     .help = "how often that is looked at"},
+     .help = "how often retention is applied"},
     {.name = "agent-streams",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -1,5 +1,5 @@
-/* etwcollector symbols: functions and lines of addresses in an image.
- * Before it: main.c. After it: collector/symbols. Thread: the main one. */
+/* etwcollector symbols: functions and lines of addresses in an image. Called by: main.c. Calls: collector/symbols.
+ * Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"

@@ -1,5 +1,5 @@
-/* etwcollector token add, list, revoke: who may read over the network (run --web-tokens).
- * Before it: main.c. After it: collector/access. Thread: the main one. */
+/* etwcollector token add, list, revoke: who may read over the network (run --web-tokens). Called by: main.c. Calls:
+ * collector/access. Thread: the main one. */
 #include "collector/access/api_tokens.h"
 #include "collector/access/audit.h"
 #include "collector/app/collector_commands.h"

@@ -1,5 +1,5 @@
-/* etwcollector where: which module an address was in.
- * Before it: main.c. After it: collector/query. Thread: the main one. */
+/* etwcollector where: which module an address was in. Called by: main.c. Calls: collector/query. Thread: the main one.
+ */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/symbol_options.h"

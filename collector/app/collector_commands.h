@@ -1,5 +1,5 @@
 /* The commands of etwcollector, one file each (cmd_<name>.c). A new one is a row here, a line in main.c's table and its
- * file in CMakeLists.txt. Before it: main.c. After it: the command. Thread: the main one. */
+ * file in CMakeLists.txt. Called by: main.c. Calls: the command. Thread: the main one. */
 #ifndef EC_APP_COLLECTOR_COMMANDS_H
 #define EC_APP_COLLECTOR_COMMANDS_H
 
@@ -13,11 +13,11 @@
     }
 
 /* The same of a command that reads: trace_operands.h puts a store in place of trace files. */
+#define EC_TRACES_UNLESS "trace files (.etl) are named, which are first read into a temporary store"
 #define EC_STORE_OR_TRACES_OPTION(options, member)                                                                     \
     {                                                                                                                  \
         .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, member), .required = 1, \
-        .help = "the collector's folder; not needed when trace files (.etl) are named: these are read first, into a "  \
-                "temporary store"                                                                                      \
+        .unless = EC_TRACES_UNLESS, .help = "the collector's folder"                                                   \
     }
 #define EC_TRACES_OPERANDS "[TRACE.etl...]"
 

@@ -1,5 +1,5 @@
 /* The sandbox of the daemon itself: it parses what agents and readers send, in its own process, and cannot open the
- * files that it does not need for that. Before it: cmd_run.c, before the first thread and the first listener. After it:
+ * files that it does not need for that. Called by: cmd_run.c, before the first thread and the first listener. Calls:
  * collector/sandbox. Thread: the main one. */
 #ifndef EC_APP_CONFINE_RUN_H
 #define EC_APP_CONFINE_RUN_H

@@ -1,5 +1,5 @@
-/* etwcollector: its command table. See collector_commands.h.
- * Before it: the operating system. After it: one command. Thread: the main one. */
+/* etwcollector: its command table. See collector_commands.h. Called by: the operating system. Calls: one command.
+ * Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/trace_operands.h"
 #include "collector/enroll/signer.h"

@@ -1,5 +1,6 @@
 /* What the commands that ask the history (ps, modules, where) share: their options, the moment that is meant, the
- * answer's way to standard output. Before it: main.c. After it: collector/query. Thread: the main one. */
+ * answer's way to standard output. Called by: the commands that ask a store. Calls: collector/query. Thread: the main
+ * one. */
 #ifndef EC_APP_QUESTION_H
 #define EC_APP_QUESTION_H
 

@@ -1,5 +1,5 @@
-/* The options of "etwcollector run" that are quotas: one row for each of collector/net/quota.h.
- * Before it: cmd_run.c. After it: collector/net. Thread: the main one. */
+/* The options of "etwcollector run" that are quotas: one row for each of collector/net/quota.h. Used by: cmd_run.c.
+ * Uses: collector/net. Thread: the main one. */
 #ifndef EC_APP_QUOTA_OPTIONS_H
 #define EC_APP_QUOTA_OPTIONS_H
 

@@ -1,5 +1,5 @@
-/* What the commands that name addresses (symbols, where) share: their options, and how a symbol is printed.
- * Before it: main.c. After it: collector/symbols. Thread: the main one. */
+/* What the commands that name addresses (symbols, where) share: their options, and how a symbol is printed. Called by:
+ * main.c. Calls: collector/symbols. Thread: the main one. */
 #ifndef EC_APP_SYMBOL_OPTIONS_H
 #define EC_APP_SYMBOL_OPTIONS_H
 

@@ -4,6 +4,7 @@
 #include "collector/traces/trace_store.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -68,9 +69,13 @@ static int divide(with_traces *w, int argc, char **argv) {
 }
 
 void ec_trace_warn(const ec_trace_report *r) {
+    ea_text damage; /* names a file, and comes from the process that read it */
+    ea_text_init(&damage);
+    ea_text_safe(&damage, r->damage, strlen(r->damage));
     if (r->damaged_places)
-        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, what could be read is there; the first: %s\n",
-                r->damaged_places, r->damage);
+        fprintf(stderr, "etwcollector: damaged at %" PRIu64 " places, the rest was read; the first: %s\n",
+                r->damaged_places, damage.len_bytes && !damage.failed ? damage.data : "");
+    ea_text_deinit(&damage);
     if (r->lost_events)
         fprintf(stderr, "etwcollector: Windows lost %" PRIu64 " events before they were in the file\n", r->lost_events);
 }

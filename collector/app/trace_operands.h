@@ -1,6 +1,6 @@
 /* Trace files in place of a store: "etwcollector ps x.etl" reads the file into a store that lasts as long as the
- * command, and is then "etwcollector ps --store DIR". Before it: main.c. After it: collector/traces, and the command by
- * main.c. Thread: the main one. */
+ * command, and is then "etwcollector ps --store DIR". Called by: main.c. Calls: collector/traces, then the command.
+ * Thread: the main one. */
 #ifndef EC_APP_TRACE_OPERANDS_H
 #define EC_APP_TRACE_OPERANDS_H
 

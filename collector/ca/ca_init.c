@@ -181,8 +181,9 @@ static int order_chain(const STACK_OF(X509) * given, STACK_OF(X509) * *ret, ea_e
 static int check_own(X509 *own, EVP_PKEY *key, ea_err *err) {
     if (X509_check_private_key(own, key) != 1) {
         ERR_clear_error();
-        return ea_fail(err, EA_EINVAL,
-                       "the first certificate is not of this folder's key: expected what ca.csr became");
+        return ea_fail(
+            err, EA_EINVAL,
+            "the first certificate is not of this folder's key: expected the certificate that was made of ca.csr");
     }
     if (X509_check_ca(own) != 1 ||
         (X509_get_key_usage(own) & (KU_KEY_CERT_SIGN | KU_CRL_SIGN)) != (KU_KEY_CERT_SIGN | KU_CRL_SIGN))

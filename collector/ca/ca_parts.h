@@ -1,6 +1,5 @@
-/* What the files of collector/ca share: an open CA and how its certificates are made.
- * Before it: ca.h. After it: ca.c, ca_init.c, ca_key.c, ca_names.c, certificate.c, enrolment.c. Thread: one CA belongs
- * to one at a time. */
+/* What the files of collector/ca share: an open CA and how its certificates are made. Used by: ca.c, ca_init.c,
+ * ca_key.c, ca_names.c, certificate.c, enrolment.c. Thread: one CA belongs to one at a time. */
 #ifndef EC_CA_CA_PARTS_H
 #define EC_CA_CA_PARTS_H
 

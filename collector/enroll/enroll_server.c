@@ -259,12 +259,12 @@ static void route(ec_enroll *e, struct evhttp_request *http, const char *path, c
         if (evhttp_request_get_command(http) == EVHTTP_REQ_POST) {
             ROUTES[i].run(e, http, r, o);
         } else {
-            (void)ea_fail(&o->err, EA_EINVAL, "this is asked for by POST");
+            (void)ea_fail(&o->err, EA_EINVAL, "expected the method POST");
             set_status(o, 405);
         }
         return;
     }
-    (void)ea_fail(&o->err, EA_ENOTFOUND, "there is no such page");
+    (void)ea_fail(&o->err, EA_ENOTFOUND, "unknown path: expected /v1/enroll or /v1/renew");
     set_status(o, 404);
 }
 

@@ -7,8 +7,8 @@
  * 400 the request cannot be read, 401 no token or certificate, 403 the token is not good for this, 404, 405, 409 the
  * name is taken, or the certificate was renewed before, 413, 422 too early for a renewal, 429 too many requests or
  * wrong tokens, 503 it cannot be done now. Requests are answered one after the other; each is noted in the store's
- * audit log. Before it: agents ("etwagent enroll"). After it: signer.h. Thread: its own; start and stop belong to the
- * main one.
+ * audit log. Clients: agents ("etwagent enroll"). Calls: signer.h. Thread: its own; start and stop belong to the main
+ * one.
  */
 #ifndef EC_ENROLL_ENROLL_SERVER_H
 #define EC_ENROLL_ENROLL_SERVER_H

@@ -110,7 +110,7 @@ static void lose_child(ec_signer *s, const char *why) {
     s->pause_s = s->pause_s * 2 > PAUSE_MAX_S ? PAUSE_MAX_S : s->pause_s ? s->pause_s * 2 : PAUSE_MIN_S;
     s->next_ns = ea_monotonic_ns() + s->pause_s * SECOND_NS;
     ea_count(s->options.counters, EA_COUNT_signer_ended, 1);
-    ec_log_line(s->options.log, "the process that signs certificates is gone: %s; it is started again in %" PRId64 " s",
+    ec_log_line(s->options.log, "the process that signs certificates ended: %s; it is started again in %" PRId64 " s",
                 why, s->pause_s);
 }
 

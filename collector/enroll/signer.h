@@ -5,7 +5,7 @@
  * other processes of its user, and it ends with the broker, which ends with the collector.
  *
  * One that ends is started again, after 1 s, then twice as long each time up to 60 s; meanwhile requests fail with
- * EA_EBUSY. Before it: enroll_server.c. After it: collector/ca. Thread: one at a time on the collector's side. */
+ * EA_EBUSY. Called by: enroll_server.c. Calls: collector/ca. Thread: one at a time on the collector's side. */
 #ifndef EC_ENROLL_SIGNER_H
 #define EC_ENROLL_SIGNER_H
 

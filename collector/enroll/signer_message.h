@@ -3,8 +3,8 @@
  *     bytes of the body, 32 bits \t kind, one byte \t body: for each field its length, 32 bits, its bytes, and a NUL
  *
  * Integers are little-endian. A kind has a fixed number of fields; text holds no NUL. The signer trusts nothing of it:
- * the other side is the process that parses what comes from the network.
- * Before it: signer.c, on both sides. After it: nothing. Thread: any. */
+ * the other side is the process that parses what comes from the network. Used by: signer.c, on both sides. Thread: any.
+ */
 #ifndef EC_ENROLL_SIGNER_MESSAGE_H
 #define EC_ENROLL_SIGNER_MESSAGE_H
 

@@ -1,7 +1,6 @@
-/* The collector's front door: HTTPS with client certificates, batches in, acknowledgements out.
- * POST /v1/batches takes uploads (proto/wire/FORMAT.md, "Upload"); GET /healthz says whether the store takes them.
- * Before it: agents. After it: collector/store. Thread: its own (one a base, the verifier's, one writer); start and
- * stop belong to the main one. */
+/* The collector's front door: HTTPS with client certificates, batches in, acknowledgements out. POST /v1/batches takes
+ * uploads (proto/wire/FORMAT.md, "Upload"); GET /healthz says whether the store takes them. Clients: agents. Calls:
+ * collector/store. Thread: its own (one a base, the verifier's, one writer); start and stop belong to the main one. */
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 

@@ -1,7 +1,6 @@
 /* Group commit: one thread appends the batches of all uploads that wait, makes them durable with one fdatasync, and
- * only then has them answered. Before it: verifier.c, whose threads have looked at what
- * they push. After it: collector/store. Thread: its
- * own; ec_writer_push any. */
+ * only then has them answered. Called by: verifier.c, whose threads push what they have verified. Calls:
+ * collector/store. Thread: its own; ec_writer_push any. */
 #ifndef EC_INGEST_WRITER_H
 #define EC_INGEST_WRITER_H
 

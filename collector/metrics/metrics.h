@@ -4,8 +4,8 @@
  * Names are those of proto/base/counters.h: etwcollector_<name>_total for the collector's own; etwagent_<name>_total,
  * or etwagent_<name> for what goes up and down, with the labels host and stream. How many streams are named is bounded:
  * those whose numbers came last; etwcollector_ledger_streams_left_out says how many are not, and
- * etwcollector_hosts_left_out likewise.
- * Before it: collector/state. After it: collector/web, which serves it as /metrics. Thread: any. */
+ * etwcollector_hosts_left_out likewise. Input: collector/state. Used by: collector/web, which serves it as /metrics.
+ * Thread: any. */
 #ifndef EC_METRICS_METRICS_H
 #define EC_METRICS_METRICS_H
 

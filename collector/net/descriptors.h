@@ -1,5 +1,5 @@
-/* What the process has for its listeners as a whole: descriptors, and libevent's messages.
- * Before it: cmd_run.c. After it: the listeners. Thread: the main one, before it starts any other. */
+/* What the process has for its listeners as a whole: descriptors, and libevent's messages. Called by: cmd_run.c, before
+ * the listeners start. Thread: the main one, before it starts any other. */
 #ifndef EC_NET_DESCRIPTORS_H
 #define EC_NET_DESCRIPTORS_H
 

@@ -19,5 +19,8 @@ int ec_is_loopback(const char *host);
 uint16_t ec_listen_port(evutil_socket_t fd);
 /* Where a request comes from. */
 void ec_listen_peer(struct evhttp_request *http, char out[EC_HOST_BYTES]);
+/* The user of this machine whose process sent a request over loopback: 1; 0: it is not known. Reads the kernel's list
+ * of connections: for what is rare. */
+int ec_listen_peer_user(struct evhttp_request *http, uint32_t *ret);
 
 #endif

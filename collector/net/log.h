@@ -1,5 +1,5 @@
 /* Lines for the operator on standard error: one line each, hostile bytes escaped, a bounded number of each kind a
- * minute. Before it: everything in the daemon. After it: proto/base/line_log.h, standard error. Thread: any. */
+ * minute. Called by: every part of the daemon. Output: standard error, through proto/base/line_log.h. Thread: any. */
 #ifndef EC_NET_LOG_H
 #define EC_NET_LOG_H
 

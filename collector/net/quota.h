@@ -1,6 +1,6 @@
-/* Quotas: what one agent or one reader may use, so that none of them takes the resources of the others.
- * Before it: collector/ingest (uploads), collector/enroll (renewals), collector/web (questions). After it: counters,
- * the watch's incidents, the command quota. Thread: any; one mutex guards all.
+/* Quotas: what one agent or one reader may use, so that none of them takes the resources of the others. Called by:
+ * collector/ingest (uploads), collector/enroll (renewals), collector/web (questions). Read by: counters, the watch's
+ * incidents, the command quota. Thread: any; one mutex guards all.
  *
  * Two kinds of resources. A rate is a token bucket: a limit gives its amount a period, the bucket holds `burst`
  * periods, time fills it. A request that needs more than is in the bucket is refused; what is only known afterwards is

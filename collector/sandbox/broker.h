@@ -4,8 +4,8 @@
  * program again, with EC_BROKER_NAME as its only argument, and it ends with the daemon.
  *
  * What a request can name is a place in the list that ec_broker_settle gave; the list cannot be changed later. So code
- * that takes over the daemon gets the listed files for reading, as the daemon had them, and nothing else.
- * Before it: collector/app. After it: child.h. Thread: any, one request at a time (a lock in it). */
+ * that takes over the daemon gets the listed files for reading, as the daemon had them, and nothing else. Called by:
+ * collector/app. Calls: child.h. Thread: any, one request at a time (a lock in it). */
 #ifndef EC_SANDBOX_BROKER_H
 #define EC_SANDBOX_BROKER_H
 

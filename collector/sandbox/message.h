@@ -1,6 +1,7 @@
 /* Messages between this process and its children, over pipes: a letter, the length (u32, little-endian), so many bytes.
- * Neither side trusts the other's: what is cut or too long is found. Before and after it: collector/query/sql (ask.c,
- * worker.c), collector/web (symbol_worker.c, profile_worker.c), on both sides. Thread: the owner's of each struct. */
+ * Neither side trusts the other's: what is cut or too long is found. Used by: collector/query/sql (ask.c, worker.c),
+ * collector/symbols (symbol_worker.c), collector/web (profile_worker.c), on both sides. Thread: the owner's of each
+ * struct. */
 #ifndef EC_SANDBOX_MESSAGE_H
 #define EC_SANDBOX_MESSAGE_H
 

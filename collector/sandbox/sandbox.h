@@ -1,5 +1,5 @@
 /* What a process gives up before it reads what others wrote: the kernel refuses everything that the process does not
- * need. Before it: the main function of a child (child.h), or a fork before its exec. After it: the kernel. Thread: the
+ * need. Called by: the main function of a child (child.h), or a fork before its exec. Calls: the kernel. Thread: the
  * process has one when it enters.
  *
  * The parts, each where the kernel has it: no_new_privs, capabilities (all but those that pass over file modes),

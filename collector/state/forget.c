@@ -317,12 +317,6 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
     return rc;
 }
 
-int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
-    char other[256];
-    int rc = ec_forget_resume(s, other, err); /* one removal is marked at a time */
-    return rc < 0 ? rc : remove_all(s, &(subject){host, stream}, ret, err);
-}
-
 /* The first mark: 1, with the stream where it is of a run. */
 static int find_mark(sqlite3 *db, const char *sql, char *ret_host, uint8_t *ret_stream) {
     sqlite3_stmt *st = NULL;
@@ -336,6 +330,32 @@ static int find_mark(sqlite3 *db, const char *sql, char *ret_host, uint8_t *ret_
     }
     sqlite3_finalize(st);
     return found;
+}
+
+int ec_forget_begun_run(ec_store *s, const char *host, uint8_t *ret_stream) {
+    char marked[256] = "";
+    return find_mark(ec_store_database(s), "SELECT agent, stream FROM forgetting_runs LIMIT 1", marked, ret_stream) &&
+           strcmp(marked, host) == 0;
+}
+
+static int is_begun(ec_store *s, const subject *who) {
+    char marked[256] = "";
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    if (who->stream)
+        return ec_forget_begun_run(s, who->host, stream) && memcmp(stream, who->stream, sizeof stream) == 0;
+    return find_mark(ec_store_database(s), "SELECT agent FROM forgetting LIMIT 1", marked, NULL) &&
+           strcmp(marked, who->host) == 0;
+}
+
+int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
+    const subject who = {host, stream};
+    char other[256];
+    int was_begun = is_begun(s, &who), rc = was_begun ? 0 : ec_forget_resume(s, other, err);
+    if (rc >= 0) /* one removal is marked at a time */
+        rc = remove_all(s, &who, ret, err);
+    if (!rc)
+        ret->was_begun = was_begun;
+    return rc;
 }
 
 int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {

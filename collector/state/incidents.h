@@ -1,6 +1,6 @@
 /* What a person should know of, with begin and end: hosts that fell silent, ledgers that do not balance. Kept in
  * DIR/alarms.db, which the watch alone writes; what is kept nowhere else survives when index and history are made anew.
- * Before it: watch.c. After it: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one
+ * Called by: watch.c. Read by: SQL's table incidents, the command doctor. Thread: one ec_incidents belongs to one
  * thread.
  */
 #ifndef EC_STATE_INCIDENTS_H

@@ -1,5 +1,5 @@
 /* The agents' ledgers as time series, and the check of their equations (service/spool/ledger.h has the agent's side).
- * Before it: state_worker.c, which gives each stored batch in the order of its numbers. After it: the command ledger,
+ * Called by: state_worker.c, which gives each stored batch in the order of its numbers. Read by: the command ledger,
  * the metrics, collector/web. Thread: the one of its ec_state_db.
  *
  * Held against every batch's numbers:

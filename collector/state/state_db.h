@@ -1,8 +1,8 @@
 /* The history of each machine as tables of a SQLite database, DIR/state.db: which process, thread and module lived from
  * when to when. It is made out of the stored batches alone: it may be deleted at any time and is then built again.
- * SCHEMA.md beside this file describes it for people who write SQL.
- * Before it: state_worker.c. After it: collector/query. Thread: one ec_state_db is one connection and belongs to one
- * thread; one process at a time may write (DIR/state.lock), any number may read meanwhile. */
+ * SCHEMA.md beside this file describes it for people who write SQL. Written by: state_worker.c. Read by:
+ * collector/query. Thread: one ec_state_db is one connection and belongs to one thread; one process at a time may write
+ * (DIR/state.lock), any number may read meanwhile. */
 #ifndef EC_STATE_STATE_DB_H
 #define EC_STATE_STATE_DB_H
 

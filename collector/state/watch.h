@@ -1,5 +1,5 @@
 /* Looks now and then whether a host fell silent or a ledger does not balance, and keeps that as incidents, with those
- * that other parts of the collector report. Before it: the command run. After it: incidents.h, the index, the history's
+ * that other parts of the collector report. Called by: the command run. Calls: incidents.h, the index, the history's
  * tables. Thread: one of its own. */
 #ifndef EC_STATE_WATCH_H
 #define EC_STATE_WATCH_H

@@ -874,6 +874,13 @@ static int be_sure(ec_store *s, int64_t stream_id, const ec_check *check, ea_err
     return rc;
 }
 
+/* Some failures make SQLite roll the whole transaction back, whichever statement fails: the rows of what was appended
+ * to the group are gone. */
+static void look_for_rollback(ec_store *s) {
+    if (s->in_group && sqlite3_get_autocommit(s->db))
+        s->group_failed = 1;
+}
+
 int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes,
                             const ec_check *verdict_before, ea_err *err) {
     if (!s->writable)
@@ -881,6 +888,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     int rc = look_at(s, batch, len_bytes, err);
     if (rc)
         return rc;
+    look_for_rollback(s);
     if (s->group_failed)
         return ea_fail(err, EA_EIO, "append to %s: an append before this one failed", s->dir);
     if (!s->in_group && (rc = ec_segment_clock_look(s, err)) != 0)
@@ -960,6 +968,7 @@ int ec_store_commit(ec_store *s, ea_err *err) {
     if (!s->in_group)
         return 0;
     int rc = 0;
+    look_for_rollback(s);
     if (s->group_failed)
         rc = ea_fail(err, EA_EIO, "commit to %s: an append failed", s->dir);
     if (!rc && s->segment.end != s->durable_end)

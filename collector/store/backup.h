@@ -1,5 +1,5 @@
-/* A copy of a store, made while its collector goes on; and the way back.
- * Before it: the commands backup and restore. After it: the file system. Thread: its caller's.
+/* A copy of a store, made while its collector goes on; and the way back. Called by: the commands backup and restore.
+ * Calls: the file system. Thread: its caller's.
  *
  * The state is copied before the index, so that it is never ahead of it, and the index before the segment that grows:
  * what the index names is in segments already. Closed segments never change: they are linked where the file system can,

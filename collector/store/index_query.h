@@ -1,5 +1,5 @@
-/* Which stored batches can hold an answer: the index asked by stream, time, class and process id.
- * Before it: append.c wrote the index. After it: collector/query reads the batches. Thread: its store's. */
+/* Which stored batches can hold an answer: the index asked by stream, time, class and process id. Input: the index,
+ * which append.c wrote. Used by: collector/query, which reads the batches. Thread: its store's. */
 #ifndef EC_STORE_INDEX_QUERY_H
 #define EC_STORE_INDEX_QUERY_H
 

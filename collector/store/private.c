@@ -4,7 +4,7 @@
 #include "proto/base/platform.h"
 
 #include <errno.h>
-#include <ftw.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,27 +25,53 @@ int ec_make_private(const char *path, unsigned *ret_mode, ea_err *err) {
     return 0;
 }
 
-static uid_t new_owner;
-static gid_t new_group;
+/* The folder's owner may write there meanwhile, and change a path that was looked at into a link to a file elsewhere.
+ * So nothing is given by its path: each entry is opened, looked at and given by the same descriptor. */
+typedef struct giving {
+    int folder; /* a descriptor of it */
+    int depth;
+    uid_t owner;
+    gid_t group;
+    dev_t device; /* other file systems are left alone */
+} giving;
 
-static int give(const char *path, const struct stat *st, int type, struct FTW *place) {
-    (void)place;
-    if (st->st_uid == 0 && ((type == FTW_F && st->st_nlink == 1) || type == FTW_D))
-        (void)!lchown(path, new_owner, new_group); /* what it does not reach stays root's, as before */
+enum { FOLDERS_DEEP = 16 };
+
+static void give_entries(giving g);
+
+static int give_one(const char *name, int is_dir, void *arg) {
+    const giving *g = arg;
+    struct stat st;
+    int fd = openat(g->folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    (void)is_dir;
+    if (fd < 0)
+        return 0;
+    int is_seen = !fstat(fd, &st) && st.st_dev == g->device, is_folder = is_seen && S_ISDIR(st.st_mode);
+    /* what it does not reach stays root's, as before */
+    if (is_seen && st.st_uid == 0 && (is_folder || (S_ISREG(st.st_mode) && st.st_nlink == 1)))
+        EA_IGNORE(fchownat(fd, "", g->owner, g->group, AT_EMPTY_PATH));
+    if (is_folder && g->depth < FOLDERS_DEEP)
+        give_entries((giving){fd, g->depth + 1, g->owner, g->group, g->device});
+    close(fd);
     return 0;
 }
 
-void ec_store_give_to_owner(const char *dir) {
-    enum { OPEN_FOLDERS = 8 };
+static void give_entries(giving g) {
+    char path[64];
+    ea_err ignored;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", g.folder);
+    EA_IGNORE(ea_path_list(path, give_one, &g, &ignored));
+}
 
-    char folder[PATH_BYTES]; /* a last / follows a link, as systemd makes one for a DynamicUser */
+void ec_store_give_to_owner(const char *dir) {
     struct stat st;
-    int n = snprintf(folder, sizeof folder, "%s/", dir);
-    if (geteuid() != 0 || n < 0 || (size_t)n >= sizeof folder || stat(folder, &st) || st.st_uid == 0)
+    /* a link is followed here alone, as systemd makes one for a DynamicUser */
+    int fd = geteuid() == 0 ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
         return;
-    new_owner = st.st_uid;
-    new_group = st.st_gid;
-    (void)nftw(folder, give, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT);
+    if (!fstat(fd, &st) && st.st_uid != 0)
+        give_entries((giving){fd, 0, st.st_uid, st.st_gid, st.st_dev});
+    close(fd);
 }
 
 typedef struct narrowing {

@@ -14,7 +14,7 @@ EA_MUST_CHECK int ec_store_make_private(const char *dir, void (*note)(void *arg,
 
 /* Gives files that root made in a store (token add, forget, ... typed with sudo) to the owner of the store's folder,
  * under whom the service runs: it could not open them. Nothing when this process is not root's, or the folder is. Links
- * are left alone. */
+ * are left alone, also those that the owner makes meanwhile. */
 void ec_store_give_to_owner(const char *dir);
 
 #endif

@@ -1,5 +1,5 @@
 /* What every user of an SQLite database does: statements that are prepared once and used again, and errors that say
- * what was being done. Before it: collector/store's index, collector/state's tables, questions to both. Thread: the
+ * what was being done. Used by: collector/store's index, collector/state's tables, questions to both. Thread: the
  * connection's. */
 #ifndef EC_STORE_SQLITE_H
 #define EC_STORE_SQLITE_H

@@ -1,6 +1,6 @@
 /* The embedded store: batches kept as they arrived, in append-only segment files, and an index in SQLite. The index
  * (and the state tables beside it) can always be rebuilt from the segments; what is acknowledged is in a synced
- * segment. Before it: collector/ingest. After it: collector/state, query, web. Thread: one ec_store per thread (each
+ * segment. Written by: collector/ingest. Read by: collector/state, query, web. Thread: one ec_store per thread (each
  * opens its own); one process at a time may write (EA_EBUSY otherwise), any number may read meanwhile. */
 #ifndef EC_STORE_STORE_H
 #define EC_STORE_STORE_H

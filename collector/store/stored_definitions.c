@@ -1,4 +1,4 @@
-/* What batches name by hash, looked up among what streams defined. Before it: append.c and store_read.c, which give
+/* What batches name by hash, looked up among what streams defined. Called by: append.c and store_read.c, which give
  * batches that stand for themselves further. See store_parts.h. */
 #include "collector/store/store_parts.h"
 #include "proto/base/array.h"

@@ -1,5 +1,5 @@
 /* Which names streams have in the index, as far as this writer has stored or found them lately: a description that
- * comes again costs a look into memory, and no statement. Before it: append.c, which stores a batch in a savepoint, so
+ * comes again costs a look into memory, and no statement. Called by: append.c, which stores a batch in a savepoint, so
  * that what a batch noted is dropped with it. See store_parts.h. */
 #include "collector/store/store_parts.h"
 #include "proto/base/array.h"

@@ -1,6 +1,5 @@
-/* Cabinets with one file, as symbol servers keep a compressed PDB ("ntdll.pd_"): stored or MSZIP.
- * Before it: a download. After it: symbol_cache.c. Thread: any.
- * Sources: Microsoft, [MS-CAB]; [MS-MCI] (MSZIP). */
+/* Cabinets with one file, as symbol servers keep a compressed PDB ("ntdll.pd_"): stored or MSZIP. Input: a download.
+ * Used by: symbol_cache.c. Thread: any. Sources: Microsoft, [MS-CAB]; [MS-MCI] (MSZIP). */
 #ifndef EC_SYMBOLS_CABINET_H
 #define EC_SYMBOLS_CABINET_H
 

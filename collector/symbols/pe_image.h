@@ -1,7 +1,6 @@
 /* PE images, as far as symbols need them: whose PDB an image wants; and an image without content that stands for the
- * one of a PDB, since llvm-symbolizer finds a PDB only through an image.
- * Before it: proto/image, a file. After it: symbols.c, symbolizer.c. Thread: any.
- * Source of the layouts: Microsoft, "PE Format". */
+ * one of a PDB, since llvm-symbolizer finds a PDB only through an image. Input: proto/image, a file. Used by:
+ * symbols.c, symbolizer.c. Thread: any. Source of the layouts: Microsoft, "PE Format". */
 #ifndef EC_SYMBOLS_PE_IMAGE_H
 #define EC_SYMBOLS_PE_IMAGE_H
 

@@ -1,6 +1,6 @@
 /* What symbolizers have answered, kept in the cache's folder (results.db), so that a question that was asked once costs
- * no PDB and no process again.
- * Before it: symbols.c. After it: SQLite. Thread: its owner's; several processes may share a file. */
+ * no PDB and no process again. Called by: symbols.c. Calls: SQLite. Thread: its owner's; several processes may share a
+ * file. */
 #ifndef EC_SYMBOLS_SYMBOL_RESULTS_H
 #define EC_SYMBOLS_SYMBOL_RESULTS_H
 

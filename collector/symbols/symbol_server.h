@@ -1,6 +1,6 @@
 /* One file from a symbol server, by libcurl (loaded when it is created): bounded in size and time, repeated when the
- * network failed. A redirect is followed to https, or by http to the same host and port, five times at the most.
- * Before it: symbol_cache.c. After it: the server. Thread: its owner's; it waits. */
+ * network failed. A redirect is followed to https, or by http to the same host and port, five times at the most. Called
+ * by: symbol_cache.c. Thread: its owner's; it waits. */
 #ifndef EC_SYMBOLS_SYMBOL_SERVER_H
 #define EC_SYMBOLS_SYMBOL_SERVER_H
 

@@ -1,6 +1,6 @@
-/* llvm-symbolizer as a child process: function, file, line and inline frames of an address of a PDB.
- * Before it: pdb.h (the file was found and is the right one). After it: symbols.c. Thread: its owner's; a call waits
- * for the child, so never one that others wait for.
+/* llvm-symbolizer as a child process: function, file, line and inline frames of an address of a PDB. Called by:
+ * symbols.c, after pdb.h has found that the file is the right one. Thread: its owner's; a call waits for the child, so
+ * never one that others wait for.
  *
  * One child reads one PDB, which may be hostile: what it does to the child, no other file sees. The child is held by
  * limits of memory and CPU time and by a deadline for each answer; it is niced, has an empty environment, no terminal

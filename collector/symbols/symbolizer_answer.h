@@ -1,5 +1,5 @@
-/* What an address is in the source: frames, and how an answer of llvm-symbolizer is read into them.
- * Before it: symbolizer.c, the results' cache. After it: symbols.c. Thread: its owner's.
+/* What an address is in the source: frames, and how an answer of llvm-symbolizer is read into them. Input:
+ * symbolizer.c, the results' cache. Used by: symbols.c. Thread: its owner's.
  *
  * The answer comes from a process that has read a file from anybody, so it is taken as such: bounded, any bytes. */
 #ifndef EC_SYMBOLS_SYMBOLIZER_ANSWER_H

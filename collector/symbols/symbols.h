@@ -1,7 +1,7 @@
-/* Symbols: what an address of a module is called, and where in the source it is.
- * Before it: a module's identity, from its events (collector/state) or a file. After it: a command that prints.
- * Thread: its owner's; a call waits for disks, servers and child processes, so it belongs into a process that asks
- * (symbols, where, profile), never on a thread of ingest.
+/* Symbols: what an address of a module is called, and where in the source it is. Input: a module's identity, from its
+ * events (collector/state) or a file. Used by: a command that prints. Thread: its owner's; a call waits for disks,
+ * servers and child processes, so it belongs into a process that asks (symbols, where, profile), never on a thread of
+ * ingest.
  *
  * The way: kept results; the PDB from the cache or the symbol path, whose GUID and age must be the module's; a child
  * llvm-symbolizer for lines and inline frames; what the child has no answer for is named by the PDB's own records. */

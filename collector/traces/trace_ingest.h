@@ -6,8 +6,8 @@
  * puts them in a spool; a thread takes them from there and appends them with ec_store_append, which checks each as one
  * that came over the network. Then the history is folded. The spool is a folder of the store and is removed at the end.
  *
- * A trace has the stream that a replay of it has, so the same trace is stored once.
- * Before it: the commands open and ingest, trace_store.h. After it: trace_worker.c in the child. Thread: any. */
+ * A trace has the stream that a replay of it has, so the same trace is stored once. Called by: the commands open and
+ * ingest, trace_store.h. Calls: trace_worker.c in the child. Thread: any. */
 #ifndef EC_TRACES_TRACE_INGEST_H
 #define EC_TRACES_TRACE_INGEST_H
 

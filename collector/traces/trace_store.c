@@ -46,13 +46,19 @@ static void pass_on(int signal_number, siginfo_t *info, void *unused) {
 }
 
 int ec_trace_store_apart(int (*fn)(void *arg), void *arg, int *ret_code, ea_err *err) {
-    static const int PASSED[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int PASSED[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO}, before[sizeof PASSED / sizeof *PASSED];
     pid_t own = getpid();
+    sigset_t passed, mask;
     int status = 0;
     (void)fflush(NULL);
+    (void)sigemptyset(&passed);
+    for (size_t i = 0; i < sizeof PASSED / sizeof *PASSED; i++)
+        (void)sigaddset(&passed, PASSED[i]);
+    (void)sigprocmask(SIG_BLOCK, &passed, &mask); /* until one of them ends that process, and not this one alone */
     pid_t pid = fork();
     if (pid == 0) {
+        (void)sigprocmask(SIG_SETMASK, &mask, NULL);
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != own)
             _exit(1);
@@ -60,11 +66,15 @@ int ec_trace_store_apart(int (*fn)(void *arg), void *arg, int *ret_code, ea_err 
         (void)fflush(NULL);
         _exit(code);
     }
-    if (pid < 0)
-        return ea_fail_os(err, EA_EIO, errno, "start a process");
+    if (pid < 0) {
+        int code = errno;
+        (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+        return ea_fail_os(err, EA_EIO, code, "start a process");
+    }
     running = pid;
     for (size_t i = 0; i < sizeof PASSED / sizeof *PASSED; i++)
         (void)sigaction(PASSED[i], &action, &before[i]);
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     running = 0;

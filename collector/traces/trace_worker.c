@@ -254,11 +254,21 @@ static int open_all(job *j, ea_err *err) {
     return rc;
 }
 
+/* A spool's file. What else is there is not of this program: --store may have named any folder. */
+static int is_of_spool(const char *name) {
+    static const char *const BEGINS[] = {"lock", "state", "classes", "owed"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof BEGINS / sizeof *BEGINS; i++)
+        if (strncmp(name, BEGINS[i], strlen(BEGINS[i])) == 0)
+            return 1;
+    return n == 20 && strcmp(name + 16, ".seg") == 0 && strspn(name, "0123456789abcdef") == 16;
+}
+
 static int remove_entry(const char *name, int is_dir, void *arg) {
     char path[PATH_BYTES + 300];
     ea_err ignored;
     snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
-    if (!is_dir)
+    if (!is_dir && is_of_spool(name))
         EA_IGNORE(ea_path_remove(path, &ignored));
     return 0;
 }

@@ -94,7 +94,7 @@ static int asset(ec_call *c, ea_err *err) {
                     c->accepts_gzip ? a->packed_bytes : a->plain_bytes);
         return 0;
     }
-    return ea_fail(err, EA_ENOTFOUND, "there is no such file");
+    return ea_fail(err, EA_ENOTFOUND, "unknown file of the dashboard");
 }
 
 const ec_route EC_ROUTES[] = {

@@ -1,4 +1,5 @@
-/* What can be requested of the dashboard's server. Before it: api.c. After it: server.c gets it from ec_web_start. */
+/* What can be requested of the dashboard's server. Defined by: api.c. Used by: server.c, which gets it from
+ * ec_web_start. */
 #ifndef EC_WEB_API_H
 #define EC_WEB_API_H
 

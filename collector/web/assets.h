@@ -1,5 +1,5 @@
-/* The dashboard's files, embedded in the program: written by ui/build.mjs at build time.
- * Before it: ui/. After it: api.c. Thread: any; constant. */
+/* The dashboard's files, embedded in the program: written by ui/build.mjs at build time. Input: ui/. Used by: api.c.
+ * Thread: any; constant. */
 #ifndef EC_WEB_ASSETS_H
 #define EC_WEB_ASSETS_H
 

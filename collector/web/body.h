@@ -1,5 +1,5 @@
-/* The body of a request: one flat JSON object of texts and numbers, read by SQLite's JSON functions.
- * Before it: call.h. After it: the handlers. Thread: the handler's. */
+/* The body of a request: one flat JSON object of texts and numbers, read by SQLite's JSON functions. Input: call.h.
+ * Used by: the handlers. Thread: the handler's. */
 #ifndef EC_WEB_BODY_H
 #define EC_WEB_BODY_H
 

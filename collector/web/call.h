@@ -1,6 +1,5 @@
-/* One request while it is answered, and what a route is.
- * Before it: server.c, which makes calls out of HTTP. After it: the handlers in api*.c. Thread: the handler's, but for
- * `canceled`, which any may set. */
+/* One request while it is answered, and what a route is. Input: server.c, which makes calls out of HTTP. Used by: the
+ * handlers in api*.c. Thread: the handler's, but for `canceled`, which any may set. */
 #ifndef EC_WEB_CALL_H
 #define EC_WEB_CALL_H
 

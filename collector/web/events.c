@@ -175,7 +175,7 @@ static int read_cursor(search *s, const char *cursor, ea_err *err) {
         return 0;
     s->to_ns = strtoll(cursor, &rest, 10);
     if (*rest != '.' || ea_u64_parse(rest + 1, &s->skip) || s->skip > INT64_MAX)
-        return ea_fail(err, EA_EUSAGE, "cursor: it is what \"next\" said");
+        return ea_fail(err, EA_EUSAGE, "cursor: expected the value of \"next\" of an answer");
     return 0;
 }
 

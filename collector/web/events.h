@@ -1,5 +1,5 @@
-/* Searching events, and following them as they are stored.
- * Before it: api.c. After it: result.h, ask.h. Thread: the handler's.
+/* Searching events, and following them as they are stored. Called by: api.c. Calls: result.h, ask.h. Thread: the
+ * handler's.
  *
  * Newest first would mean sorting all that a search may find. So the search goes back in steps: the index says when the
  * last events were and how many a second; a time in which a few pages of them are is searched and sorted, and only when

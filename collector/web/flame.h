@@ -1,6 +1,6 @@
-/* Profiles for the dashboard and for tools that read them: GET /api/v1/profile.
- * Before it: api.c. After it: profile_worker.h. Thread: the handler's; the profile is made in a
- * process of its own (profile_worker.h), within the question's time and memory. */
+/* Profiles for the dashboard and for tools that read them: GET /api/v1/profile. Called by: api.c. Calls:
+ * profile_worker.h. Thread: the handler's; the profile is made in a process of its own (profile_worker.h), within the
+ * question's time and memory. */
 #ifndef EC_WEB_FLAME_H
 #define EC_WEB_FLAME_H
 

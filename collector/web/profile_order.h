@@ -1,5 +1,5 @@
 /* The message with which the collector has a profile made in a process of its own: what its profile worker is to do.
- * Before and after it: profile_worker.c, on both sides. Thread: any. */
+ * Used by: profile_worker.c, on both sides. Thread: any. */
 #ifndef EC_WEB_PROFILE_ORDER_H
 #define EC_WEB_PROFILE_ORDER_H
 

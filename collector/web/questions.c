@@ -702,14 +702,14 @@ int ec_list(ec_call *c, ea_err *err) {
     for (const fixed *f = LISTS; f->name; f++)
         if (strcmp(f->name, c->route->path) == 0)
             return answer_fixed(c, f, err);
-    return ea_fail(err, EA_ENOTFOUND, "there is no such list");
+    return ea_fail(err, EA_ENOTFOUND, "unknown list: /api/v1/openapi.json has all paths");
 }
 
 int ec_query_named(ec_call *c, ea_err *err) {
     for (const fixed *f = QUERIES; f->name; f++)
         if (strcmp(f->name, c->parts[0]) == 0)
             return answer_fixed(c, f, err);
-    return ea_fail(err, EA_ENOTFOUND, "there is no such query");
+    return ea_fail(err, EA_ENOTFOUND, "unknown query: /api/v1/queries lists all");
 }
 
 int ec_query_names(ec_call *c, ea_err *err) {

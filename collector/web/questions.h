@@ -1,5 +1,5 @@
-/* The questions with a fixed statement: the API's lists and the named queries are rows of one table each.
- * Before it: api.c. After it: result.h. Thread: any; the tables are constant. */
+/* The questions with a fixed statement: the API's lists and the named queries are rows of one table each. Called by:
+ * api.c. Calls: result.h. Thread: any; the tables are constant. */
 #ifndef EC_WEB_QUESTIONS_H
 #define EC_WEB_QUESTIONS_H
 

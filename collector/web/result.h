@@ -1,5 +1,5 @@
-/* Answers that are rows of a statement: JSON with paging, CSV, one JSON object a line.
- * Before it: the handlers. After it: ask.h. Thread: the handler's. */
+/* Answers that are rows of a statement: JSON with paging, CSV, one JSON object a line. Called by: the handlers. Calls:
+ * ask.h. Thread: the handler's. */
 #ifndef EC_WEB_RESULT_H
 #define EC_WEB_RESULT_H
 

@@ -643,7 +643,7 @@ static int read_request(ec_sender *s, enum ec_method method, const char **ret_de
         return 503;
     int status = find_route(s->web->routes, c, path, method);
     if (status) {
-        *ret_detail = status == 405 ? "this is asked for by another method" : "there is no such page";
+        *ret_detail = status == 405 ? "this path takes another method" : "unknown path: /api/v1/openapi.json lists all";
         return status;
     }
     value = evhttp_find_header(h, "If-None-Match");
@@ -677,12 +677,18 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
                          const char **ret_detail) {
     static const char TICKET[] = "ticket=";
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(http));
+    const char *ticket = query && strncmp(query, TICKET, sizeof TICKET - 1) == 0 ? query + sizeof TICKET - 1 : "";
     char cookie[EC_VISIT_COOKIE_BYTES];
+    uint32_t user;
     if (ec_visit_has_cookie(w->options.visit, evhttp_find_header(evhttp_request_get_input_headers(http), "Cookie"),
                             w->http.port))
         return 0;
-    if (method == EC_GET && query && strncmp(query, TICKET, sizeof TICKET - 1) == 0 &&
-        ec_visit_redeem(w->options.visit, query + sizeof TICKET - 1, w->http.port, cookie)) {
+    if (ec_visit_is_right(w->options.visit, ticket) && ec_listen_peer_user(http, &user) &&
+        !ec_visit_may_be(w->options.visit, user)) {
+        ec_log_line(w->options.log, "web: user %" PRIu32 " of this machine sent the ticket of another: refused", user);
+        ticket = "";
+    }
+    if (method == EC_GET && ec_visit_redeem(w->options.visit, ticket, w->http.port, cookie)) {
         struct evkeyvalq *h = evhttp_request_get_output_headers(http);
         ec_guest_answered(guest_of(w, http));
         evhttp_add_header(h, "Set-Cookie", cookie);

@@ -1,5 +1,5 @@
-/* The HTTP server of the dashboard: routes come from who starts it (api.c). See web.h and server.c.
- * Before it: api.c. After it: call.h. Thread: the caller's. */
+/* The HTTP server of the dashboard: routes come from who starts it (api.c). See web.h and server.c. Called by: api.c.
+ * Calls: call.h. Thread: the caller's. */
 #ifndef EC_WEB_SERVER_H
 #define EC_WEB_SERVER_H
 

@@ -1,5 +1,5 @@
 /* What call.c and server.c share: the server, its calls, and the pieces of answers on their way from the threads that
- * answer to the loop that sends. Before it: call.h, web.h. Thread: said of each member. */
+ * answer to the loop that sends. Uses: call.h, web.h. Thread: said of each member. */
 #ifndef EC_WEB_SERVER_PARTS_H
 #define EC_WEB_SERVER_PARTS_H
 

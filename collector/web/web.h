@@ -1,6 +1,6 @@
-/* The one listener for people and for monitoring: the dashboard, the JSON API under /api/v1, and /metrics.
- * Before it: collector/query, collector/metrics. After it: browsers, scripts, Prometheus. Thread: start and stop belong
- * to the main one; server.c says which others there are.
+/* The one listener for people and for monitoring: the dashboard, the JSON API under /api/v1, and /metrics. Input:
+ * collector/query, collector/metrics. Clients: browsers, scripts, Prometheus. Thread: start and stop belong to the main
+ * one; server.c says which others there are.
  *
  * Questions never hold up ingest: each is asked in a process of its own with limits (ask.h), by one of a few threads
  * that wait for it, and ends when who asked goes away. */

@@ -1,4 +1,4 @@
-# How every part is built: one static library a folder, one set of warnings, include rules that the compiler enforces.
+# How every part is built: static libraries, one set of warnings. tests/lint_includes.py enforces the include rules.
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)

@@ -1,5 +1,5 @@
-/* An arena: memory that is given back all at once. One batch, one parse, one query has one.
- * Before it: nothing. After it: every folder. Thread: its owner's. */
+/* An arena: memory that is given back all at once. One batch, one parse, one query has one. Used by: every folder.
+ * Thread: its owner's. */
 #ifndef EA_BASE_ARENA_H
 #define EA_BASE_ARENA_H
 

@@ -1,5 +1,4 @@
-/* Arrays that grow.
- * Before it: nothing. After it: every folder. Thread: the array's owner's. */
+/* Arrays that grow. Used by: every folder. Thread: the array's owner's. */
 #ifndef EA_BASE_ARRAY_H
 #define EA_BASE_ARRAY_H
 

@@ -1,5 +1,5 @@
-/* Little-endian loads and stores at any alignment, and 16-byte GUIDs as Windows lays them out.
- * Before it: nothing. After it: every parser. Thread: any (pure functions). */
+/* Little-endian loads and stores at any alignment, and 16-byte GUIDs as Windows lays them out. Used by: every parser.
+ * Thread: any (pure functions). */
 #ifndef EA_BASE_BYTES_H
 #define EA_BASE_BYTES_H
 

@@ -203,7 +203,7 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
         if (o->fallback)
             fprintf(out, " (default %s)", o->fallback);
         if (o->required)
-            fprintf(out, " (required)");
+            fprintf(out, " (required%s%s)", o->unless ? " unless " : "", o->unless ? o->unless : "");
         fprintf(out, "\n");
     }
     fprintf(out, "  %-28s %s\n", "-h, --help", "print this text");
@@ -301,8 +301,9 @@ static int run_command(const char *program, const ea_command *c, int argc, char 
     }
     for (size_t k = 0; !rc && !help && k < rows; k++)
         if (c->options[k].required && !given[k] && !is_set(&c->options[k], options))
-            rc = ea_fail(&err, EA_EUSAGE, "--%s %s is required", c->options[k].name,
-                         c->options[k].argument ? c->options[k].argument : "");
+            rc = ea_fail(&err, EA_EUSAGE, "--%s %s is required%s%s", c->options[k].name,
+                         c->options[k].argument ? c->options[k].argument : "", c->options[k].unless ? " unless " : "",
+                         c->options[k].unless ? c->options[k].unless : "");
     if (!rc && !help && n < c->min_operands)
         rc = ea_fail(&err, EA_EUSAGE, "expected %s", c->operands);
     if (!rc && !help && c->max_operands >= 0 && n > c->max_operands)

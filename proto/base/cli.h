@@ -1,6 +1,6 @@
 /* Options: one row gives parsing, storage, default, range and help text, on a command line and in a configuration file
- * (config/config.h) alike; one row a command gives dispatch.
- * Before it: main(), a configuration file. After it: each command. Thread: the main one. */
+ * (config/config.h) alike; one row a command gives dispatch. Input: the arguments of main(), a configuration file.
+ * Calls: the command. Thread: the main one. */
 #ifndef EA_BASE_CLI_H
 #define EA_BASE_CLI_H
 
@@ -47,6 +47,7 @@ typedef struct ea_option {
     const char *fallback;       /* default, parsed like an argument; NULL: the target stays zero */
     const char *const *choices; /* EA_OPT_CHOICE: NULL-terminated */
     int required;
+    const char *unless;    /* when a required option may be missing, for people; NULL: never */
     const char *help;      /* one sentence, lower case, no full stop */
     uint64_t min, max;     /* of a number, of ns, of bytes, both included; of a list: its length. max 0: any */
     const ea_table *table; /* EA_OPT_TABLE, EA_OPT_TABLES */

@@ -1,7 +1,7 @@
 /* Loss is data, not an error: one list of counters. It names the metrics, the ledger's fields on the wire and the
  * sentences that a person reads. Counters are 64-bit and cumulative for one stream (agent) or one process (collector).
- * Before it: nothing. After it: every stage that can keep, change or lose an event.
- * Thread: relaxed atomics; any thread may add, any may read. */
+ * Used by: every stage that can keep, change or lose an event. Thread: relaxed atomics; any thread may add, any may
+ * read. */
 #ifndef EA_BASE_COUNTERS_H
 #define EA_BASE_COUNTERS_H
 

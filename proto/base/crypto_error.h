@@ -1,4 +1,4 @@
-/* OpenSSL's errors as ours, for those who link it: the newest of its queue says why. Before it: OpenSSL. After it:
+/* OpenSSL's errors as ours, for those who link it: the newest of its queue says why. Input: OpenSSL. Used by:
  * collector/ca, service/ship. Thread: any; the queue is the thread's own. */
 #ifndef EA_BASE_CRYPTO_ERROR_H
 #define EA_BASE_CRYPTO_ERROR_H

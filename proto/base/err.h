@@ -1,5 +1,5 @@
-/* Errors: one list makes the enum, the names and the sentences.
- * Before it in the flow: nothing. After it: every folder. Thread: any; an ea_err belongs to its caller.
+/* Errors: one list makes the enum, the names and the sentences. Used by: every folder. Thread: any; an ea_err belongs
+ * to its caller.
  *
  * A function that can fail returns int: 0, or one of the negative codes below, and takes an optional last
  * `ea_err *` that says which operation failed, on which object, and what the operating system said.

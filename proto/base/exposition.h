@@ -1,8 +1,8 @@
 /* Metrics as monitoring systems read them: the text format of Prometheus 0.0.4
  * (https://prometheus.io/docs/instrumenting/exposition_formats/) and OpenMetrics 1.0
  * (https://prometheus.io/docs/specs/om/open_metrics_spec/). They differ in a counter's family name, which OpenMetrics
- * writes without _total, and in OpenMetrics' last line.
- * Before it: numbers. After it: etwcollector's /metrics, etwagent status --metrics. Thread: the text's. */
+ * writes without _total, and in OpenMetrics' last line. Input: numbers. Used by: etwcollector's /metrics, etwagent
+ * status --metrics. Thread: the text's. */
 #ifndef EA_BASE_EXPOSITION_H
 #define EA_BASE_EXPOSITION_H
 

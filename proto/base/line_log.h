@@ -1,5 +1,5 @@
-/* A log's lines, so many of each kind a minute: the rest are counted, and one line says how many there were. Before it:
- * service/core/agent_log.h, collector/net/log.h. After it: the function that writes a line. Thread: one at a time; the
+/* A log's lines, so many of each kind a minute: the rest are counted, and one line says how many there were. Called by:
+ * service/core/agent_log.h, collector/net/log.h. Calls: the function that writes a line. Thread: one at a time; the
  * owner of the log has a lock. */
 #ifndef EA_BASE_LINE_LOG_H
 #define EA_BASE_LINE_LOG_H

@@ -1,5 +1,5 @@
-/* A hash map from byte-string keys to pointers, and from u64 keys to u64 values; open addressing, bounded.
- * Before it: nothing. After it: registries, interners, state tables. Thread: its owner's. */
+/* A hash map from byte-string keys to pointers, and from u64 keys to u64 values; open addressing, bounded. Used by:
+ * registries, interners, state tables. Thread: its owner's. */
 #ifndef EA_BASE_MAP_H
 #define EA_BASE_MAP_H
 

@@ -1,6 +1,6 @@
 /* What differs between operating systems, in one place: threads, time, files, randomness, the terminal.
- * platform_posix.c and platform_windows.c implement it; nothing else but service/windows/ includes windows.h.
- * Before it: nothing. After it: every folder. Thread: any, unless a function says otherwise. */
+ * platform_posix.c and platform_windows.c implement it. Only files that are built on Windows alone include windows.h.
+ * Used by: every folder. Thread: any, unless a function says otherwise. */
 #ifndef EA_BASE_PLATFORM_H
 #define EA_BASE_PLATFORM_H
 

@@ -1,5 +1,5 @@
-/* Inside proto/base, on Windows: paths between this program (UTF-8) and Windows (UTF-16). Before it, after it:
- * platform_windows.c, trust_windows.c. Thread: any. */
+/* Inside proto/base, on Windows: paths between this program (UTF-8) and Windows (UTF-16). Used by: platform_windows.c,
+ * trust_windows.c. Thread: any. */
 #ifndef EA_BASE_PLATFORM_WINDOWS_H
 #define EA_BASE_PLATFORM_WINDOWS_H
 

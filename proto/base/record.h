@@ -1,6 +1,6 @@
 /* A record: a view of one event exactly as Windows logged it. Sources yield records, batches carry them, the store
  * returns them, and tests compare them bit for bit.
- * Input: a source (service/source, service/windows) or a stored batch (proto/wire). Called by: proto/event.
+ * Input: a source (service/source, service/etw) or a stored batch (proto/wire). Called by: proto/event.
  * Thread: the one on which the source returned the record; a record and all that it points to are valid only until the
  * next call on its source. */
 #ifndef EA_BASE_RECORD_H

@@ -1,5 +1,5 @@
-/* Text: a growing buffer, and how bytes from events become UTF-8, JSON, hex, GUIDs.
- * Before it: nothing. After it: proto/event (rendering), every command. Thread: its owner's. */
+/* Text: a growing buffer, and how bytes from events become UTF-8, JSON, hex, GUIDs. Used by: proto/event (rendering),
+ * every command. Thread: its owner's. */
 #ifndef EA_BASE_TEXT_H
 #define EA_BASE_TEXT_H
 

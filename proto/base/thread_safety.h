@@ -1,7 +1,7 @@
 /* Which mutex a function needs, takes or releases, as clang's -Wthread-safety checks it (installer/cmake/house.cmake);
  * other compilers ignore it. The mutex is named by the parameters: EA_REQUIRES(s->lock). In C a member of a struct
  * cannot name the mutex beside it that guards it (clang 14 looks the name up outside of the struct): use a comment.
- * Before it: nothing. After it: every folder. Thread: any. */
+ * Used by: every folder. Thread: any. */
 #ifndef EA_BASE_THREAD_SAFETY_H
 #define EA_BASE_THREAD_SAFETY_H
 

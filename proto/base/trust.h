@@ -1,8 +1,8 @@
 /* Who may change a file: asked before what is in it runs as code, is believed as a configuration, or is kept as a
  * secret. Trusted are, on POSIX, root and the user of this process; on Windows the system, administrators,
  * TrustedInstaller and the user of this process (for the service that is the system again), but not the user of an
- * elevated process whose token UAC has split: the same user's other programs may write what is that user's.
- * Before it: plug-ins, the service, its installation. After it: platform.h. Thread: any. */
+ * elevated process whose token UAC has split: the same user's other programs may write what is that user's. Called by:
+ * plug-ins, the service, its installation. Calls: platform.h. Thread: any. */
 #ifndef EA_BASE_TRUST_H
 #define EA_BASE_TRUST_H
 

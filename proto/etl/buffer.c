@@ -1,5 +1,5 @@
-/* Buffer headers of an .etl file.
- * Before it: index.c and merge.c, which read buffers; writer.c. Thread: any (pure functions). */
+/* Buffer headers of an .etl file. Called by: index.c and merge.c, which read buffers; writer.c. Thread: any (pure
+ * functions). */
 #include "proto/etl/layout.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* One buffer: read, decompressed, its records found.
- * Before it: index.c says where buffers are. After it: merge.c. Thread: the source's. */
+/* One buffer: read, decompressed, its records found. Input: the places of buffers (index.c). Used by: merge.c. Thread:
+ * the source's. */
 #include "proto/etl/layout.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* Record headers, written: the inverse of record.c.
- * Before it: records of a model or of another trace. After it: writer.c. Thread: any (pure functions).
- * Source: as record.c says. */
+/* Record headers, written: the inverse of record.c. Input: records of a model or of another trace. Used by: writer.c.
+ * Thread: any (pure functions). Source: as record.c says. */
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
 

@@ -1,5 +1,5 @@
-/* The .etl format, reading: files of buffers become records in canonical order.
- * Before it: files. After it: service/source, tests. Thread: the source's; nothing here is shared.
+/* The .etl format, reading: files of buffers become records in canonical order. Input: files. Used by: service/source,
+ * tests. Thread: the source's; nothing here is shared.
  *
  * Canonical order is (time, file, cpu, position). One ea_etl_set reads one or several files of one run of a machine,
  * merged. Memory: 24 bytes a buffer of index, plus the decoded buffers whose time ranges overlap at the moment (one a

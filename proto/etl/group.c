@@ -1,7 +1,7 @@
-/* Kernel groups: which class GUID Windows gives the events of a hook id's group.
- * Before it: record.c. After it: proto/event, which names classes by GUID. Thread: any (constant data).
- * Source: groups EVENT_TRACE_GROUP_* and GUIDs in winsiderss/systeminformer phnt/include/ntwmi.h; those of Process,
- * Thread, TcpIp and UdpIp in Windows' own MOF (wmicore.mof), where each class names its GUID. */
+/* Kernel groups: which class GUID Windows gives the events of a hook id's group. Input: record.c. Used by: proto/event,
+ * which names classes by GUID. Thread: any (constant data). Source: groups EVENT_TRACE_GROUP_* and GUIDs in
+ * winsiderss/systeminformer phnt/include/ntwmi.h; those of Process, Thread, TcpIp and UdpIp in Windows' own MOF
+ * (wmicore.mof), where each class names its GUID. */
 #include "proto/etl/layout.h"
 
 const ea_guid ea_etl_groups[EA_ETL_GROUPS] = {

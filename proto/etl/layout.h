@@ -1,8 +1,8 @@
-/* The bytes of an .etl file: buffer headers, record headers, and what the files of this folder share.
- * Before it: files. After it: merge.c, which makes records in canonical order out of these parts. Inside this folder
- * only. Thread: the source's. Source of all layouts: winsiderss/systeminformer phnt/include/ntwmi.h (WMI_BUFFER_HEADER,
- * *_TRACE_HEADER, EVENT_TRACE_GROUP_*), evntcons.h (EVENT_HEADER, extended items), evntrace.h (TRACE_MESSAGE_*,
- * TRACE_LOGFILE_HEADER). */
+/* The bytes of an .etl file: buffer headers, record headers, and what the files of this folder share. Input: files.
+ * Used by: merge.c, which makes records in canonical order out of these parts. Inside this folder only. Thread: the
+ * source's. Source of all layouts: winsiderss/systeminformer phnt/include/ntwmi.h (WMI_BUFFER_HEADER, *_TRACE_HEADER,
+ * EVENT_TRACE_GROUP_*), evntcons.h (EVENT_HEADER, extended items), evntrace.h (TRACE_MESSAGE_*, TRACE_LOGFILE_HEADER).
+ */
 #ifndef EA_ETL_LAYOUT_H
 #define EA_ETL_LAYOUT_H
 

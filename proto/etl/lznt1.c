@@ -1,8 +1,7 @@
-/* LZNT1, decompression.
- * Before it: a compressed buffer. After it: the buffer's records. Thread: any (pure functions).
- * Source: [MS-XCA] 2.5 (format), 2.6 (processing): chunks of up to 4096 bytes of output, each with a 16-bit header
- * (size - 1 in 12 bits, signature 3, top bit: compressed). In a chunk, flag bytes, low bit first: 0 a literal, 1 a
- * 16-bit word whose split into distance and length depends on how much of the chunk has come out. */
+/* LZNT1, decompression. Input: a compressed buffer. Output: the buffer's records. Thread: any (pure functions). Source:
+ * [MS-XCA] 2.5 (format), 2.6 (processing): chunks of up to 4096 bytes of output, each with a 16-bit header (size - 1 in
+ * 12 bits, signature 3, top bit: compressed). In a chunk, flag bytes, low bit first: 0 a literal, 1 a 16-bit word whose
+ * split into distance and length depends on how much of the chunk has come out. */
 #include "proto/etl/layout.h"
 
 #include <string.h>

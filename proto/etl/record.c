@@ -1,8 +1,7 @@
-/* Record headers of an .etl file: finding the records of a decoded buffer, and making ea_record views of them.
- * Before it: a decoded buffer. After it: merge.c. Thread: the source's.
- * Source: winsiderss/systeminformer phnt/include/ntwmi.h (SYSTEM_TRACE_HEADER, PERFINFO_TRACE_HEADER,
- * EVENT_INSTANCE_GUID_HEADER, MESSAGE_TRACE_HEADER, TRACE_HEADER_* marks), evntcons.h (EVENT_HEADER and extended
- * items), evntrace.h (EVENT_TRACE_HEADER, TRACE_MESSAGE_*). */
+/* Record headers of an .etl file: finding the records of a decoded buffer, and making ea_record views of them. Input: a
+ * decoded buffer. Used by: merge.c. Thread: the source's. Source: winsiderss/systeminformer phnt/include/ntwmi.h
+ * (SYSTEM_TRACE_HEADER, PERFINFO_TRACE_HEADER, EVENT_INSTANCE_GUID_HEADER, MESSAGE_TRACE_HEADER, TRACE_HEADER_* marks),
+ * evntcons.h (EVENT_HEADER and extended items), evntrace.h (EVENT_TRACE_HEADER, TRACE_MESSAGE_*). */
 #include "proto/etl/layout.h"
 
 #include <stddef.h>

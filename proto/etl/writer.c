@@ -1,6 +1,6 @@
-/* An .etl file being written: one open buffer a CPU, the trace header event, what is completed at the end.
- * Before it: encode.c. After it: a file. Thread: its owner's. Source: as layout.h says; the values that real files have
- * in fields which no documentation explains were read off traces of Windows 7 to 11:
+/* An .etl file being written: one open buffer a CPU, the trace header event, what is completed at the end. Input:
+ * encode.c. Output: a file. Thread: its owner's. Source: as layout.h says; the values that real files have in fields
+ * which no documentation explains were read off traces of Windows 7 to 11:
  * - State is 3 in every buffer, type 4 in the first one; the first and the last buffer have flag 1. The first buffer of
  *   a merged file has the compression as its state.
  * - CurrentOffset runs on: by the record that did not fit, or by a buffer's size when it was flushed.

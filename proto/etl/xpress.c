@@ -1,6 +1,5 @@
-/* Plain LZ77 ("XPRESS"), decompression: most compressed .etl files.
- * Before it: a compressed buffer. After it: the buffer's records; salvage.c, which takes a stream up in its middle.
- * Thread: any (pure functions).
+/* Plain LZ77 ("XPRESS"), decompression: most compressed .etl files. Input: a compressed buffer. Output: the buffer's
+ * records. Used by: the reader, and repair.c, which begins in the middle of a stream. Thread: any (pure functions).
  * Source: [MS-XCA] 2.3 (format), 2.4 (processing). A stream is a run of 32-bit flag words, top bit first: 0 a literal
  * byte, 1 a match of 13 bits of distance and 3 of length; longer lengths go into a half byte that two matches share,
  * then a byte, then 16 and 32 bits. */

@@ -1,8 +1,8 @@
-/* LZ77 + Huffman ("XPRESS_HUFF"), decompression.
- * Before it: a compressed buffer. After it: the buffer's records. Thread: any (pure functions).
- * Source: [MS-XCA] 2.1 (format), 2.2 (processing): blocks of 64 KiB of output, each with 256 bytes of code lengths (4
- * bits for each of 512 symbols), then bits taken from 16-bit little-endian words, top bit first. A symbol below 256 is
- * a literal; above, it holds the length's low 4 bits and the number of distance bits that follow. */
+/* LZ77 + Huffman ("XPRESS_HUFF"), decompression. Input: a compressed buffer. Output: the buffer's records. Thread: any
+ * (pure functions). Source: [MS-XCA] 2.1 (format), 2.2 (processing): blocks of 64 KiB of output, each with 256 bytes of
+ * code lengths (4 bits for each of 512 symbols), then bits taken from 16-bit little-endian words, top bit first. A
+ * symbol below 256 is a literal; above, it holds the length's low 4 bits and the number of distance bits that follow.
+ */
 #include "proto/etl/layout.h"
 
 #include <string.h>

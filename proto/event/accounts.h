@@ -1,7 +1,7 @@
 /* Names of accounts whose SIDs are the same on every machine. They are the English ones; a Windows of another language
  * shows its own. The SID of a service is a hash of its name, so that services whose names are known have theirs. SIDs
- * that a machine or a domain makes have no name here.
- * Before it: nothing. After it: the collector's SQL and its lists of processes. Thread: any (constants). */
+ * that a machine or a domain makes have no name here. Used by: the collector's SQL and its lists of processes. Thread:
+ * any (constants). */
 #ifndef EA_EVENT_ACCOUNTS_H
 #define EA_EVENT_ACCOUNTS_H
 

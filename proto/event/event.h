@@ -1,5 +1,5 @@
-/* What an event means: class rows, compiled classes, and the bounded walk that splits a payload into fields.
- * Before it: proto/base (record.h). After it: proto/wire (columns are these fields), service/decode, the collector.
+/* What an event means: class rows, compiled classes, and the bounded walk that splits a payload into fields. Uses:
+ * proto/base (record.h). Used by: proto/wire (columns are these fields), service/decode, the collector.
  *
  * A row (rows/<family>.c) is what a person writes: one declarative line per event class. A class is what the program
  * uses: a row compiled for one version and pointer size, or a schema found elsewhere (a description from the wire,

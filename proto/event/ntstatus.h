@@ -1,5 +1,5 @@
-/* Names of NTSTATUS values, for rendering: they are the same in every trace, so no description carries them.
- * Before it: nothing. After it: render_values.c. Thread: any (constants). */
+/* Names of NTSTATUS values, for rendering: they are the same in every trace, so no description carries them. Used by:
+ * render_values.c. Thread: any (constants). */
 #ifndef EA_EVENT_NTSTATUS_H
 #define EA_EVENT_NTSTATUS_H
 

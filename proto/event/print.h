@@ -1,6 +1,6 @@
 /* Printing events in one of several forms, with the filters that go with it: what `etwagent dump` and `etwcollector
- * export` have in common, their options included, so that they print the same bytes. Before it: a command with records.
- * After it: render.h, standard output. Thread: its owner's. */
+ * export` have in common, their options included, so that they print the same bytes. Called by: a command with records.
+ * Calls: render.h, standard output. Thread: its owner's. */
 #ifndef EA_EVENT_PRINT_H
 #define EA_EVENT_PRINT_H
 

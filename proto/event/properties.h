@@ -1,6 +1,6 @@
 /* Properties: how Windows' own schemas say what is in a payload (EVENT_PROPERTY_INFO of tdh.h). Manifests, their
  * compiled form, TRACE_EVENT_INFO and TraceLogging metadata are all turned into these first, and these into fields.
- * Before it: proto/event/schema, tracelogging.c. After it: class.h (descriptions). Thread: any. */
+ * Input: proto/event/schema, tracelogging.c. Used by: class.h (descriptions). Thread: any. */
 #ifndef EA_EVENT_PROPERTIES_H
 #define EA_EVENT_PROPERTIES_H
 

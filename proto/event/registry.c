@@ -1,5 +1,5 @@
-/* The registry: which class a record is of. See event.h.
- * Before it: rows, descriptions, records. After it: service/decode, proto/wire, rendering. Thread: its owner's. */
+/* The registry: which class a record is of. See event.h. Input: rows, descriptions, records. Used by: service/decode,
+ * proto/wire, rendering. Thread: its owner's. */
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "proto/event/class.h"

@@ -1,6 +1,5 @@
 /* Events as people and tools read them: text, JSON lines, CSV. `etwagent dump` and `etwcollector export` print through
- * this, so that they print the same bytes.
- * Before it: event.h. After it: the commands. Thread: its owner's. */
+ * this, so that they print the same bytes. Input: event.h. Used by: the commands. Thread: its owner's. */
 #ifndef EA_EVENT_RENDER_H
 #define EA_EVENT_RENDER_H
 
@@ -86,9 +85,9 @@ const char *ea_header_type_name(uint8_t header_type);
     "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
     "hex. stack holds return addresses that came with the event. A socket address is {\"value\": hex,\n"                \
     "\"name\": \"127.0.0.1:80\"}. Events with a manifest also have level_name, channel_name, task_name,\n"             \
-    "opcode_name, keyword_names and message, as far as it says them; TraceLogging events their tag and\n"               \
+    "opcode_name, keyword_names and message, as far as the manifest has them; TraceLogging events their tag and\n"       \
     "their provider's provider_group.\n\n"                                                  \
-    "Unless --raw or --no-names is given, what other events of the trace say is added: a file\n"                        \
+    "Unless --raw or --no-names is given, facts from other events of the trace are added: a file\n"                     \
     "object, file key or registry key that has a name at that time is {\"value\": \"0x...\", \"name\":\n"             \
     "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \
     "\"C:\\\\...\"}; clock ticks are {\"value\": N, \"time\": \"...\"}, spans of them {\"value\": N, \"ns\": N};\n"      \

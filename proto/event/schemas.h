@@ -1,6 +1,6 @@
 /* Schemas that came from outside: manifests, resources of DLLs, what a trace says of its own events. A schema is a
- * class description (DESCRIPTIONS.md) for a pointer size of 8; the registry asks here for what no row knows. Before it:
- * proto/event/schema (what reads them). After it: registry.c. Thread: its owner's; a registry that uses it belongs to
+ * class description (DESCRIPTIONS.md) for a pointer size of 8; the registry asks here for what no row knows. Input:
+ * proto/event/schema, which reads them. Used by: registry.c. Thread: its owner's; a registry that uses it belongs to
  * the same thread. */
 #ifndef EA_EVENT_SCHEMAS_H
 #define EA_EVENT_SCHEMAS_H

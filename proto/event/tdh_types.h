@@ -1,6 +1,6 @@
-/* What Windows' in and out types are here. The numbers are those of tdh.h, which compiled
- * manifests and TRACE_EVENT_INFO hold, too.
- * Before it: proto/event/schema, tracelogging.c. After it: event.h's types. Thread: any (constants). */
+/* What Windows' in and out types are here. The numbers are those of tdh.h, which compiled manifests and
+ * TRACE_EVENT_INFO hold, too. Used by: proto/event/schema, tracelogging.c. Result: event.h's types. Thread: any
+ * (constants). */
 #ifndef EA_EVENT_TDH_TYPES_H
 #define EA_EVENT_TDH_TYPES_H
 

@@ -1,7 +1,6 @@
-/* TraceLogging: events that carry their own schema in an extended item. See registry.c.
- * Before it: a record's extended items. After it: class.h (descriptions), render.c. Thread: any.
- * Source of the layouts: TraceLoggingProvider.h (_tlg macros) and microsoft/go-winio pkg/etw/eventmetadata.go and
- * fieldopt.go. */
+/* TraceLogging: events that carry their own schema in an extended item. See registry.c. Input: a record's extended
+ * items. Used by: class.h (descriptions), render.c. Thread: any. Source of the layouts: TraceLoggingProvider.h (_tlg
+ * macros) and microsoft/go-winio pkg/etw/eventmetadata.go and fieldopt.go. */
 #ifndef EA_EVENT_TRACELOGGING_H
 #define EA_EVENT_TRACELOGGING_H
 

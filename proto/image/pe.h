@@ -1,7 +1,7 @@
 /* What a PE image says of itself in its file: when it was linked, how much memory it takes, which PDB is its own, which
- * version it is. Every offset and size comes from the file and is bounded before it is followed.
- * Before it: a file, or bytes. After it: the collector's symbols. Thread: any.
- * Source of the layouts: Microsoft, "PE Format"; VS_VERSIONINFO and VS_FIXEDFILEINFO of the Win32 reference. */
+ * version it is. Every offset and size comes from the file and is bounded before it is followed. Input: a file, or
+ * bytes. Used by: the collector's symbols. Thread: any. Source of the layouts: Microsoft, "PE Format"; VS_VERSIONINFO
+ * and VS_FIXEDFILEINFO of the Win32 reference. */
 #ifndef EA_IMAGE_PE_H
 #define EA_IMAGE_PE_H
 

@@ -67,10 +67,12 @@ typedef struct ea_lang_run_options {
      * dropped. NULL: the caller does that after each event alone. */
     int (*flush)(void *arg, ea_text *out);
     void *flush_arg;
-    uint64_t pid;         /* clauses of events run for those of this process alone; 0: of all */
-    const char *exe;      /* the same of the processes whose image name fits this pattern; NULL: of all */
-    size_t limit_entries; /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
-    size_t limit_bytes;   /* of variables, aggregations and texts together; 0: 64 MiB */
+    uint64_t pid;          /* clauses of events run for those of this process alone; 0: of all */
+    const char *exe;       /* the same of the processes whose image name fits this pattern; NULL: of all */
+    size_t limit_entries;  /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
+    size_t limit_bytes;    /* of variables, aggregations and texts together; 0: 64 MiB */
+    uint64_t limit_visits; /* of keys by print and trunc, beside 256 an event; 0: 268,435,456 */
+    int is_terminal;       /* the output goes to a terminal: of CSV, too, nothing steers it */
 } ea_lang_run_options;
 
 /* The program is borrowed. */
@@ -106,6 +108,7 @@ typedef struct ea_lang_counts {
     uint64_t others;  /* values of aggregations that were counted under others: the limit of keys, or of memory */
     uint64_t dropped; /* values of variables that were dropped for the same reason */
     uint64_t texts;   /* texts that were replaced by "(no room)" */
+    uint64_t costly;  /* print and trunc that were skipped: they would visit too many keys */
 } ea_lang_counts;
 
 ea_lang_counts ea_lang_run_counts(const ea_lang_run *r);

@@ -54,20 +54,21 @@ size_t lang_bounds(const lang_aggregation *what, int64_t *bounds) {
     int64_t last = 0;
     if (what->function == FUNCTION_LQUANTIZE) {
         int64_t low = p[0], high = p[1], step = p[2];
-        if (step < 1 || high <= low || ((uint64_t)high - (uint64_t)low) / (uint64_t)step >= HISTOGRAM_BUCKETS_MAX)
+        uint64_t range = (uint64_t)high - (uint64_t)low;
+        if (step < 1 || high <= low || range / (uint64_t)step + (range % (uint64_t)step != 0) >= HISTOGRAM_BUCKETS_MAX)
             return 0;
-        for (int64_t v = low; v < high && n < HISTOGRAM_BUCKETS_MAX; v += step) {
+        for (int64_t v = low; v < high; v += step) {
             add_bound(v, bounds, &n, &last);
             if (v > INT64_MAX - step)
                 break;
         }
-        if (n < HISTOGRAM_BUCKETS_MAX)
-            add_bound(high, bounds, &n, &last);
+        add_bound(high, bounds, &n, &last);
         return n;
     }
     int64_t factor = p[0], low = p[1], high = p[2], steps = p[3];
-    if (factor < 2 || low < 0 || high < low || high > 62 || steps < factor || steps % factor ||
-        !power(factor, high + 1) || (high - low + 1) * (steps - steps / factor) >= HISTOGRAM_BUCKETS_MAX)
+    if (factor < 2 || low < 0 || high < low || high > 62 || steps < factor || steps > 2 * HISTOGRAM_BUCKETS_MAX ||
+        steps % factor || !power(factor, high + 1) ||
+        (high - low + 1) * (steps - steps / factor) >= HISTOGRAM_BUCKETS_MAX)
         return 0;
     add_bound(power(factor, low), bounds, &n, &last);
     for (int64_t m = low; m <= high; m++) {
@@ -98,7 +99,7 @@ static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
         value = d >= 9.2e18    ? (uint64_t)INT64_MAX
                 : d <= -9.2e18 ? (uint64_t)INT64_MIN
                 : d != d       ? 0
-                               : (uint64_t)(int64_t)d;
+                               : (uint64_t)(int64_t)floor(d);
         type = TYPE_INT;
     }
     if (a->what->function == FUNCTION_QUANTIZE) {
@@ -123,13 +124,13 @@ static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
 void lang_aggregate_bucket(const lang_aggregate *a, int64_t bucket, int64_t *ret_from, int64_t *ret_to) {
     if (a->what->function != FUNCTION_QUANTIZE) {
         *ret_from = bucket > 0 ? a->bounds[bucket - 1] : INT64_MIN;
-        *ret_to = (size_t)bucket < a->bound_count ? a->bounds[bucket] : INT64_MAX;
+        *ret_to = (size_t)bucket < a->bound_count ? a->bounds[bucket] : INT64_MIN;
         return;
     }
     int64_t k = bucket < 0 ? -bucket : bucket;
     int64_t low = k == 0 ? 0 : k > 63 ? INT64_MAX : (int64_t)1 << (k - 1), high = k > 62 ? INT64_MAX : (int64_t)1 << k;
-    *ret_from = bucket < 0 ? (k > 62 ? INT64_MIN : 1 - high) : low;
-    *ret_to = bucket < 0 ? 1 - low : high;
+    *ret_from = bucket >= 0 ? low : k > 63 ? INT64_MIN : k > 62 ? INT64_MIN + 1 : 1 - high;
+    *ret_to = bucket >= 0 ? (k > 63 ? INT64_MIN : high) : k > 63 ? INT64_MIN + 1 : 1 - low;
 }
 
 /* ---- states ---- */
@@ -339,6 +340,22 @@ void lang_aggregate_deinit(lang_aggregate *a) {
     *a = (lang_aggregate){0};
 }
 
+static int compare(enum lang_type type, const lang_strings *strings, uint64_t a, uint64_t b) {
+    if (a == b)
+        return 0;
+    if (type == TYPE_TEXT) {
+        const lang_string *x = lang_string_at(strings, a), *y = lang_string_at(strings, b);
+        size_t n = x->len_bytes < y->len_bytes ? x->len_bytes : y->len_bytes;
+        int d = memcmp(x->text, y->text, n);
+        return d ? d : (x->len_bytes > y->len_bytes) - (x->len_bytes < y->len_bytes);
+    }
+    if (type == TYPE_FLOAT)
+        return (as_double(a) > as_double(b)) - (as_double(a) < as_double(b));
+    if (type == TYPE_INT)
+        return ((int64_t)a > (int64_t)b) - ((int64_t)a < (int64_t)b);
+    return (a > b) - (a < b);
+}
+
 /* 0: no room for what the function keeps. */
 static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, const lang_strings *strings) {
     enum lang_type type = a->what->type;
@@ -352,10 +369,9 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
         break;
     case FUNCTION_MIN:
     case FUNCTION_MAX: {
-        int less = type == TYPE_FLOAT ? as_double(value) < as_double(state[1])
-                   : type == TYPE_INT ? (int64_t)value < (int64_t)state[1]
-                                      : value < state[1];
-        if (!state[0] || (value != state[1] && less == (a->what->function == FUNCTION_MIN)))
+        int d = compare(type, strings, value, state[1]);
+        int was_no_number = type == TYPE_FLOAT && as_double(state[1]) != as_double(state[1]);
+        if (!state[0] || was_no_number || (a->what->function == FUNCTION_MIN ? d < 0 : d > 0))
             state[1] = value;
         break;
     }
@@ -380,7 +396,7 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
             return 0;
         break;
     case FUNCTION_DISTINCT: {
-        const lang_string *s = type == TYPE_TEXT ? lang_string_at(strings, value) : NULL;
+        const lang_string *s = type == TYPE_TEXT || type == TYPE_STACK ? lang_string_at(strings, value) : NULL;
         if (!distinct_add(m, &state[1], s ? ea_hash64(s->text, s->len_bytes, 0) : ea_hash64(&value, sizeof value, 0)))
             return 0;
         break;
@@ -396,7 +412,12 @@ int lang_aggregate_add(lang_aggregate *a, const uint64_t *keys, uint64_t value, 
         return 0;
     if (state && !*state)
         lang_table_remove(&a->table, keys);
+    /* the one entry of others has room whatever the limit, so that no value is lost */
+    lang_memory *m = a->table.memory;
+    size_t limit_bytes = m->limit_bytes;
+    m->limit_bytes = SIZE_MAX;
     (void)add_value(a, a->others, value, strings);
+    m->limit_bytes = limit_bytes;
     return 1;
 }
 
@@ -445,29 +466,13 @@ typedef struct order {
     const lang_aggregate *a;
     const lang_strings *strings;
     enum lang_type type;
+    uint64_t *results; /* of each entry: a number of distinct values costs more than a comparison */
 } order;
-
-static int compare(enum lang_type type, const lang_strings *strings, uint64_t a, uint64_t b) {
-    if (a == b)
-        return 0;
-    if (type == TYPE_TEXT) {
-        const lang_string *x = lang_string_at(strings, a), *y = lang_string_at(strings, b);
-        size_t n = x->len_bytes < y->len_bytes ? x->len_bytes : y->len_bytes;
-        int d = memcmp(x->text, y->text, n);
-        return d ? d : (x->len_bytes > y->len_bytes) - (x->len_bytes < y->len_bytes);
-    }
-    if (type == TYPE_FLOAT)
-        return (as_double(a) > as_double(b)) - (as_double(a) < as_double(b));
-    if (type == TYPE_INT)
-        return ((int64_t)a > (int64_t)b) - ((int64_t)a < (int64_t)b);
-    return (a > b) - (a < b);
-}
 
 static int goes_before(const order *o, uint32_t x, uint32_t y) {
     const lang_aggregate *a = o->a;
     const uint64_t *ex = lang_table_entry(&a->table, x), *ey = lang_table_entry(&a->table, y);
-    int d = compare(o->type, o->strings, lang_aggregate_result(a, ey + a->what->key_count),
-                    lang_aggregate_result(a, ex + a->what->key_count));
+    int d = compare(o->type, o->strings, o->results[y], o->results[x]);
     for (unsigned k = 0; k < a->what->key_count && !d; k++)
         d = compare((enum lang_type)a->what->keys[k], o->strings, ex[k], ey[k]);
     return d < 0 || (d == 0 && x < y);
@@ -476,14 +481,19 @@ static int goes_before(const order *o, uint32_t x, uint32_t y) {
 uint32_t *lang_aggregate_sorted(const lang_aggregate *a, const lang_strings *strings) {
     size_t n = a->table.count;
     enum lang_type type = lang_aggregate_type(a->what);
-    order o = {a, strings, type == TYPE_NONE ? TYPE_UINT : type};
     if (!n)
         return NULL;
+    order o = {a, strings, type == TYPE_NONE ? TYPE_UINT : type, malloc(n * sizeof *o.results)};
     uint32_t *numbers = malloc(2 * n * sizeof *numbers), *from = numbers, *to = numbers ? numbers + n : NULL;
-    if (!numbers)
+    if (!numbers || !o.results) {
+        free(numbers);
+        free(o.results);
         return NULL;
-    for (uint32_t i = 0; i < n; i++)
+    }
+    for (uint32_t i = 0; i < n; i++) {
         numbers[i] = i;
+        o.results[i] = lang_aggregate_result(a, lang_table_entry(&a->table, i) + a->what->key_count);
+    }
     for (size_t run = 1; run < n; run *= 2) { /* merge sort: no state of its own, no worst case */
         for (size_t begin = 0; begin < n; begin += 2 * run) {
             size_t i = begin, middle = begin + run < n ? begin + run : n,
@@ -498,6 +508,7 @@ uint32_t *lang_aggregate_sorted(const lang_aggregate *a, const lang_strings *str
     }
     if (from != numbers)
         memcpy(numbers, from, n * sizeof *numbers);
+    free(o.results);
     return numbers;
 }
 

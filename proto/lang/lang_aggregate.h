@@ -56,7 +56,7 @@ void lang_aggregate_trunc(lang_aggregate *a, int64_t count, const lang_strings *
 /* The numbers of the entries in the order in which they are printed, the largest result first; of equal ones by keys;
  * malloc'd; NULL: none, or no memory. */
 uint32_t *lang_aggregate_sorted(const lang_aggregate *a, const lang_strings *strings);
-/* The bounds of a bucket: values from *ret_from on, below *ret_to; INT64_MIN and INT64_MAX: open. */
+/* The bounds of a bucket: values from *ret_from on, below *ret_to; INT64_MIN: open; INT64_MAX of quantize is 2^63. */
 void lang_aggregate_bucket(const lang_aggregate *a, int64_t bucket, int64_t *ret_from, int64_t *ret_to);
 
 static inline int lang_has_histogram(enum lang_function f) {

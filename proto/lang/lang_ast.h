@@ -51,6 +51,8 @@ _Noreturn void lang_fail(lang_source *s, uint32_t at, const char *format, ...) E
 /* Leaves it with EA_ENOMEM. */
 void *lang_alloc(lang_source *s, size_t count, size_t size_bytes);
 
+/* Where the next token begins. */
+uint32_t lang_skip_space(lang_source *s, uint32_t at);
 /* Reads the token at *in_out_at, and moves there to its end. */
 token lang_lex(lang_source *s, uint32_t *in_out_at);
 
@@ -94,6 +96,7 @@ typedef struct node {
     double real;
     struct node *a, *b, *c;
     struct node **args; /* keys or arguments */
+    span *texts;        /* of each, as it is written */
     uint32_t arg_count;
 } node;
 

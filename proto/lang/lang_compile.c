@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 128, VARIABLES_MAX = 256, CONSTANTS_MAX = 65536, PASSES_MAX = 64, PROGRAM_MAX_BYTES = 16 << 20 };
+enum {
+    EXPRESSION_DEPTH_MAX = 1000,
+    FIELDS_MAX = 128,
+    VARIABLES_MAX = 256,
+    CONSTANTS_MAX = 65536,
+    PASSES_MAX = 1024,
+    PROGRAM_MAX_BYTES = 16 << 20
+};
 
 typedef struct compiler {
     lang_source s;
@@ -17,6 +24,8 @@ typedef struct compiler {
     const ea_lang_sources *from;
     int is_dry;  /* types alone: nothing is emitted */
     int changed; /* a type became another one */
+    int guesses; /* a number that is written out gives its type to what has none yet: x = x + 1 */
+    int depth;   /* of the expression at hand */
     size_t constant_capacity, text_capacity, format_capacity, row_capacity;
     /* the clause at hand */
     const clause *c;
@@ -28,6 +37,8 @@ typedef struct compiler {
     struct clause_classes {
         const ea_class **classes;
         size_t count;
+        lang_field *fields; /* which the pass before read */
+        uint32_t field_count;
     } * found; /* of each clause */
 
     lang_op *ops;
@@ -210,11 +221,19 @@ static void truth(compiler *k, const node *n, unsigned dst) {
 
 /* ---- fields ---- */
 
-static uint32_t new_field(compiler *k, span name, enum lang_type type, int is_name, uint32_t at) {
+/* A field that the clause read before: a look among all classes is not needed again. FIELDS_MAX: there is none. */
+static uint32_t known_field(const compiler *k, span name, int is_name) {
     for (uint32_t i = 0; i < k->field_count; i++)
         if (k->fields[i].is_name == is_name && strlen(k->fields[i].name) == name.len_bytes &&
             memcmp(k->fields[i].name, name.text, name.len_bytes) == 0)
             return i;
+    return FIELDS_MAX;
+}
+
+static uint32_t new_field(compiler *k, span name, enum lang_type type, int is_name, uint32_t at) {
+    uint32_t known = known_field(k, name, is_name);
+    if (known < FIELDS_MAX)
+        return known;
     if (k->field_count == FIELDS_MAX)
         lang_fail(&k->s, at, "the clause uses more than %d fields", FIELDS_MAX);
     char *copy = lang_alloc(&k->s, name.len_bytes + 1, 1);
@@ -270,24 +289,33 @@ enum { SUFFIX_BYTES = sizeof SUFFIX - 1 };
 
 /* A field, or the name of its number; 0 when there is no such field. */
 static int find_field(compiler *k, span name, uint32_t at, uint32_t *ret_field, enum lang_type *ret_type) {
+    *ret_field = known_field(k, name, 0);
+    if (*ret_field < FIELDS_MAX) {
+        *ret_type = (enum lang_type)k->fields[*ret_field].type;
+        return 1;
+    }
+    int has_suffix =
+        name.len_bytes > SUFFIX_BYTES && memcmp(name.text + name.len_bytes - SUFFIX_BYTES, SUFFIX, SUFFIX_BYTES) == 0;
+    span base = {name.text, name.len_bytes - (has_suffix ? SUFFIX_BYTES : 0)};
+    *ret_field = has_suffix ? known_field(k, base, 1) : FIELDS_MAX;
+    if (*ret_field < FIELDS_MAX) {
+        *ret_type = TYPE_TEXT;
+        return 1;
+    }
     enum lang_type type = field_type(k, name, at);
     if (type != TYPE_NONE) {
         *ret_field = new_field(k, name, type, 0, at);
         *ret_type = type;
         return 1;
     }
-    if (name.len_bytes > SUFFIX_BYTES && memcmp(name.text + name.len_bytes - SUFFIX_BYTES, SUFFIX, SUFFIX_BYTES) == 0) {
-        span base = {name.text, name.len_bytes - SUFFIX_BYTES};
-        if (field_type(k, base, at) != TYPE_NONE) {
-            if (!has_names(k, base))
-                lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
-            k->p->needs_names |= comes_from_others(k, base);
-            *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
-            *ret_type = TYPE_TEXT;
-            return 1;
-        }
-    }
-    return 0;
+    if (!has_suffix || field_type(k, base, at) == TYPE_NONE)
+        return 0;
+    if (!has_names(k, base))
+        lang_fail(&k->s, at, "the values of field %.*s have no names", SHOWN(base));
+    k->p->needs_names |= comes_from_others(k, base);
+    *ret_field = new_field(k, base, TYPE_TEXT, 1, at);
+    *ret_type = TYPE_TEXT;
+    return 1;
 }
 
 static lang_variable *find_variable(const compiler *k, span name, enum lang_scope scope);
@@ -503,16 +531,9 @@ static void declare_aggregations(compiler *k, const statement *st, int is_end) {
                 *a = (lang_aggregation){
                     .name = t->text, .function = f->function, .at = t->at, .key_count = (uint8_t)t->arg_count};
                 for (uint32_t i = 0; i < t->arg_count; i++) {
-                    const node *key = t->args[i];
-                    size_t n = key->end > key->at ? key->end - key->at : 0;
-                    uint32_t from = key->at;
-                    /* of a binary expression the operator's place is known: begin at its first operand */
-                    for (const node *left = key; left->kind == NODE_BINARY; left = left->a) {
-                        n += from - left->a->at;
-                        from = left->a->at;
-                    }
-                    char *label = lang_alloc(&k->s, n + 1, 1);
-                    memcpy(label, k->s.text + from, n);
+                    span key = t->texts[i];
+                    char *label = lang_alloc(&k->s, key.len_bytes + 1, 1);
+                    memcpy(label, key.text, key.len_bytes);
                     for (char *x = label; *x; x++)
                         if (*x == '\n' || *x == '\r' || *x == '\t')
                             *x = ' ';
@@ -559,7 +580,7 @@ static enum lang_type name_expression(compiler *k, const node *n, unsigned dst) 
     }
     const lang_variable *v = find_variable(k, n->text, SCOPE_GLOBAL);
     if (v) {
-        if (field_type(k, n->text, n->at) != TYPE_NONE)
+        if (!k->is_dry && field_type(k, n->text, n->at) != TYPE_NONE)
             lang_fail(&k->s, n->at,
                       "%.*s is a variable and a field; write event.%.*s for the field, or rename the variable",
                       SHOWN(n->text), SHOWN(n->text));
@@ -629,7 +650,7 @@ static enum lang_type call_expression(compiler *k, const node *n, unsigned dst) 
         if (!span_is(n->text, STACKS[i]))
             continue;
         int64_t frames = n->arg_count ? constant_argument(k, n->args[0]) : 0;
-        if (n->arg_count > 1 || frames < 0 || frames > 1000)
+        if (n->arg_count > 1 || frames < 0 || frames > 1000 || (n->arg_count && !frames))
             lang_fail(&k->s, n->at, "expected %s() or %s(n), n of 1 to 1000 frames", STACKS[i], STACKS[i]);
         k->p->needs_stacks = 1;
         emit(k, CODE_STACK, dst, 0, 0, (i + 1) | (uint32_t)frames << 16);
@@ -638,10 +659,13 @@ static enum lang_type call_expression(compiler *k, const node *n, unsigned dst) 
     if (span_is(n->text, "delta")) {
         if (!n->arg_count || n->arg_count > EA_LANG_KEYS_MAX)
             lang_fail(&k->s, n->at, "expected one to %d keys of delta", EA_LANG_KEYS_MAX);
-        for (uint32_t i = 0; i < n->arg_count; i++)
-            (void)expression(k, n->args[i], use_register(k, dst + i, n->at));
+        uint32_t kinds = 0;
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            enum lang_type t = expression(k, n->args[i], use_register(k, dst + i, n->at));
+            kinds |= (t == TYPE_FLOAT ? 1u : t == TYPE_TEXT ? 2u : t == TYPE_STACK ? 3u : 0u) << 2 * i;
+        }
         k->p->needs_delta = 1;
-        emit(k, CODE_DELTA, dst, dst, 0, n->arg_count);
+        emit(k, CODE_DELTA, dst, dst, 0, n->arg_count | kinds << 8);
         return TYPE_INT;
     }
     if (span_is(n->text, "strlen")) {
@@ -728,6 +752,8 @@ static enum lang_type compare(compiler *k, const node *n, unsigned dst, enum lan
 static enum lang_type arithmetic(compiler *k, uint32_t op, uint32_t at, unsigned dst, enum lang_type a,
                                  enum lang_type b, int literal_a, int literal_b) {
     enum lang_type t = literal_b && a != TYPE_FLOAT ? a : literal_a && b != TYPE_FLOAT ? b : common(a, b);
+    if (t == TYPE_NONE && k->guesses)
+        t = common(a, b);
     if (t == TYPE_NONE)
         return TYPE_NONE;
     if (t == TYPE_FLOAT) {
@@ -825,6 +851,8 @@ static enum lang_type conditional_expression(compiler *k, const node *n, unsigne
     enum lang_type t = is_literal(n->c) && a != TYPE_FLOAT && is_number(a)   ? a
                        : is_literal(n->b) && b != TYPE_FLOAT && is_number(b) ? b
                                                                              : common(a, b);
+    if (t == TYPE_NONE && k->guesses)
+        t = common(a, b);
     if (t == TYPE_NONE && a != TYPE_NONE && b != TYPE_NONE)
         lang_fail(&k->s, n->at, "the condition gives %s or %s", TYPE_TEXTS[a], TYPE_TEXTS[b]);
     if (k->is_dry)
@@ -837,7 +865,7 @@ static enum lang_type conditional_expression(compiler *k, const node *n, unsigne
     return t;
 }
 
-static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
+static enum lang_type expression_at_depth(compiler *k, const node *n, unsigned dst) {
     uint64_t bits;
     enum lang_type t;
     use_register(k, dst, n->at);
@@ -892,6 +920,15 @@ static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
     default:
         return conditional_expression(k, n, dst);
     }
+}
+
+/* Of 1 + 2 + 3 each operator is one level: what compiles it calls itself for each. */
+static enum lang_type expression(compiler *k, const node *n, unsigned dst) {
+    if (++k->depth > EXPRESSION_DEPTH_MAX)
+        lang_fail(&k->s, n->at, "more than %d operators follow each other", EXPRESSION_DEPTH_MAX);
+    enum lang_type t = expression_at_depth(k, n, dst);
+    k->depth--;
+    return t;
 }
 
 /* ---- statements ---- */
@@ -995,6 +1032,8 @@ static uint32_t parse_format(compiler *k, const node *n, const enum lang_type *t
             p->letter = 'd';
         if (!p->letter || !strchr("duxsf", p->letter))
             lang_fail(&k->s, n->args[0]->at, "printf knows %%d, %%u, %%x, %%s, %%f and %%%%");
+        if (p->precision >= 0 && p->letter != 'f')
+            lang_fail(&k->s, n->args[0]->at, "printf: %%f alone has a precision");
         if (p->width > 200 || p->precision > 17)
             lang_fail(&k->s, n->args[0]->at, "printf: expected a width up to 200 and a precision up to 17");
         p->width = left ? -p->width : p->width;
@@ -1086,6 +1125,9 @@ static void call_statement(compiler *k, const node *n) {
                 lang_fail(&k->s, arg->at, "expected name = value");
             char *name = lang_alloc(&k->s, arg->text.len_bytes + 1, 1);
             memcpy(name, arg->text.text, arg->text.len_bytes);
+            for (uint32_t i = 0; i < row.count; i++)
+                if (strcmp(row.names[i], name) == 0)
+                    lang_fail(&k->s, arg->at, "emit has %s twice", name);
             row.names[row.count] = name;
             row.types[row.count] = (uint8_t)expression(k, arg->a, row.count);
         }
@@ -1218,11 +1260,14 @@ static void find_classes(compiler *k) {
 
 static void compile_clause(compiler *k, const clause *c) {
     k->c = c;
+    struct clause_classes *found = &k->found[c->number];
     k->op_count = 0;
-    k->field_count = 0;
+    k->field_count = found->field_count;
+    if (found->field_count)
+        memcpy(k->fields, found->fields, found->field_count * sizeof *found->fields);
     k->registers = 0;
-    k->classes = k->found[c->number].classes;
-    k->class_count = k->found[c->number].count;
+    k->classes = found->classes;
+    k->class_count = found->count;
     k->has_class_probe = k->class_count != 0;
     uint32_t skip = emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump = 0;
     if (c->condition) {
@@ -1234,8 +1279,14 @@ static void compile_clause(compiler *k, const clause *c) {
     if (c->condition)
         land(k, jump);
     emit(k, CODE_END, 0, 0, 0, 0);
-    if (k->is_dry)
+    if (k->is_dry) {
+        if (k->field_count > found->field_count) {
+            found->fields = lang_alloc(&k->s, k->field_count, sizeof *found->fields);
+            found->field_count = k->field_count;
+            memcpy(found->fields, k->fields, k->field_count * sizeof *k->fields);
+        }
         return;
+    }
     lang_op *ops = lang_alloc(&k->s, k->op_count, sizeof *ops);
     lang_field *fields = lang_alloc(&k->s, k->field_count, sizeof *fields);
     memcpy(ops, k->ops, k->op_count * sizeof *ops);
@@ -1246,6 +1297,31 @@ static void compile_clause(compiler *k, const clause *c) {
                                              .fields = fields,
                                              .field_count = k->field_count,
                                              .registers = (uint8_t)k->registers};
+}
+
+static int lacks_type(const lang_aggregation *a) {
+    return a->type == TYPE_NONE && a->function != FUNCTION_COUNT;
+}
+
+static int has_untyped(const compiler *k) {
+    for (uint32_t i = 0; i < k->p->variable_count; i++)
+        if (k->p->variables[i].type == TYPE_NONE)
+            return 1;
+    for (uint32_t i = 0; i < k->p->aggregation_count; i++)
+        if (lacks_type(&k->p->aggregations[i]))
+            return 1;
+    return 0;
+}
+
+static void infer_types(compiler *k, const clause *first) {
+    for (int pass = 0; pass < PASSES_MAX; pass++) {
+        k->changed = 0;
+        for (const clause *c = first; c; c = c->next)
+            compile_clause(k, c);
+        if (!k->changed)
+            return;
+    }
+    lang_fail(&k->s, 0, "the types of the variables depend on each other over too many statements");
 }
 
 static void compile(compiler *k) {
@@ -1277,17 +1353,19 @@ static void compile(compiler *k) {
             if (pr->kind == PROBE_END)
                 declare_aggregations(k, c->body, 1);
     k->is_dry = 1;
-    for (int pass = 0; pass < PASSES_MAX; pass++) {
-        k->changed = 0;
-        for (const clause *c = first; c; c = c->next)
-            compile_clause(k, c);
-        if (!k->changed)
-            break;
+    infer_types(k, first);
+    if (has_untyped(k)) {
+        k->guesses = 1;
+        infer_types(k, first);
     }
     for (uint32_t i = 0; i < p->variable_count; i++)
         if (p->variables[i].type == TYPE_NONE)
             lang_fail(&k->s, p->variables[i].at, "variable %.*s gets its value from itself alone",
                       SHOWN(p->variables[i].name));
+    for (uint32_t i = 0; i < p->aggregation_count; i++)
+        if (lacks_type(&p->aggregations[i]))
+            lang_fail(&k->s, p->aggregations[i].at, "aggregation @%.*s gets its value from itself alone",
+                      SHOWN(p->aggregations[i].name));
     k->is_dry = 0;
     for (const clause *c = first; c; c = c->next)
         compile_clause(k, c);

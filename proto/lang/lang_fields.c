@@ -27,18 +27,29 @@ static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
+/* Where the character after this one begins: texts are UTF-8. */
+static size_t next_character(const char *text, size_t len_bytes, size_t at) {
+    at++;
+    while (at < len_bytes && ((unsigned char)text[at] & 0xC0) == 0x80)
+        at++;
+    return at;
+}
+
 int lang_glob(span pattern, const char *text, size_t len_bytes) {
     size_t p = 0, t = 0, star = SIZE_MAX, back = 0;
     while (t < len_bytes) {
         if (p < pattern.len_bytes && pattern.text[p] == '*') {
             star = p++;
             back = t;
-        } else if (p < pattern.len_bytes && (pattern.text[p] == '?' || lower(pattern.text[p]) == lower(text[t]))) {
+        } else if (p < pattern.len_bytes && pattern.text[p] == '?') {
+            p++;
+            t = next_character(text, len_bytes, t);
+        } else if (p < pattern.len_bytes && lower(pattern.text[p]) == lower(text[t])) {
             p++;
             t++;
         } else if (star != SIZE_MAX) {
             p = star + 1;
-            t = ++back;
+            t = back = next_character(text, len_bytes, back);
         } else {
             return 0;
         }

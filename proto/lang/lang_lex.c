@@ -35,6 +35,19 @@ void *lang_alloc(lang_source *s, size_t count, size_t size_bytes) {
     return p;
 }
 
+/* A part of a line: a tab is a space, nothing else steers a terminal. */
+static void put_line(ea_text *out, const char *text, size_t len_bytes) {
+    for (size_t i = 0; i < len_bytes;) {
+        size_t n = i;
+        while (n < len_bytes && text[n] != '\t')
+            n++;
+        ea_text_safe(out, text + i, n - i);
+        if (n < len_bytes)
+            ea_text_char(out, ' ');
+        i = n + 1;
+    }
+}
+
 void ea_lang_problem_print(const ea_lang_problem *p, const char *name, const char *text, size_t len_bytes,
                            ea_text *out) {
     ea_text_safe(out, name, strlen(name));
@@ -54,13 +67,20 @@ void ea_lang_problem_print(const ea_lang_problem *p, const char *name, const cha
         from = place - 80;
     if (end - from > 120)
         end = from + 120;
+    while (end > place && end < len_bytes && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    while (from < place && ((unsigned char)text[from] & 0xC0) == 0x80) /* not within a character */
+        from++;
     ea_text_str(out, "\n  ");
-    for (size_t i = from; i < end; i++)
-        ea_text_char(out, (unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i]);
+    size_t shown = out->len_bytes;
+    put_line(out, text + from, place - from);
+    size_t width = 0;
+    for (; shown < out->len_bytes; shown++)
+        width += ((unsigned char)out->data[shown] & 0xC0) != 0x80;
+    put_line(out, text + place, end - place);
     ea_text_str(out, "\n  ");
-    for (size_t i = from; i < place; i++)
-        if (((unsigned char)text[i] & 0xC0) != 0x80)
-            ea_text_char(out, ' ');
+    while (width--)
+        ea_text_char(out, ' ');
     ea_text_str(out, "^\n");
 }
 
@@ -84,7 +104,7 @@ static char at(const lang_source *s, uint32_t i) {
     return i < s->len_bytes ? s->text[i] : 0;
 }
 
-static uint32_t skip_space(lang_source *s, uint32_t i) {
+uint32_t lang_skip_space(lang_source *s, uint32_t i) {
     for (;;) {
         char c = at(s, i);
         if (i >= s->len_bytes)
@@ -166,13 +186,19 @@ static void lex_number(lang_source *s, token *t) {
 
 static void lex_text(lang_source *s, token *t) {
     uint32_t i = t->at + 1;
-    char *out = lang_alloc(s, s->len_bytes - i + 1, 1);
-    size_t n = 0;
+    size_t n = 0, room = 1;
     t->kind = TOKEN_TEXT;
+    for (uint32_t end = i; end < s->len_bytes && at(s, end) != '"'; end++) {
+        room++;
+        end += at(s, end) == '\\';
+    }
+    char *out = lang_alloc(s, room, 1);
     while (at(s, i) != '"') {
         char c = at(s, i);
         if (i >= s->len_bytes || c == '\n')
             lang_fail(s, t->at, "the text has no closing quote on its line");
+        if (((unsigned char)c < ' ' && c != '\t' && c != '\r') || c == 127)
+            lang_fail(s, i, "a text has no control characters");
         i++;
         if (c == '\\') {
             static const char LETTERS[] = "nt\\\"r", MEANINGS[] = "\n\t\\\"\r";
@@ -191,7 +217,7 @@ static void lex_text(lang_source *s, token *t) {
 }
 
 token lang_lex(lang_source *s, uint32_t *in_out_at) {
-    token t = {.at = skip_space(s, *in_out_at)};
+    token t = {.at = lang_skip_space(s, *in_out_at)};
     uint32_t i = t.at;
     char c = at(s, i);
     if (i >= s->len_bytes) {

@@ -12,11 +12,13 @@ typedef struct parser {
     lang_source *s;
     uint32_t at; /* where the token after `now` begins */
     token now;
+    uint32_t end;     /* of the token before `now` */
     int in_condition; /* a slash before a brace ends the expression */
     int depth;
 } parser;
 
 static void advance(parser *p) {
+    p->end = p->now.end;
     p->now = lang_lex(p->s, &p->at);
 }
 
@@ -71,16 +73,25 @@ static node *parse_argument(parser *p) {
 
 /* The list after an opening bracket or parenthesis, its end included. */
 static void parse_args(parser *p, node *n, uint32_t close, const char *what) {
-    n->args = lang_alloc(p->s, ARGS_MAX, sizeof *n->args);
+    node *args[ARGS_MAX];
+    span texts[ARGS_MAX];
     if (!is_op(p, close)) {
         do {
+            uint32_t begin = p->now.at;
             if (n->arg_count == ARGS_MAX)
                 lang_fail(p->s, p->now.at, "more than %d arguments", ARGS_MAX);
-            n->args[n->arg_count++] = parse_argument(p);
+            args[n->arg_count] = parse_argument(p);
+            texts[n->arg_count++] = (span){p->s->text + begin, p->end - begin};
         } while (accept(p, OP1(',')));
     }
     n->end = p->now.end;
     expect(p, close, what);
+    n->args = lang_alloc(p->s, n->arg_count, sizeof *n->args);
+    n->texts = lang_alloc(p->s, n->arg_count, sizeof *n->texts);
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        n->args[i] = args[i];
+        n->texts[i] = texts[i];
+    }
 }
 
 static node *parse_primary(parser *p) {
@@ -155,16 +166,34 @@ static node *parse_prefix(parser *p) {
     return n;
 }
 
+enum { EQUALITY = 13, ORDER = 15 };
+
 typedef struct binding {
     uint32_t op;
     int strength;
 } binding;
 
 static const binding BINDINGS[] = {
-    {OP2('|', '|'), 3},  {OP2('&', '&'), 5},  {OP1('|'), 7},       {OP1('^'), 9},       {OP1('&'), 11},
-    {OP2('=', '='), 13}, {OP2('!', '='), 13}, {OP2('=', '~'), 13}, {OP2('!', '~'), 13}, {OP1('<'), 15},
-    {OP1('>'), 15},      {OP2('<', '='), 15}, {OP2('>', '='), 15}, {OP2('<', '<'), 17}, {OP2('>', '>'), 17},
-    {OP1('+'), 19},      {OP1('-'), 19},      {OP1('*'), 21},      {OP1('/'), 21},      {OP1('%'), 21},
+    {OP2('|', '|'), 3},
+    {OP2('&', '&'), 5},
+    {OP1('|'), 7},
+    {OP1('^'), 9},
+    {OP1('&'), 11},
+    {OP2('=', '='), EQUALITY},
+    {OP2('!', '='), EQUALITY},
+    {OP2('=', '~'), EQUALITY},
+    {OP2('!', '~'), EQUALITY},
+    {OP1('<'), ORDER},
+    {OP1('>'), ORDER},
+    {OP2('<', '='), ORDER},
+    {OP2('>', '='), ORDER},
+    {OP2('<', '<'), 17},
+    {OP2('>', '>'), 17},
+    {OP1('+'), 19},
+    {OP1('-'), 19},
+    {OP1('*'), 21},
+    {OP1('/'), 21},
+    {OP1('%'), 21},
 };
 
 static int ends_condition(parser *p) {
@@ -178,6 +207,7 @@ static int ends_condition(parser *p) {
 static node *parse_expression(parser *p, int least) {
     deeper(p);
     node *left = parse_prefix(p);
+    int compared = 0; /* left is a comparison of this strength, without parentheses */
     while (p->now.kind == TOKEN_PUNCTUATION && !ends_condition(p)) {
         uint32_t op = p->now.op, at = p->now.at;
         if (op == OP1('?') && least <= 1) {
@@ -197,8 +227,9 @@ static node *parse_expression(parser *p, int least) {
                 strength = BINDINGS[i].strength;
         if (!strength || strength < least)
             break;
-        if (strength == least - 1)
+        if (strength == compared)
             lang_fail(p->s, at, "comparisons have no chains");
+        compared = strength == EQUALITY || strength == ORDER ? strength : 0;
         advance(p);
         node *n = new_node(p, NODE_BINARY, at);
         n->op = op;
@@ -407,12 +438,12 @@ static probe **parse_probe(parser *p, probe **last) {
     }
     if (t.kind == TOKEN_END)
         lang_fail(s, t.at, "expected a probe");
-    uint32_t end = t.at;
-    for (span word = {s->text + t.at, 0}; end < s->len_bytes; end++) {
+    uint32_t end = t.at, colons = 0;
+    for (; end < s->len_bytes; end++) {
         char c = s->text[end];
-        word.len_bytes = end - t.at;
-        if (is_space(c) || c == ',' || c == '{' || (c == '/' && has_three_colons(word)))
+        if (is_space(c) || c == ',' || c == '{' || (c == '/' && colons >= 3))
             break;
+        colons = c == ':' ? colons + 1 : colons >= 3 ? colons : 0;
     }
     span word = {s->text + t.at, end - t.at};
     if (!word.len_bytes || word.text[0] == '/' || word.text[0] == '@' || word.text[0] == '}')
@@ -454,13 +485,25 @@ static probe **parse_probe(parser *p, probe **last) {
     return &pr->next;
 }
 
+/* To a probe, which may begin as no token does: GUIDs begin with digits. */
+static void advance_to_probe(parser *p) {
+    uint32_t at = lang_skip_space(p->s, p->at);
+    if (at < p->s->len_bytes && p->s->text[at] >= '0' && p->s->text[at] <= '9')
+        p->now = (token){.kind = TOKEN_NAME, .at = at, .end = at};
+    else
+        advance(p);
+}
+
 static clause *parse_clause(parser *p) {
     clause *c = lang_alloc(p->s, 1, sizeof *c);
     probe **last = &c->probes;
     c->at = p->now.at;
-    do
+    for (;;) {
         last = parse_probe(p, last);
-    while (accept(p, OP1(',')));
+        if (!is_op(p, OP1(',')))
+            break;
+        advance_to_probe(p);
+    }
     if (accept(p, OP1('/'))) {
         p->in_condition = 1;
         c->condition = parse_expression(p, 0);
@@ -478,8 +521,8 @@ clause *lang_parse(lang_source *s) {
     clause *first = NULL, **last = &first;
     uint32_t count = 0;
     for (;;) {
-        advance(&p);
-        if (accept(&p, OP1(';')))
+        advance_to_probe(&p);
+        if (is_op(&p, OP1(';')))
             continue;
         if (p.now.kind == TOKEN_END)
             break;

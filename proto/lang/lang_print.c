@@ -2,6 +2,7 @@
 #include "proto/lang/lang_run.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ static double float_of(uint64_t bits) {
     return d;
 }
 
-static void put_number(ea_text *out, enum lang_type type, uint64_t v) {
+static void put_number(ea_text *out, enum ea_lang_form form, enum lang_type type, uint64_t v) {
     switch (type) {
     case TYPE_INT:
         ea_text_i64(out, (int64_t)v);
@@ -23,10 +24,17 @@ static void put_number(ea_text *out, enum lang_type type, uint64_t v) {
         break;
     case TYPE_FLOAT: {
         double d = float_of(v);
-        if (d != d || d - d != 0) /* JSON has no such number */
-            ea_text_str(out, "0");
-        else
-            ea_text_printf(out, "%.6g", d);
+        if (d != d || d - d != 0) { /* JSON has no such number */
+            ea_text_str(out, form == EA_LANG_JSON ? "null" : d != d ? "NaN" : d > 0 ? "Infinity" : "-Infinity");
+        } else if (form == EA_LANG_TEXT) { /* six digits, and all before the point */
+            ea_text_printf(out, d > -1e15 && d < 1e15 && (d >= 999999.5 || d <= -999999.5) ? "%.0f" : "%.6g", d);
+        } else { /* the shorter one that is the same number */
+            char digits[40];
+            snprintf(digits, sizeof digits, "%.15g", d);
+            if (strtod(digits, NULL) != d)
+                snprintf(digits, sizeof digits, "%.17g", d);
+            ea_text_str(out, digits);
+        }
         break;
     }
     default:
@@ -51,7 +59,7 @@ static void put_plain(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_
     } else if (type == TYPE_STACK) {
         (void)put_frames(r, out, v, " ", "");
     } else {
-        put_number(out, type, v);
+        put_number(out, EA_LANG_TEXT, type, v);
     }
 }
 
@@ -67,16 +75,16 @@ static void put_json(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t
         ea_text_char(out, ']');
     } else if (type == TYPE_HEX) {
         ea_text_char(out, '"');
-        put_number(out, type, v);
+        put_number(out, EA_LANG_JSON, type, v);
         ea_text_char(out, '"');
     } else {
-        put_number(out, type, v);
+        put_number(out, EA_LANG_JSON, type, v);
     }
 }
 
 static void put_csv(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t v) {
     if (type != TYPE_TEXT && type != TYPE_STACK) {
-        put_number(out, type, v);
+        put_number(out, EA_LANG_CSV, type, v);
         return;
     }
     ea_text t;
@@ -85,7 +93,10 @@ static void put_csv(ea_lang_run *r, ea_text *out, enum lang_type type, uint64_t 
         (void)put_frames(r, &t, v, " ", "");
     } else {
         const lang_string *s = lang_string_at(&r->strings, v);
-        ea_text_add(&t, s->text, s->len_bytes);
+        if (r->o.is_terminal)
+            ea_text_safe(&t, s->text, s->len_bytes);
+        else
+            ea_text_add(&t, s->text, s->len_bytes);
     }
     ea_text_csv(out, t.data ? t.data : "", t.len_bytes);
     out->failed |= t.failed;
@@ -133,10 +144,10 @@ static int go_on(ea_lang_run *r) {
 /* ---- text ---- */
 
 /* Where a bucket begins or ends; open: the text of a missing bound. */
-static void put_bound(ea_text *out, int64_t v, int is_begin, const char *open) {
-    if (v == INT64_MAX && is_begin) /* of quantize's last bucket, whose numbers have no sign */
+static void put_bound(ea_text *out, const lang_aggregate *a, int64_t v, const char *open) {
+    if (v == INT64_MAX && a->what->function == FUNCTION_QUANTIZE) /* numbers without a sign go on */
         ea_text_u64(out, (uint64_t)1 << 63);
-    else if (v == INT64_MIN || v == INT64_MAX)
+    else if (v == INT64_MIN)
         ea_text_str(out, open);
     else
         ea_text_i64(out, v);
@@ -152,9 +163,9 @@ static void put_bars(const lang_aggregate *a, const lang_histogram *h, ea_text *
         ea_text_init(&label);
         lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
         ea_text_char(&label, '[');
-        put_bound(&label, from, 1, "-inf");
+        put_bound(&label, a, from, "-inf");
         ea_text_str(&label, ", ");
-        put_bound(&label, to, 0, "inf");
+        put_bound(&label, a, to, "inf");
         ea_text_char(&label, ')');
         int width = (int)((double)h->counts[i] / (double)most * BAR_WIDTH + 0.5);
         ea_text_printf(out, "  %-32s %12" PRIu64 " |%.*s\n", label.data ? label.data : "", h->counts[i], width,
@@ -198,7 +209,8 @@ static void measure(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sor
     ea_text t;
     ea_text_init(&t);
     for (unsigned k = 0; k < a->what->key_count; k++) {
-        l->widths[k] = strlen(a->what->labels[k]);
+        size_t label = shown_width(a->what->labels[k], strlen(a->what->labels[k]));
+        l->widths[k] = label < COLUMN_MAX ? label : COLUMN_MAX;
         l->stack_count += a->what->keys[k] == TYPE_STACK;
         if (a->what->keys[k] == TYPE_STACK)
             continue;
@@ -251,7 +263,7 @@ static void put_entry(ea_lang_run *r, const lang_aggregate *a, const layout *l, 
         if (put)
             ea_text_str(out, "  ");
         size_t begin = out->len_bytes;
-        put_number(out, lang_aggregate_type(what), lang_aggregate_result(a, state));
+        put_number(out, EA_LANG_TEXT, lang_aggregate_type(what), lang_aggregate_result(a, state));
         put_cell(out, begin, 14, 0);
     }
     if (put || !is_block)
@@ -278,7 +290,7 @@ static void print_text(ea_lang_run *r, const lang_aggregate *a, const uint32_t *
         if (put++)
             ea_text_str(out, "  ");
         size_t begin = out->len_bytes;
-        ea_text_str(out, what->labels[k]);
+        ea_text_safe(out, what->labels[k], strlen(what->labels[k]));
         put_cell(out, begin, l.widths[k], what->keys[k] == TYPE_TEXT);
     }
     if (put) {
@@ -313,9 +325,9 @@ static void put_json_value(ea_lang_run *r, const lang_aggregate *a, const uint64
                 continue;
             lang_aggregate_bucket(a, (int64_t)h->first + i, &from, &to);
             ea_text_str(out, put++ ? ",{\"from\":" : "{\"from\":");
-            put_bound(out, from, 1, "null");
+            put_bound(out, a, from, "null");
             ea_text_str(out, ",\"to\":");
-            put_bound(out, to, 0, "null");
+            put_bound(out, a, to, "null");
             ea_text_printf(out, ",\"count\":%" PRIu64 "}", h->counts[i]);
         }
         ea_text_char(out, ']');
@@ -404,9 +416,9 @@ static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, s
                     continue;
                 lang_aggregate_bucket(a, (int64_t)h->first + b, &from, &to);
                 put_csv_begin(r, a, entry);
-                put_bound(out, from, 1, "-inf");
+                put_bound(out, a, from, "-inf");
                 ea_text_char(out, ',');
-                put_bound(out, to, 0, "inf");
+                put_bound(out, a, to, "inf");
                 ea_text_printf(out, ",%" PRIu64 "\n", h->counts[b]);
             }
         } else if (what->function == FUNCTION_TOP) {
@@ -428,14 +440,14 @@ static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, s
 void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows) {
     const lang_aggregate *a = &r->aggregates[number];
     size_t count = a->table.count;
-    if (!count && !a->others[0])
+    if (!rows || (!count && !a->others[0]))
         return;
     uint32_t *sorted = lang_aggregate_sorted(a, &r->strings);
     if (count && !sorted) {
         r->out.failed = 1;
         return;
     }
-    if (rows && rows < count)
+    if (rows < count)
         count = (size_t)rows;
     if (r->o.form == EA_LANG_TEXT)
         print_text(r, a, sorted, count);
@@ -467,7 +479,7 @@ static void put_piece(ea_lang_run *r, ea_text *out, const lang_piece *p, uint64_
         put_plain(r, out, (enum lang_type)p->type, v);
         break;
     default:
-        put_number(out, p->type == TYPE_HEX ? TYPE_UINT : (enum lang_type)p->type, v);
+        put_number(out, EA_LANG_TEXT, p->type == TYPE_HEX ? TYPE_UINT : (enum lang_type)p->type, v);
     }
     size_t before = out->len_bytes;
     put_cell(out, begin, width, p->width < 0);

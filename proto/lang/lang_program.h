@@ -65,8 +65,9 @@ enum lang_code {
     CODE_AGGREGATE,  /* aggregations[imm]; a: first key; b: value */
     CODE_COUNT_KEYS, /* the same of count() */
     CODE_READ,       /* dst = result of aggregations[imm]; a: first key */
-    CODE_MARK,       /* notes the time of a key; a: first of imm keys */
-    CODE_DELTA,      /* dst = time since it was noted; a: first of imm keys; may skip */
+    CODE_MARK,       /* notes the time of a key; a: first of the keys; imm: their number, and from bit 8 on two bits of
+                      * each: 0 a number, 1 a fraction, 2 a text, 3 a stack */
+    CODE_DELTA,      /* dst = time since it was noted; the same; may skip */
     CODE_JUMP,       /* imm */
     CODE_JUMP_FALSE, /* a; imm */
     CODE_JUMP_TRUE,  /* a; imm */

@@ -6,11 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAMES_MAX = 512 };
+enum { FRAMES_MAX = 1024, VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
 
 static const size_t LIMIT_BYTES = (size_t)64 << 20;
 
 /* ---- making a run ---- */
+
+/* A text that stays after the event at hand: its number, or STRING_NO_ROOM. */
+static uint64_t keep(ea_lang_run *r, uint64_t number) {
+    uint64_t kept = lang_strings_keep(&r->strings, number);
+    r->strings.refused += kept != number;
+    return kept;
+}
 
 static int make_constants(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
@@ -19,7 +26,7 @@ static int make_constants(ea_lang_run *r) {
         return EA_ENOMEM;
     for (uint32_t i = 0; i < p->constant_count; i++) {
         const span *text = p->constant_types[i] == TYPE_TEXT ? &p->texts[p->constants[i]] : NULL;
-        r->constants[i] = text ? lang_strings_add(&r->strings, text->text, text->len_bytes) : p->constants[i];
+        r->constants[i] = text ? keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
     }
     return 0;
 }
@@ -42,7 +49,7 @@ static int make_tables(ea_lang_run *r) {
             lang_table_init(&r->tables[i], v->scope == SCOPE_SELF ? 1 : v->key_count, 1, limit, &r->memory);
     }
     for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
-        lang_table_init(&r->deltas[i], i + 1, 1, limit, &r->memory);
+        lang_table_init(&r->deltas[i], i + 2, 1, limit, &r->memory); /* the keys, and what they are */
     return rc;
 }
 
@@ -211,9 +218,10 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
     n->process = first_of(c, EA_SEM_PID, NULL);
     n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
     n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
+    n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
     n->ends_thread = strcmp(c->name, "Thread/End") == 0;
-    n->provider = lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name));
-    n->probe = lang_strings_add(&r->strings, c->name, strlen(c->name));
+    n->provider = (uint32_t)keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
+    n->probe = (uint32_t)keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
     for (uint32_t i = 0; i < p->clause_count; i++) {
         const lang_clause *l = &p->clauses[i];
         const probe *fits = l->probes;
@@ -253,6 +261,19 @@ static uint64_t bits_of(double d) {
     return bits;
 }
 
+static int has_text(unsigned type) {
+    return type == TYPE_TEXT || type == TYPE_STACK;
+}
+
+/* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
+static void keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
+    if (r->strings.count == r->strings.kept || t->count >= t->limit_count)
+        return;
+    for (unsigned i = 0; i < t->key_count; i++)
+        if (has_text(types[i]))
+            keys[i] = keep(r, keys[i]);
+}
+
 static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
     const uint64_t *words;
     uint64_t tid;
@@ -273,11 +294,13 @@ static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
 }
 
 /* What is zero needs no place: a variable that has none is zero. */
-static void store(ea_lang_run *r, uint32_t number, const uint64_t *keys, uint64_t value) {
+static void store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t value) {
+    const lang_variable *v = &r->p->variables[number];
+    int stays = has_text(v->type) && v->scope != SCOPE_THIS;
     uint64_t tid;
-    switch (r->p->variables[number].scope) {
+    switch (v->scope) {
     case SCOPE_GLOBAL:
-        r->scalars[2 * number] = value;
+        r->scalars[2 * number] = stays ? keep(r, value) : value;
         return;
     case SCOPE_THIS:
         r->scalars[2 * number] = value;
@@ -295,9 +318,13 @@ static void store(ea_lang_run *r, uint32_t number, const uint64_t *keys, uint64_
         lang_table_remove(&r->tables[number], keys);
         return;
     }
-    uint64_t *words = lang_table_put(&r->tables[number], keys);
+    lang_table *t = &r->tables[number];
+    int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
+    for (unsigned i = 0; v->scope == SCOPE_MAP && i < v->key_count && t->count < t->limit_count; i++)
+        has_room &= !has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
-        *words = value;
+        *words = stays ? keep(r, value) : value;
     else
         r->counts.dropped++;
 }
@@ -325,31 +352,59 @@ static uint64_t stack_value(ea_lang_run *r, uint32_t imm) {
             ea_store64(bytes + count++ * sizeof(uint64_t), frames[i]);
     }
     uint32_t text = lang_strings_add(&r->strings, (const char *)bytes, count * sizeof(uint64_t));
-    if (cached && text != STRING_NO_ROOM)
+    if (cached && lang_strings_keep(&r->strings, text) == text)
         *cached = (stack_cache){both, imm, text};
     return text;
 }
 
-static void mark(ea_lang_run *r, const uint64_t *keys, uint32_t count) {
-    uint64_t *words = lang_table_put(&r->deltas[count - 1], keys);
+/* The keys of delta: a number and a text are never the same one. imm: as of CODE_DELTA. */
+static lang_table *times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, uint64_t *ret_keys) {
+    uint32_t count = imm & 0xFF;
+    memcpy(ret_keys, keys, count * sizeof *keys);
+    ret_keys[count] = imm >> 8;
+    return &r->deltas[count - 1];
+}
+
+static void mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
+    uint64_t keys[EA_LANG_KEYS_MAX + 1];
+    lang_table *t = times_of(r, given, imm, keys);
+    int has_room = 1; /* as of a map's key */
+    for (uint32_t i = 0; i < (imm & 0xFF) && t->count < t->limit_count; i++)
+        has_room &= !(imm >> (8 + 2 * i) & 2) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
         *words = (uint64_t)r->now_utc_ns;
     else
         r->counts.dropped++;
 }
 
-static int delta(ea_lang_run *r, const uint64_t *keys, uint32_t count, uint64_t *ret) {
-    const uint64_t *words = lang_table_get(&r->deltas[count - 1], keys);
+static int delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
+    uint64_t keys[EA_LANG_KEYS_MAX + 1];
+    lang_table *t = times_of(r, given, imm, keys);
+    const uint64_t *words = lang_table_get(t, keys);
     if (!words)
         return 0;
     *ret = (uint64_t)r->now_utc_ns - *words;
-    lang_table_remove(&r->deltas[count - 1], keys);
+    lang_table_remove(t, keys);
     return 1;
 }
 
 static int like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
     const lang_string *s = lang_string_at(&r->strings, text), *p = lang_string_at(&r->strings, pattern);
     return lang_glob((span){p->text, p->len_bytes}, s->text, s->len_bytes);
+}
+
+/* print and trunc cost what an aggregation has, not what an event does: 0 when the run has done more of this than its
+ * events allow. */
+static int may_visit(ea_lang_run *r, uint32_t aggregation) {
+    uint64_t keys = r->aggregates[aggregation].table.count;
+    uint64_t limit = r->o.limit_visits ? r->o.limit_visits : VISITS;
+    if (!r->is_ending && r->visits + keys > limit + r->counts.events * VISITS_OF_EVENT) {
+        r->counts.costly++;
+        return 0;
+    }
+    r->visits += keys;
+    return 1;
 }
 
 /* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
@@ -414,11 +469,17 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
         case CODE_STORE:
             store(r, op->imm, &B, A);
             continue;
-        case CODE_AGGREGATE:
-            r->counts.others += (uint64_t)lang_aggregate_add(&r->aggregates[op->imm], &A, B, &r->strings);
+        case CODE_AGGREGATE: {
+            lang_aggregate *a = &r->aggregates[op->imm];
+            keep_keys(r, &a->table, &A, a->what->keys);
+            if (a->what->function == FUNCTION_TOP && has_text(a->what->type))
+                B = keep(r, B);
+            r->counts.others += (uint64_t)lang_aggregate_add(a, &A, B, &r->strings);
             continue;
+        }
         case CODE_COUNT_KEYS: {
             lang_aggregate *a = &r->aggregates[op->imm];
+            keep_keys(r, &a->table, &A, a->what->keys);
             uint64_t *count = lang_table_put(&a->table, &A);
             if (!count) {
                 count = a->others;
@@ -507,7 +568,11 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = bits_of(FLT_A * FLT_B);
             continue;
         case CODE_DIV_FLOAT:
-            DST = bits_of(FLT_B != 0 ? FLT_A / FLT_B : 0);
+            if (FLT_B == 0) {
+                r->counts.divided_by_zero++;
+                break;
+            }
+            DST = bits_of(FLT_A / FLT_B);
             continue;
         case CODE_NEG:
             DST = 0 - A;
@@ -579,13 +644,15 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = lang_string_at(&r->strings, A)->len_bytes;
             continue;
         case CODE_PRINT:
-            lang_print_aggregate(r, op->imm, op->a == NO_REGISTER ? 0 : A);
+            if (may_visit(r, op->imm))
+                lang_print_aggregate(r, op->imm, op->a == NO_REGISTER ? UINT64_MAX : A);
             continue;
         case CODE_CLEAR:
             lang_aggregate_clear(&r->aggregates[op->imm]);
             continue;
         case CODE_TRUNC:
-            lang_aggregate_trunc(&r->aggregates[op->imm], INT_A, &r->strings);
+            if (may_visit(r, op->imm))
+                lang_aggregate_trunc(&r->aggregates[op->imm], INT_A, &r->strings);
             continue;
         case CODE_ERASE:
             lang_table_clear(&r->tables[op->imm]);
@@ -639,8 +706,9 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
         int64_t interval = interval_of(&r->p->clauses[number]);
         if (now < r->due[number])
             continue;
-        int64_t late = (now - r->due[number]) / interval; /* whole intervals without any event are one tick */
-        r->now_utc_ns = r->due[number] + late * interval;
+        /* whole intervals without any event are one tick; the difference may have all 64 bits */
+        uint64_t late = ((uint64_t)now - (uint64_t)r->due[number]) / (uint64_t)interval;
+        r->now_utc_ns = (int64_t)((uint64_t)r->due[number] + late * (uint64_t)interval);
         r->due[number] = r->now_utc_ns > INT64_MAX - interval ? INT64_MAX : r->now_utc_ns + interval;
         r->event = NULL;
         r->plan = &r->nothing;
@@ -662,6 +730,7 @@ static void run_kind(ea_lang_run *r, enum probe_kind kind) {
     for (uint32_t i = 0; i < r->p->clause_count; i++)
         if (has_probe(&r->p->clauses[i], kind))
             run_apart(r, i);
+    lang_strings_forget(&r->strings);
 }
 
 int ea_lang_run_begin(ea_lang_run *r) {
@@ -719,6 +788,8 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         lang_note_switch(r);
     if (p->names_counters && r->p->counter_count)
         lang_note_counters(r);
+    if (p->begins_thread && r->has_self) /* the end of an earlier thread of this id may be lost */
+        free_thread(r);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;
@@ -731,11 +802,16 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         }
     } else if (r->unmatched_count) {
         r->this_number++;
-        for (uint32_t i = 0; i < r->unmatched_count && !r->is_over; i++)
+        r->bound = NULL;
+        r->is_thread_known = r->is_process_known = 0;
+        int is_of_others = (r->o.pid || r->o.exe) && !is_wanted(r);
+        for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
             run_apart(r, r->unmatched[i]);
     }
     if (p->ends_thread && r->has_self)
         free_thread(r);
+    if (r->strings.count > r->strings.kept)
+        lang_strings_forget(&r->strings);
     return result(r);
 }
 
@@ -747,11 +823,12 @@ int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
 
 int ea_lang_run_end(ea_lang_run *r) {
     r->is_over = 0;
+    r->is_ending = 1;
     run_kind(r, PROBE_END);
     for (uint32_t i = 0; i < r->p->aggregation_count; i++) {
         const lang_aggregate *a = &r->aggregates[i];
         if (!r->p->aggregations[i].is_ended && (a->table.count || a->others[0]))
-            lang_print_aggregate(r, i, 0);
+            lang_print_aggregate(r, i, UINT64_MAX);
     }
     return r->out.failed || r->scratch.failed ? EA_ENOMEM : 0;
 }

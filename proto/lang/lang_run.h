@@ -38,11 +38,11 @@ typedef struct plan {
     const ea_class *c;
     bound_clause *clauses;
     uint32_t clause_count;
-    bound_field thread, process; /* the first fields that name a thread, a process */
-    uint8_t is_switch;           /* a context switch: `thread` now runs */
-    uint8_t names_counters;      /* the class says which counters come with events */
-    uint8_t ends_thread;         /* the class says that a thread ended: its variables are freed */
-    uint32_t provider, probe;    /* texts */
+    bound_field thread, process;        /* the first fields that name a thread, a process */
+    uint8_t is_switch;                  /* a context switch: `thread` now runs */
+    uint8_t names_counters;             /* the class says which counters come with events */
+    uint8_t begins_thread, ends_thread; /* the class says that a thread begins, has ended: no variables are its own */
+    uint32_t provider, probe;           /* texts */
 } plan;
 
 typedef struct process_texts {
@@ -100,7 +100,8 @@ struct ea_lang_run {
     stack_cache *stacks;
     ea_text scratch, out;
     ea_lang_counts counts;
-    int is_over;
+    uint64_t visits; /* of keys by print and trunc */
+    int is_over, is_ending;
     int printed_csv; /* the aggregation whose columns were printed last, + 1 */
 };
 
@@ -135,7 +136,7 @@ int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret);
 
 /* ---- lang_print.c ---- */
 
-/* rows: of the aggregation at the most; 0: all. */
+/* rows: of the aggregation at the most. */
 void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows);
 void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args);
 void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values);

@@ -12,6 +12,7 @@ enum { SLOTS_FIRST = 1024 };
 int lang_strings_init(lang_strings *s, lang_memory *memory) {
     *s = (lang_strings){.memory = memory};
     ea_arena_init(&s->arena, 0);
+    ea_arena_init(&s->passing, 0);
     s->slots = calloc(SLOTS_FIRST, sizeof *s->slots);
     if (!s->slots || EA_GROW(s->items, s->capacity, SLOTS_FIRST, SIZE_MAX))
         return EA_ENOMEM;
@@ -24,13 +25,14 @@ int lang_strings_init(lang_strings *s, lang_memory *memory) {
         while (s->slots[at])
             at = (at + 1) & s->mask;
         s->slots[at] = (uint32_t)i + 1;
-        s->count++;
+        s->kept = ++s->count;
     }
     return 0;
 }
 
 void lang_strings_deinit(lang_strings *s) {
     ea_arena_deinit(&s->arena);
+    ea_arena_deinit(&s->passing);
     free(s->items);
     free(s->slots);
     *s = (lang_strings){0};
@@ -64,21 +66,43 @@ uint32_t lang_strings_add(lang_strings *s, const char *text, size_t len_bytes) {
         if (k->hash == hash && k->len_bytes == len_bytes && memcmp(k->text, text, len_bytes) == 0)
             return s->slots[at] - 1;
     }
-    if (s->memory->used_bytes + len_bytes + 1 > s->memory->limit_bytes || (s->count * 2 > s->mask && !grow(s))) {
-        s->refused++;
-        return STRING_NO_ROOM;
-    }
-    char *copy = ea_arena_alloc(&s->arena, len_bytes + 1);
+    char *copy = s->count * 2 > s->mask && !grow(s) ? NULL : ea_arena_alloc(&s->passing, len_bytes + 1);
     if (!copy) {
         s->refused++;
         return STRING_NO_ROOM;
     }
     memcpy(copy, text, len_bytes);
     copy[len_bytes] = 0;
-    s->memory->used_bytes += len_bytes + 1;
     for (at = hash & s->mask; s->slots[at];)
         at = (at + 1) & s->mask;
     s->items[s->count] = (lang_string){copy, (uint32_t)len_bytes, hash};
     s->slots[at] = (uint32_t)++s->count;
     return (uint32_t)s->count - 1;
+}
+
+uint32_t lang_strings_keep(lang_strings *s, uint64_t number) {
+    if (number < s->kept)
+        return (uint32_t)number;
+    while (s->kept <= number && s->kept < s->count) {
+        lang_string *k = &s->items[s->kept];
+        size_t bytes = (size_t)k->len_bytes + 1;
+        char *copy =
+            s->memory->used_bytes + bytes > s->memory->limit_bytes ? NULL : ea_arena_copy(&s->arena, k->text, bytes);
+        if (!copy)
+            return STRING_NO_ROOM;
+        s->memory->used_bytes += bytes;
+        k->text = copy;
+        s->kept++;
+    }
+    return number < s->kept ? (uint32_t)number : STRING_NO_ROOM;
+}
+
+void lang_strings_forget(lang_strings *s) {
+    while (s->count > s->kept) { /* the youngest first: none of the others was placed after it */
+        size_t at = s->items[--s->count].hash & s->mask;
+        while (s->slots[at] != s->count + 1)
+            at = (at + 1) & s->mask;
+        s->slots[at] = 0;
+    }
+    ea_arena_reset(&s->passing);
 }

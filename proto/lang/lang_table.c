@@ -25,12 +25,6 @@ void lang_table_deinit(lang_table *t) {
     *t = (lang_table){0};
 }
 
-void lang_table_clear(lang_table *t) {
-    t->count = 0;
-    if (t->slots)
-        memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
-}
-
 static inline size_t slot_of(const lang_table *t, const uint64_t *keys) {
     uint64_t h = t->memory->seed;
     for (unsigned i = 0; i < t->key_count; i++) {
@@ -38,7 +32,22 @@ static inline size_t slot_of(const lang_table *t, const uint64_t *keys) {
         h *= 0xD6E8FEB86659FD93u;
         h ^= h >> 32;
     }
-    return (size_t)(h ^ h >> 29) & t->mask;
+    /* a product has nothing of a key's high bits in its low ones, whatever the seed */
+    return (size_t)((h ^ h >> 29) * 0x9E3779B97F4A7C15u >> 32) & t->mask;
+}
+
+void lang_table_clear(lang_table *t) {
+    if (t->count > t->mask / 16) {
+        memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
+    } else {
+        for (size_t i = 0; i < t->count; i++) { /* costs what the entries cost, not what the table once held */
+            size_t at = slot_of(t, lang_table_entry(t, i));
+            while (t->slots[at] != i + 1)
+                at = (at + 1) & t->mask;
+            t->slots[at] = 0;
+        }
+    }
+    t->count = 0;
 }
 
 static inline int same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {

@@ -60,6 +60,7 @@ static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, u
     ea_text_clear(&r->scratch);
     ea_rendering how = {.form = EA_RENDER_TEXT, .clock = r->event->clock, .resolver = r->o.resolver};
     if (!ea_render_name(&r->scratch, r->event->record, r->event->c, f, slice, &how)) {
+        cached = NULL;              /* there may be any number of them */
         ea_text_clear(&r->scratch); /* a number without a name is its own */
         if (!is_number) {
             if (!ea_value_text(f, slice, &r->scratch))
@@ -73,7 +74,7 @@ static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, u
     if (r->scratch.len_bytes)
         ea_utf8_repair(r->scratch.data, r->scratch.len_bytes);
     *ret = add_scratch(r);
-    if (cached)
+    if (cached && lang_strings_keep(&r->strings, *ret) == *ret)
         *cached = (name_cache){f, v, (uint32_t)*ret};
     return 1;
 }
@@ -84,15 +85,21 @@ static uint64_t float_bits(double d) {
     return bits;
 }
 
+/* Ticks as ns; beyond 64 bits the nearest number. */
+static uint64_t span_ns(int64_t ticks, uint64_t frequency) {
+    double ns = (double)ticks * 1e9 / (double)frequency;
+    return (uint64_t)(ns >= 9.2e18 ? INT64_MAX : ns <= -9.2e18 ? INT64_MIN : (int64_t)ns);
+}
+
 int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
+    if (b->how == BOUND_ABSENT) /* of a clause without an event, too */
+        return 0;
     const ea_record *record = r->event->record;
     if (b->how == BOUND_FIXED) {
         if ((uint32_t)b->offset + b->width > record->payload_bytes)
             return 0;
         *ret = lang_fixed(b, record->payload + b->offset);
     } else {
-        if (b->how == BOUND_ABSENT)
-            return 0;
         const ea_slice *slice = slice_of(r, b);
         if (!slice)
             return 0;
@@ -123,7 +130,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
         if (b->how == BOUND_CLOCK && r->event->clock)
             v = (uint64_t)ea_clock_to_utc_ns(r->event->clock, (int64_t)v);
         else if (b->how == BOUND_SPAN && r->event->clock && r->event->clock->frequency)
-            v = (uint64_t)(int64_t)((double)(int64_t)v * 1e9 / (double)r->event->clock->frequency);
+            v = span_ns((int64_t)v, r->event->clock->frequency);
         *ret = v;
     }
     if (b->to_float)
@@ -222,23 +229,22 @@ void lang_find_process(ea_lang_run *r) {
         (void)thread_field(r, &r->plan->process, &r->pid);
 }
 
-static uint32_t text_of(ea_lang_run *r, const char *s) {
-    return lang_strings_add(&r->strings, s, strlen(s));
-}
-
 /* Texts of a process are kept by number, so that a value costs no look-up of text. An empty text is
  * asked for again: the machine may learn it later. */
 static process_texts *texts_of(ea_lang_run *r, const ea_process *p) {
     process_texts *t = &r->processes[p->life.instance % PROCESS_CACHE];
     if (t->instance != p->life.instance)
         *t = (process_texts){.instance = p->life.instance};
-    if (!t->execname)
-        t->execname = text_of(r, p->image_name);
-    if (!t->cmdline)
-        t->cmdline = text_of(r, p->command_line);
-    if (!t->user)
-        t->user = text_of(r, p->sid);
     return t;
+}
+
+static uint32_t text_of(ea_lang_run *r, uint32_t *cached, const char *s) {
+    if (*cached)
+        return *cached;
+    uint32_t number = lang_strings_add(&r->strings, s, strlen(s));
+    if (lang_strings_keep(&r->strings, number) == number)
+        *cached = number;
+    return number;
 }
 
 static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t value) {
@@ -249,18 +255,17 @@ static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t valu
     process_texts *t = texts_of(r, p);
     switch (value) {
     case VALUE_execname:
-        return t->execname;
+        return text_of(r, &t->execname, p->image_name);
     case VALUE_cmdline:
-        return t->cmdline;
+        return text_of(r, &t->cmdline, p->command_line);
     case VALUE_user:
-        return t->user;
+        return text_of(r, &t->user, p->sid);
     default:
         if (!t->has_path) {
             const ea_module *m = ea_machine_main_module(r->o.machine, p);
-            if (m) {
-                t->exepath = text_of(r, m->path);
-                t->has_path = 1;
-            }
+            uint32_t number = m ? text_of(r, &t->exepath, m->path) : STRING_EMPTY;
+            t->has_path = m && number == t->exepath;
+            return number;
         }
         return t->exepath;
     }
@@ -300,7 +305,7 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     case VALUE_threadname: {
         lang_find_thread(r);
         const ea_thread_row *t = r->o.machine && r->tid > 0 ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
-        return t ? text_of(r, t->name) : STRING_EMPTY;
+        return t ? lang_strings_add(&r->strings, t->name, strlen(t->name)) : STRING_EMPTY;
     }
     case VALUE_provider:
         return r->plan->provider;

@@ -126,9 +126,9 @@ static int check_op(checker *k, uint32_t at) {
                writes(k, op->dst, kind_of((uint8_t)lang_aggregate_type(&p->aggregations[op->imm])));
     case CODE_MARK:
     case CODE_DELTA:
-        if (!op->imm || op->imm > EA_LANG_KEYS_MAX)
+        if (!(op->imm & 0xFF) || (op->imm & 0xFF) > EA_LANG_KEYS_MAX)
             return 0;
-        for (uint32_t i = 0; i < op->imm; i++)
+        for (uint32_t i = 0; i < (op->imm & 0xFF); i++)
             if (op->a + i >= k->c->registers || k->now[op->a + i] == KIND_NONE)
                 return 0;
         return op->code == CODE_MARK || (may_skip(k, at) && writes(k, op->dst, KIND_NUMBER));
@@ -164,10 +164,13 @@ static int check_op(checker *k, uint32_t at) {
     case CODE_LE_UINT_INT:
     case CODE_EQ_MIXED:
         return reads(k, op->a, KIND_NUMBER) && reads(k, op->b, KIND_NUMBER) && writes(k, op->dst, KIND_NUMBER);
+    case CODE_DIV_FLOAT:
+        if (!may_skip(k, at))
+            return 0;
+        /* fall through */
     case CODE_ADD_FLOAT:
     case CODE_SUB_FLOAT:
     case CODE_MUL_FLOAT:
-    case CODE_DIV_FLOAT:
         return reads(k, op->a, KIND_FLOAT) && reads(k, op->b, KIND_FLOAT) && writes(k, op->dst, KIND_FLOAT);
     case CODE_LT_FLOAT:
     case CODE_LE_FLOAT:

@@ -1,6 +1,5 @@
-/* Stacks and the events that they belong to: a streaming join in a window that memory bounds.
- * Before it: stacks.h; records in the order of a stream (stack_feed.h), or columns. After it: profiles. Thread: its
- * owner's.
+/* Stacks and the events that they belong to: a streaming join in a window that memory bounds. Input: stacks.h; records
+ * in the order of a stream (stack_feed.h), or columns. Used by: profiles. Thread: its owner's.
  *
  * Rules (tests/judges/naive_stacks.py has the same in Python over a whole trace at once, as a judge):
  * - A StackWalk event names its event's raw time and thread. Of the events of that time, those that have such a half

@@ -1,6 +1,6 @@
 /* Class rows as the state sees them. See fields.h.
- * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/rows have the
- * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
+ * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/classes have
+ * the same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
 #include "proto/state/fields.h"
 
 #include "proto/base/array.h"

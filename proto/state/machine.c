@@ -1,5 +1,5 @@
-/* The fold: records change three tables. The rules are in machine.h; this file has a function for each subject. Before
- * it: machine_tables.c, which opens, completes and closes. */
+/* The fold: records change three tables. The rules are in machine.h; this file has a function for each subject. Calls:
+ * machine_tables.c, which opens, completes and closes. */
 #include "proto/state/machine_parts.h"
 
 /* ---- rundowns ---- */

@@ -1,5 +1,5 @@
-/* A process and those that it starts: whose events belong to a recording of it alone.
- * Before it: records in time order. After it: "etwagent trace". Thread: its owner's. */
+/* A process and those that it starts: whose events belong to a recording of it alone. Input: records in time order.
+ * Used by: "etwagent trace". Thread: its owner's. */
 #ifndef EA_STATE_PROCESS_TREE_FILTER_H
 #define EA_STATE_PROCESS_TREE_FILTER_H
 

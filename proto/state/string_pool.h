@@ -1,5 +1,5 @@
-/* The machine's strings, each kept once: module paths repeat in every process.
- * Before it: machine_tables.c. Thread: the machine's. */
+/* The machine's strings, each kept once: module paths repeat in every process. Used by: machine_tables.c. Thread: the
+ * machine's. */
 #ifndef EA_STATE_STRING_POOL_H
 #define EA_STATE_STRING_POOL_H
 

@@ -1,6 +1,6 @@
 /* One of the machine's tables: rows found by key, in two lists (open, and ended), each in the order in which rows came
- * into it. A row's first member is its row_head. Indexes stay; pointers are valid until the next table_add.
- * Before it: machine_tables.c. Thread: the machine's. */
+ * into it. A row's first member is its row_head. Indexes stay; pointers are valid until the next table_add. Used by:
+ * machine_tables.c. Thread: the machine's. */
 #ifndef EA_STATE_TABLE_H
 #define EA_STATE_TABLE_H
 

@@ -1,5 +1,5 @@
-/* The canonical checksum of records. FORMAT.md, "Checksum", is the specification.
- * Before it: service/batch (when a batch is encoded), a view (when one is verified). Thread: any. */
+/* The canonical checksum of records. FORMAT.md, "Checksum", is the specification. Called by: service/batch (when a
+ * batch is encoded), a view (when one is verified). Thread: any. */
 #include "proto/wire/checksum.h"
 #include "proto/wire/wire.h"
 

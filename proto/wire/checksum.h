@@ -1,5 +1,5 @@
-/* The parts of a record's checksum, for those who hash many records with the same header constants.
- * Before it: a record. After it: checksum.c, view.c, view_records.c, the encoder. Thread: any. */
+/* The parts of a record's checksum, for those who hash many records with the same header constants. Input: a record.
+ * Used by: checksum.c, view.c, view_records.c, the encoder. Thread: any. */
 #ifndef EA_WIRE_CHECKSUM_H
 #define EA_WIRE_CHECKSUM_H
 

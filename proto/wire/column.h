@@ -1,5 +1,5 @@
-/* The arithmetic of columns, both ways: byte planes, LEB128, zigzag. FORMAT.md, "Columns".
- * Before it: rows of numbers. After it: the encoder (service/batch) and unpack.c. Thread: any. */
+/* The arithmetic of columns, both ways: byte planes, LEB128, zigzag. FORMAT.md, "Columns". Input: rows of numbers. Used
+ * by: the encoder (service/batch) and unpack.c. Thread: any. */
 #ifndef EA_WIRE_COLUMN_H
 #define EA_WIRE_COLUMN_H
 

@@ -1,6 +1,6 @@
-/* Definitions: what a batch only names, by the first bytes of a hash, and where it is found.
- * FORMAT.md, "Definitions", is the specification. Before it: envelope.c's walk. After it: wire.h's functions on bytes,
- * view.c. Thread: any; everything belongs to its caller. */
+/* Definitions: what a batch only names, by the first bytes of a hash, and where it is found. FORMAT.md, "Definitions",
+ * is the specification. Input: envelope.c's walk. Used by: wire.h's functions on bytes, view.c. Thread: any; everything
+ * belongs to its caller. */
 #ifndef EA_WIRE_DEFINITIONS_H
 #define EA_WIRE_DEFINITIONS_H
 

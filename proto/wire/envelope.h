@@ -1,6 +1,6 @@
 /* A batch's envelope in place: the walk over a protobuf message, and what the Batch message holds. Nothing is copied or
- * decompressed, and nothing is allocated but single small messages.
- * Before it: bytes from a spool, a socket or a store. After it: definitions.c, view.c. Thread: any. */
+ * decompressed, and nothing is allocated but single small messages. Input: bytes from a spool, a socket or a store.
+ * Used by: definitions.c, view.c. Thread: any. */
 #ifndef EA_WIRE_ENVELOPE_H
 #define EA_WIRE_ENVELOPE_H
 

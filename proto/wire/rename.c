@@ -1,5 +1,5 @@
-/* A batch under another name. See wire.h.
- * Before it: the spool, when a stream goes on under a new name. After it: an upload. Thread: any. */
+/* A batch under another name. See wire.h. Called by: the spool, when a stream goes on under a new name. Output: an
+ * upload. Thread: any. */
 #include "proto/wire/envelope.h"
 #include "proto/wire/wire.h"
 

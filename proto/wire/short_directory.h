@@ -1,5 +1,5 @@
 /* The short form of a directory, which small batches have. FORMAT.md, "Short directories". In memory a directory is a
- * Directory message in either form. Before it: the encoder (service/batch); a batch's bytes. After it: view.c,
+ * Directory message in either form. Input: the encoder (service/batch); a batch's bytes. Used by: view.c,
  * definitions.c. Thread: any. */
 #ifndef EA_WIRE_SHORT_DIRECTORY_H
 #define EA_WIRE_SHORT_DIRECTORY_H

@@ -1,5 +1,5 @@
-/* A whole batch, opened: frames, directory, sources, groups. See wire.h; FORMAT.md is the specification.
- * Before it: envelope.c, unpack.c. After it: view_records.c. Thread: a view belongs to one. */
+/* A whole batch, opened: frames, directory, sources, groups. See wire.h; FORMAT.md is the specification. Input:
+ * envelope.c, unpack.c. Used by: view_records.c. Thread: a view belongs to one. */
 #include "proto/wire/view_parts.h"
 
 #include "proto/wire/checksum.h"

@@ -1,5 +1,5 @@
 /* A batch that is open, read: its events, columns, payloads and records. See wire.h; FORMAT.md is the specification.
- * Before it: view.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
+ * Input: view.c, unpack.c. Used by: collector/store, state and query; tests. Thread: a view belongs to one. */
 #include "proto/wire/view_parts.h"
 
 #include "proto/wire/checksum.h"

@@ -1,7 +1,7 @@
-/* Batches as bytes: reading one back into records or columns, and the small writers that both ends need.
- * FORMAT.md beside this file is the specification; batch.proto the envelope.
- * Before it: service/batch (writer side), a spool or a socket (reader side). After it: service/ship, collector/store.
- * Thread: a view belongs to one thread; functions on bytes alone may be called from any. */
+/* Batches as bytes: reading one back into records or columns, and the small writers that both ends need. FORMAT.md
+ * beside this file is the specification; batch.proto the envelope. Input: service/batch (writer side), a spool or a
+ * socket (reader side). Used by: service/ship, collector/store. Thread: a view belongs to one thread; functions on
+ * bytes alone may be called from any. */
 #ifndef EA_WIRE_WIRE_H
 #define EA_WIRE_WIRE_H
 

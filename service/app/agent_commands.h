@@ -1,5 +1,5 @@
 /* The commands of etwagent, one file each (cmd_<name>.c). A new one is a row here, a line in main.c's table and its
- * file in CMakeLists.txt. Before it: main.c. After it: the command. Thread: the main one. */
+ * file in CMakeLists.txt. Called by: main.c. Calls: the command. Thread: the main one. */
 #ifndef EA_APP_AGENT_COMMANDS_H
 #define EA_APP_AGENT_COMMANDS_H
 

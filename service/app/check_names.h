@@ -1,6 +1,6 @@
 /* Names in a configuration that no provider has: of providers, keywords and events, as far as the catalogue knows them.
- * Windows takes such a session, and nothing comes. Before it: cmd_check.c. After it: proto/event/schema. Thread: the
- * main one. */
+ * Windows takes such a session, and nothing comes. Called by: cmd_check.c. Calls: proto/event/schema. Thread: the main
+ * one. */
 #ifndef EA_APP_CHECK_NAMES_H
 #define EA_APP_CHECK_NAMES_H
 

@@ -1,5 +1,5 @@
 /* etwagent check: reads a configuration file, says what is wrong with it or what it would do, and starts nothing.
- * Before it: main.c. After it: config/. Thread: the main one. */
+ * Called by: main.c. Calls: config/. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/check_names.h"
@@ -208,12 +208,12 @@ static const ea_option OPTIONS[] = {
 const ea_command ea_cmd_check = {
     .name = "check",
     .operands = "[FILE]",
-    .summary = "Check a configuration file and say in words what it would do",
-    .details =
-        "Nothing is started, and no network is used. Every mistake is one line, FILE:LINE:COLUMN: what is wrong,\n"
-        "at most 20 of them. Names of providers, keywords and events that the catalogue does not have are notes. Exit "
-        "codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n\n"
-        "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
+    .summary = "Check a configuration file and print what it does",
+    .details = "Nothing is started, and no network is used. Each mistake is one line, FILE:LINE:COLUMN: the mistake;\n"
+               "at most 20 lines. Names of providers, keywords and events that the catalogue does not have are notes. "
+               "Exit codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n"
+               "\n"
+               "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

@@ -1,5 +1,5 @@
 /* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
- * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
+ * installer runs. Called by: main.c. Output: the file that "etwagent run" reads. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"
 #include "service/app/agent_commands.h"
@@ -293,9 +293,9 @@ const ea_command ea_cmd_configure = {
     .name = "configure",
     .operands = "",
     .summary = "Write the first configuration of this machine",
-    .details = "Certificate, key and CA are expected beside it in the folder for state, as agent.crt, agent.key and "
-               "ca.crt. A\n"
-               "configuration that is there stays as it is, unless --replace is given. A token is written to the file\n"
+    .details = "The agent expects certificate, key and CA beside the configuration in the folder for state, as "
+               "agent.crt, agent.key and ca.crt. An\n"
+               "existing configuration stays unchanged, unless --replace is given. A token is written to the file\n"
                "token beside it, with which the service gets certificate and key itself.",
     .options =
         (const ea_option[]){
@@ -318,7 +318,7 @@ const ea_command ea_cmd_configure = {
              .argument = "NAME",
              .type = EA_OPT_STRING,
              .offset = offsetof(options, profile),
-             .help = "what to record: default, security, performance, ...; none: nothing yet"},
+             .help = "the profile: default, security, performance, ...; none: record nothing yet"},
             {.name = "profiles",
              .argument = "DIR",
              .type = EA_OPT_STRING,
@@ -334,7 +334,7 @@ const ea_command ea_cmd_configure = {
              .argument = "FILE",
              .type = EA_OPT_STRING,
              .offset = offsetof(options, token_file),
-             .help = "a file that holds it"},
+             .help = "a file that holds the token"},
             {.name = "enroll",
              .argument = "URL",
              .type = EA_OPT_STRING,

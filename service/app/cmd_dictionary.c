@@ -1,5 +1,5 @@
 /* etwagent dictionary train: makes a zstd dictionary for small batches from traces of machines like those that will use
- * it. Before it: main.c. After it: service/batch (what the batches look like), dictionary.h. Thread: the main one.
+ * it. Called by: main.c. Calls: service/batch (what the batches look like), dictionary.h. Thread: the main one.
  */
 #include "proto/base/array.h"
 #include "proto/base/platform.h"

@@ -1,5 +1,5 @@
 /* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
- * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
+ * a first pass collects them and a second one prints. Called by: main.c. Calls: proto/etl, proto/event (printing).
  * Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/event/print.h"
@@ -130,7 +130,7 @@ static const ea_option OPTIONS[] = {
     {.name = "follow",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, follow),
-     .help = "read on while the files grow, until their sessions end or Ctrl-C"},
+     .help = "continue to read while the files grow, until their sessions end or Ctrl-C"},
     {.name = NULL},
 };
 

@@ -1,4 +1,4 @@
-/* etwagent enroll: this machine's certificate, from a collector and a token. Before it: main.c. After it:
+/* etwagent enroll: this machine's certificate, from a collector and a token. Called by: main.c. Calls:
  * service/ship/enroll_client.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
@@ -67,11 +67,12 @@ const ea_command ea_cmd_enroll = {
     .name = "enroll",
     .operands = "",
     .summary = "Get this machine's certificate from a collector, with a token",
-    .details =
-        "Makes a key, which never leaves this machine, and has the collector's CA sign it (\"etwcollector ca token\" "
-        "makes\ntokens, \"etwcollector run --enroll\" takes them). An answer that got lost is asked for again with the "
-        "same key and\ncosts no further use of the token. An agent that runs with \"enroll\" in its configuration does "
-        "all of this itself.",
+    .details = "Makes a key, which never leaves this machine, and has the collector's CA sign it (\"etwcollector ca "
+               "token\" makes\n"
+               "tokens, \"etwcollector run --enroll\" takes them). A request whose answer was lost is repeated with "
+               "the same key and\n"
+               "uses up no further use of the token. An agent that runs with \"enroll\" in its configuration does all "
+               "of this itself.",
     .options =
         (const ea_option[]){{.name = "collector",
                              .letter = 'c',
@@ -95,7 +96,7 @@ const ea_command ea_cmd_enroll = {
                              .argument = "FILE",
                              .type = EA_OPT_STRING,
                              .offset = offsetof(options, token_file),
-                             .help = "a file that holds the token; it stays"},
+                             .help = "a file that holds the token; the file stays"},
                             {.name = "renew",
                              .type = EA_OPT_FLAG,
                              .offset = offsetof(options, renew),

@@ -1,5 +1,5 @@
-/* etwagent import: other tools' command lines and recording profiles as sessions of our configuration.
- * Before it: main.c. After it: config/import. Thread: the main one. */
+/* etwagent import: other tools' command lines and recording profiles as sessions of our configuration. Called by:
+ * main.c. Calls: config/import. Thread: the main one. */
 #include "config/import/import.h"
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"

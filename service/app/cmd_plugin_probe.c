@@ -1,5 +1,5 @@
-/* etwagent plugin probe: what one plug-in decodes. The agent asks each plug-in so, in a process of its own.
- * Before it: main.c, plugin.c. After it: plugin_probe.c. Thread: the main one. */
+/* etwagent plugin probe: what one plug-in decodes. The agent asks each plug-in so, in a process of its own. Called by:
+ * main.c, plugin.c. Calls: plugin_probe.c. Thread: the main one. */
 #include "service/app/agent_commands.h"
 #include "service/decode/plugin.h"
 

@@ -1,5 +1,5 @@
 /* etwagent providers: the providers of this machine as Windows' TDH knows them, beside what this program knows itself.
- * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
+ * TDH takes seconds for some: what it said is kept in files for a while. Called by: main.c. Calls:
  * service/etw/tdh_schemas.h, schema_show.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/event/schema/cache.h"

@@ -1,4 +1,4 @@
-/* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Before it: main.c. After it:
+/* etwagent record: sessions of a configuration, written by Windows itself to .etl files. Called by: main.c. Calls:
  * service/etw/live.h. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
@@ -183,13 +183,12 @@ const ea_command ea_cmd_record = {
     .operands = "FILE.etl",
     .summary = "Record the sessions of a configuration to .etl files, until Ctrl-C",
     .details =
-        "Windows itself writes the files: one session's is FILE.etl, several sessions' are FILE-NAME.etl. What was "
-        "there is\n"
-        "kept as FILE.1.etl, as keep-files says. Nothing is shipped, and the configuration needs no part "
+        "Windows itself writes the files: one session's is FILE.etl, several sessions' are FILE-NAME.etl. Existing "
+        "files are\n"
+        "kept as FILE.1.etl and so on, as keep-files says. Nothing is shipped, and the configuration needs no part "
         "\"shipping\".\n"
         "At the end it prints what Windows wrote and lost. A session that another program ends is started again and "
-        "goes "
-        "on in\n"
+        "continues in\n"
         "FILE-2.etl, FILE-3.etl, and so on.\n"
         "JSON keys: session, file, written_buffers, buffer_bytes, lost_events, lost_buffers, ended_by_others.\n"
         "Exit codes: 0 recorded, 3 the configuration has mistakes, 2 it has no such session, 1 failed, or no Windows.",
@@ -203,13 +202,13 @@ const ea_command ea_cmd_record = {
                                     .argument = "NAME",
                                     .type = EA_OPT_STRINGS,
                                     .offset = offsetof(options, sessions),
-                                    .help = "only this one; may be repeated; default: all"},
+                                    .help = "only this session; may be repeated; default: all"},
                                    {.name = "duration",
                                     .argument = "TIME",
                                     .type = EA_OPT_DURATION,
                                     .offset = offsetof(options, duration_ns),
                                     .max = INT64_C(31536000000000000),
-                                    .help = "end after so long; default: at Ctrl-C"},
+                                    .help = "end after this time; default: at Ctrl-C"},
                                    {.name = "json",
                                     .type = EA_OPT_FLAG,
                                     .offset = offsetof(options, json),

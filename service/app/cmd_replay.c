@@ -1,6 +1,6 @@
-/* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
- * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
- * one that shows progress and passes a request to stop on to the others. */
+/* etwagent replay: ships traces to a collector, every event once, however often it is interrupted. Called by: main.c.
+ * Calls: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender; one that shows
+ * progress and passes a request to stop on to the others. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 #include "service/app/agent_commands.h"
@@ -361,32 +361,32 @@ const ea_command ea_cmd_replay = {
         "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
         "ledger_balanced, ledger {counter: events}.",
     .options =
-        (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
-                            EA_GIVE_UP_OPTION(offsetof(options, shipping)),
-                            EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
-                            EA_SPOOL_OPTIONS(offsetof(options, shipping)),
-                            {.name = "speed",
-                             .argument = "SPEED",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, speed),
-                             .fallback = "max",
-                             .help = "max, or times the speed of the recording: 1x, 10x"},
-                            EA_BATCHING_OPTIONS(offsetof(options, batching)),
-                            {.name = "live",
-                             .type = EA_OPT_FLAG,
-                             .offset = offsetof(options, live),
-                             .help = "as a live session does: a stream of its own that cannot be taken up again, "
-                                     "a full spool that gives up the oldest batches, keyframes when the "
-                                     "collector asks"},
-                            {.name = "follow",
-                             .type = EA_OPT_FLAG,
-                             .offset = offsetof(options, follow),
-                             .help = "read on while the files grow, until their sessions end"},
-                            {.name = "json",
-                             .type = EA_OPT_FLAG,
-                             .offset = offsetof(options, json),
-                             .help = "print the summary as one JSON object"},
-                            {.name = NULL}},
+        (const ea_option[]){
+            EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+            EA_GIVE_UP_OPTION(offsetof(options, shipping)),
+            EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+            EA_SPOOL_OPTIONS(offsetof(options, shipping)),
+            {.name = "speed",
+             .argument = "SPEED",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, speed),
+             .fallback = "max",
+             .help = "speed of the replay: max, or a multiple of the recording's speed such as 1x, 10x"},
+            EA_BATCHING_OPTIONS(offsetof(options, batching)),
+            {.name = "live",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, live),
+             .help = "behave like a real-time session: a new stream that cannot be continued, eviction of the oldest "
+                     "batches from a full spool, keyframes when the collector asks"},
+            {.name = "follow",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, follow),
+             .help = "continue to read while the files grow, until their sessions end"},
+            {.name = "json",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, json),
+             .help = "print the summary as one JSON object"},
+            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
     .min_operands = 1,

@@ -33,17 +33,15 @@ static int run(const void *arg, int operand_count, char **operands) {
 const ea_command ea_cmd_run = {
     .name = "run",
     .operands = "",
-    .summary = "Run what a configuration file asks for, until it is asked to stop",
+    .summary = "Run the sources and sessions of a configuration file until a request to stop",
     .details =
         "Reads the sources of the configuration and ships their events, each once, however often it is stopped and\n"
-        "started: unacknowledged batches wait in the spool. What cannot run now (a certificate that is missing, "
-        "a\n"
-        "trace that is not there yet, a full disk, no collector) is logged once and tried again every five seconds.\n"
-        "SIGHUP reads the configuration again: sources that differ begin anew, the others go on untouched; a file with "
-        "a\n"
-        "mistake changes nothing. Ctrl-C or SIGTERM stops it. \"etwagent status\" says how it is; \"etwagent check\" "
-        "says in\n"
-        "words what a configuration would do.\n"
+        "started: unacknowledged batches wait in the spool. A part that cannot run now (a missing\n"
+        "certificate or trace, a full disk, no collector) is logged once and tried again every five seconds.\n"
+        "SIGHUP reads the configuration again: changed sources are restarted, the others continue; a file with a\n"
+        "mistake changes nothing. Ctrl-C or SIGTERM stops it. \"etwagent status\" prints its state; \"etwagent "
+        "check\"\n"
+        "prints what a configuration does.\n"
         "Exit codes: 0 stopped on request, 3 the configuration has mistakes, 2 it has no sources or sessions, 1 "
         "failed.",
     .options = (const ea_option[]){{.name = "config",

@@ -1,5 +1,5 @@
-/* etwagent schema: the event classes that this program knows by itself, with their fields.
- * Before it: main.c. After it: proto/event. Thread: the main one. */
+/* etwagent schema: the event classes that this program knows by itself, with their fields. Called by: main.c. Calls:
+ * proto/event. Thread: the main one. */
 #include "proto/event/print.h"
 #include "service/app/agent_commands.h"
 #include "service/app/schema_print.h"

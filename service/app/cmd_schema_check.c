@@ -1,5 +1,5 @@
-/* etwagent schema check: every mistake of instrumentation manifests, compiled ones too, with its place.
- * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
+/* etwagent schema check: every mistake of instrumentation manifests, compiled ones too, with its place. Called by:
+ * main.c. Calls: proto/event/schema. Thread: the main one. */
 #include "proto/event/schema/load.h"
 #include "service/app/agent_commands.h"
 
@@ -61,12 +61,13 @@ static const ea_option OPTIONS[] = {
 const ea_command ea_cmd_schema_check = {
     .name = "schema check",
     .operands = "FILE...",
-    .summary =
-        "Say every mistake of instrumentation manifests, with file, line and column, and of compiled ones in PE files",
+    .summary = "Print every mistake of instrumentation manifests, with file, line and column, and of compiled ones in "
+               "PE files",
     .details = "Each mistake is a line FILE:LINE:COLUMN: what is wrong and what was expected; in a PE file (exe, dll, "
                "mui), which has\n"
-               "no lines, it says where in the resource. An event with a mistake is\n"
-               "left out where the manifest is used in spite of it; dump, stats and replay refuse such a manifest.\n"
+               "no lines, the place is one in the resource. dump, stats and replay refuse a manifest with mistakes; "
+               "elsewhere an\n"
+               "event with a mistake is omitted.\n"
                "Exit codes: 0 no mistakes, 1 a file cannot be read, 2 usage, 3 mistakes.",
     .options = OPTIONS,
     .options_size = sizeof(options),

@@ -1,5 +1,5 @@
-/* etwagent schema compile: manifests, PE files and trace message format files into one schema cache file.
- * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
+/* etwagent schema compile: manifests, PE files and trace message format files into one schema cache file. Called by:
+ * main.c. Calls: proto/event/schema. Thread: the main one. */
 #include "proto/base/platform.h"
 #include "proto/event/schema/cache.h"
 #include "proto/event/schema/load.h"

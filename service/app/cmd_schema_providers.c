@@ -1,5 +1,5 @@
-/* etwagent schema list, schema show: which providers are known, from where, and what is known of one.
- * Before it: main.c. After it: proto/event/schema, schema_show.h. Thread: the main one. */
+/* etwagent schema list, schema show: which providers are known, from where, and what is known of one. Called by:
+ * main.c. Calls: proto/event/schema, schema_show.h. Thread: the main one. */
 #include "service/app/agent_commands.h"
 #include "service/app/schema_show.h"
 #include "service/core/schema_options.h"

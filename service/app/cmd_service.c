@@ -1,6 +1,6 @@
 /* The agent as a Windows service: "install", "uninstall", "start", "stop", "reload", "flush", and "service", which only
- * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/scm. Thread: the main
- * one; what the SCM asks comes on another. */
+ * the service control manager starts. Called by: main.c, the SCM. Calls: agent.h, service/scm. Thread: the main one;
+ * what the SCM asks comes on another. */
 #include "proto/base/platform.h"
 #include "proto/base/trust.h"
 #include "service/app/agent_commands.h"

@@ -1,6 +1,6 @@
 /* etwagent session start, stop, flush, show, enable, disable: one ETW session, by its name in Windows; etwagent
- * counters: what the machine can count. No program of ours watches what is started here.
- * Before it: main.c. After it: service/etw/control.h. Thread: the main one. */
+ * counters: what the machine can count. No program of ours watches what is started here. Called by: main.c. Calls:
+ * service/etw/control.h. Thread: the main one. */
 #include "service/app/agent_commands.h"
 #include "service/app/session_text.h"
 #include "service/core/agent_config.h"

@@ -1,5 +1,5 @@
-/* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it.
- * Before it: main.c. After it: service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
+/* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it. Called by: main.c. Calls:
+ * service/spool, service/ship. Thread: the main one; drain: the sender's, too. */
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"

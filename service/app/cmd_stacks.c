@@ -1,5 +1,5 @@
-/* etwagent stacks: which stack belongs to which event of a trace, and what became of each walk.
- * Before it: main.c. After it: proto/etl, proto/stack. Thread: the main one. */
+/* etwagent stacks: which stack belongs to which event of a trace, and what became of each walk. Called by: main.c.
+ * Calls: proto/etl, proto/stack. Thread: the main one. */
 #include "proto/base/array.h"
 #include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
@@ -185,7 +185,7 @@ static const ea_option OPTIONS[] = {
 const ea_command ea_cmd_stacks = {
     .name = "stacks",
     .operands = "TRACE...",
-    .summary = "Join the call stacks of traces to their events, and say what became of each",
+    .summary = "Join the call stacks of traces to their events, and count how each was joined",
     .details =
         "A stack has two halves, the kernel's and the user's, which may come in records of their own, by key, inside\n"
         "their event, or much later. With --list: a line for each event that has a stack, {event: its number among "

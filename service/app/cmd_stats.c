@@ -1,5 +1,5 @@
-/* etwagent stats: what is in a trace, counted.
- * Before it: main.c. After it: proto/etl, proto/event. Thread: the main one. */
+/* etwagent stats: what is in a trace, counted. Called by: main.c. Calls: proto/etl, proto/event. Thread: the main one.
+ */
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/event/render.h"
@@ -355,7 +355,7 @@ static const ea_option OPTIONS[] = {
     {.name = "follow",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, follow),
-     .help = "read on while the files grow, until their sessions end or Ctrl-C, then print"},
+     .help = "continue to read while the files grow, until their sessions end or Ctrl-C, then print"},
     {.name = NULL},
 };
 

@@ -1,5 +1,5 @@
-/* etwagent status: how the agent that runs here is, as its status file says.
- * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
+/* etwagent status: how the agent that runs here is, as its status file says. Called by: main.c. Input: the file that
+ * the agent writes (agent.h); JSON, and so YAML. Thread: the main one. */
 #include "config/config.h"
 #include "proto/base/exposition.h"
 #include "service/app/agent_commands.h"
@@ -539,18 +539,23 @@ static int run(const void *arg, int operand_count, char **operands) {
 const ea_command ea_cmd_status = {
     .name = "status",
     .operands = "",
-    .summary = "Say how the agent that runs on this machine is",
-    .details =
-        "Prints what the agent has written into its status file; on Windows a running service is asked first, by a "
-        "named pipe,\nunless --file is given. Exit code 0: it runs, or waits for its configuration (and says for "
-        "what); 1: it does not, or has not said so in time.\nFor "
-        "node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n\n"
-        "  etwagent status --metrics --output FOLDER/etwagent.prom --every 15s\n\n"
-        "replaces the file as a whole, until it is stopped; while there is no status it says etwagent_up 0. For a "
-        "Prometheus on this machine\n\n"
-        "  etwagent status --listen 127.0.0.1:9464\n\n"
-        "serves the same at /metrics, as Prometheus' text or as OpenMetrics, whichever is asked for. The agent itself "
-        "opens no port.\n\n" EA_AGENT_STATUS_TEXT,
+    .summary = "Print the state of the agent that runs on this machine",
+    .details = "Prints what the agent has written into its status file; on Windows a running service is asked first, "
+               "by a named pipe,\n"
+               "unless --file is given. Exit code 0: an agent runs, or waits for its configuration (the reason is "
+               "printed); 1: none runs, or its status is too old.\n"
+               "For node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n"
+               "\n"
+               "  etwagent status --metrics --output FOLDER/etwagent.prom --every 15s\n"
+               "\n"
+               "replaces the file as a whole until Ctrl-C; without a status the file has etwagent_up 0. For a "
+               "Prometheus on this machine\n"
+               "\n"
+               "  etwagent status --listen 127.0.0.1:9464\n"
+               "\n"
+               "serves the same at /metrics, as Prometheus' text or as OpenMetrics, as the request asks. The agent "
+               "itself opens no port.\n"
+               "\n" EA_AGENT_STATUS_TEXT,
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,
@@ -567,23 +572,23 @@ const ea_command ea_cmd_status = {
                                    {.name = "open-metrics",
                                     .type = EA_OPT_FLAG,
                                     .offset = offsetof(options, open_metrics),
-                                    .help = "... of OpenMetrics"},
+                                    .help = "print metrics in the text format of OpenMetrics"},
                                    {.name = "output",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,
                                     .offset = offsetof(options, output),
-                                    .help = "put it there instead, replacing the file as a whole"},
+                                    .help = "write the metrics to this file, which is replaced as a whole"},
                                    {.name = "every",
                                     .argument = "TIME",
                                     .type = EA_OPT_DURATION,
                                     .offset = offsetof(options, every),
                                     .min = 1000000000,
-                                    .help = "... again and again, so often, until Ctrl-C"},
+                                    .help = "write the file again at this interval, until Ctrl-C"},
                                    {.name = "listen",
                                     .argument = "ADDRESS",
                                     .type = EA_OPT_STRING,
                                     .offset = offsetof(options, listen),
-                                    .help = "serve /metrics there until Ctrl-C; an address on loopback"},
+                                    .help = "serve /metrics at this address on loopback until Ctrl-C"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,

@@ -1,5 +1,5 @@
-/* etwagent watch: runs a program of the query language over traces.
- * Before it: main.c. After it: proto/lang, service/decode, proto/state. Thread: the main one. */
+/* etwagent watch: runs a program of the query language over traces. Called by: main.c. Calls: proto/lang,
+ * service/decode, proto/state. Thread: the main one. */
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
 #include "proto/stack/stack_feed.h"
@@ -209,6 +209,7 @@ static void report(const watch *w) {
         {c.divided_by_zero, "statements were skipped: they divide by zero"},
         {c.others, "values are counted under (others): --keys or --memory is the limit"},
         {c.dropped, "values of variables were dropped: --keys or --memory is the limit"},
+        {c.costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
         {c.texts, "texts are shown as (no room): --memory is the limit"},
     };
 
@@ -263,6 +264,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                                    .machine = w.machine,
                                    .flush = take_output,
                                    .flush_arg = &w,
+                                   .is_terminal = ea_is_terminal(stdout),
                                    .pid = o->pid,
                                    .exe = o->exe,
                                    .limit_entries = o->keys,
@@ -316,12 +318,12 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, pid),
      .min = 1,
      .max = UINT32_MAX,
-     .help = "run the clauses of events only for those of this process; begin, end and tick run all the same"},
+     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},
     {.name = "exe",
      .argument = "PATTERN",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, exe),
-     .help = "the same for processes whose image name fits the pattern, in which * is any text"},
+     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
     {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
     {.name = "keys",

@@ -1,5 +1,5 @@
-/* etwagent write-dump: the minidump of another process. The service starts it when it crashes or hangs.
- * Before it: main.c, service/scm/watchdog.c. After it: service/scm/minidump.c. Windows only. Thread: the main one. */
+/* etwagent write-dump: the minidump of another process. The service starts it when it crashes or hangs. Called by:
+ * main.c, service/scm/watchdog.c. Calls: service/scm/minidump.c. Windows only. Thread: the main one. */
 #include "service/app/agent_commands.h"
 #include "service/scm/minidump.h"
 

@@ -1,5 +1,5 @@
-/* etwagent: its command table. See agent_commands.h.
- * Before it: the operating system. After it: one command. Thread: the main one. */
+/* etwagent: its command table. See agent_commands.h. Called by: the operating system. Calls: one command. Thread: the
+ * main one. */
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #if defined(_WIN32)

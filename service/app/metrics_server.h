@@ -1,5 +1,5 @@
 /* /metrics on loopback, for a Prometheus on this machine: GET alone, one request after the other, each bounded in bytes
- * and time. Before it: cmd_status.c. After it: a scraper. Thread: its owner's. */
+ * and time. Called by: cmd_status.c. Clients: a scraper. Thread: its owner's. */
 #ifndef EA_APP_METRICS_SERVER_H
 #define EA_APP_METRICS_SERVER_H
 

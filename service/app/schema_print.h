@@ -1,4 +1,4 @@
-/* Classes as "etwagent schema" prints them, field by field. Before it: event.h. After it: the commands. Thread: any. */
+/* Classes as "etwagent schema" prints them, field by field. Uses: event.h. Used by: the commands. Thread: any. */
 #ifndef EA_APP_SCHEMA_PRINT_H
 #define EA_APP_SCHEMA_PRINT_H
 

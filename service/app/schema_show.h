@@ -1,5 +1,5 @@
-/* Schemas for people: the list of all providers, or one with its events. Before it: "etwagent schema list", "schema
- * show", "providers". After it: schema_print.h. Thread: the main one. */
+/* Schemas for people: the list of all providers, or one with its events. Called by: "etwagent schema list", "schema
+ * show", "providers". Calls: schema_print.h. Thread: the main one. */
 #ifndef EA_APP_SCHEMA_SHOW_H
 #define EA_APP_SCHEMA_SHOW_H
 

@@ -1,4 +1,4 @@
-/* How a session of Windows is printed. Before it: cmd_sessions.c, cmd_session.c. Thread: the main one. */
+/* How a session of Windows is printed. Used by: cmd_sessions.c, cmd_session.c. Thread: the main one. */
 #ifndef EA_APP_SESSION_TEXT_H
 #define EA_APP_SESSION_TEXT_H
 

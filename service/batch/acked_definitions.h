@@ -1,5 +1,5 @@
-/* Which definitions the collector has: they need not be sent again on this stream, and are named by a few bytes.
- * Before it: acknowledgements. After it: encoder.c. Thread: any; it has a lock of its own. */
+/* Which definitions the collector has: they need not be sent again on this stream, and are named by a few bytes. Input:
+ * acknowledgements. Used by: encoder.c. Thread: any; it has a lock of its own. */
 #ifndef EA_BATCH_ACKED_DEFINITIONS_H
 #define EA_BATCH_ACKED_DEFINITIONS_H
 

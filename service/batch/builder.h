@@ -1,6 +1,5 @@
-/* The open batch: records in, bytes of closed batches out.
- * Before it: service/decode. After it: service/spool. Thread: add() and take() on the source's thread, encode() on
- * another.
+/* The open batch: records in, bytes of closed batches out. Input: service/decode. Output: service/spool. Thread: add()
+ * and take() on the source's thread, encode() on another.
  *
  * add() copies a record into the open batch and finds its group (same class, same header constants): one look-up, two
  * copies, no allocation but when a batch holds more groups or larger records than any before. All memory is made by

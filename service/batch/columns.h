@@ -1,6 +1,6 @@
-/* Rows become Column messages: the choice of an encoding by cheap statistics, and the encoded bytes.
- * FORMAT.md, "Columns", says what each encoding means; which one is taken is this file's own matter.
- * Before it: encoder_events.c gathers rows. After it: encoder.c puts the parts into frames. Thread: the encoder's. */
+/* Rows become Column messages: the choice of an encoding by cheap statistics, and the encoded bytes. FORMAT.md,
+ * "Columns", says what each encoding means; which one is taken is this file's own matter. Called by: encoder_events.c,
+ * which gathers rows. Used by: encoder.c, which puts the parts into frames. Thread: the encoder's. */
 #ifndef EA_BATCH_COLUMNS_H
 #define EA_BATCH_COLUMNS_H
 

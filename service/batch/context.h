@@ -1,6 +1,6 @@
 /* What a small batch names and does not say: the shapes of its groups, its sources, a dictionary, and the context that
- * lists them all under one name. FORMAT.md, "Contexts".
- * Before it: encoder.c, with the groups as they are written. After it: the batch's message. Thread: the encoder's. */
+ * lists them all under one name. FORMAT.md, "Contexts". Called by: encoder.c, with the groups as they are written.
+ * Output: the batch's message. Thread: the encoder's. */
 #ifndef EA_BATCH_CONTEXT_H
 #define EA_BATCH_CONTEXT_H
 

@@ -1,5 +1,5 @@
-/* A zstd dictionary for small batches out of the directories of others (ea_encoder_last_directory).
- * Before it: "etwagent dictionary train". After it: a file that an encoder takes. Thread: any. */
+/* A zstd dictionary for small batches out of the directories of others (ea_encoder_last_directory). Called by:
+ * "etwagent dictionary train". Output: a file that an encoder takes. Thread: any. */
 #ifndef EA_BATCH_DICTIONARY_H
 #define EA_BATCH_DICTIONARY_H
 

@@ -1,5 +1,5 @@
-/* Rows become a batch: layout, frames, envelope. FORMAT.md is the specification.
- * Before it: encoder_events.c. After it: service/spool. Thread: the encoder's; only the set of known classes is shared.
+/* Rows become a batch: layout, frames, envelope. FORMAT.md is the specification. Input: encoder_events.c. Output:
+ * service/spool. Thread: the encoder's; only the set of known classes is shared.
  */
 #include "service/batch/encoder_parts.h"
 

@@ -1,5 +1,5 @@
-/* Rows become columns: which go where, a group's columns, the batch's. FORMAT.md is the specification.
- * Before it: a taken batch. After it: encoder.c. Thread: the encoder's. */
+/* Rows become columns: which go where, a group's columns, the batch's. FORMAT.md is the specification. Input: a taken
+ * batch. Used by: encoder.c. Thread: the encoder's. */
 #include "service/batch/encoder_parts.h"
 
 #include "proto/wire/checksum.h"

@@ -1,4 +1,4 @@
-/* A batch's stamp as the Ledger message that travels with it. Before it: service/spool/ledger.h. After it: encoder.c.
+/* A batch's stamp as the Ledger message that travels with it. Input: service/spool/ledger.h. Used by: encoder.c.
  * Thread: the encoder's. */
 #ifndef EA_BATCH_LEDGER_MESSAGE_H
 #define EA_BATCH_LEDGER_MESSAGE_H

@@ -1,5 +1,5 @@
-/* The agent's configuration file: where data goes, which files are read, which ETW sessions run.
- * Before it: config/. After it: "etwagent check" and "etwagent run". Thread: the main one. */
+/* The agent's configuration file: where data goes, which files are read, which ETW sessions run. Input: config/. Used
+ * by: "etwagent check" and "etwagent run". Thread: the main one. */
 #ifndef EA_CORE_AGENT_CONFIG_H
 #define EA_CORE_AGENT_CONFIG_H
 

@@ -1,5 +1,5 @@
 /* The running agent's log: lines for an operator, on standard error or in a log file of bounded size, no faster than a
- * rate, and the more important ones to a listener (the Windows event log). Before it: agent.h. After it:
+ * rate, and the more important ones to a listener (the Windows event log). Called by: agent.h. Output:
  * proto/base/line_log.h, a terminal, a file, service/scm/eventlog.h. Thread: any. */
 #ifndef EA_CORE_AGENT_LOG_H
 #define EA_CORE_AGENT_LOG_H

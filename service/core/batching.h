@@ -1,5 +1,5 @@
-/* Options of the commands that make batches, as rows for a command line and for a configuration file.
- * Before it: a command line, a file. After it: pipeline.h. Thread: the main one. */
+/* Options of the commands that make batches, as rows for a command line and for a configuration file. Input: a command
+ * line, a file. Used by: pipeline.h. Thread: the main one. */
 #ifndef EA_CORE_BATCHING_H
 #define EA_CORE_BATCHING_H
 
@@ -37,7 +37,7 @@ typedef struct ea_batching_options {
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = (base) + offsetof(ea_batching_options, keyframe_ns),                                                \
          .fallback = "0",                                                                                              \
-         .help = "and after so much of the events' time, the first one a second after the first event; 0: none"},      \
+         .help = "interval between keyframes, in event time; the first is written 1s after the first event; 0: none"}, \
         {.name = "keyframe-bytes",                                                                                     \
          .argument = "SIZE",                                                                                           \
          .type = EA_OPT_SIZE,                                                                                          \

@@ -1,5 +1,5 @@
 /* The damage map: where traces are damaged, how often for which reason, within fixed memory however bad the files are.
- * Before it: proto/etl reports each place (through damage_log.c). After it: `etwagent stats`. Thread: the main one. */
+ * Input: each place that proto/etl reports (damage_log.c). Used by: `etwagent stats`. Thread: the main one. */
 #ifndef EA_CORE_DAMAGE_MAP_H
 #define EA_CORE_DAMAGE_MAP_H
 

@@ -2,9 +2,8 @@
  * than a third of its life is left. What fails is tried again, after pauses that grow to five minutes.
  *
  * It never touches files that are in use: new ones lie beside them until the main thread, which then starts the sender
- * anew, has them installed. The token's file is removed when it has served.
- * Before it: agent.c. After it: service/ship/enroll_client.h. Thread: one of its own; the functions are the main
- * thread's. */
+ * anew, has them installed. The token's file is removed when it has served. Called by: agent.c. Calls:
+ * service/ship/enroll_client.h. Thread: one of its own; the functions are the main thread's. */
 #ifndef EA_CORE_ENROLLER_H
 #define EA_CORE_ENROLLER_H
 

@@ -1,5 +1,5 @@
 /* A feed: one session's way from its source into the spool, with the ledger of its events: opening, running, ending.
- * Before it: "etwagent replay", the agent. After it: service/source, pipeline.h. Thread: as each function says. */
+ * Called by: "etwagent replay", the agent. Calls: service/source, pipeline.h. Thread: as each function says. */
 #ifndef EA_CORE_INGEST_SESSION_H
 #define EA_CORE_INGEST_SESSION_H
 

@@ -1,8 +1,8 @@
 /* Labels: what a configuration calls the machine, beside its certificate's name. A value may name environment variables
  * and facts of the machine, each as ${NAME}; "$$" is one dollar. Facts:
  *     machine.name machine.domain machine.os machine.os-version machine.architecture machine.cpus machine.memory
- * (memory in bytes). A name without "machine." before it is an environment variable.
- * Before it: the configuration. After it: each batch's source (wire.h). Thread: the main one. */
+ * (memory in bytes). A name without "machine." before it is an environment variable. Input: the configuration. Output:
+ * each batch's source (wire.h). Thread: the main one. */
 #ifndef EA_CORE_LABELS_H
 #define EA_CORE_LABELS_H
 

@@ -43,7 +43,7 @@ typedef struct ea_shipping_options {
          .example = "machine.crt",                                                                                     \
                                                                                                                        \
          .help = "this agent's certificate, PEM, or on Windows store:machine/My/WHICH, a thumbprint or a common "      \
-                 "name; its name is what the data is kept under"},                                                     \
+                 "name; the data is stored under its common name"},                                                    \
         {.name = "key",                                                                                                \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
@@ -52,7 +52,7 @@ typedef struct ea_shipping_options {
          .example = "machine.key",                                                                                     \
                                                                                                                        \
          .help = "the certificate's key, PEM; store: the key that Windows keeps with a certificate of a store, and "   \
-                 "which stays there"},                                                                                 \
+                 "which stays in the store"},                                                                          \
         {.name = "ca",                                                                                                 \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
@@ -67,25 +67,25 @@ typedef struct ea_shipping_options {
          .type = EA_OPT_SIZE,                                                                                          \
          .offset = (base) + offsetof(ea_shipping_options, request_bytes),                                              \
          .fallback = "4MiB",                                                                                           \
-         .help = "so many bytes of batches go into one request; a slow line makes it smaller"},                        \
+         .help = "most bytes of batches in one request; a slow line lowers it"},                                       \
         {.name = "connect-timeout",                                                                                    \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = (base) + offsetof(ea_shipping_options, connect_timeout_ns),                                         \
          .fallback = "10s",                                                                                            \
-         .help = "a collector must be reached within this"},                                                           \
+         .help = "a collector must be reached within this time"},                                                      \
         {.name = "request-timeout",                                                                                    \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = (base) + offsetof(ea_shipping_options, request_timeout_ns),                                         \
          .fallback = "2m",                                                                                             \
-         .help = "a request must be answered within this"},                                                            \
+         .help = "a request must be answered within this time"},                                                       \
         {.name = "idle-timeout",                                                                                       \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = (base) + offsetof(ea_shipping_options, idle_timeout_ns),                                            \
          .fallback = "30s",                                                                                            \
-         .help = "a request is given up when no byte moves for so long"},                                              \
+         .help = "a request ends with an error when no byte moves for this time"},                                     \
         {.name = "proxy",                                                                                              \
          .argument = "URL",                                                                                            \
          .type = EA_OPT_STRING,                                                                                        \
@@ -98,7 +98,7 @@ typedef struct ea_shipping_options {
          .type = EA_OPT_SIZE,                                                                                          \
          .offset = (base) + offsetof(ea_shipping_options, bandwidth_bytes),                                            \
          .fallback = "0",                                                                                              \
-         .help = "so many bytes a second are sent at the most; 0: no limit"},                                          \
+         .help = "most bytes that are sent in a second; 0: no limit"},                                                 \
     {                                                                                                                  \
         .name = "retry-max", .argument = "TIME", .type = EA_OPT_DURATION,                                              \
         .offset = (base) + offsetof(ea_shipping_options, retry_max_ns), .fallback = "5s",                              \
@@ -110,7 +110,7 @@ typedef struct ea_shipping_options {
     {                                                                                                                  \
         .name = "give-up", .argument = "TIME", .type = EA_OPT_DURATION,                                                \
         .offset = (base) + offsetof(ea_shipping_options, give_up_ns), .fallback = "2m",                                \
-        .help = "end when no collector has worked for so long; 0: never"                                               \
+        .help = "end when no collector has answered for this time; 0: never"                                           \
     }
 
 /* The row of the spool's key file. */
@@ -118,8 +118,8 @@ typedef struct ea_shipping_options {
     {                                                                                                                  \
         .name = "spool-key", .argument = "FILE", .type = EA_OPT_STRING, .offset = (at),                                \
         .help =                                                                                                        \
-            "encrypt what waits in the spool with the key in this file, which is made when it is missing (for its "    \
-            "owner only; on Windows for this machine only); default: it is not encrypted"                              \
+            "file with the key that encrypts waiting batches; a missing file is made (for its owner only; on Windows " \
+            "for this machine only); default: no encryption"                                                           \
     }
 
 /* The same for the spool. */

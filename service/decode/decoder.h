@@ -1,5 +1,5 @@
-/* The decoding step: which class a record is of, and whether its payload can be understood whole.
- * Before it: service/source. After it: service/batch. Thread: the source's; one decoder belongs to one source. */
+/* The decoding step: which class a record is of, and whether its payload can be understood whole. Input:
+ * service/source. Used by: service/core/pipeline.c. Thread: the source's; one decoder belongs to one source. */
 #ifndef EA_DECODE_DECODER_H
 #define EA_DECODE_DECODER_H
 

@@ -1,4 +1,4 @@
-/* Inside service/decode: a plug-in's library, loaded and asked, and its functions called. Before it: a file. After it:
+/* Inside service/decode: a plug-in's library, loaded and asked, and its functions called. Input: a file. Calls:
  * plugin_probe.c, in a process of its own, and plugin_functions.c, in the agent. */
 #ifndef EA_DECODE_PLUGIN_ASK_H
 #define EA_DECODE_PLUGIN_ASK_H

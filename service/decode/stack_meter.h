@@ -1,6 +1,6 @@
 /* How many of a session's call stacks find their events, and why the others do not: what the join of proto/stack says
- * becomes the ledger's counters stacks_... . Records go on as they are, and no address is kept.
- * Before it: decoder.h. After it: service/core/pipeline.c. Thread: the source's. */
+ * becomes the ledger's counters stacks_... . Records go on as they are, and no address is kept. Input: decoder.h. Used
+ * by: service/core/pipeline.c. Thread: the source's. */
 #ifndef EA_DECODE_STACK_METER_H
 #define EA_DECODE_STACK_METER_H
 

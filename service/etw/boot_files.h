@@ -1,10 +1,13 @@
 /* Files of boot sessions, from the time when Windows has written them until the spool has their events: their names,
  * and which file is dropped at the limit.
  *
- *     FILE.etl.001 ... Windows' files, one for each boot; Windows replaces the oldest when all its numbers are used.
- * The folder is listed for any number of digits: Windows writes three, and Microsoft's page says four FILE-booted.etl,
- * FILE-booted.1.etl, ... waiting to be read, the newest first; at the limit the oldest is dropped FILE-taken.etl the
- * newest one, after its events are in the spool; older ones are removed then
+ *     FILE.etl.001 ...                          Windows' files, one for each boot
+ *     FILE-booted.etl, FILE-booted.1.etl, ...   waiting to be read, the newest first
+ *     FILE-taken.etl                            the newest one whose events are in the spool
+ *
+ * Windows replaces its oldest file when all its numbers are used. The folder is listed for any number of digits:
+ * Windows writes three, and Microsoft's page says four. At the limit of waiting files the oldest one is dropped. Older
+ * taken files are removed.
  *
  * Called by: autologger.c; agent.c, which reads the files as sources. Thread: the agent's main one.
  * Source of Windows' names: FileMax in "Configuring and Starting an AutoLogger Session", learn.microsoft.com. */

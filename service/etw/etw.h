@@ -1,5 +1,5 @@
-/* ETW as Windows has it: its headers, and what mingw-w64's lack, each declared once, with its size and its source.
- * Before it: nothing. After it: service/etw, and the tests' emulator. Thread: none. */
+/* ETW as Windows has it: its headers, and what mingw-w64's lack, each declared once, with its size and its source. Used
+ * by: service/etw, and the tests' emulator. Thread: none. */
 #ifndef EA_ETW_ETW_H
 #define EA_ETW_ETW_H
 

@@ -195,15 +195,14 @@ static int make(made_filters *to, const question *q, const ea_tdh_events *events
         ULONG error = q->api->TdhCreatePayloadFilter(&q->provider, &events->items[i], FALSE, p.count, p.items,
                                                      &to->items[to->count]);
         if (error)
-            return ea_fail_os(err, ea_etw_code(error), (int)error, "its conditions on event %u are left out",
+            return ea_fail_os(err, ea_etw_code(error), (int)error, "payload filter of event %u ignored",
                               (unsigned)event);
         to->count++;
         known = 1;
     }
-    return known
-               ? 0
-               : ea_fail(err, EA_ENOTFOUND, "its conditions on event %u are left out: this machine knows no such event",
-                         (unsigned)event);
+    return known ? 0
+                 : ea_fail(err, EA_ENOTFOUND, "payload filter of event %u ignored: this machine knows no such event",
+                           (unsigned)event);
 }
 
 static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
@@ -215,13 +214,13 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
     memcpy(&q.provider, provider->bytes, sizeof q.provider);
     if (!f->api->TdhCreatePayloadFilter || !f->api->TdhAggregatePayloadFilters || !f->api->TdhDeletePayloadFilter ||
         !f->api->TdhCleanupPayloadEventFilterDescriptor || !f->api->TdhEnumerateManifestProviderEvents) {
-        (void)ea_fail(err, EA_EUNSUPPORTED, "its conditions on payloads are left out: this Windows cannot check them");
+        (void)ea_fail(err, EA_EUNSUPPORTED, "payload filters ignored: this Windows cannot check them");
         return;
     }
     ea_err why = {0};
     int rc = ea_tdh_get(call_events, &q, &data, &bytes, &why);
     if (rc) {
-        (void)ea_fail(err, rc, "its conditions on payloads are left out: %s", why.message);
+        (void)ea_fail(err, rc, "payload filters ignored: %s", why.message);
         return;
     }
     const ea_tdh_events *events = data;
@@ -242,8 +241,8 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
     if (error)
         f->payload.Ptr = 0;
     if (error || f->payload.Size > EA_FILTER_PAYLOAD_MAX)
-        (void)ea_fail_os(err, error ? ea_etw_code(error) : EA_ELIMIT, (int)error,
-                         "its conditions on payloads are left out%s", error ? "" : ": they are too many");
+        (void)ea_fail_os(err, error ? ea_etw_code(error) : EA_ELIMIT, (int)error, "payload filters ignored%s",
+                         error ? "" : ": too many conditions");
     else if (f->payload.Ptr)
         f->items[f->count++] = f->payload;
 }

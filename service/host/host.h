@@ -1,6 +1,6 @@
 /* What the operating system has for connections: which proxy leads to a server; certificates and keys in its stores.
- * Windows: winhttp.c, certstore.c. Elsewhere: the environment, and no stores (host_posix.c). Before it: the operating
- * system. After it: service/ship. Thread: as each function says. */
+ * Windows: winhttp.c, certstore.c. Elsewhere: the environment, and no stores (host_posix.c). Calls: the operating
+ * system. Called by: service/ship. Thread: as each function says. */
 #ifndef EA_HOST_HOST_H
 #define EA_HOST_HOST_H
 

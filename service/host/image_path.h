@@ -1,4 +1,4 @@
-/* Where the files are that image events name. Before it: image events. After it: image_file.c. Thread: any. */
+/* Where the files are that image events name. Input: image events. Used by: image_file.c. Thread: any. */
 #ifndef EA_HOST_IMAGE_PATH_H
 #define EA_HOST_IMAGE_PATH_H
 

@@ -1,7 +1,7 @@
 /* Messages of the service in Windows' event log (Application, source etwagent). The texts are in the events themselves:
  * the message file is Windows' own EventCreate.exe, whose messages 1 to 1000 are "%1". A file of this program would be
  * held by the event log's service, which reads texts from it, and an upgrade could not replace it without a restart.
- * Before it: what the agent says (agent_log.h). After it: the event log. Thread: any, after open. */
+ * Input: what the agent says (agent_log.h). Output: the event log. Thread: any, after open. */
 #ifndef EA_SCM_EVENTLOG_H
 #define EA_SCM_EVENTLOG_H
 

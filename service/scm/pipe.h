@@ -1,6 +1,6 @@
 /* A named pipe that answers each client with one text, and its client: how "etwagent status" asks a running service.
- * Local clients only, and of those administrators and the system (the pipe's access list).
- * Before it: the service. After it: another process of this machine. Thread: the server has its own. */
+ * Local clients only, and of those administrators and the system (the pipe's access list). Server: the service. Client:
+ * another process of this machine. Thread: the server has its own. */
 #ifndef EA_SCM_PIPE_H
 #define EA_SCM_PIPE_H
 

@@ -1,6 +1,6 @@
 /* The agent as a Windows service: what the service control manager (SCM) asks of it, and putting it into the SCM's
- * database. Before it: the SCM, or a person at "etwagent install". After it: service/app. Thread: as each function
- * says. */
+ * database. Called by: the SCM, or a person at "etwagent install". Calls: service/app. Thread: as each function says.
+ */
 #ifndef EA_SCM_SCM_H
 #define EA_SCM_SCM_H
 

@@ -3,8 +3,8 @@
  *
  * The new files first lie beside the old ones, CERT.new and KEY.new, and are moved when both are whole: a crash between
  * any two steps is mended by ea_enroll_install, and an attempt that got no answer goes on with the key that it made,
- * for which the collector gives the same certificate again. Before it: "etwagent enroll", service/core/enroller.h.
- * After it: collector/enroll. Thread: any, one for each pair of files. */
+ * for which the collector gives the same certificate again. Called by: "etwagent enroll", service/core/enroller.h.
+ * Server: collector/enroll. Thread: any, one for each pair of files. */
 #ifndef EA_SHIP_ENROLL_CLIENT_H
 #define EA_SHIP_ENROLL_CLIENT_H
 

@@ -9,7 +9,7 @@
  *
  * An answer counts only for batches that this request held: an acknowledgement of anything else changes nothing.
  *
- * Before it: the spool. After it: collector/ingest. Thread: its own; callbacks run on it. */
+ * Input: the spool. Server: collector/ingest. Thread: its own; callbacks run on it. */
 #ifndef EA_SHIP_SENDER_H
 #define EA_SHIP_SENDER_H
 

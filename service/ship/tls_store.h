@@ -1,5 +1,5 @@
-/* TLS with what certificate stores of the operating system hold: roots, and a certificate whose key stays there.
- * Before it: options, the sender. After it: host.h, tls_key.h, OpenSSL. Thread: as each function says. */
+/* TLS with what certificate stores of the operating system hold: roots, and a certificate whose key stays there. Called
+ * by: options, the sender. Calls: host.h, tls_key.h, OpenSSL. Thread: as each function says. */
 #ifndef EA_SHIP_TLS_STORE_H
 #define EA_SHIP_TLS_STORE_H
 

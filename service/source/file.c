@@ -1,5 +1,5 @@
 /* The file source: .etl files, as fast as they can be read or at a multiple of the speed at which they were written.
- * Before it: proto/etl. After it: service/decode. Thread: the source's; ea_source_stop may come from any. */
+ * Input: proto/etl. Used by: service/decode. Thread: the source's; ea_source_stop may come from any. */
 #include "service/source/source.h"
 
 #include "proto/base/platform.h"

@@ -1,5 +1,5 @@
-/* Sources: where records come from. One shape for .etl files, live sessions and paced replays.
- * Before it: proto/etl, service/etw. After it: service/decode. Thread: each source has one. */
+/* Sources: where records come from. One shape for .etl files, live sessions and paced replays. Input: proto/etl,
+ * service/etw. Used by: service/decode. Thread: each source has one. */
 #ifndef EA_SOURCE_SOURCE_H
 #define EA_SOURCE_SOURCE_H
 

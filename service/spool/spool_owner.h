@@ -22,7 +22,7 @@
 
 enum { EA_SPOOL_OWNER_BYTES = 65 }; /* a name with its NUL */
 
-/* EA_ENOTFOUND: there is no such file. EA_ECORRUPT, EA_EUNSUPPORTED: it cannot be used. */
+/* EA_ENOTFOUND: the file is missing. EA_ECORRUPT, EA_EUNSUPPORTED: it cannot be used. */
 EA_MUST_CHECK int ea_spool_owner_read(const char *dir, char ret[EA_SPOOL_OWNER_BYTES], ea_err *err);
 /* Durable when it returns. name: folded. EA_EINVAL when no collector accepts it. */
 EA_MUST_CHECK int ea_spool_owner_write(const char *dir, const char *name, ea_err *err);

@@ -10,7 +10,7 @@
  * acknowledgements idle SECONDS      does nothing down SECONDS      waits until every connection has been closed by the
  * other side It ends when its input does.
  *
- * Before it: tests/e2e/test_connections.py. After it: the collector. Thread: one, around an epoll. */
+ * Called by: tests/e2e/test_connections.py. Calls: the collector. Thread: one, around an epoll. */
 #include "proto/base/platform.h"
 #include "proto/wire/ack.h"
 

@@ -1,5 +1,5 @@
 """Records of the kernel by hand: processes, threads, images, samples with stacks; as a 64-bit Windows logs them. Times are ticks of
-100 ns. Layouts: proto/event/rows.
+100 ns. Layouts: proto/event/classes.
 """
 import struct
 import uuid

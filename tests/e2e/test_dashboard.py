@@ -1,5 +1,5 @@
 """The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, open a flame graph, follow a connection, see a
-blind period, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
+gap, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
 violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):

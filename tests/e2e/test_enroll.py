@@ -388,7 +388,7 @@ def separation(checks, world):
     checks.equal((status, waits), (503, "5"), "an enrolment without a signer")
     harness.wait_until(lambda: world.post("/v1/enroll", csr, token)[0] == 200, "an enrolment by the next signer", 60)
     checks.equal(world.metric("signer_ended_total") - before, ended, "the counter of signers that ended")
-    checks.that("the process that signs certificates is gone: " in world.collector.log(), f"the log:\n{world.collector.log()}")
+    checks.that("the process that signs certificates ended: " in world.collector.log(), f"the log:\n{world.collector.log()}")
 
 
 def upload_status(world, name):

@@ -134,7 +134,7 @@ def check_times(w):  # 23
 
 
 def check_empty_profile(w):  # 24
-    w.says(24, w.collector("profile", "--from", "2030-01-01"), 0, "no event that is stored of these hosts in this range has this weight")
+    w.says(24, w.collector("profile", "--from", "2030-01-01"), 0, "no stored event of these hosts in this range has this weight")
     w.says(24, w.collector("profile", "--weight", "pmc:Nope"), 0, "no sample of the counter Nope")
 
 

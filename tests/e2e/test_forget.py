@@ -140,6 +140,22 @@ def test(env, checks, _):
     none = forget(env, store, "--run", "ffff", check=False)
     checks.that(none.returncode == 1 and "0 runs of" in none.stderr, f"a run that is not there: {none.stderr}")
 
+    # interrupted when the mark was made, and when only the mark was left: the same command says that it has finished the work
+    for name, extra, values in (("forgetting", [], f"'{GONE}'"), ("forgetting_runs", ["--run", leaves["stream"][:8]], f"'{GONE}', x'{leaves['stream']}'")):
+        subprocess.run(["rm", "-rf", str(store)], check=True)
+        subprocess.run(["cp", "-a", str(copy), str(store)], check=True)
+        for streams_left in (1 if extra else len(found), 0):
+            index = sqlite3.connect(store / "index.db")
+            index.execute("CREATE TABLE IF NOT EXISTS forgetting(agent TEXT PRIMARY KEY)")
+            index.execute("CREATE TABLE IF NOT EXISTS forgetting_runs(agent TEXT NOT NULL, stream BLOB NOT NULL)")
+            index.execute(f"INSERT INTO {name} VALUES({values})")
+            index.commit()
+            index.close()
+            said = forget(env, store, "--json", *extra, check=False)
+            checks.equal((said.returncode, json.loads(said.stdout or "{}").get("streams")), (0, streams_left), f"{name}: finished by the command: {said.stderr}")
+        checks.equal(len(streams(env, store, GONE)), len(found) - 1 if extra else 0, f"{name}: what is left of the host")
+        checks.equal(exported(env, store, STAYS), before, f"{name}: the other host")
+
     # killed in the middle, anywhere: finished by the command, or by the collector's start
     random.seed(1)
     begun = 0

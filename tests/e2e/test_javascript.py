@@ -6,8 +6,8 @@ are unloaded, replaced and overlapped (V8 does not log when code ends), of scrip
 uses too; the tiers of V8's compilers; names that are too long; records that are wrong or cut.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-# - Stacks, profiles and symbols 12: Code of JavaScript is named by function, script, line and column, in V8 and in Microsoft's old engine. | folded
-#   a second time by the test | 2026-11-27
+# - Stacks, profiles and symbols 12: Code of JavaScript is named by function, script, line and column, in V8 and in Microsoft's old engine. | events
+#   that the test encodes, folded a second time by it | 2026-11-27
 import collections
 import json
 import random

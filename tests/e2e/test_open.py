@@ -103,6 +103,11 @@ def check_commands(env, checks):
     checks.that(missing.returncode == 1 and "missing.etl" in missing.stderr and "No such file" in missing.stderr, f"a missing file: {missing.stderr}")
     wrong = own(env, ["query", FILE, "SELECT nothing FROM events"], check=False)
     checks.equal(wrong.returncode, 2, f"the command's exit code: {wrong.stderr}")
+    others = env.folder / "others" / "replay" / "notes.etl"  # a folder that has the name of the worker's own
+    others.parent.mkdir(parents=True)
+    others.write_bytes(b"mine")
+    own(env, ["ingest", "--store", env.folder / "others", FILE])
+    checks.equal([path.name for path in others.parent.iterdir()], ["notes.etl"], "files of others in the store's folder")
     collector = env.new_collector("busy").start()
     refused = own(env, ["ingest", "--store", collector.store, FILE], check=False)
     checks.that(refused.returncode == 1 and 'in use' in refused.stderr, f"a collector runs: {refused.stderr}")
@@ -158,7 +163,7 @@ def get(port, path, cookie=None, host=None, method="GET"):
     return answer.status, dict(answer.getheaders()), body
 
 
-def check_web(env, checks, how):
+def check_web(env, checks, how, end=signal.SIGINT):
     process = start(env, ["open", "--web", *how, FILE])
     lines = []
     while not lines or not lines[-1].startswith("dashboard on "):
@@ -173,6 +178,10 @@ def check_web(env, checks, how):
         checks.equal((status, "WWW-Authenticate" in headers), (401, False), f"{path} without a cookie")
     status, headers, _ = get(port, ticket, host="evil.example")
     checks.equal(status, 421, "a foreign Host")
+    if os.geteuid() == 0:  # a browser's command line shows the ticket to every user
+        other = subprocess.run(["python3", "-c", f"import http.client; c = http.client.HTTPConnection('127.0.0.1', {port}); c.request('GET', '{ticket}');"
+                                " print(c.getresponse().status)"], user=65534, group=65534, cwd="/", capture_output=True, text=True)
+        checks.equal(other.stdout.strip(), "401", f"the ticket in another user's hands: {other.stderr}")
     status, headers, _ = get(port, ticket)
     checks.equal((status, headers.get("Location"), headers.get("Cache-Control")), (303, "/", "no-store"), "the ticket")
     cookie, *attributes = headers["Set-Cookie"].split("; ")
@@ -184,8 +193,8 @@ def check_web(env, checks, how):
     checks.equal(get(port, "/", cookie=cookie[:-1] + ("0" if cookie[-1] != "0" else "1"))[0], 401, "another cookie")
     status, _, body = get(port, "/api/v1/profile?host=small&weight=cpu", cookie=cookie)
     checks.that(status == 200 and len(body) > 1000, f"a flame graph: {status} {body[:200]}")
-    process.send_signal(signal.SIGINT)
-    checks.equal(process.wait(timeout=60), 0, f"stopped: {process.communicate()}")
+    process.send_signal(end)
+    checks.equal(process.wait(timeout=60), 0 if end == signal.SIGINT else 128 + end, f"stopped: {process.communicate()}")
     checks.equal(list((env.folder / "temporary").iterdir()), [], "what is left of the dashboard")
 
 
@@ -206,6 +215,9 @@ def check_hostile(env, checks, path):
     bad.write_bytes(whole[:len(whole) // 2 - 777])
     done = own(env, ["open", "bad.etl"])
     checks.that("damaged at" in done.stderr or "events" in done.stdout, f"a cut file: {done.stderr}")
+    named = bad.rename(env.folder / "bad\x1b[2J.etl")
+    done = own(env, ["open", named.name])
+    checks.that("damaged at" in done.stderr and "bad" in done.stderr and "\x1b" not in done.stderr + done.stdout, f"a file's name: {done.stderr!r} {done.stdout!r}")
 
 
 def check_speed(env, checks):
@@ -231,6 +243,7 @@ def test(env, checks, arguments):
     check_same_as_replay(env, checks)
     check_commands(env, checks)
     check_web(env, checks, [])
+    check_web(env, checks, [], signal.SIGQUIT)
     check_web(env, checks, ["--store", env.folder / "kept-store", "--listen", "127.0.0.1:0", "--symbols", env.folder, "--symbol-cache", env.folder / "cache"])
     checks.that((env.folder / "kept-store" / "index.db").exists(), "a named store stays")
     check_hostile(env, checks, small)

@@ -144,8 +144,8 @@ def check_bill(env, checks, root):
     names = {c["name"]: c for c in bill["components"]}
     # computed another way: what the dynamic section asks for, and what the dashboard's bundle was made of
     needed = re.findall(r"Shared library: \[(\S+?)\.so", env.run(["readelf", "-d", program]).stdout)
-    owners = {"libc": "libc6", "libssl": "libssl3", "libcrypto": "libssl3", "libsqlite3": "libsqlite3-0", "libzstd": "libzstd1", "libyaml-0": "libyaml-0-2", "libexpat": "libexpat1",
-              "libprotobuf-c": "libprotobuf-c1", "libz": "zlib1g", "libm": "libc6",
+    owners = {"libc": "libc6", "libssl": "libssl3", "libcrypto": "libssl3", "libsqlite3": "libsqlite3-0", "libzstd": "libzstd1", "libyaml-0": "libyaml-0-2",
+              "libexpat": "libexpat1", "libprotobuf-c": "libprotobuf-c1", "libz": "zlib1g", "libm": "libc6",
               "ld-linux-x86-64": "libc6", "ld-linux-aarch64": "libc6"}
     for library in needed:
         owner = owners.get(library) or re.sub(r"_(\w+)-2\.1$", r"-\1-2.1-7", library)  # libevent_core-2.1 is of libevent-core-2.1-7

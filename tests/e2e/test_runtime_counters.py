@@ -5,7 +5,7 @@ unit, kind. Records whose struct has other fields or types, no struct, or a payl
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 13: Counters of .NET's EventSources are rows that SQL reads: process, time, provider, counter, value, unit. | each value
-#   of both forms, of 64 and 32 bit | 2026-11-27
+#   of both forms, of 64 and 32 bit, in events that the test encodes | 2026-11-27
 import json
 import math
 import random

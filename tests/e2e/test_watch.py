@@ -125,7 +125,7 @@ def bucket(value):
     low, high = 1 << (bits - 1), 1 << bits
     if value < 0:
         return 1 - high, 1 - low
-    return low, high if high < 1 << 63 else None
+    return low, high if high <= 1 << 63 else None
 
 
 def aggregate(function, values):

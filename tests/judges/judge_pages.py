@@ -135,7 +135,7 @@ def fleet_page(world, page):
             f"{count(total['lost_events'])} events lost at least"]
     world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
     want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["blind_periods"]), moment(row["received_last"])) for row in listed]
-    world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Blind periods", "Last heard"), want)
+    world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Gaps", "Last heard"), want)
     groups = collections.defaultdict(list)
     for row in listed:
         groups[row["agent_version"]].append(row)
@@ -207,7 +207,7 @@ def ledger_page(world, page, name):
     want = [("missing", str(judge_store.troubles(world, name)["missing_batches"]), str(world.missing_events(name)))] if missing else []
     for rows_of_stream in judge_store.losses(world, name).values():
         want += [(cause, "0", f"at least {least}, unknown which" if least else "unknown") for _, _, cause, least, *_ in rows_of_stream]
-    world.same("panel Ledger: Blind periods", name, columns(page, "Blind periods", "Cause", "Batches", "Events"), want)
+    world.same("panel Ledger: Gaps", name, columns(page, "Gaps", "Cause", "Batches", "Events"), want)
     for label, want in counters.items():
         world.same("panel Ledger: Counters of", name, columns(page, label, "Counter", "Value"), want)
 
@@ -270,9 +270,9 @@ def blind_note(world, page, name):
                 lost.append(f"Lost: {counted} {LOST[cause]}{in_periods} (events: {f'at least {least}, unknown which' if least else 'unknown'}).")
     note = next((text for text in page["notes"] if "Arrow keys" in text), "")
     what = f"{name}, as the host page has them"
-    world.same("panel Ledger: Blind periods", what, sorted(re.findall(r"Lost: .*?\)\.", note)), sorted(lost))
-    want = f"{len(periods)} blind period{'s' * (len(periods) != 1)}, shaded: " + ", ".join(f"{a[11:23]} to {b[11:23]}" for a, b in sorted(periods)[:3]) if periods else ""
-    world.same("panel Ledger: Blind periods", what, [(re.findall(r"^.*?(?=\. )", note) or [""])[0] if "shaded" in note else ""], [want])
+    world.same("panel Ledger: Gaps", what, sorted(re.findall(r"Lost: .*?\)\.", note)), sorted(lost))
+    want = f"{len(periods)} gap{'s' * (len(periods) != 1)}, shaded: " + ", ".join(f"{a[11:23]} to {b[11:23]}" for a, b in sorted(periods)[:3]) if periods else ""
+    world.same("panel Ledger: Gaps", what, [(re.findall(r"^.*?(?=\. )", note) or [""])[0] if "shaded" in note else ""], [want])
 
 
 def security_pages(world, found, host):

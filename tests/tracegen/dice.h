@@ -1,5 +1,5 @@
-/* A small generator of random numbers (splitmix64): the same seed gives the same numbers on every compiler.
- * Before it: a seed. After it: the model. Thread: its owner's. */
+/* A small generator of random numbers (splitmix64): the same seed gives the same numbers on every compiler. Input: a
+ * seed. Used by: the model. Thread: its owner's. */
 #ifndef EA_TESTS_TRACEGEN_DICE_H
 #define EA_TESTS_TRACEGEN_DICE_H
 

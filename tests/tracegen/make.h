@@ -1,6 +1,5 @@
-/* One generated trace with its truth: scenario, machine and writer put together.
- * Before it: the commands (main.c, fleet.c). After it: model.h, trace_out.h, truth.h. Thread: any; the scenario is only
- * read. */
+/* One generated trace with its truth: scenario, machine and writer put together. Called by: the commands (main.c,
+ * fleet.c). Calls: model.h, trace_out.h, truth.h. Thread: any; the scenario is only read. */
 #ifndef EA_TESTS_TRACEGEN_MAKE_H
 #define EA_TESTS_TRACEGEN_MAKE_H
 

@@ -1,6 +1,5 @@
-/* Payloads from field values, by the same class rows that read them.
- * Before it: forms.h (which fields an event of the model gives), trace_out.c. After it: the .etl writer.
- * Thread: its owner's.
+/* Payloads from field values, by the same class rows that read them. Input: forms.h (which fields an event of the model
+ * gives), trace_out.c. Output: the .etl writer. Thread: its owner's.
  *
  * A plan is compiled once for each event; encoding is then a walk over it, without a comparison of names. */
 #ifndef EA_TESTS_TRACEGEN_PAYLOAD_H

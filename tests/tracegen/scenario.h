@@ -1,6 +1,6 @@
 /* Scenarios: what kind of machine it is, which programs it has, what they do and how often, and what the session
- * records. A scenario is a YAML file; scenario_options.c has the one table of all its options.
- * Before it: a file or a preset. After it: the model. Thread: any (constant once it is read). */
+ * records. A scenario is a YAML file; scenario_options.c has the one table of all its options. Input: a file or a
+ * preset. Used by: the model. Thread: any (constant once it is read). */
 #ifndef EA_TESTS_TRACEGEN_SCENARIO_H
 #define EA_TESTS_TRACEGEN_SCENARIO_H
 

@@ -1,5 +1,5 @@
 /* The truth beside a generated trace, as JSON lines, written while the machine runs: what a reader makes of the trace
- * is judged by it. README.md lists the kinds of lines. Before it: the model. After it: tests. Thread: its owner's.
+ * is judged by it. README.md lists the kinds of lines. Input: the model. Used by: tests. Thread: its owner's.
  *
  * The first failure sticks, and tg_truth_close returns it. Times are the model's ticks here, and raw ticks of the
  * trace's clock and ns since 1970 in the file. All functions take a NULL truth and do nothing. */

@@ -1,5 +1,5 @@
 /* Records for tests of batches: a pseudo-random stream of every shape that a batch must carry, the same for the same
- * seed. Before it: nothing. After it: test_builder.c, test_wire.c, fuzz_batch.c. Thread: its owner's. */
+ * seed. Used by: test_builder.c, test_wire.c, fuzz_batch.c. Thread: its owner's. */
 #ifndef EA_TESTS_UNIT_BATCH_SAMPLES_H
 #define EA_TESTS_UNIT_BATCH_SAMPLES_H
 

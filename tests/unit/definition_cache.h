@@ -1,5 +1,5 @@
-/* What a collector keeps of one stream's batches: their definitions, in memory.
- * Before it: batches from an encoder. After it: ea_batch_complete, in tests and benches. Thread: its owner's. */
+/* What a collector keeps of one stream's batches: their definitions, in memory. Input: batches from an encoder. Used
+ * by: ea_batch_complete, in tests and benches. Thread: its owner's. */
 #ifndef EA_TESTS_UNIT_DEFINITION_CACHE_H
 #define EA_TESTS_UNIT_DEFINITION_CACHE_H
 

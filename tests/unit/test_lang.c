@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,6 +19,7 @@ typedef struct world {
     ea_lang_program *program;
     ea_lang_run *run;
     int64_t now_ns;
+    ea_guid activity; /* of the next context switch */
 } world;
 
 static int make_world(void **state) {
@@ -78,6 +80,7 @@ static int switch_to(world *w, uint32_t new_thread, uint32_t old_thread, int pri
                         .pid = UINT32_MAX,
                         .tid = UINT32_MAX,
                         .cpu = 3,
+                        .activity_id = w->activity,
                         .payload = payload,
                         .payload_bytes = sizeof payload};
     ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
@@ -86,13 +89,13 @@ static int switch_to(world *w, uint32_t new_thread, uint32_t old_thread, int pri
     return ea_lang_run_event(w->run, &event);
 }
 
-/* A record of Thread/End, shortened to so many bytes. */
-static int end_thread(world *w, uint32_t tid, uint16_t bytes) {
+/* A record of Thread/Start (1) or Thread/End (2), shortened to so many bytes. */
+static int thread_event(world *w, uint8_t opcode, uint32_t tid, uint16_t bytes) {
     uint8_t payload[8] = {0};
     memcpy(payload + 4, &tid, 4);
     ea_record record = {.provider = THREAD,
                         .flags = EA_FLAG_CLASSIC_HEADER,
-                        .opcode = 2,
+                        .opcode = opcode,
                         .version = 1,
                         .pointer_size = 8,
                         .pid = 7,
@@ -102,6 +105,18 @@ static int end_thread(world *w, uint32_t tid, uint16_t bytes) {
     ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
     event.c = ea_registry_find(w->registry, &record);
     return ea_lang_run_event(w->run, &event);
+}
+
+static int end_thread(world *w, uint32_t tid, uint16_t bytes) {
+    return thread_event(w, 2, tid, bytes);
+}
+
+/* Whether so much processor time was enough since then; where clock() counts all time, ten times as much. */
+static int was_enough(clock_t since, double seconds) {
+#ifdef _WIN32
+    seconds *= 10;
+#endif
+    return (double)(clock() - since) < seconds * CLOCKS_PER_SEC;
 }
 
 static const char *output(world *w) {
@@ -181,6 +196,15 @@ static const refusal REFUSALS[] = {
     {"begin { x = 1.5 % 2; }", 1, 17, "needs whole numbers"},
     {"begin { x = parent.pidd; }", 1, 13, "expected execname"},
     {"begin { x = count(); }", 1, 13, "write @name = count()"},
+    {"begin { @ = llquantize(1, 2, 0, 61, 4611686018427387904); }", 1, 13, "give no buckets"},
+    {"begin { @ = lquantize(1, 0, 2047, 2); }", 1, 13, "more than 1024"},
+    {"begin { @a = sum(@a); }", 1, 9, "@a gets its value from itself alone"},
+    {"begin { x = 1 < 2 < 3; }", 1, 19, "have no chains"},
+    {"begin { x = 1 == 2 != 3; }", 1, 20, "have no chains"},
+    {"begin { printf(\"%.3s\", \"abc\"); }", 1, 16, "%f alone has a precision"},
+    {"begin { emit(a = 1, a = 2); }", 1, 21, "has a twice"},
+    {"begin { x = \"\x1b[2J\"; }", 1, 14, "no control characters"},
+    {"begin { @[stack(0)] = count(); }", 1, 11, "n of 1 to 1000"},
 };
 
 static void wrong_programs_are_refused_with_place_and_nearest_name(void **state) {
@@ -208,6 +232,15 @@ static void a_problem_is_printed_with_its_line_and_a_caret(void **state) {
     assert_string_equal(out.data, "a.watch:2:20: unknown field Foo of Thread/CSwitch\n"
                                   "  Thread/CSwitch { @[Foo] = count(); }\n"
                                   "                     ^\n");
+    /* nothing of the text steers a terminal, and the caret is where it is shown */
+    static const char STEERS[] = "begin { x =\t\"\xc2\x9b"
+                                 "1\xff\"; y; }";
+    ea_text_clear(&out);
+    assert_int_equal(compile(w, STEERS, &problem), EA_EINVAL);
+    ea_lang_problem_print(&problem, "a.watch", STEERS, sizeof STEERS - 1, &out);
+    assert_string_equal(out.data, "a.watch:1:21: a value alone does nothing; expected an assignment or a call\n"
+                                  "  begin { x = \"\\xc2\\x9b1\\xff\"; y; }\n"
+                                  "                               ^\n");
     ea_text_deinit(&out);
 }
 
@@ -243,6 +276,45 @@ static void length_and_depth_are_bounded(void **state) {
     snprintf(text + n, room - n, "}");
     assert_int_equal(compile(w, text, &problem), EA_EINVAL);
     assert_non_null(strstr(problem.message, "instructions"));
+    /* operators that follow each other: as many as the page says, and as many as the text holds */
+    for (int many = 0; many < 2; many++) {
+        n = (size_t)snprintf(text, room, "begin { x = 1");
+        for (int i = 1; i < (many ? 32000 : 1000); i++)
+            n += (size_t)snprintf(text + n, room - n, "+1");
+        snprintf(text + n, room - n, "; }");
+        assert_int_equal(compile(w, text, &problem), many ? EA_EINVAL : 0);
+        if (many)
+            assert_non_null(strstr(problem.message, "operators follow each other"));
+        end_run(w);
+    }
+    /* many texts, which together are short */
+    n = 0;
+    for (int i = 0; i < 3000; i++)
+        n += (size_t)snprintf(text + n, room - n, "%sx=\"a\";", i % 1000 ? "" : i ? "} begin {" : "begin {");
+    snprintf(text + n, room - n, "}");
+    assert_int_equal(compile(w, text, &problem), 0);
+    end_run(w);
+    /* fields of many classes, and types that come from 200 statements away: each clause looks for a field once */
+    n = (size_t)snprintf(text, room, "begin {");
+    for (int i = 0; i < 200; i++)
+        n += (size_t)snprintf(text + n, room - n, "v%d=v%d;", i, i + 1);
+    n += (size_t)snprintf(text + n, room - n, "v200=1.5;} * {");
+    for (int i = 0; i < 1000; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s", i % 2 ? "x=v0;" : "x=has(ProcessId);");
+    n += (size_t)snprintf(text + n, room - n, "}");
+    for (int i = 0; i < 100; i++)
+        n += (size_t)snprintf(text + n, room - n, "* { x = has(Irp) + has(TThreadId) + has(TransferSize); }");
+    clock_t begin = clock();
+    assert_int_equal(compile(w, text, &problem), 0);
+    assert_true(was_enough(begin, 2));
+    end_run(w);
+    /* the name of a probe, however long, is read once */
+    memset(text, '/', EA_LANG_TEXT_MAX_BYTES);
+    text[0] = 'a';
+    text[EA_LANG_TEXT_MAX_BYTES] = 0;
+    clock_t before = clock();
+    assert_int_equal(compile(w, text, &problem), EA_EINVAL);
+    assert_true(was_enough(before, 0.2));
     /* bytes of a pattern */
     char pattern[EA_LANG_PATTERN_MAX_BYTES + 2];
     memset(pattern, 'a', sizeof pattern);
@@ -328,6 +400,10 @@ static const value_case VALUES[] = {
     {"activity", "\"00000000-0000-0000-0000-000000000000\""},
     {"execname", "\"\""},
     {"\"\\\"\\n\"", "\"\\\"\\n\""},
+    {"\"a\xc3\xa9\" =~ \"a?\"", "1"},
+    {"\"\xc3\xa9\" =~ \"*??\"", "0"},
+    {"1234567.25 + 0.5", "1234567.75"},
+    {"0.1 + 0.2", "0.30000000000000004"},
 };
 
 static void values_and_operations_are_as_the_reference_says(void **state) {
@@ -369,12 +445,12 @@ static void comparisons_are_right_whatever_the_signs(void **state) {
 static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **state) {
     world *w = *state;
     start(w, "Thread/End { @a = count(); @b = sum(TThreadId); if (TThreadId) { @c = count(); } else { @d = count(); } "
-             "@e = sum(1 / (pid - 7)); @f = sum(delta(1)); @g = count(); }"
+             "@e = sum(1 / (pid - 7)); @f = sum(delta(1)); @g = count(); @i = sum(1.5 / (pid - 7)); }"
              "Thread/End /TThreadId == 5 || 1/ { @h = count(); }");
     assert_int_equal(end_thread(w, 5, 4), 0);
     ea_lang_counts c = ea_lang_run_counts(w->run);
     assert_int_equal(c.absent, 4); /* @b, if, delta, the condition */
-    assert_int_equal(c.divided_by_zero, 1);
+    assert_int_equal(c.divided_by_zero, 2);
     ends_with(w, "{\"aggregation\":\"@a\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n"
                  "{\"aggregation\":\"@g\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
 }
@@ -390,10 +466,12 @@ static void variables_live_as_long_as_their_scope(void **state) {
     assert_int_equal(switch_to(w, 8, 9, 0, 0), 0);
     assert_int_equal(end_thread(w, 8, 8), 0);
     assert_int_equal(switch_to(w, 8, 9, 0, 0), 0);
+    assert_int_equal(thread_event(w, 1, 8, 8), 0); /* another thread of this id: its predecessor's end is lost */
+    assert_int_equal(switch_to(w, 8, 9, 0, 0), 0);
     assert_true(ea_lang_run_end(w->run) >= 0);
     const char *at = output(w);
-    static const char *const LINES[] = {"\"5 7 0 0\"", "\"8 6 0 0\"", "\"11 0 0 1\"", "\"14 -1 0 0\""};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const LINES[] = {"\"5 7 0 0\"", "\"8 6 0 0\"", "\"11 0 0 1\"", "\"14 -1 0 0\"", "\"17 -2 0 0\""};
+    for (size_t i = 0; i < 5; i++) {
         at = strstr(at, "\"printf\":");
         assert_non_null(at);
         at += strlen("\"printf\":");
@@ -411,6 +489,81 @@ static void delta_is_the_time_between_a_begin_and_its_end(void **state) {
     assert_int_equal(switch_to(w, 2, 3, 0, 0), 0); /* 2 comes back after 2,000 ns */
     assert_int_equal(switch_to(w, 2, 9, 0, 0), 0); /* without a begin of its own */
     ends_with(w, "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000030Z\",\"keys\":[2],\"sum\":2000}\n");
+}
+
+static void a_text_and_a_number_are_different_keys_of_delta(void **state) {
+    world *w = *state;
+    start(w, "Thread/CSwitch { delta(NewThreadId); } Thread/End { @ = sum(delta(probe)); }");
+    for (uint32_t i = 0; i < 64; i++)
+        assert_int_equal(switch_to(w, i, 2, 0, 0), 0);
+    assert_int_equal(end_thread(w, 5, 8), 0);
+    assert_int_equal(ea_lang_run_counts(w->run).absent, 1);
+    ends_with(w, "");
+}
+
+static void a_number_may_grow_out_of_itself(void **state) {
+    world *w = *state;
+    start(w, "Thread/CSwitch { x = x + 1; streak = NewThreadId == 3 ? streak + 1 : 0; } "
+             "end { printf(\"%d %d\", x, streak); }");
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_equal(switch_to(w, i == 2 ? 9 : 3, 2, 0, 0), 0);
+    ends_with(w, "{\"printf\":\"6 3\",\"time\":\"1970-01-01T00:00:01.0000050Z\"}\n");
+    /* the type of the last variable is that of the first, 200 statements before it */
+    char text[8192];
+    size_t n = (size_t)snprintf(text, sizeof text, "begin { ");
+    for (int i = 0; i < 200; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "v%d = v%d; ", i, i + 1);
+    snprintf(text + n, sizeof text - n, "v200 = 1.5; printf(\"%%f\", v0); }");
+    start(w, text);
+    ends_with(w, "{\"printf\":\"0.000000\"}\n");
+}
+
+static void a_clause_may_be_of_events_and_of_none(void **state) {
+    world *w = *state;
+    start(w, "begin, tick:1ms, Thread/CSwitch, end { @all = count(); @[NewThreadId] = count(); @h = "
+             "sum(has(NewThreadId)); }");
+    assert_int_equal(switch_to(w, 3, 2, 0, 0), 0);
+    assert_int_equal(ea_lang_run_counts(w->run).absent, 1);
+    ends_with(w, "{\"aggregation\":\"@all\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":3}\n"
+                 "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[3],\"count\":1}\n"
+                 "{\"aggregation\":\"@h\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"sum\":1}\n");
+}
+
+static void times_may_be_as_far_apart_as_numbers_are(void **state) {
+    world *w = *state;
+    start_with(w, "tick:1s { printf(\"%d\\n\", timestamp); } Thread/CSwitch { n++; }",
+               &(ea_lang_run_options){.form = EA_LANG_TEXT});
+    w->now_ns = -9000000000000000000;
+    assert_int_equal(switch_to(w, 3, 2, 0, 0), 0);
+    w->now_ns = 9000000000000000000;
+    assert_int_equal(switch_to(w, 3, 2, 0, 0), 0);
+    ends_with(w, "9000000000000000000\n");
+    /* a span of the clock's ticks that is no number of ns */
+    uint8_t payload[52] = {0};
+    memset(payload + 40, 0xFF, 7);
+    payload[47] = 0x7F;
+    ea_record record = {.provider = EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c),
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 10,
+                        .version = 3,
+                        .pointer_size = 8,
+                        .payload = payload,
+                        .payload_bytes = sizeof payload};
+    ea_lang_event event = {.record = &record, .clock = &(ea_clock){.frequency = 1}};
+    start_with(w, "DiskIo/Read { printf(\"%d\\n\", HighResResponseTime); }",
+               &(ea_lang_run_options){.form = EA_LANG_TEXT});
+    event.c = ea_registry_find(w->registry, &record);
+    assert_int_equal(ea_lang_run_event(w->run, &event), 0);
+    ends_with(w, "9223372036854775807\n");
+}
+
+static void probes_are_by_guid_too(void **state) {
+    world *w = *state;
+    start(w, "begin { }; Thread/End, 3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c:36 { @ = count(); };"
+             "3D6FA8D1-*:36 { @b = count(); }");
+    assert_int_equal(switch_to(w, 3, 2, 0, 0), 0);
+    ends_with(w, "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n"
+                 "{\"aggregation\":\"@b\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
 }
 
 static void ticks_follow_the_time_of_the_data(void **state) {
@@ -449,6 +602,14 @@ static void events_without_a_clause_are_unmatched(void **state) {
         w,
         "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0000010Z\",\"keys\":[\"Thread/CSwitch\"],\"count\":1}\n"
         "{\"aggregation\":\"@e\",\"time\":\"1970-01-01T00:00:01.0000010Z\",\"keys\":[],\"count\":1}\n");
+}
+
+static void unmatched_is_of_the_process_that_the_options_name(void **state) {
+    world *w = *state;
+    start_with(w, "unmatched { @ = count(); }", &(ea_lang_run_options){.form = EA_LANG_CSV, .pid = 7});
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0); /* of a process that is not known */
+    assert_int_equal(end_thread(w, 1, 8), 0);      /* of 7 */
+    ends_with(w, "aggregation,count\n@,1\n");
 }
 
 /* ---- aggregations ---- */
@@ -535,15 +696,32 @@ static void buckets_are_as_the_reference_says(void **state) {
         "begin { @l = lquantize(-1, 0, 10, 4); @l = lquantize(0, 0, 10, 4); @l = lquantize(9, 0, 10, 4);"
         "@l = lquantize(10, 0, 10, 4); @q = quantize(-5); @q = quantize(0); @q = quantize(-1); @q = quantize(1 << 62);"
         "@e = llquantize(0, 10, 0, 1, 10); @e = llquantize(7, 10, 0, 1, 10); @e = llquantize(35, 10, 0, 1, 10);"
-        "@e = llquantize(1000, 10, 0, 1, 10); }");
+        "@e = llquantize(1000, 10, 0, 1, 10); @s = quantize(0 - 9223372036854775807); @s = quantize(1 << 63);"
+        "@u = quantize(9223372036854775808); @u = quantize(9223372036854775807); }");
     ends_with(
         w,
         "{\"aggregation\":\"@l\",\"keys\":[],\"lquantize\":[{\"from\":null,\"to\":0,\"count\":1},{\"from\":0,\"to\":4,"
         "\"count\":1},{\"from\":8,\"to\":10,\"count\":1},{\"from\":10,\"to\":null,\"count\":1}]}\n"
         "{\"aggregation\":\"@q\",\"keys\":[],\"quantize\":[{\"from\":-7,\"to\":-3,\"count\":1},{\"from\":-1,\"to\":0,"
-        "\"count\":1},{\"from\":0,\"to\":1,\"count\":1},{\"from\":4611686018427387904,\"to\":null,\"count\":1}]}\n"
+        "\"count\":1},{\"from\":0,\"to\":1,\"count\":1},{\"from\":4611686018427387904,\"to\":9223372036854775808,"
+        "\"count\":1}]}\n"
         "{\"aggregation\":\"@e\",\"keys\":[],\"llquantize\":[{\"from\":null,\"to\":1,\"count\":1},{\"from\":7,\"to\":8,"
-        "\"count\":1},{\"from\":30,\"to\":40,\"count\":1},{\"from\":100,\"to\":null,\"count\":1}]}\n");
+        "\"count\":1},{\"from\":30,\"to\":40,\"count\":1},{\"from\":100,\"to\":null,\"count\":1}]}\n"
+        "{\"aggregation\":\"@s\",\"keys\":[],\"quantize\":[{\"from\":null,\"to\":-9223372036854775807,\"count\":1},"
+        "{\"from\":-9223372036854775807,\"to\":-4611686018427387903,\"count\":1}]}\n"
+        "{\"aggregation\":\"@u\",\"keys\":[],\"quantize\":[{\"from\":4611686018427387904,\"to\":9223372036854775808,"
+        "\"count\":1},{\"from\":9223372036854775808,\"to\":null,\"count\":1}]}\n");
+}
+
+static void fractions_have_no_number_and_signs(void **state) {
+    world *w = *state;
+    start(w,
+          "begin { inf = 1000000000000000000.0; inf = inf * inf; inf = inf * inf; inf = inf * inf; inf = inf * inf;"
+          "inf = inf * inf; nan = inf - inf; @x = max(5.5); @x = max(nan); @x = max(1.5); @n = min(nan);"
+          "@n = min(2.5); @n = min(nan); emit(i = inf, n = nan, x = @x, m = @n); @l = lquantize(0.0 - 0.5, -2, 2, 1);"
+          "clear(@x); clear(@n); }");
+    ends_with(w, "{\"row\":{\"i\":null,\"n\":null,\"x\":5.5,\"m\":2.5}}\n"
+                 "{\"aggregation\":\"@l\",\"keys\":[],\"lquantize\":[{\"from\":-1,\"to\":0,\"count\":1}]}\n");
 }
 
 static void top_and_distinct_are_near_the_truth(void **state) {
@@ -575,6 +753,32 @@ static void entries_are_printed_by_result_then_by_keys(void **state) {
     ends_with(
         w, "@a sum\n\"b\"   1             sum\nc     1               9\na    -1               5\na     1               "
            "5\n\n@a sum\n\"b\"  1             sum\nc    1               9\n\n");
+}
+
+static void columns_are_named_as_keys_are_written(void **state) {
+    world *w = *state;
+    start_with(w, "begin { @[(1 + 2) * 3, 1 == 2 ? 5 : 6] = count(); } end { print(@, 0); print(@, 1); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV});
+    ends_with(w, "aggregation,(1 + 2) * 3,1 == 2 ? 5 : 6,count\n@,9,6,1\n");
+    char text[512];
+    size_t n = (size_t)snprintf(text, sizeof text, "begin { @[1");
+    for (int i = 0; i < 50; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " + 1");
+    snprintf(text + n, sizeof text - n, "] = count(); }");
+    start_with(w, text, &(ea_lang_run_options){.form = EA_LANG_TEXT});
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    const char *row = strchr(strchr(output(w), '\n') + 1, '\n') + 1;
+    assert_in_range(strchr(row, '\n') - row, 60, 80); /* however long the name is */
+    end_run(w);
+}
+
+static void csv_on_a_terminal_does_not_steer_it(void **state) {
+    world *w = *state;
+    for (int is_terminal = 0; is_terminal < 2; is_terminal++) {
+        start_with(w, "begin { emit(x = \"a\\rb\"); }",
+                   &(ea_lang_run_options){.form = EA_LANG_CSV, .is_terminal = is_terminal});
+        ends_with(w, is_terminal ? "x\na\\x0db\n" : "x\n\"a\rb\"\n");
+    }
 }
 
 static size_t flushed_bytes, largest_bytes;
@@ -636,6 +840,148 @@ static void memory_is_bounded_and_nothing_is_lost(void **state) {
     }
     assert_int_equal(n, EVENTS);
     assert_int_equal(h, EVENTS);
+    end_run(w);
+}
+
+static void others_have_room_when_there_is_no_memory(void **state) {
+    world *w = *state;
+    start_with(w, "Thread/CSwitch { @[NewThreadId] = top(OldThreadId, 5); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 16});
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(switch_to(w, i, 3, 0, 0), 0);
+    uint64_t others = ea_lang_run_counts(w->run).others;
+    assert_in_range(others, 50, 99);
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    char line[64];
+    snprintf(line, sizeof line, "\n@,(others),3,%llu,0\n", (unsigned long long)others);
+    assert_non_null(strstr(output(w), line));
+    end_run(w);
+}
+
+static void next_activity(world *w, uint32_t number) {
+    memset(&w->activity, 0, sizeof w->activity);
+    memcpy(&w->activity, &number, sizeof number);
+}
+
+static void texts_of_conditions_take_no_memory(void **state) {
+    enum { EVENTS = 20000 };
+
+    world *w = *state;
+    start_with(w,
+               "Thread/CSwitch /activity =~ \"*-0000-*\"/ { @n = count(); this.a = activity; if (this.a == activity) { "
+               "@m = count(); } }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 16});
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        next_activity(w, i);
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    assert_int_equal(ea_lang_run_counts(w->run).texts, 0);
+    ends_with(w, "aggregation,count\n@n,20000\naggregation,count\n@m,20000\n");
+}
+
+static void texts_without_room_are_no_keys(void **state) {
+    enum { EVENTS = 5000 };
+
+    world *w = *state;
+    start_with(w,
+               "Thread/CSwitch { delta(activity); m[activity] = 1; @n = sum(m[activity]); @t = sum(delta(activity)); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 16});
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        next_activity(w, i);
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    uint64_t absent = c.absent, found;
+    assert_int_equal(c.texts, 0);
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    const char *at = strstr(output(w), "@n,");
+    assert_non_null(at);
+    found = strtoull(at + 3, NULL, 10);
+    assert_in_range(found, 100, 2000);
+    assert_int_equal(c.dropped, absent + EVENTS - found); /* what was dropped, and nothing else, is not found */
+    end_run(w);
+}
+
+static void texts_that_are_kept_stay_what_they_are(void **state) {
+    enum { EVENTS = 3000, KEYS = 1000 };
+
+    world *w = *state;
+    start_with(
+        w,
+        "Thread/CSwitch { last = activity; m[1] = activity; self.t = activity; delta(activity, 1); }"
+        "Thread/CSwitch /activity == last && self.t == m[1]/ { @[activity] = count(); @t[1] = top(activity, 3); }"
+        "Thread/End { @d = count(); @ns = sum(delta(last, 1)); }"
+        "end { printf(\"%s %s\\n\", last, m[1]); print(@ns); print(@, 3); print(@t); }",
+        &(ea_lang_run_options){.form = EA_LANG_TEXT, .limit_entries = KEYS});
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        next_activity(w, i % (KEYS + KEYS / 2));
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    w->now_ns += 1000;
+    assert_int_equal(end_thread(w, 9, 8), 0);
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_int_equal(c.others, KEYS);
+    assert_int_equal(c.texts, 0);
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    static const char EXPECTED[] = "000005db-0000-0000-0000-000000000000 000005db-0000-0000-0000-000000000000\n";
+    assert_memory_equal(output(w), EXPECTED, sizeof EXPECTED - 1);
+    assert_non_null(strstr(output(w), "\n00000000-0000-0000-0000-000000000000               2\n"
+                                      "00000001-0000-0000-0000-000000000000               2\n"
+                                      "00000002-0000-0000-0000-000000000000               2\n"));
+    end_run(w);
+}
+
+static void what_print_and_clear_cost_is_bounded(void **state) {
+    enum { KEYS = 1 << 20, EVENTS = 3000 };
+
+    world *w = *state;
+    start_with(w, "Thread/CSwitch { @[NewThreadId] = count(); print(@, 1); } end { print(@, 1); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_visits = 10});
+    for (uint32_t i = 0; i < EVENTS; i++)
+        assert_int_equal(switch_to(w, i, 2, 0, 0), 0);
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_in_range(c.costly, 1000, EVENTS - 500); /* 256 keys an event */
+    ea_text_clear(ea_lang_run_output(w->run));
+    ends_with(w, "@,0,1\n"); /* end clauses are never skipped */
+    /* clearing costs as the number of keys does, not as the greatest number before */
+    start_with(w, "Thread/CSwitch { @[NewThreadId] = count(); } Thread/CSwitch /OldThreadId == 1/ { clear(@); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_entries = KEYS});
+    for (uint32_t i = 0; i < KEYS; i++)
+        assert_int_equal(switch_to(w, i, 2, 0, 0), 0);
+    clock_t before = clock();
+    for (uint32_t i = 0; i < EVENTS; i++)
+        assert_int_equal(switch_to(w, i, 1, 0, 0), 0);
+    assert_true(was_enough(before, 0.2));
+    assert_int_equal(switch_to(w, 7, 2, 0, 0), 0);
+    ends_with(w, "aggregation,NewThreadId,count\n@,7,1\n");
+}
+
+static void keys_that_differ_in_high_bits_are_found_as_fast(void **state) {
+    world *w = *state;
+    clock_t times[2];
+    for (int high = 0; high < 2; high++) {
+        start(w, high ? "Thread/CSwitch { @[NewThreadId << 49] = count(); }"
+                      : "Thread/CSwitch { @[NewThreadId] = count(); }");
+        clock_t before = clock();
+        for (uint32_t i = 0; i < 200000; i++)
+            assert_int_equal(switch_to(w, i & 4095, i, 0, 0), 0);
+        times[high] = clock() - before;
+        end_run(w);
+    }
+    assert_true(times[1] < 8 * times[0]);
+}
+
+static void distinct_values_are_estimated_once_a_print(void **state) {
+    enum { KEYS = 3000, VALUES_OF_KEY = 260 };
+
+    world *w = *state;
+    start_with(w, "Thread/CSwitch { @[NewThreadId] = distinct(OldThreadId); } end { print(@, 1); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV});
+    for (uint32_t i = 0; i < KEYS * VALUES_OF_KEY; i++)
+        assert_int_equal(switch_to(w, i / VALUES_OF_KEY, i, 0, 0), 0);
+    clock_t before = clock();
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    assert_true(was_enough(before, 0.5));
     end_run(w);
 }
 
@@ -749,6 +1095,22 @@ int main(void) {
         T(a_statement_whose_value_is_absent_is_skipped_and_counted),
         T(variables_live_as_long_as_their_scope),
         T(delta_is_the_time_between_a_begin_and_its_end),
+        T(a_text_and_a_number_are_different_keys_of_delta),
+        T(a_number_may_grow_out_of_itself),
+        T(a_clause_may_be_of_events_and_of_none),
+        T(times_may_be_as_far_apart_as_numbers_are),
+        T(probes_are_by_guid_too),
+        T(unmatched_is_of_the_process_that_the_options_name),
+        T(fractions_have_no_number_and_signs),
+        T(columns_are_named_as_keys_are_written),
+        T(csv_on_a_terminal_does_not_steer_it),
+        T(others_have_room_when_there_is_no_memory),
+        T(texts_of_conditions_take_no_memory),
+        T(texts_without_room_are_no_keys),
+        T(texts_that_are_kept_stay_what_they_are),
+        T(what_print_and_clear_cost_is_bounded),
+        T(keys_that_differ_in_high_bits_are_found_as_fast),
+        T(distinct_values_are_estimated_once_a_print),
         T(ticks_follow_the_time_of_the_data),
         T(events_without_a_clause_are_unmatched),
         T(aggregations_equal_naive_ones),

@@ -1,5 +1,6 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "collector/store/index_query.h"
+#include "collector/store/private.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
 #include "collector/store/store.h"
@@ -18,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -948,6 +951,118 @@ static void a_failed_write_is_taken_back(void **state) {
     free_all(sent, SENT);
 }
 
+/* SQLite rolls the group's transaction back by itself, in whichever statement a disk or memory fails: nothing of the
+ * group is acknowledged, and nothing of it counts as stored. */
+static void a_lost_transaction_is_noticed(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    for (int appends_after = 0; appends_after < 2; appends_after++) {
+        open_store(f);
+        assert_int_equal(append(f, "alpha", &sent[0]), appends_after ? EC_DUPLICATE : EC_STORED);
+        commit(f);
+        assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+        assert_int_equal(append(f, "beta", &sent[2]), EC_STORED);
+        assert_int_equal(sqlite3_exec(ec_store_database(f->store), "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+        if (appends_after)
+            assert_int_equal(append(f, "alpha", &sent[3]), EA_EIO);
+        assert_true(ec_store_commit(f->store, &f->err) < 0);
+        for (size_t i = 1; appends_after && i < SENT; i++)
+            assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+        commit(f);
+        assert_int_equal(readable(f, f->store, 1, sent, SENT), appends_after ? SENT : 1);
+        close_store(f);
+    }
+    open_store(f);
+    assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_damaged_bytes), 0);
+    assert_int_equal(readable(f, f->store, 1, sent, SENT), SENT);
+    free_all(sent, SENT);
+}
+
+/* ---- giving files to the store's owner ---- */
+
+int __real_lchown(const char *path, uid_t owner, gid_t group);
+int __wrap_lchown(const char *path, uid_t owner, gid_t group);
+int __real_fchownat(int folder, const char *path, uid_t owner, gid_t group, int flags);
+int __wrap_fchownat(int folder, const char *path, uid_t owner, gid_t group, int flags);
+
+static const char *swapped, *aside, *elsewhere; /* paths; NULL: nothing is swapped */
+
+/* What the owner of the store may do at any time: the folder becomes a link to another. */
+static void swap(void) {
+    if (swapped && rename(swapped, aside) == 0)
+        assert_int_equal(symlink(elsewhere, swapped), 0);
+    swapped = NULL;
+}
+
+int __wrap_lchown(const char *path, uid_t owner, gid_t group) {
+    swap();
+    return __real_lchown(path, owner, group);
+}
+
+int __wrap_fchownat(int folder, const char *path, uid_t owner, gid_t group, int flags) {
+    swap();
+    return __real_fchownat(folder, path, owner, group, flags);
+}
+
+enum { OWNER = 12345 };
+
+static uid_t owner_of(const char *dir, const char *name) {
+    char path[200];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(lstat(path, &st), 0);
+    return st.st_uid;
+}
+
+static void make_file(const char *dir, const char *name) {
+    char path[200];
+    ea_err err;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(ea_path_write_all(path, "x", 1, 1, &err), 0);
+}
+
+static void roots_files_are_the_owners(void **state) {
+    fixture *f = *state;
+    char store[100], folder[120], moved[120], other[100], path[200], target[200];
+    if (geteuid() != 0)
+        skip();
+    snprintf(store, sizeof store, "%s/store", f->dir);
+    snprintf(folder, sizeof folder, "%s/folder", store);
+    snprintf(moved, sizeof moved, "%s/moved", store);
+    snprintf(other, sizeof other, "%s/other", f->dir);
+    assert_int_equal(ea_path_make_dirs(folder, &f->err), 0);
+    assert_int_equal(ea_path_make_dirs(other, &f->err), 0);
+    make_file(store, "tokens");
+    make_file(folder, "deep");
+    make_file(folder, "passwd");
+    make_file(other, "passwd");
+    make_file(other, "linked");
+    snprintf(target, sizeof target, "%s/linked", other);
+    snprintf(path, sizeof path, "%s/hard", store);
+    assert_int_equal(link(target, path), 0);
+    snprintf(path, sizeof path, "%s/soft", store);
+    assert_int_equal(symlink(target, path), 0);
+    ec_store_give_to_owner(store); /* root's store: all as it was */
+    assert_int_equal(owner_of(store, "tokens"), 0);
+    assert_int_equal(chown(store, OWNER, OWNER), 0);
+    ec_store_give_to_owner(store);
+    assert_int_equal(owner_of(store, "tokens"), OWNER);
+    assert_int_equal(owner_of(store, "folder"), OWNER);
+    assert_int_equal(owner_of(folder, "deep"), OWNER);
+    assert_int_equal(owner_of(other, "linked"), 0);
+    /* a file of root's in a folder that becomes a link between the look at the file and the gift */
+    snprintf(path, sizeof path, "%s/passwd", folder);
+    assert_int_equal(chown(path, 0, 0), 0);
+    swapped = folder;
+    aside = moved;
+    elsewhere = other;
+    ec_store_give_to_owner(store);
+    assert_null(swapped);
+    assert_int_equal(owner_of(other, "passwd"), 0);
+    assert_int_equal(owner_of(moved, "passwd"), OWNER);
+}
+
 /* ---- a reader beside the writer ---- */
 
 enum { MANY = 200 };
@@ -1246,6 +1361,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(damage_costs_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_batch_cannot_forge_records, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_write_is_taken_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_transaction_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(roots_files_are_the_owners, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_beside_the_writer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ def filters(env, checks, session, windows, arguments):
         sessions = [{"name": n, "providers": [q], **SMALL} for n, (q, _) in {**FILTERS, **ITEMS}.items()]
         sessions.append({"name": "again", "providers": [ask(event_ids=["187"], capture_every="300ms")], **SMALL})
         files, words = record(env, session, machine, sessions, "out", until=lambda s: s["etwagent-again"]["captures"] >= ASKED)
-        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "ignored" in line or "refuses" in line], [], "what could not be had")
         whole = [e for e in said(env, paths) if e["provider"] in (RUNTIME, FILES)]
         for name, (question, passes) in FILTERS.items():
             truth = [e for e in whole if (question.get("groups") or e["provider"] == question["provider"]) and passes(e) and
@@ -209,7 +209,7 @@ def kernel(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "kernel") as machine:
         machine.plays([made], "counter=19 1000 2147483647 TotalCycles")
         files, words = record(env, session, machine, [{"name": n, **q, **common} for n, q in asked.items()], "out")
-        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "ignored" in line or "refuses" in line], [], "what could not be had")
         whole = said(env, [made])
         for name, question in asked.items():
             events = said(env, [files[name]])
@@ -264,7 +264,7 @@ def names(env, checks, session, windows, arguments):
         machine.plays(paths, "items=asked")
         sessions = [{"name": n, "providers": [q], **SMALL} for n, (q, _) in {**NAMES, **NAMED_STACKS}.items()]
         files, words = record(env, session, machine, sessions, "out")
-        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "ignored" in line or "refuses" in line], [], "what could not be had")
         whole = [e for e in said(env, paths) if e["provider"] == EBPF]
         for name, (_, passes) in NAMES.items():
             truth = keys(e for e in whole if passes(e))
@@ -296,7 +296,7 @@ def event_source(env, checks, session, windows, arguments):
         checks.equal({n: (there[f"etwagent-{n}"]["arguments_given"], there[f"etwagent-{n}"]["captures"]) for n in ("counted", "none")},
                      {"counted": (1, 0), "none": (0, 0)}, "how often arguments were given, and states asked for")
         checks.equal(there["etwagent-again"]["captures"], 0, "states asked for of the provider that is given its arguments again")
-        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "ignored" in line or "refuses" in line], [], "what could not be had")
         whole = [e for e in said(env, [trace]) if e["provider"] == source]
         wanted = {"counted": whole, "filtered": [e for e in whole if e["pid"] == 100], "none": [], "zero": []}
         for name, truth in wanted.items():
@@ -312,8 +312,8 @@ def not_there(env, checks, session, windows, arguments):
         sessions = [{"name": "event", "providers": [ask(FILES, payload=[{"event": 4000, "field": "X", "value": "y"}])], **SMALL},
                     {"name": "field", "providers": [ask(FILES, payload=[{"event": 12, "field": "Absent", "value": "y"}])], **SMALL}]
         files, words = record(env, session, machine, sessions, "out")
-        checks.that("conditions on event 4000 are left out: this machine knows no such event" in words, f"word of the event: {words}")
-        checks.that("conditions on event 12 are left out" in words, f"word of the field: {words}")
+        checks.that("payload filter of event 4000 ignored: this machine knows no such event" in words, f"word of the event: {words}")
+        checks.that("payload filter of event 12 ignored" in words, f"word of the field: {words}")
         for name in ("event", "field"):
             checks.equal(len([e for e in said(env, [files[name]]) if e["provider"] == FILES]), 562, f"events of session {name}")
 
@@ -441,7 +441,7 @@ OLDER = {
     "keywords": (["TdhEnumerateProviderFieldInformation"], {"providers": [{"provider": RUNTIME, "any": "GC"}]},
                  [f"provider {RUNTIME} is left out: GC: this Windows does not know names of keywords"]),
     **{f"payload {lacks}": ([lacks], {"providers": [ask(FILES, payload=[{"event": 12, "field": "FileName", "value": "y"}])]},
-                            ["its conditions on payloads are left out: this Windows cannot check them"])
+                            ["payload filters ignored: this Windows cannot check them"])
        for lacks in ("TdhCreatePayloadFilter", "TdhAggregatePayloadFilters", "TdhDeletePayloadFilter", "TdhCleanupPayloadEventFilterDescriptor",
                      "TdhEnumerateManifestProviderEvents")},
     "registrations": (["EnumerateTraceGuidsEx"], {"providers": [ask(FILES)]}, []),

@@ -12,24 +12,31 @@
 
 enum { SID, NAME, FIELDS };
 
-enum { TEXT_BYTES = 256 << 20, PLANS_MAX = 64, KEY_MAX = 1024, NAMES_MAX = 1 << 18, OP_SERVICES = 15 };
-
-/* Of what agents say, which may be anything: a longer name is none, and what is beyond the room is not noted. */
-enum { NAME_MAX_BYTES = 1024, HOST_NAMES_MAX = NAMES_MAX / 4, HOST_TEXT_BYTES = TEXT_BYTES / 16 };
-
-typedef struct room {
-    size_t count, bytes; /* that were noted */
-} room;
+enum {
+    TEXT_BYTES = 128 << 20, /* of answers, and of what machines said */
+    PLANS_MAX = 64,
+    KEY_MAX = 1024,
+    NAME_MAX_BYTES = 1024,
+    NAMES_MAX = 1 << 17, /* likewise */
+    HOST_NAMES_MAX = NAMES_MAX / 2,
+    HOST_TEXT_BYTES = TEXT_BYTES / 8,
+    OP_SERVICES = 15,
+};
 
 static const ea_guid CONFIG = EA_GUID(0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35);
 
+/* Host, NUL and SID -> the name. */
+typedef struct account_names {
+    ea_bytes_map map;
+    ea_arena arena;
+} account_names;
+
 struct ec_accounts {
     ec_archive *archive;
-    ea_arena arena;
-    ea_bytes_map names; /* host, NUL and SID -> the name; "": it has none */
-    ea_bytes_map hosts; /* those whose events were read */
-    size_t count;
-    room of_host, of_hosts; /* names out of events: of the host that is read, of all hosts */
+    account_names answers;         /* "": there is no name */
+    account_names given;           /* what machines said: asked only where no name is known everywhere */
+    ea_bytes_map hosts;            /* those whose events were read */
+    size_t host_names, host_bytes; /* noted of the host that is read */
     ea_text sid, name;
     ec_event_cursor_plan plans[PLANS_MAX];
     size_t plan_count;
@@ -40,8 +47,10 @@ int ec_accounts_create(ec_accounts **ret, ec_archive *archive, ea_err *err) {
     if (!a)
         return ea_fail(err, EA_ENOMEM, "read accounts");
     a->archive = archive;
-    ea_arena_init(&a->arena, TEXT_BYTES);
-    ea_bytes_map_init(&a->names, 0);
+    ea_arena_init(&a->answers.arena, 0);
+    ea_arena_init(&a->given.arena, 0);
+    ea_bytes_map_init(&a->answers.map, 0);
+    ea_bytes_map_init(&a->given.map, 0);
     ea_bytes_map_init(&a->hosts, 0);
     ea_text_init(&a->sid);
     ea_text_init(&a->name);
@@ -52,9 +61,11 @@ int ec_accounts_create(ec_accounts **ret, ec_archive *archive, ea_err *err) {
 void ec_accounts_destroy(ec_accounts *a) {
     if (!a)
         return;
-    ea_bytes_map_deinit(&a->names);
+    ea_bytes_map_deinit(&a->answers.map);
+    ea_bytes_map_deinit(&a->given.map);
     ea_bytes_map_deinit(&a->hosts);
-    ea_arena_deinit(&a->arena);
+    ea_arena_deinit(&a->answers.arena);
+    ea_arena_deinit(&a->given.arena);
     ea_text_deinit(&a->sid);
     ea_text_deinit(&a->name);
     free(a);
@@ -70,33 +81,34 @@ static size_t accounts_key_of(const char *host, const char *sid, char key[KEY_MA
     return m + n;
 }
 
-/* Notes a name, also none (""), when there is room. The last one that a machine gave counts. */
-static int accounts_put(ec_accounts *a, const char *host, const char *sid, const char *name) {
+/* Notes a name. The last one counts. Those that are too many are left out: what agents say must not end a question. */
+static int accounts_put(account_names *of, const char *host, const char *sid, const char *name) {
     char key[KEY_MAX];
     size_t n = accounts_key_of(host, sid, key);
-    const char *known = n ? ea_bytes_map_get(&a->names, key, n) : NULL;
-    if (!n || (known && strcmp(known, name) == 0) || (!known && a->count == NAMES_MAX))
+    const char *known = n ? ea_bytes_map_get(&of->map, key, n) : NULL;
+    if (!n || (known && strcmp(known, name) == 0) || (!known && of->map.count == NAMES_MAX) ||
+        of->arena.used_bytes > TEXT_BYTES)
         return 0;
-    const char *copy = ea_arena_strdup(&a->arena, name), *own = copy ? ea_arena_copy(&a->arena, key, n) : NULL;
-    if (!own)
-        return ea_arena_error(&a->arena) == EA_ELIMIT ? 0 : EA_ENOMEM;
-    if (ea_bytes_map_put(&a->names, own, n, (void *)(uintptr_t)copy))
-        return EA_ENOMEM;
-    a->count += !known;
-    return 0;
+    const char *copy = ea_arena_strdup(&of->arena, name), *own = ea_arena_copy(&of->arena, key, n);
+    return !copy || !own || ea_bytes_map_put(&of->map, own, n, (void *)(uintptr_t)copy) ? EA_ENOMEM : 0;
 }
 
-/* Notes what an event says; the half of all room is left for others. */
-static int accounts_claim(ec_accounts *a, const char *host) {
-    room before = {a->count, a->arena.used_bytes};
-    if (!a->sid.len_bytes || !a->name.len_bytes || a->name.len_bytes > NAME_MAX_BYTES ||
-        a->of_host.count >= HOST_NAMES_MAX || a->of_host.bytes >= HOST_TEXT_BYTES ||
-        a->of_hosts.count >= NAMES_MAX / 2 || a->of_hosts.bytes >= TEXT_BYTES / 2)
+/* Notes what a machine says. Of a service the SID is a hash of the name: another name is not the service's. */
+static int accounts_give(ec_accounts *a, const char *host, const char *sid, const char *name) {
+    static const char SERVICE[] = "S-1-5-80-";
+    const char *after = strchr(name, '\\');
+    char of_name[EA_SERVICE_SID_BYTES];
+    if (strlen(name) > NAME_MAX_BYTES)
         return 0;
-    int rc = accounts_put(a, host, a->sid.data, a->name.data);
-    room fresh = {a->count - before.count, a->arena.used_bytes - before.bytes};
-    a->of_host = (room){a->of_host.count + fresh.count, a->of_host.bytes + fresh.bytes};
-    a->of_hosts = (room){a->of_hosts.count + fresh.count, a->of_hosts.bytes + fresh.bytes};
+    if (strncmp(sid, SERVICE, sizeof SERVICE - 1) == 0 &&
+        (!ea_service_sid(after ? after + 1 : name, of_name) || strcmp(of_name, sid) != 0))
+        return 0;
+    if (a->host_names >= HOST_NAMES_MAX || a->host_bytes >= HOST_TEXT_BYTES)
+        return 0;
+    size_t before = a->given.map.count, bytes_before = a->given.arena.used_bytes;
+    int rc = accounts_put(&a->given, host, sid, name);
+    a->host_names += a->given.map.count - before;
+    a->host_bytes += a->given.arena.used_bytes - bytes_before;
     return rc;
 }
 
@@ -141,14 +153,12 @@ static void put_utf8(ea_text *t, ea_slice s) {
 
 static int accounts_add(ec_accounts *a, const char *host, const ec_event_cursor *t, const ec_event_cursor_event *e) {
     ea_slice sid = ec_event_cursor_bytes(t, e, SID), name = ec_event_cursor_bytes(t, e, NAME);
-    char of_service[EA_SERVICE_SID_BYTES], buffer[EA_ACCOUNT_BYTES];
+    char of_service[EA_SERVICE_SID_BYTES];
     if (!name.data || !name.len_bytes)
         return 0;
     if (sid.data && sid.len_bytes) {
         put_utf8(&a->sid, sid);
         put_utf8(&a->name, name);
-        if (a->sid.data && ea_account_name(a->sid.data, buffer))
-            return 0; /* the machine's language names it otherwise */
     } else {
         put_utf16(&a->sid, name); /* the service */
         if (a->sid.failed || !a->sid.data || !ea_service_sid(a->sid.data, of_service))
@@ -158,7 +168,9 @@ static int accounts_add(ec_accounts *a, const char *host, const ec_event_cursor 
         ea_text_clear(&a->sid);
         ea_text_str(&a->sid, of_service);
     }
-    return a->sid.failed || a->name.failed ? EA_ENOMEM : accounts_claim(a, host);
+    if (a->sid.failed || a->name.failed)
+        return EA_ENOMEM;
+    return a->sid.len_bytes && a->name.len_bytes ? accounts_give(a, host, a->sid.data, a->name.data) : 0;
 }
 
 static int accounts_read_stream(ec_accounts *a, const ec_archive_stream *stream, ea_err *err) {
@@ -183,11 +195,11 @@ static int accounts_read_host(ec_accounts *a, const char *host, ea_err *err) {
     const ec_archive_stream *streams = NULL;
     if (ea_bytes_map_get(&a->hosts, host, n))
         return 0;
-    const char *own = ea_arena_strdup(&a->arena, host);
+    const char *own = ea_arena_strdup(&a->answers.arena, host);
     int rc = !own || ea_bytes_map_put(&a->hosts, own, n, (void *)(uintptr_t)own)
                  ? ea_fail(err, EA_ENOMEM, "read accounts")
                  : ec_archive_streams(a->archive, &streams, &count, err);
-    a->of_host = (room){0};
+    a->host_names = a->host_bytes = 0;
     for (size_t i = 0; !rc && i < count; i++)
         if (strcmp(streams[i].row.host, host) == 0)
             rc = accounts_read_stream(a, &streams[i], err);
@@ -200,19 +212,17 @@ int ec_accounts_find(ec_accounts *a, const char *host, const char *sid, const ch
     *ret = NULL;
     if (!n || !*sid)
         return 0;
-    const char *name = ea_bytes_map_get(&a->names, key, n), *everywhere = name ? NULL : ea_account_name(sid, buffer);
+    const char *name = ea_bytes_map_get(&a->answers.map, key, n);
     int rc = 0;
-    if (!name && !everywhere && host) {
-        rc = accounts_read_host(a, host, err);
-        name = rc ? NULL : ea_bytes_map_get(&a->names, key, n);
-    }
-    if (!rc && !name && everywhere && everywhere != buffer) /* a constant */
-        name = everywhere;
-    if (!rc && !name) { /* noted, so that it is not looked for again */
-        rc = accounts_put(a, host ? host : "", sid, everywhere ? everywhere : "");
-        name = rc ? NULL : ea_bytes_map_get(&a->names, key, n);
-        if (rc)
+    if (!name) {
+        /* a name that is the same on every machine is not the machine's to give */
+        const char *found = ea_account_name(sid, buffer);
+        if (!found && host && !(rc = accounts_read_host(a, host, err)))
+            found = ea_bytes_map_get(&a->given.map, key, n);
+        /* noted, so that it is not looked for again */
+        if (!rc && (rc = accounts_put(&a->answers, host ? host : "", sid, found ? found : "")))
             rc = ea_fail(err, rc, "read accounts");
+        name = rc ? NULL : ea_bytes_map_get(&a->answers.map, key, n);
     }
     *ret = name && *name ? name : NULL;
     return rc;

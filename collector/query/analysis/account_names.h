@@ -1,7 +1,7 @@
 /* Names of accounts by their SIDs: those that are the same on every machine, those that an agent's machine has named
- * (Account/Name, service/image), and services, whose SIDs follow from the names in SystemConfig/Services events.
- * Before it: event_cursor.h, proto/event/accounts.h. After it: the command ps; SQL's account_name and the column
- * account. Thread: its owner's. */
+ * (Account/Name, service/image), and services, whose SIDs follow from the names in SystemConfig/Services events. Input:
+ * event_cursor.h, proto/event/accounts.h. Used by: the command ps; SQL's account_name and the column account. Thread:
+ * its owner's. */
 #ifndef EC_QUERY_ANALYSIS_ACCOUNT_NAMES_H
 #define EC_QUERY_ANALYSIS_ACCOUNT_NAMES_H
 

@@ -91,7 +91,8 @@ static int sum_stream(ec_activity *a, ea_err *err) {
         rc = ec_activity_event(a, &e);
         if (rc)
             rc = ea_fail(err, rc,
-                         rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; take less time" : "sum events up");
+                         rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; narrow the time range"
+                                         : "sum events up");
     }
     if (!rc && (rc = ec_activity_end_events(a, a->stream->row.end_utc_ns)))
         rc = ea_fail(err, rc, "sum events up");

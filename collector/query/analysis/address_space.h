@@ -1,6 +1,5 @@
 /* Which process a thread's event belongs to, and which module an address is in, at a time: the history of a stream, in
- * memory.
- * Before it: collector/state's tables. After it: profile.c, activity.c, instances.c. Thread: its owner's. */
+ * memory. Input: collector/state's tables. Used by: profile.c, activity.c, instances.c. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_ADDRESS_SPACE_H
 #define EC_QUERY_ANALYSIS_ADDRESS_SPACE_H
 

@@ -1,6 +1,6 @@
 /* Counts, sums, least and greatest values of events by one or two columns and time: a native scan that groups while it
- * reads columns, because SQLite would take them row by row. The tables called *_by and dashboards ask it.
- * Before it: scan.h. After it: sql_aggregate.c, collector/web. Thread: its owner's. */
+ * reads columns, because SQLite would take them row by row. The tables called *_by and dashboards ask it. Input:
+ * scan.h. Used by: sql_aggregate.c, collector/web. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_AGGREGATE_H
 #define EC_QUERY_ANALYSIS_AGGREGATE_H
 

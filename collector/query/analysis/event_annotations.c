@@ -82,7 +82,7 @@ static int annotations_join(ec_annotations *l, known *k, const ec_archive_stream
         if (rc != EA_ELIMIT)
             return rc;
         /* the question is at fault, not what is stored */
-        return ea_fail(err, EA_EFULL, "join stacks: more than %d events have one; take less time", LINKS_MAX);
+        return ea_fail(err, EA_EFULL, "join stacks: more than %d events have one; narrow the time range", LINKS_MAX);
     }
     k->has_stacks = 1;
     k->from_utc_ns = from_utc_ns;

@@ -1,7 +1,6 @@
 /* What other events of its stream say of an event: the stack that was joined to it, and what its hardware counters are
- * called. Worked out for a stream when it is first asked for, and kept.
- * Before it: stack_query.h (the join), counter_names.h. After it: scan_values.c, through ec_annotator. Thread: the
- * archive's. */
+ * called. Worked out for a stream when it is first asked for, and kept. Input: stack_query.h (the join),
+ * counter_names.h. Used by: scan_values.c, through ec_annotator. Thread: the archive's. */
 #ifndef EC_QUERY_ANALYSIS_EVENT_ANNOTATIONS_H
 #define EC_QUERY_ANALYSIS_EVENT_ANNOTATIONS_H
 

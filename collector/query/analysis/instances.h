@@ -1,5 +1,5 @@
 /* Which instance of a process or thread had a number at a time, in any stream of an archive: SQL's process_at and
- * thread_at. Before it: address_space.h. After it: sql_functions.c. Thread: the archive's. */
+ * thread_at. Input: address_space.h. Used by: sql_functions.c. Thread: the archive's. */
 #ifndef EC_QUERY_ANALYSIS_INSTANCES_H
 #define EC_QUERY_ANALYSIS_INSTANCES_H
 

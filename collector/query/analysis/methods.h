@@ -1,7 +1,6 @@
 /* Code that a .NET runtime or an engine of JavaScript made at run time, and where it was: which method an address of a
- * process is in, at a time. No module covers such addresses. Before it: event_cursor.h (method events of the runtime,
- * of its rundown, of Microsoft-JScript and V8.js), script_names.h. After it: cmd_where.c, profile.c. Thread: its
- * owner's.
+ * process is in, at a time. No module covers such addresses. Input: event_cursor.h (method events of the runtime, of
+ * its rundown, of Microsoft-JScript and V8.js), script_names.h. Used by: cmd_where.c, profile.c. Thread: its owner's.
  *
  * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
  * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another

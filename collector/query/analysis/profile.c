@@ -105,7 +105,7 @@ static int profile_stream(run *r, ea_err *err) {
     int rc = ec_stack_query_run(&q, r->archive, r->stream, &options, &r->counts[r->side], err);
     for (size_t i = 0; !rc && i < ec_stack_query_count(q); i++)
         if ((rc = merge_stack(r, q, i)))
-            rc = ea_fail(err, rc, "make a profile: too many different stacks; take less time");
+            rc = ea_fail(err, rc, "make a profile: too many distinct stacks; narrow the time range");
     ec_stack_query_close(q);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* Profiles: what ran, waited or read, by call stack, over machines and times: stacks joined to stored events, each
  * address put into its module as it was loaded then, stacks of all machines merged by module identity and function.
- * Before it: stack_query.h. After it: the command profile; collector/web. Thread: the caller's; it
- * reads a lot, so it belongs into a process of its own (ask.h) where others wait. */
+ * Input: stack_query.h. Used by: the command profile; collector/web. Thread: the caller's; it reads a lot, so it
+ * belongs into a process of its own (ask.h) where others wait. */
 #ifndef EC_QUERY_ANALYSIS_PROFILE_H
 #define EC_QUERY_ANALYSIS_PROFILE_H
 

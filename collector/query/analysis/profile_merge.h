@@ -1,5 +1,5 @@
-/* The part of a profile that outlives a stream: modules, frames and stacks of all machines, each once.
- * Before it: profile.c, stream by stream. After it: profile_write.c. Thread: its owner's. */
+/* The part of a profile that outlives a stream: modules, frames and stacks of all machines, each once. Input:
+ * profile.c, stream by stream. Used by: profile_write.c. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_PROFILE_MERGE_H
 #define EC_QUERY_ANALYSIS_PROFILE_MERGE_H
 

@@ -1,5 +1,5 @@
-/* Names of a profile's places, out of symbols, wherever those are found: here or by a symbol worker.
- * Before it: the command profile, profile_worker.c. After it: collector/symbols. Thread: its owner's. */
+/* Names of a profile's places, out of symbols, wherever those are found: here or by a symbol worker. Called by: the
+ * command profile, profile_worker.c. Calls: collector/symbols. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_PROFILE_NAMES_H
 #define EC_QUERY_ANALYSIS_PROFILE_NAMES_H
 

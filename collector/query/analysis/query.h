@@ -1,5 +1,5 @@
 /* Questions to the history: what ran on a machine at a moment, under which parent, with which modules, and which module
- * an address is in. Before it: collector/state. After it: the commands ps, modules, where; collector/web. Thread: one
+ * an address is in. Input: collector/state. Used by: the commands ps, modules, where; collector/web. Thread: one
  * ec_query belongs to one thread; any number of them may read while the daemon folds. */
 #ifndef EC_QUERY_ANALYSIS_QUERY_H
 #define EC_QUERY_ANALYSIS_QUERY_H

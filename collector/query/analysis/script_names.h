@@ -1,6 +1,6 @@
 /* Which scripts an engine has loaded, and what their functions are called: "name url:line:column". The engines log a
- * script's address once (SourceLoad), and its number with each function that they compile.
- * Before it: event_cursor.h (events of Microsoft-JScript and V8.js). After it: methods.c. Thread: its owner's. */
+ * script's address once (SourceLoad), and its number with each function that they compile. Input: event_cursor.h
+ * (events of Microsoft-JScript and V8.js). Used by: methods.c. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_SCRIPT_NAMES_H
 #define EC_QUERY_ANALYSIS_SCRIPT_NAMES_H
 

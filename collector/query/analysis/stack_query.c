@@ -29,7 +29,7 @@ static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
 
 enum { DEFAULT_INTERVAL = 10000, FRAMES_MAX = 4096, ASK_EVERY = 1 << 16 };
 
-static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; take less time";
+static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; narrow the time range";
 
 typedef struct plan {
     ec_event_cursor_plan cursor; /* first */
@@ -520,7 +520,7 @@ static int join_play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, 
         rc = rc ? rc : q->open_rc;
         if (rc) {
             rc = ea_fail(err, rc,
-                         rc == EA_ELIMIT ? "make a profile: too many different stacks; take less time"
+                         rc == EA_ELIMIT ? "make a profile: too many distinct stacks; narrow the time range"
                                          : "make a profile");
             break;
         }

@@ -1,6 +1,6 @@
 /* Stored stacks, joined to the stored events of a stream: summed by process and stack, or event by event. What a
- * profile, the tables of stacks and the column stack_hash are made of. Before it: event_cursor.h, stackwalk_reader.h,
- * address_space.h, methods.h, proto/stack. After it: profile.c, activity.c, event_annotations.c. Thread: the caller's.
+ * profile, the tables of stacks and the column stack_hash are made of. Input: event_cursor.h, stackwalk_reader.h,
+ * address_space.h, methods.h, proto/stack. Used by: profile.c, activity.c, event_annotations.c. Thread: the caller's.
  */
 #ifndef EC_QUERY_ANALYSIS_STACK_QUERY_H
 #define EC_QUERY_ANALYSIS_STACK_QUERY_H

@@ -1,6 +1,6 @@
 /* Stored walks on their way into the stack join: read from columns, and looked up once where a batch stores several
- * alike once. proto/stack/stack_feed.h does the same with records. Before it: event_cursor.h. After it: profile.c.
- * Thread: its owner's. */
+ * alike once. proto/stack/stack_feed.h does the same with records. Input: event_cursor.h. Used by: profile.c. Thread:
+ * its owner's. */
 #ifndef EC_QUERY_ANALYSIS_STACKWALK_READER_H
 #define EC_QUERY_ANALYSIS_STACKWALK_READER_H
 

@@ -53,5 +53,6 @@ int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_coun
             *ret_counter = NULL;
             return 0;
         }
-    return ea_fail(err, EA_EUSAGE, "\"%s\" is no weight: cpu, samples, pmc:NAME, ready, wait, disk, faults", text);
+    return ea_fail(err, EA_EUSAGE, "\"%s\" is no weight; expected cpu, samples, pmc:NAME, ready, wait, disk or faults",
+                   text);
 }

@@ -1,5 +1,5 @@
-/* A profile in the forms that pages and other programs read.
- * Before it: profile.h. After it: the command profile; collector/web. Thread: any. */
+/* A profile in the forms that pages and other programs read. Input: profile.h. Used by: the command profile;
+ * collector/web. Thread: any. */
 #ifndef EC_QUERY_EXPORT_PROFILE_WRITE_H
 #define EC_QUERY_EXPORT_PROFILE_WRITE_H
 

@@ -1,5 +1,5 @@
-/* A store as questions see it: its streams and classes at one moment. What arrives later is not in it.
- * Before it: collector/store. After it: scan.c, the tables of SQL. Thread: one ec_archive belongs to one thread. */
+/* A store as questions see it: its streams and classes at one moment. What arrives later is not in it. Input:
+ * collector/store. Used by: scan.c, the tables of SQL. Thread: one ec_archive belongs to one thread. */
 #ifndef EC_QUERY_SCAN_ARCHIVE_H
 #define EC_QUERY_SCAN_ARCHIVE_H
 

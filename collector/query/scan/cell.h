@@ -1,5 +1,5 @@
-/* A cell of an answer as text, by the type that its column is declared with (table_schema.h).
- * Before it: ask.h. After it: the command query, collector/web. Thread: any. */
+/* A cell of an answer as text, by the type that its column is declared with (table_schema.h). Input: ask.h. Used by:
+ * the command query, collector/web. Thread: any. */
 #ifndef EC_QUERY_SCAN_CELL_H
 #define EC_QUERY_SCAN_CELL_H
 

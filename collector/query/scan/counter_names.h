@@ -1,5 +1,5 @@
-/* What the hardware counters on a stream's events are called, and from when on: PerfInfo/PmcCtrConfig. Before it:
- * event_cursor.h. After it: activity.c, scan_values.c. Thread: its owner's. */
+/* What the hardware counters on a stream's events are called, and from when on: PerfInfo/PmcCtrConfig. Input:
+ * event_cursor.h. Used by: activity.c, scan_values.c. Thread: its owner's. */
 #ifndef EC_QUERY_SCAN_COUNTER_NAMES_H
 #define EC_QUERY_SCAN_COUNTER_NAMES_H
 

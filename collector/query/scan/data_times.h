@@ -1,5 +1,5 @@
-/* Times as people write them (ea_time_parse), about what is stored: +10s is ten seconds after the first event.
- * Before it: commands, the API. After it: collector/store, which is opened when a time refers to data. Thread: any. */
+/* Times as people write them (ea_time_parse), about what is stored: +10s is ten seconds after the first event. Called
+ * by: commands, the API. Calls: collector/store, which is opened when a time refers to data. Thread: any. */
 #ifndef EC_QUERY_SCAN_DATA_TIMES_H
 #define EC_QUERY_SCAN_DATA_TIMES_H
 

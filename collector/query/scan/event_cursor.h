@@ -1,7 +1,6 @@
 /* A stream's events in the order in which the agent saw them, read from columns: each event as a time, a thread, a CPU
  * and those fields that its reader asked for. What follows an event from one class to the next (stacks, waits,
- * latencies) is built on it.
- * Before it: archive.h. After it: profile.c, activity.c. Thread: its owner's. */
+ * latencies) is built on it. Input: archive.h. Used by: profile.c, activity.c. Thread: its owner's. */
 #ifndef EC_QUERY_SCAN_EVENT_CURSOR_H
 #define EC_QUERY_SCAN_EVENT_CURSOR_H
 

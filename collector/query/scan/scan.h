@@ -1,7 +1,6 @@
 /* The native scan: events of a store, block by block, filtered while they are columns. SQL's tables and the aggregates
- * are built on it, and whatever else asks the store for events.
- * Before it: archive.h, table_schema.h. After it: SQL, aggregate.c. Thread: one ec_scan belongs to one thread; several
- * may be open on one archive, in its thread.
+ * are built on it, and whatever else asks the store for events. Input: archive.h, table_schema.h. Used by: SQL,
+ * aggregate.c. Thread: one ec_scan belongs to one thread; several may be open on one archive, in its thread.
  *
  * Batches are skipped by the store's index (stream, time, class, pid), groups by their constants, events by their
  * columns; only the columns that are asked for are decompressed and decoded. A condition on a dictionary column is

@@ -1,4 +1,4 @@
-/* The values of a scan's columns, read out of the block at hand. Before it: scan.c, which finds the block. See scan.h.
+/* The values of a scan's columns, read out of the block at hand. Called by: scan.c, which finds the block. See scan.h.
  */
 #include "collector/query/scan/scan_parts.h"
 

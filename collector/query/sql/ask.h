@@ -1,5 +1,5 @@
-/* A statement of SQL asked in a process of its own, with limits: whatever it does, who asked stays unharmed.
- * Before it: the command query, collector/web. After it: worker.c in the child, sql.h there.
+/* A statement of SQL asked in a process of its own, with limits: whatever it does, who asked stays unharmed. Called by:
+ * the command query, collector/web. Calls: worker.c in the child, sql.h there.
  *
  * The child is this program again, started with EC_WORKER_NAME as its only argument (main() calls ec_worker_main then),
  * so that it may be started from a process with threads. It gets the question on its standard input and answers on its

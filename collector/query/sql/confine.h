@@ -1,5 +1,5 @@
-/* What a process that answers questions may still do: read one store. Before it: worker.c and collector/web's profile
- * worker, in the child. After it: sandbox.h. Thread: the process has one. */
+/* What a process that answers questions may still do: read one store. Called by: worker.c and collector/web's profile
+ * worker, in the child. Calls: sandbox.h. Thread: the process has one. */
 #ifndef EC_QUERY_SQL_CONFINE_H
 #define EC_QUERY_SQL_CONFINE_H
 

@@ -1,7 +1,7 @@
 /* Tables of what happened over a stretch of time (activity.h): thread_times('2024-05-17T14:03:00Z', '...'), waits,
  * wakes, and so on. Their arguments, from and to, and of some every, may be left out; a host that is asked for with =
- * is asked for alone, and stacks by their hash are found at once, so that events can be joined to them. Before it:
- * sql.c. After it: activity.c. Thread: the connection's. */
+ * is asked for alone, and stacks by their hash are found at once, so that events can be joined to them. Called by:
+ * sql.c. Calls: activity.c. Thread: the connection's. */
 #include "collector/query/analysis/activity.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"

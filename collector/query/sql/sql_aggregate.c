@@ -1,6 +1,6 @@
-/* Tables of groups of events, NAME_by beside each table NAME of events: "Image/Load_by"('ProcessId') is what
- * GROUP BY ProcessId gives, counted by a native scan (aggregate.h), because SQLite does not hand grouping down.
- * Before it: sql_events.c. After it: aggregate.c. Thread: the connection's.
+/* Tables of groups of events, NAME_by beside each table NAME of events: "Image/Load_by"('ProcessId') is what GROUP BY
+ * ProcessId gives, counted by a native scan (aggregate.h), because SQLite does not hand grouping down. Called by:
+ * sql_events.c. Calls: aggregate.c. Thread: the connection's.
  *
  * Columns: what comes out; the arguments, hidden; then the columns of NAME, hidden. Those of the last that are grouped
  * by have the group's value; conditions on them are handed to the scan, which has to keep them exactly, or looked at by

@@ -1,5 +1,5 @@
 /* Tables of events: one a class, named as the class is, and `events` over all. Each is a virtual table over a scan.
- * Before it: sql.c. After it: scan.c, sql_aggregate.c. Thread: the connection's.
+ * Called by: sql.c. Calls: scan.c, sql_aggregate.c. Thread: the connection's.
  *
  * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
  * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first

@@ -1,5 +1,5 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
- * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
+ * Called by: sql.c. Calls: proto/base, proto/event. Thread: the connection's. */
 #include "collector/query/analysis/account_names.h"
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"

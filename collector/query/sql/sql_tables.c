@@ -1,6 +1,6 @@
 /* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
- * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
+ * Called by: sql.c. Calls: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 #include "collector/state/blindness.h"
 #include "collector/state/incidents.h"

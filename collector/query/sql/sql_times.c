@@ -6,7 +6,7 @@
  * The check reads the program that SQLite has compiled (EXPLAIN): a comparison names its two registers and the affinity
  * of its operands, and constants are in registers of their own, which the end of the program fills.
  *
- * Before it: ec_sql_prepare. After it: SQLite. Thread: the connection's. */
+ * Called by: ec_sql_prepare. Calls: SQLite. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"

@@ -1,4 +1,4 @@
-/* Views: tables that are a SELECT over other tables of the connection. Before it: sql.c. After it: sql_events.c,
+/* Views: tables that are a SELECT over other tables of the connection. Called by: sql.c. Calls: sql_events.c,
  * sql_tables.c. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 

@@ -1,6 +1,6 @@
 /* What the virtual tables have in common: how they are added, declared, planned and listed, and how conditions and
- * values go to and fro. See sql_parts.h.
- * Before it: sql_events.c, sql_aggregate.c, sql_activity.c, sql_tables.c. Thread: the connection's. */
+ * values go to and fro. See sql_parts.h. Used by: sql_events.c, sql_aggregate.c, sql_activity.c, sql_tables.c. Thread:
+ * the connection's. */
 #include "collector/query/sql/sql_parts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SQLite's temporary files: what a sorter or a temporary table cannot hold in memory. They have no name after they are
- * made, their bytes are bounded, and they end with the process. Before it: confine.h. After it: SQLite. Thread: the
+ * made, their bytes are bounded, and they end with the process. Called by: confine.h. Calls: SQLite. Thread: the
  * process has one; SQLite's own settings are the process's, and so are these. */
 #ifndef EC_QUERY_SQL_TEMP_FILES_H
 #define EC_QUERY_SQL_TEMP_FILES_H

@@ -1,5 +1,5 @@
-/* Cells and parameters in messages between a query and its process: the type, then a number or bytes.
- * Before it: ask.c, worker.c. After it: collector/sandbox/message.h. Thread: any. */
+/* Cells and parameters in messages between a query and its process: the type, then a number or bytes. Called by: ask.c,
+ * worker.c. Calls: collector/sandbox/message.h. Thread: any. */
 #ifndef EC_QUERY_SQL_VALUE_MESSAGE_H
 #define EC_QUERY_SQL_VALUE_MESSAGE_H
 

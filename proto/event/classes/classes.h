@@ -1,7 +1,6 @@
 /* Class rows: one file a family of events, one line a class, one line a field. Adding a class is adding its line here;
- * nothing else in the program changes.
- * Before it: the layouts' sources. After it: registry.c, which compiles a row for the version and pointer size that a
- * record has. Thread: any (constants).
+ * nothing else in the program changes. Input: the layouts' sources. Used by: registry.c, which compiles a row for the
+ * version and pointer size that a record has. Thread: any (constants).
  *
  * How to read a row: name, opcode or id, first and last version, fields
  *     {"Process/Start", 1, 1, 4, process_fields}

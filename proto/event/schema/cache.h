@@ -1,5 +1,5 @@
-/* Schema cache files: what manifests and PE files describe, read once and kept in a form that loads at once.
- * Before it: a file. After it: schemas.h. Thread: any.
+/* Schema cache files: what manifests and PE files describe, read once and kept in a form that loads at once. Input: a
+ * file. Output: schemas.h. Thread: any.
  *
  * Little-endian: "EASCHEMA", u32 version (1), u32 number of providers, u32 number of schemas, u32 0, u64 bytes of what
  * follows, u64 XXH3 of what follows, with the two

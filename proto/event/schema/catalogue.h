@@ -1,6 +1,6 @@
 /* The catalogue: what ships with the program about providers that security and performance people enable first.
- * config/schemas holds it, a manifest a provider; it is part of the program. Before it: nothing. After it: schemas.h.
- * Thread: that of the schemas. */
+ * config/schemas holds it, a manifest a provider; it is part of the program. Output: schemas.h. Thread: that of the
+ * schemas. */
 #ifndef EA_EVENT_SCHEMA_CATALOGUE_H
 #define EA_EVENT_SCHEMA_CATALOGUE_H
 

@@ -1,5 +1,5 @@
-/* Languages of texts, as manifests ("en-US") and resources (numbers, LANGID) name them.
- * Before it: nothing. After it: manifest.c, wevt.c. Thread: any (constants). */
+/* Languages of texts, as manifests ("en-US") and resources (numbers, LANGID) name them. Used by: manifest.c, wevt.c.
+ * Thread: any (constants). */
 #ifndef EA_EVENT_SCHEMA_LANGUAGE_H
 #define EA_EVENT_SCHEMA_LANGUAGE_H
 

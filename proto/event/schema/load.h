@@ -1,6 +1,6 @@
 /* Files with schemas, whatever they are: a manifest (.man), a PE file with a compiled one in it (exe, dll, mui), a
- * schema cache, or a trace message format file (.tmf).
- * Before it: a command line, a configuration. After it: manifest.h, wevt.h, cache.h, tmf.h. Thread: any. */
+ * schema cache, or a trace message format file (.tmf). Input: a command line, a configuration. Calls: manifest.h,
+ * wevt.h, cache.h, tmf.h. Thread: any. */
 #ifndef EA_EVENT_SCHEMA_LOAD_H
 #define EA_EVENT_SCHEMA_LOAD_H
 

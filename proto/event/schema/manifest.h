@@ -1,5 +1,5 @@
-/* Instrumentation manifests (.man files, and what EventSource writes into a trace) into schemas.
- * Before it: a file or intrace.c. After it: schemas.h. Thread: any. */
+/* Instrumentation manifests (.man files, and what EventSource writes into a trace) into schemas. Input: a file or
+ * intrace.c. Output: schemas.h. Thread: any. */
 #ifndef EA_EVENT_SCHEMA_MANIFEST_H
 #define EA_EVENT_SCHEMA_MANIFEST_H
 

@@ -1,6 +1,6 @@
 /* Trace message format files (.tmf: what a WPP program's PDB says of its messages, as text) into schemas: one event a
- * message, by the message GUID and number, with the text of the message.
- * Before it: a file. After it: schemas.h. Thread: any. */
+ * message, by the message GUID and number, with the text of the message. Input: a file. Output: schemas.h. Thread: any.
+ */
 #ifndef EA_EVENT_SCHEMA_TMF_H
 #define EA_EVENT_SCHEMA_TMF_H
 

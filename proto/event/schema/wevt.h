@@ -1,6 +1,6 @@
 /* Compiled manifests: the WEVT_TEMPLATE resource that the message compiler puts into a provider's DLL, with the texts
- * of message tables beside it, into schemas, as manifest.c makes them out of the manifest itself. Before it: a file.
- * After it: schemas.h. Thread: any. Source of the layout: libyal/libfwevt, documentation/Windows Event manifest binary
+ * of message tables beside it, into schemas, as manifest.c makes them out of the manifest itself. Input: a file.
+ * Output: schemas.h. Thread: any. Source of the layout: libyal/libfwevt, documentation/Windows Event manifest binary
  * format; maps, structs, counts and flags: microsoft/EventLogExpert, WevtTemplateReader and WevtTemplateWriter. */
 #ifndef EA_EVENT_SCHEMA_WEVT_H
 #define EA_EVENT_SCHEMA_WEVT_H

@@ -1,5 +1,5 @@
 /* XML as a tree, for manifests: names and attributes with their places. Namespaces other than Windows' event ones, text
- * and comments are left out. Before it: a file or a trace. After it: manifest.c. Thread: any. */
+ * and comments are left out. Input: a file or a trace. Used by: manifest.c. Thread: any. */
 #ifndef EA_EVENT_SCHEMA_XML_H
 #define EA_EVENT_SCHEMA_XML_H
 

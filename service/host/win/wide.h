@@ -1,5 +1,4 @@
-/* Text and paths between this program (UTF-8) and Windows (UTF-16). Before it, after it: the files of this folder.
- * Thread: any. */
+/* Text and paths between this program (UTF-8) and Windows (UTF-16). Used by: the files of this folder. Thread: any. */
 #ifndef EA_HOST_WIN_WIDE_H
 #define EA_HOST_WIN_WIDE_H
 

@@ -133,14 +133,14 @@ async function byMouse() {
   await page.goto(link({ page: 'host', host: world.holed }));
   await page.locator('main canvas').first().waitFor();
   await settled(page);
-  check(await has(page, '1 blind period, shaded'), 'a blind period is told');
+  check(await has(page, '1 gap, shaded'), 'a gap is reported');
   const red = await page.locator('main canvas').first().evaluate((c) => {
     const d = c.getContext('2d').getImageData(0, 19 * devicePixelRatio, c.width, 1).data;
     let n = 0;
     for (let i = 0; i < d.length; i += 4) if (d[i] > d[i + 2] + 30 && d[i + 3]) n++;
     return n;
   });
-  check(red > 5, `a blind period is shaded (${red} points)`);
+  check(red > 5, `a gap is shaded (${red} points)`);
   await picture(page, 'blind');
 
   await page.goto(link({ page: 'events' }));
@@ -310,13 +310,13 @@ async function byKeys() {
   await tabTo(world.process.name);
   await page.getByRole('heading', { level: 1, name: world.process.name }).waitFor();
   check(true, 'keys: a process is found by name and opened');
-  // the machine with a gap: the blind period, one of its processes' flame graph, a connection and whose it is
+  // the machine with a gap: the gap, one of its processes' flame graph, a connection and whose it is
   await press('g', 'f');
   await page.getByRole('link', { name: world.holed, exact: true }).first().waitFor();
   await tabTo(world.holed);
   await page.locator('main canvas').first().waitFor();
   await settled(page);
-  check(await has(page, '1 blind period, shaded'), 'keys: a blind period is told');
+  check(await has(page, '1 gap, shaded'), 'keys: a gap is reported');
   await press('/');
   await page.keyboard.type(BUSY);
   await page.waitForFunction(() => /q=/.test(location.search));

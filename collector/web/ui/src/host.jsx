@@ -121,7 +121,7 @@ export function Host({ view, dark }) {
       {known && processes.length ? <>
         <Timeline processes={bars} blind={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
           onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
-        <p class="note">{shaded.length ? <span class="blind-key">{shaded.length} blind {shaded.length === 1 ? 'period' : 'periods'}, shaded: </span> : ''}
+        <p class="note">{shaded.length ? <span class="blind-key">{shaded.length} {shaded.length === 1 ? 'gap' : 'gaps'}, shaded: </span> : ''}
           {shaded.slice(0, 3).map((b) => `${moment(b.begin)} to ${moment(b.end)}`).join(', ')}{shaded.length ? '. ' : ''}
           {(blind.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
           Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}

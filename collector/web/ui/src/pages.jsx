@@ -63,7 +63,7 @@ export function Fleet({ view }) {
     { title: 'Events', sort: 'events', right: true, show: (h) => count(h.events) },
     { title: 'Stored', sort: 'bytes', right: true, show: (h) => bytes(h.bytes) },
     { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
-    { title: 'Blind periods', sort: 'blind_periods', right: true, name: 'blind_periods' },
+    { title: 'Gaps', sort: 'blind_periods', right: true, name: 'blind_periods' },
     { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
     { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
     { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
@@ -228,7 +228,7 @@ export function Profile({ view, dark }) {
     </div>
     {diff && <div class="tools"><Search name="other_host" label="Compared with machine" view={view} /><Search name="other_label" label="with label" view={view} />
       <Search name="other_from" label="from" view={view} /><Search name="other_to" label="to" view={view} />
-      <label class="field"><span>What counts there</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.target.value })}>
+      <label class="field"><span>Its weight</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.target.value })}>
         <option value="">the same</option>{weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
       <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. An empty field has the value of this side.'}</p></div>}
     <Notice state={s} />
@@ -386,7 +386,7 @@ export function Queries({ view }) {
         show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : r[n]) }))} /> : null}
       <Pages view={view} data={named.data} /></section>}
     <section><h2>SQL</h2>
-      <form onSubmit={run}><label class="field wide"><span>One SELECT; Ctrl-Enter asks it</span>
+      <form onSubmit={run}><label class="field wide"><span>One SELECT; Ctrl-Enter runs it</span>
         <textarea rows="5" value={sql} spellcheck={false} onInput={(e) => setSql(e.target.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
         <button>Ask</button></form>
       <Notice state={answer} />
@@ -409,14 +409,14 @@ export function Ledger({ view }) {
   }, [book.data]);
   return <>
     <h1>Ledger</h1>
-    <p class="note">Every event that an agent was handed is in exactly one state. What its numbers do not explain is an alert; what never came, and what Windows or the agent admits to have lost, is a blind period.</p>
+    <p class="note">Each event that an agent received is in exactly one state. Numbers that do not add up are an alert. A gap is a period of which batches never arrived, or of which Windows or the agent reports losses.</p>
     <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
     <Incidents view={view} what="Incidents" params={{ host: view.host, ...rangeOf(view), limit: 100 }} />
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
       {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} view={view} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
-    <section><h2>Blind periods</h2><Notice state={blind} empty="nothing is missing" />
-      {blind.data?.items.length ? <Table label="Blind periods" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+    <section><h2>Gaps</h2><Notice state={blind} empty="nothing is missing" />
+      {blind.data?.items.length ? <Table label="Gaps" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
         { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}

@@ -1,4 +1,4 @@
-// Processes of a machine as bars over time, on a canvas; blind periods are shaded. The cursor is moved with the mouse or
+// Processes of a machine as bars over time, on a canvas; gaps are shaded. The cursor is moved with the mouse or
 // the arrow keys; + and - zoom, Up and Down choose a bar, Enter opens it.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useCanvas } from './parts.jsx';
