@@ -141,7 +141,7 @@ enum ea_counter_part {
     S(images_left_end, 68, EA_NOTICE, EA_OF_STREAM,                                                                    \
       "modules not looked at, or not recorded, when their session ended")                                              \
     /* accounts: accounts_asked = accounts_named + unnamed + left + those that wait */                                 \
-    S(accounts_asked, 123, EA_INFO, EA_OF_STREAM, "accounts whose names were to be asked of the machine, each once")   \
+    S(accounts_asked, 123, EA_INFO, EA_OF_STREAM, "accounts whose names were to be asked of the machine")              \
     S(accounts_named, 124, EA_INFO, EA_OF_STREAM, "accounts whose names were recorded")                                \
     S(accounts_unnamed, 125, EA_NOTICE, EA_OF_STREAM, "accounts that the machine has no name of")                      \
     S(accounts_left, 126, EA_NOTICE, EA_OF_STREAM, "accounts not asked of: too many, or the session ended")            \

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ea_account_queue_init(ea_account_queue *q, uint64_t seed) {
-    *q = (ea_account_queue){.seed = seed};
+enum { ASKED = 1 }; /* in known: it waits, or has a name; else from when on it may be asked about again */
+
+void ea_account_queue_init(ea_account_queue *q, uint64_t seed, int64_t again_ns) {
+    *q = (ea_account_queue){.seed = seed, .again_ns = again_ns};
     ea_u64_map_init(&q->known, EA_ACCOUNTS_MAX);
 }
 
@@ -40,19 +42,25 @@ void ea_account_queue_deinit(ea_account_queue *q) {
     ea_u64_map_deinit(&q->known);
 }
 
-int ea_account_queue_ask(ea_account_queue *q, const char *sid) {
-    uint64_t key = ea_hash64(sid, strlen(sid), q->seed);
-    if (ea_u64_map_get(&q->known, key))
+static uint64_t queue_key(const ea_account_queue *q, const char *sid) {
+    return ea_hash64(sid, strlen(sid), q->seed);
+}
+
+int ea_account_queue_ask(ea_account_queue *q, const char *sid, int64_t now_ns) {
+    uint64_t key = queue_key(q, sid), *known = ea_u64_map_get(&q->known, key);
+    if (known && (*known == ASKED || now_ns < (int64_t)*known))
         return 0;
     /* each has a place in found, too */
     if (q->waiting.count + q->found.count + (size_t)q->is_at_hand >= EA_ACCOUNTS_WAITING)
         return EA_ELIMIT;
     char *copy = strdup(sid);
-    int rc = copy ? ea_u64_map_put(&q->known, key, 1) : EA_ENOMEM;
+    int rc = !copy ? EA_ENOMEM : known ? 0 : ea_u64_map_put(&q->known, key, ASKED);
     if (rc) {
         free(copy);
         return rc;
     }
+    if (known)
+        *known = ASKED;
     ring_push(&q->waiting, (ea_account_pair){.sid = copy});
     return 1;
 }
@@ -65,9 +73,12 @@ char *ea_account_queue_next(ea_account_queue *q) {
     return p.sid;
 }
 
-int ea_account_queue_put(ea_account_queue *q, char *sid, const char *name) {
+int ea_account_queue_put(ea_account_queue *q, char *sid, const char *name, int64_t now_ns) {
     char *copy = name ? strdup(name) : NULL;
+    uint64_t *known = copy ? NULL : ea_u64_map_get(&q->known, queue_key(q, sid));
     q->is_at_hand = 0;
+    if (known)
+        *known = (uint64_t)(now_ns + q->again_ns);
     if (copy)
         ring_push(&q->found, (ea_account_pair){sid, copy});
     else

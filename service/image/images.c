@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t SECOND_NS = 1000000000, STEP_NS = 100000000, GRACE_NS = 1000000000;
+static const int64_t SECOND_NS = 1000000000, STEP_NS = 100000000, GRACE_NS = 1000000000,
+                     HOUR_NS = INT64_C(3600) * 1000000000;
 
 enum {
     FILES = 8192,
@@ -211,7 +212,7 @@ void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestam
 
 void ea_images_ask_account(ea_images *im, const char *sid) {
     ea_mutex_lock(im->lock);
-    int rc = im->closing ? EA_ECANCELED : ea_account_queue_ask(&im->accounts, sid);
+    int rc = im->closing ? EA_ECANCELED : ea_account_queue_ask(&im->accounts, sid, ea_monotonic_ns());
     if (rc)
         count(im, EA_COUNT_accounts_asked);
     if (rc < 0)
@@ -479,7 +480,7 @@ static int look_up_account(ea_images *im) EA_REQUIRES(im->lock) {
     if (im->closing) {                                                 /* it was counted */
         free(sid);
         im->accounts.is_at_hand = 0;
-    } else if (ea_account_queue_put(&im->accounts, sid, rc ? NULL : name)) {
+    } else if (ea_account_queue_put(&im->accounts, sid, rc ? NULL : name, end_ns)) {
         atomic_fetch_add_explicit(&im->found_count, 1, memory_order_release);
     } else {
         count(im, EA_COUNT_accounts_unnamed);
@@ -538,7 +539,7 @@ int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *
     int rc = im->rows && im->modules ? 0 : ea_fail(err, EA_ENOMEM, "start looking at images");
     if (!rc)
         rc = ea_random_bytes(&im->seed, sizeof im->seed, err);
-    ea_account_queue_init(&im->accounts, im->seed);
+    ea_account_queue_init(&im->accounts, im->seed, im->o.again_ns ? im->o.again_ns : HOUR_NS);
     if (!rc)
         rc = ea_mutex_create(&im->lock, err);
     if (!rc)

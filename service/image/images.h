@@ -1,6 +1,7 @@
 /* A worker that reads the files of loaded images: size, PDB, version and SHA-256, each file once until it changes; and
- * asks the machine what the accounts of processes are called, each once. An answer may take minutes, when a domain
- * controller is away: files that wait are read for eight times as long before the next account.
+ * asks the machine what the accounts of processes are called, each once, and again after an hour when it had no name.
+ * An answer may take minutes, when a domain controller is away: files that wait are read for eight times as long before
+ * the next account.
  *
  *     source's thread: ea_images_ask ──paths, modules that wait for each──▶ worker: reads ──facts──▶ ea_images_take
  *
@@ -22,7 +23,8 @@ typedef struct ea_images_options {
     size_t limit_files;   /* limit of known files; at the limit the least recently used one is dropped. 0: 8,192 */
     size_t limit_modules; /* limit of waiting modules; at the limit further ones are not read. 0: 32,768 */
     int (*lookup)(const char *sid, char *out, size_t out_bytes); /* of accounts; NULL: ea_account_lookup */
-    ea_counters *counters;                                       /* borrowed; images_* and accounts_* are counted */
+    int64_t again_ns;      /* before an account that had no name is asked about again; 0: an hour */
+    ea_counters *counters; /* borrowed; images_* and accounts_* are counted */
 } ea_images_options;
 
 /* Starts the thread; the source counts as having caught up now. */
@@ -36,7 +38,7 @@ void ea_images_destroy(ea_images *im);
 /* Asks about a module of this path, which is copied. timestamp: of the header, as the image's event has it; 0: it does
  * not say. Never waits for the disk. The source's thread. */
 void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path);
-/* Asks about an account, each SID once; it is copied. Never waits. The source's thread. */
+/* Asks about an account, each SID once, or again (above); it is copied. Never waits. The source's thread. */
 void ea_images_ask_account(ea_images *im, const char *sid);
 /* The opcode and the payload of a record about a module or an account (image_facts.h, account_facts.h); 0: there is
  * none yet. The source's thread. */

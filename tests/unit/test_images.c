@@ -295,6 +295,42 @@ static ea_images *start_accounts(int (*fn)(const char *sid, char *out, size_t ou
     return im;
 }
 
+/* The first time the domain controller is away. */
+static int lookup_later(const char *sid, char *out, size_t out_bytes) {
+    int is_first = atomic_load(&looked_up) == 0;
+    return lookup(sid, out, out_bytes) || is_first ? EA_ENOTFOUND : 0;
+}
+
+/* An account that had no name is asked about again after a while, and not before. */
+static void test_accounts_again(void **state) {
+    static const int64_t AGAIN_NS = 1000000000;
+    ea_images *im;
+    ea_text payload;
+    (void)state;
+    ea_text_init(&payload);
+    memset(&counters, 0, sizeof counters);
+    atomic_store(&looked_up, 0);
+    const ea_images_options options = {
+        .rate_bytes = 1 << 30, .hash_bytes = 1, .lookup = lookup_later, .again_ns = AGAIN_NS, .counters = &counters};
+    assert_int_equal(ea_images_create(&im, &options, NULL), 0);
+    int64_t begin_ns = ea_monotonic_ns();
+    ea_images_ask_account(im, "S-1-5-21-5");
+    wait_for(im, EA_COUNT_accounts_unnamed, 1);
+    ea_images_ask_account(im, "S-1-5-21-5");
+    if (ea_monotonic_ns() - begin_ns < AGAIN_NS) /* else the machine had no time for this test */
+        assert_int_equal(counted(EA_COUNT_accounts_asked), 1);
+    ea_sleep_ns(AGAIN_NS + AGAIN_NS / 10);
+    ea_images_ask_account(im, "S-1-5-21-5");
+    take(im, &payload);
+    assert_memory_equal(payload.data, "S-1-5-21-5\0SHOP\\5-21-5", payload.len_bytes);
+    ea_images_ask_account(im, "S-1-5-21-5");
+    assert_int_equal(counted(EA_COUNT_accounts_asked), 2);
+    assert_int_equal(counted(EA_COUNT_accounts_unnamed), 1);
+    assert_int_equal(counted(EA_COUNT_accounts_named), 1);
+    ea_images_destroy(im);
+    ea_text_deinit(&payload);
+}
+
 /* As with a domain controller that is away. */
 static int lookup_slowly(const char *sid, char *out, size_t out_bytes) {
     int rc = lookup(sid, out, out_bytes);
@@ -497,9 +533,9 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),    cmocka_unit_test(test_damaged),
-                                       cmocka_unit_test(test_bounds),   cmocka_unit_test(test_rate),
-                                       cmocka_unit_test(test_accounts), cmocka_unit_test(test_slow_accounts),
-                                       cmocka_unit_test(test_source)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole),          cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_bounds),         cmocka_unit_test(test_rate),
+                                       cmocka_unit_test(test_accounts),       cmocka_unit_test(test_slow_accounts),
+                                       cmocka_unit_test(test_accounts_again), cmocka_unit_test(test_source)};
     return cmocka_run_group_tests_name("images", tests, make_folder, remove_folder);
 }
