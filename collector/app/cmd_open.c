@@ -288,7 +288,7 @@ static int choose_host(opening *x, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "--host '%s': expected letters, digits, '.', '_' and '-', beginning with no '.'",
                        x->o->host);
     memcpy(x->host, x->o->host, n + 1);
-    ea_object_names_folder(x->host); /* as ingest calls an agent */
+    ea_name_to_lower(x->host); /* as ingest calls an agent */
     return 0;
 }
 

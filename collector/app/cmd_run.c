@@ -433,7 +433,7 @@ static void on_renewed_twice(void *arg, const char *name, const char *text) {
     const enroll_parts *e = arg;
     char host[EC_AGENT_NAME_BYTES + 1];
     snprintf(host, sizeof host, "%s", name);
-    ea_object_names_folder(host); /* as ingest calls the agent */
+    ea_name_to_lower(host); /* as ingest calls the agent */
     ec_watch_raise(
         e->watch,
         &(ec_watch_report){.host = host, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});

@@ -87,7 +87,7 @@ static int read_wish(const char *pem, size_t len_bytes, wish *ret, ea_err *err) 
 static char *enrolled_path(const ec_ca *ca, const char *name) {
     char folded[EC_CA_NAME_MAX + 1], *dir = ec_ca_path(ca->dir, "enrolled", "");
     snprintf(folded, sizeof folded, "%s", name);
-    ea_object_names_folder(folded);
+    ea_name_to_lower(folded);
     char *path = dir ? ec_ca_path(dir, folded, ".crt") : NULL;
     free(dir);
     return path;

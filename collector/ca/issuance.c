@@ -85,7 +85,7 @@ static void print_row(const ec_ca_row *row, ea_text *t) {
 static size_t bucket_of(const ec_issuance *l, const char *key) {
     char folded[EC_CA_NAME_MAX + 1];
     snprintf(folded, sizeof folded, "%s", key);
-    ea_object_names_folder(folded);
+    ea_name_to_lower(folded);
     return (size_t)ea_hash64(folded, strlen(folded), l->seed) & (l->buckets - 1);
 }
 

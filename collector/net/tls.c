@@ -204,7 +204,7 @@ int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err) {
         return ea_fail(err, EA_EREFUSED, "the client certificate is revoked");
     memcpy(ret_agent, name, (size_t)n);
     ret_agent[n] = 0;
-    ea_object_names_folder(ret_agent);
+    ea_name_to_lower(ret_agent);
     return 0;
 }
 

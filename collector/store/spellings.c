@@ -24,7 +24,7 @@ static int add(ec_store *s, const char *agent, ea_err *err) {
     p->len_bytes = n;
     memcpy(p->texts, agent, n + 1);
     memcpy(p->texts + n + 1, agent, n + 1);
-    ea_object_names_folder(p->texts);
+    ea_name_to_lower(p->texts);
     spelling *older = ea_bytes_map_get(&s->spellings, p->texts, n);
     if (older) { /* the key is the entry's own: its text is what changes */
         memcpy(older->texts + n + 1, agent, n + 1);

@@ -7,7 +7,7 @@ static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
-void ea_object_names_folder(char *name) {
+void ea_name_to_lower(char *name) {
     for (; *name; name++)
         *name = lower(*name);
 }

@@ -10,7 +10,7 @@
 int ea_name_in(const char *patterns, const char *name);
 
 /* Puts ASCII letters into lower case, in place: the one form under which a name is stored and looked up. */
-void ea_object_names_folder(char *name);
+void ea_name_to_lower(char *name);
 /* 1 when two names differ in the case of ASCII letters at most. */
 int ea_name_equal(const char *a, const char *b);
 /* 1 when so many bytes may be an agent's name, a certificate's common name: 1 to EA_AGENT_NAME_MAX ASCII letters,

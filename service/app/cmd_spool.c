@@ -354,7 +354,7 @@ static int find_drained(const drain_options *o, char *root, char *name, ea_err *
         rc = ea_fail(err, EA_ENOTFOUND, "drain the spool %s: there is none", root);
     if (!rc && o->from) {
         snprintf(name, EA_CERTIFICATE_NAME_BYTES, "%.64s", o->from);
-        ea_object_names_folder(name);
+        ea_name_to_lower(name);
     } else if (!rc) {
         rc = ea_shipping_name(&o->shipping, name, err);
     }

@@ -100,7 +100,7 @@ int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_
                        "%s: expected a common name of letters, digits, '.', '_' and '-' that begins with no '.', and "
                        "found one that no collector accepts",
                        o->cert);
-    ea_object_names_folder(c.name);
+    ea_name_to_lower(c.name);
     memcpy(ret, c.name, sizeof c.name);
     return 0;
 }

@@ -101,7 +101,7 @@ int ea_spool_folder_of(const char *root, const char *name, char *ret, size_t cap
         return n > 0 && (size_t)n < capacity ? 0 : ea_fail(err, EA_ELIMIT, "%.128s: the path is too long", root);
     }
     snprintf(folder, sizeof folder, "%s%s%s", FOLDER_HEAD, name, FOLDER_TAIL);
-    ea_object_names_folder(folder);
+    ea_name_to_lower(folder);
     return put_path(ret, capacity, root, folder, err);
 }
 
