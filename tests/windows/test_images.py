@@ -257,7 +257,7 @@ def refuse(env, checks, session, windows, collector):
     """Where it makes no sense."""
     with emulated.Machine(env, session, windows, "refuses") as machine:
         file = wine.windows_path(machine.folder / "own.etl")
-        for sessions, place, word in (([{**SESSION, "output": "file", "file": file}], "images", "output is file"),
+        for sessions, place, word in (([{**SESSION, "output": "file", "file": file}], "images", "expected output realtime or both"),
                                       ([{**SESSION, "flags": ["PROC_THREAD"]}], "images", "expected the flag LOADER"),
                                       ([{"name": "user", "providers": [{"provider": "A"}], "images": True}], "images", "this is a user session"),
                                       ([{**SESSION, "image-rate": "1KiB"}], "image-rate", "expected"),
