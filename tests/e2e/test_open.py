@@ -44,7 +44,8 @@ def start(env, command):
     temporary = env.folder / "temporary"
     temporary.mkdir(exist_ok=True)
     return subprocess.Popen([env.collector, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env={**{k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}, "TMPDIR": str(temporary)}, cwd=env.folder)
+                            env={**{k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}, "TMPDIR": str(temporary)}, cwd=env.folder,
+                            preexec_fn=lambda: signal.signal(signal.SIGQUIT, signal.SIG_DFL))  # a test in the background has it ignored
 
 
 def check_summary(env, checks):
