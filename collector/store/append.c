@@ -122,7 +122,7 @@ static int parse_class(ec_store *s, const uint8_t *data, size_t data_bytes, cons
 }
 
 /* Looks at one definition: a class description is parsed, so that nothing unreadable gets in. What a shape or source
- * says is looked at when it is used. Adds its name to s->names_of_batch, and to s->carried unless it is known that the
+ * says is looked at when it is used. Adds its name to s->hashes, and to s->carried unless it is known that the
  * stream has it. */
 static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
     const describing *d = arg;

@@ -7,24 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double as_double(uint64_t bits) {
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-
-static uint64_t as_bits(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
 static void *as_pointer(uint64_t word) {
     return (void *)(uintptr_t)word;
 }
 
 static double number(enum lang_type type, uint64_t v) {
-    return type == TYPE_FLOAT ? as_double(v) : type == TYPE_INT ? (double)(int64_t)v : (double)v;
+    return type == TYPE_FLOAT ? lang_double(v) : type == TYPE_INT ? (double)(int64_t)v : (double)v;
 }
 
 /* ---- buckets ---- */
@@ -95,7 +83,7 @@ static int log2_of(uint64_t v) {
 static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
     enum lang_type type = a->what->type;
     if (type == TYPE_FLOAT) {
-        double d = as_double(value);
+        double d = lang_double(value);
         value = d >= 9.2e18    ? (uint64_t)INT64_MAX
                 : d <= -9.2e18 ? (uint64_t)INT64_MIN
                 : d != d       ? 0
@@ -350,7 +338,7 @@ static int compare(enum lang_type type, const lang_strings *strings, uint64_t a,
         return d ? d : (x->len_bytes > y->len_bytes) - (x->len_bytes < y->len_bytes);
     }
     if (type == TYPE_FLOAT)
-        return (as_double(a) > as_double(b)) - (as_double(a) < as_double(b));
+        return (lang_double(a) > lang_double(b)) - (lang_double(a) < lang_double(b));
     if (type == TYPE_INT)
         return ((int64_t)a > (int64_t)b) - ((int64_t)a < (int64_t)b);
     return (a > b) - (a < b);
@@ -365,24 +353,24 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
     case FUNCTION_NONE:
         break;
     case FUNCTION_SUM:
-        state[1] = type == TYPE_FLOAT ? as_bits(as_double(state[1]) + as_double(value)) : state[1] + value;
+        state[1] = type == TYPE_FLOAT ? lang_bits(lang_double(state[1]) + lang_double(value)) : state[1] + value;
         break;
     case FUNCTION_MIN:
     case FUNCTION_MAX: {
         int d = compare(type, strings, value, state[1]);
-        int was_no_number = type == TYPE_FLOAT && as_double(state[1]) != as_double(state[1]);
+        int was_no_number = type == TYPE_FLOAT && lang_double(state[1]) != lang_double(state[1]);
         if (!state[0] || was_no_number || (a->what->function == FUNCTION_MIN ? d < 0 : d > 0))
             state[1] = value;
         break;
     }
     case FUNCTION_AVG:
-        state[1] = as_bits(as_double(state[1]) + number(type, value));
+        state[1] = lang_bits(lang_double(state[1]) + number(type, value));
         break;
     case FUNCTION_STDDEV: { /* Welford */
-        double x = number(type, value), mean = as_double(state[1]), d = x - mean;
+        double x = number(type, value), mean = lang_double(state[1]), d = x - mean;
         mean += d / (double)(state[0] + 1);
-        state[1] = as_bits(mean);
-        state[2] = as_bits(as_double(state[2]) + d * (x - mean));
+        state[1] = lang_bits(mean);
+        state[2] = lang_bits(lang_double(state[2]) + d * (x - mean));
         break;
     }
     case FUNCTION_QUANTIZE:
@@ -445,9 +433,9 @@ uint64_t lang_aggregate_result(const lang_aggregate *a, const uint64_t *state) {
     case FUNCTION_MAX:
         return state[1];
     case FUNCTION_AVG:
-        return as_bits(state[0] ? as_double(state[1]) / (double)state[0] : 0);
+        return lang_bits(state[0] ? lang_double(state[1]) / (double)state[0] : 0);
     case FUNCTION_STDDEV:
-        return as_bits(state[0] ? sqrt(as_double(state[2]) / (double)state[0]) : 0);
+        return lang_bits(state[0] ? sqrt(lang_double(state[2]) / (double)state[0]) : 0);
     case FUNCTION_DISTINCT:
         return distinct_count(as_pointer(state[1]));
     default:

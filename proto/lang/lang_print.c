@@ -8,12 +8,6 @@
 
 enum { BAR_WIDTH = 40, COLUMN_MAX = 60, FLUSH_BYTES = 1 << 18 };
 
-static double float_of(uint64_t bits) {
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-
 static void put_number(ea_text *out, enum ea_lang_form form, enum lang_type type, uint64_t v) {
     switch (type) {
     case TYPE_INT:
@@ -23,7 +17,7 @@ static void put_number(ea_text *out, enum ea_lang_form form, enum lang_type type
         ea_text_hex64(out, v);
         break;
     case TYPE_FLOAT: {
-        double d = float_of(v);
+        double d = lang_double(v);
         if (d != d || d - d != 0) { /* JSON has no such number */
             ea_text_str(out, form == EA_LANG_JSON ? "null" : d != d ? "NaN" : d > 0 ? "Infinity" : "-Infinity");
         } else if (form == EA_LANG_TEXT) { /* six digits, and all before the point */
@@ -468,7 +462,7 @@ static void put_piece(ea_lang_run *r, ea_text *out, const lang_piece *p, uint64_
         break;
     case 'f':
         ea_text_printf(out, "%.*f", p->precision < 0 ? 6 : p->precision,
-                       p->type == TYPE_FLOAT ? float_of(v)
+                       p->type == TYPE_FLOAT ? lang_double(v)
                        : p->type == TYPE_INT ? (double)(int64_t)v
                                              : (double)v);
         break;

@@ -5,6 +5,8 @@
 
 #include "proto/lang/lang_ast.h"
 
+#include <string.h>
+
 enum { ARGS_OF_ROW_MAX = 16 };
 
 /* How the 64 bits of a value are read. */
@@ -17,6 +19,19 @@ enum lang_type {
     TYPE_TEXT,  /* number of a string (lang_strings.h) */
     TYPE_STACK, /* number of a string of addresses, the innermost first */
 };
+
+/* A number's bits in a 64-bit word, and back. */
+static inline uint64_t lang_bits(double d) {
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
+static inline double lang_double(uint64_t bits) {
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
 
 enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
 

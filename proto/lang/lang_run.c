@@ -249,18 +249,6 @@ static EA_RARE plan *find_plan(ea_lang_run *r, const ea_class *c) {
 
 /* ---- instructions ---- */
 
-static double float_of(uint64_t bits) {
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-
-static uint64_t bits_of(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
 static int has_text(unsigned type) {
     return type == TYPE_TEXT || type == TYPE_STACK;
 }
@@ -418,8 +406,8 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
 #define DST   v[op->dst]
 #define INT_A (int64_t) A
 #define INT_B (int64_t) B
-#define FLT_A float_of(A)
-#define FLT_B float_of(B)
+#define FLT_A lang_double(A)
+#define FLT_B lang_double(B)
 
     for (;; op++) {
         switch ((enum lang_code)op->code) {
@@ -559,26 +547,26 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = B > 63 ? 0 : A >> B;
             continue;
         case CODE_ADD_FLOAT:
-            DST = bits_of(FLT_A + FLT_B);
+            DST = lang_bits(FLT_A + FLT_B);
             continue;
         case CODE_SUB_FLOAT:
-            DST = bits_of(FLT_A - FLT_B);
+            DST = lang_bits(FLT_A - FLT_B);
             continue;
         case CODE_MUL_FLOAT:
-            DST = bits_of(FLT_A * FLT_B);
+            DST = lang_bits(FLT_A * FLT_B);
             continue;
         case CODE_DIV_FLOAT:
             if (FLT_B == 0) {
                 r->counts.divided_by_zero++;
                 break;
             }
-            DST = bits_of(FLT_A / FLT_B);
+            DST = lang_bits(FLT_A / FLT_B);
             continue;
         case CODE_NEG:
             DST = 0 - A;
             continue;
         case CODE_NEG_FLOAT:
-            DST = bits_of(-FLT_A);
+            DST = lang_bits(-FLT_A);
             continue;
         case CODE_INVERT:
             DST = ~A;
@@ -590,10 +578,10 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = FLT_A == 0;
             continue;
         case CODE_FLOAT_OF_INT:
-            DST = bits_of((double)INT_A);
+            DST = lang_bits((double)INT_A);
             continue;
         case CODE_FLOAT_OF_UINT:
-            DST = bits_of((double)A);
+            DST = lang_bits((double)A);
             continue;
         case CODE_EQ:
             DST = A == B;

@@ -79,12 +79,6 @@ static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, u
     return 1;
 }
 
-static uint64_t float_bits(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
 /* Ticks as ns; beyond 64 bits the nearest number. */
 static uint64_t span_ns(int64_t ticks, uint64_t frequency) {
     double ns = (double)ticks * 1e9 / (double)frequency;
@@ -115,7 +109,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
             if (slice->len_bytes != sizeof x)
                 return 0;
             memcpy(&x, slice->data, sizeof x);
-            *ret = float_bits((double)x);
+            *ret = lang_bits((double)x);
             return 1;
         }
         case BOUND_F64:
@@ -134,7 +128,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
         *ret = v;
     }
     if (b->to_float)
-        *ret = float_bits(b->is_signed ? (double)(int64_t)*ret : (double)*ret);
+        *ret = lang_bits(b->is_signed ? (double)(int64_t)*ret : (double)*ret);
     return 1;
 }
 
