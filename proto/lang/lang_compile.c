@@ -104,6 +104,17 @@ static unsigned use_register(compiler *k, unsigned r, uint32_t at) {
     return r;
 }
 
+/* The array, with room for one more element: as it is, or a copy that is twice as large. first: the first capacity. */
+static void *room_for_one(compiler *k, void *array, size_t count, size_t size, size_t *capacity, size_t first) {
+    if (count < *capacity)
+        return array;
+    *capacity = *capacity ? 2 * *capacity : first;
+    void *larger = lang_alloc(&k->s, *capacity, size);
+    if (count)
+        memcpy(larger, array, count * size);
+    return larger;
+}
+
 static uint32_t constant(compiler *k, enum lang_type type, uint64_t value) {
     ea_lang_program *p = k->p;
     if (k->is_dry)
@@ -138,14 +149,7 @@ static uint32_t text_constant(compiler *k, span text) {
     while (i < p->text_count && !span_equal(p->texts[i], text))
         i++;
     if (i == p->text_count) {
-        if (p->text_count == k->text_capacity) {
-            size_t capacity = k->text_capacity ? 2 * k->text_capacity : 64;
-            span *texts = lang_alloc(&k->s, capacity, sizeof *texts);
-            if (p->text_count)
-                memcpy(texts, p->texts, p->text_count * sizeof *texts);
-            p->texts = texts;
-            k->text_capacity = capacity;
-        }
+        p->texts = room_for_one(k, p->texts, p->text_count, sizeof *p->texts, &k->text_capacity, 64);
         p->texts[p->text_count++] = text;
     }
     return constant(k, TYPE_TEXT, i);
@@ -1055,14 +1059,7 @@ static uint32_t parse_format(compiler *k, const node *n, const enum lang_type *t
     if (k->is_dry)
         return 0;
     ea_lang_program *p = k->p;
-    if (p->format_count == k->format_capacity) {
-        size_t capacity = k->format_capacity ? 2 * k->format_capacity : 16;
-        lang_format *formats = lang_alloc(&k->s, capacity, sizeof *formats);
-        if (p->format_count)
-            memcpy(formats, p->formats, p->format_count * sizeof *formats);
-        p->formats = formats;
-        k->format_capacity = capacity;
-    }
+    p->formats = room_for_one(k, p->formats, p->format_count, sizeof *p->formats, &k->format_capacity, 16);
     p->formats[p->format_count] = (lang_format){pieces, piece_count, count};
     return p->format_count++;
 }
@@ -1071,14 +1068,7 @@ static uint32_t add_row(compiler *k, const lang_row *row) {
     ea_lang_program *p = k->p;
     if (k->is_dry)
         return 0;
-    if (p->row_count == k->row_capacity) {
-        size_t capacity = k->row_capacity ? 2 * k->row_capacity : 16;
-        lang_row *rows = lang_alloc(&k->s, capacity, sizeof *rows);
-        if (p->row_count)
-            memcpy(rows, p->rows, p->row_count * sizeof *rows);
-        p->rows = rows;
-        k->row_capacity = capacity;
-    }
+    p->rows = room_for_one(k, p->rows, p->row_count, sizeof *p->rows, &k->row_capacity, 16);
     p->rows[p->row_count] = *row;
     return p->row_count++;
 }
