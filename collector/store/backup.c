@@ -3,12 +3,12 @@
 
 #include "collector/store/private.h"
 #include "collector/store/segment.h"
+#include "collector/store/sqlite.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,12 +68,7 @@ static int any_entry(const char *name, int is_dir, void *arg) {
 /* ---- databases ---- */
 
 static int backup_fail(ea_err *err, sqlite3 *db, const char *path) {
-    int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
-    return ea_fail(err,
-                   code == SQLITE_FULL    ? EA_EFULL
-                   : code == SQLITE_NOMEM ? EA_ENOMEM
-                                          : EA_EDATABASE,
-                   "%s: %s", path, db ? sqlite3_errmsg(db) : "no memory");
+    return ea_fail(err, ec_sqlite_error(db), "%s: %s", path, ec_sqlite_text(db));
 }
 
 /* As it is at one moment, while others write to it. */

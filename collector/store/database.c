@@ -86,12 +86,9 @@ static const char *const SQL[EC_STATEMENT_COUNT] = {
 };
 
 static int db_fail(ec_store *s, ea_err *err, const char *what) {
-    int primary = sqlite3_errcode(s->db) & 0xff;
-    int code = ec_sqlite_lacks_memory(sqlite3_extended_errcode(s->db)) ? EA_ENOMEM
-               : primary == SQLITE_FULL                                ? EA_EFULL
-               : primary == SQLITE_BUSY                                ? EA_EBUSY
-                                                                       : EA_EDATABASE;
-    return ea_fail(err, code, "%s in %s/index.db: %s", what, s->dir, sqlite3_errmsg(s->db));
+    int is_busy = (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY;
+    return ea_fail(err, is_busy ? EA_EBUSY : ec_sqlite_error(s->db), "%s in %s/index.db: %s", what, s->dir,
+                   ec_sqlite_text(s->db));
 }
 
 sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which) {

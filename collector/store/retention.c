@@ -1,6 +1,7 @@
 /* Retention. See retention.h. */
 #include "collector/store/retention.h"
 
+#include "collector/store/sqlite.h"
 #include "collector/store/store_parts.h"
 
 #include <inttypes.h>
@@ -27,9 +28,7 @@ static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
 static int retention_fail(ec_store *s, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(s);
-    int primary = sqlite3_errcode(db) & 0xff;
-    int code = primary == SQLITE_FULL ? EA_EFULL : primary == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE;
-    return ea_fail(err, code, "%s in %s/index.db: %s", what, ec_store_folder(s), sqlite3_errmsg(db));
+    return ea_fail(err, ec_sqlite_error(db), "%s in %s/index.db: %s", what, ec_store_folder(s), ec_sqlite_text(db));
 }
 
 /* Runs SQL with up to three numbers bound; the first column of its last row goes to *ret (may be NULL): 1, or 0 without

@@ -1,18 +1,36 @@
 /* See sqlite.h. */
 #include "collector/store/sqlite.h"
 
+#include <errno.h>
+#include <string.h>
+
 int ec_sqlite_lacks_memory(int code) {
     return (code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM || code == SQLITE_IOERR_SHMMAP;
 }
 
+int ec_sqlite_error(sqlite3 *db) {
+    int code = db ? sqlite3_extended_errcode(db) : SQLITE_NOMEM;
+    if (ec_sqlite_lacks_memory(code))
+        return EA_ENOMEM;
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return EA_EFULL;
+    case SQLITE_IOERR:
+        return EA_EIO;
+    default:
+        return EA_EDATABASE;
+    }
+}
+
+const char *ec_sqlite_text(sqlite3 *db) {
+    if (!db)
+        return "out of memory";
+    /* SQLite says "database or disk is full"; the database has no limit, so it is the disk */
+    return (sqlite3_errcode(db) & 0xff) == SQLITE_FULL ? strerror(ENOSPC) : sqlite3_errmsg(db);
+}
+
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
-    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
-    const char *text = db ? sqlite3_errmsg(db) : "out of memory";
-    int ours = ec_sqlite_lacks_memory(db ? sqlite3_extended_errcode(db) : code) ? EA_ENOMEM
-               : code == SQLITE_FULL                                            ? EA_EFULL
-               : code == SQLITE_IOERR                                           ? EA_EIO
-                                                                                : EA_EDATABASE;
-    return ea_fail(err, ours, "%s: %s", doing, text);
+    return ea_fail(err, ec_sqlite_error(db), "%s: %s", doing, ec_sqlite_text(db));
 }
 
 int ec_sqlite_exec(sqlite3 *db, const char *sql, const char *doing, ea_err *err) {

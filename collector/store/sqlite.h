@@ -11,8 +11,12 @@
 /* Whether a failure of this code (an extended one) is for want of memory: also where the index of the WAL cannot be
  * mapped any more, as in a process whose address space is bounded. */
 int ec_sqlite_lacks_memory(int code);
-/* Fills err from the database's last error. Returns EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. db NULL: it could not
- * be opened for lack of memory. */
+/* The database's last error as a code: EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. db NULL: it could not be
+ * opened for lack of memory. */
+int ec_sqlite_error(sqlite3 *db);
+/* The database's last error in words; a full disk has the system's words. Valid until the database is used again. */
+const char *ec_sqlite_text(sqlite3 *db);
+/* Fills err from the database's last error. Returns ec_sqlite_error's code. */
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing);
 /* Runs statements without parameters. */
 EA_MUST_CHECK int ec_sqlite_exec(sqlite3 *db, const char *sql, const char *doing, ea_err *err);
