@@ -245,6 +245,7 @@ def workflow(env, checks):
         print("workflow: no PyYAML here; its form was not parsed")
     for path in sorted(CI.glob("*.ps1")):
         test_runbook.strings_of(checks, path.name, path.read_text())
+        test_runbook.plain(checks, path)
     calls = re.findall(r"(\./[\w/-]+\.ps1)((?: -\w+| [^\n|;]+?)*)$", text, re.M)
     checks.that(len(calls) >= 7, f"{len(calls)} calls of scripts")
     for script, words in calls:
