@@ -57,6 +57,8 @@ ACTIONS = [
 ]
 SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
 MESSAGE_FILE = r"%SystemRoot%\System32\EventCreate.exe"  # as service/scm/eventlog.c has it
+RUNBOOK = ("runbook.ps1", "runbook-after-boot.ps1", "runbook-shared.ps1")
+VERSION_MAX = (255, 255, 65535)  # of the three numbers that Windows Installer compares
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 
 
@@ -115,6 +117,11 @@ def settle(msi, begin, package_code):
     msi.write_bytes(data)
 
 
+def is_version(text):
+    """Windows Installer keeps a version in 8, 8 and 16 bits. Source: the win32 page ProductVersion."""
+    return bool(re.fullmatch(r"\d+\.\d+\.\d+", text)) and all(int(n) <= most for n, most in zip(text.split("."), VERSION_MAX))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--exe", type=pathlib.Path, required=True, help="etwagent.exe; etwagent-setup.dll is beside it")
@@ -123,8 +130,8 @@ def main():
     parser.add_argument("--libraries", type=pathlib.Path, default=LIBRARIES, help="what build-windows-deps.sh wrote (default: %(default)s)")
     parser.add_argument("--sign", help="command that signs a file in place")
     arguments = parser.parse_args()
-    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,5}", arguments.version):
-        sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, 1.2.3")
+    if not is_version(arguments.version):
+        sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, up to {'.'.join(map(str, VERSION_MAX))}")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         exe = folder / "etwagent.exe"
@@ -144,6 +151,8 @@ def main():
                            f'<File Id="{key}_file" Name="{profile.name}" Source="{profile.name}" KeyPath="yes"/></Component>\n')
             shutil.copyfile(profile, folder / profile.name)
             references += f'      <ComponentRef Id="{key}"/>\n'
+        for script in RUNBOOK:
+            shutil.copyfile(HERE / script, folder / script)
         source = folder / "etwagent.wxs"
         source.write_text((HERE / "etwagent.wxs").read_text().replace("@PROFILES@", components).replace("@REFERENCES@", references))
         made = folder / "etwagent.msi"

@@ -23,6 +23,7 @@ import traces  # noqa: E402
 import wine  # noqa: E402
 
 ONE, TWO, LONG, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider", "shutdown-win10"
+BUILD_MSI = ROOT / "installer" / "windows" / "build_msi.py"
 DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent"
 MESSAGE_FILE = "%SystemRoot%\\System32\\EventCreate.exe"
 WAIT_S = 240
@@ -114,7 +115,7 @@ def msi(session, what, package, **properties):
 
 def build_msi(env, build, version):
     package = env.folder / f"etwagent-{version}.msi"
-    env.run([sys.executable, ROOT / "installer" / "windows" / "build_msi.py", "--exe", build / "service" / "app" / "etwagent.exe",
+    env.run([sys.executable, BUILD_MSI, "--exe", build / "service" / "app" / "etwagent.exe",
              "--version", version, "--output", package])
     return package
 
@@ -127,7 +128,13 @@ def check_tables(env, checks, package):
     checks.equal([t for t in tables if t.startswith("MsiServiceConfig")], [], "tables whose restart actions fail on Windows; etwagent install sets what they would")
     actions = {line.split("\t")[0]: line.split("\t")[3] for line in env.run(["msiinfo", "export", package, "CustomAction"]).stdout.splitlines()[3:] if line.strip()}
     checks.equal(actions["CompleteService"], "install", "the action that sets recovery, delayed start, SID and privileges")
+    for version in ("256.0.0", "1.256.0", "1.2.65536", "1.2", "1.2.3.4"):
+        refused = env.run([sys.executable, BUILD_MSI, "--exe", package, "--version", version, "--output", env.folder / "refused.msi"], check=False)
+        checks.that(refused.returncode and "up to 255.255.65535" in refused.stderr, f"version {version}: {refused.returncode} {refused.stderr}")
     checks.equal(dict(row[:2] for row in rows("Property"))["MSIRESTARTMANAGERCONTROL"], "Disable", "the Restart Manager, which would stop other services")
+    files = {row[2].split("|")[-1] for row in rows("File")}
+    scripts = {path.name for path in (ROOT / "installer" / "windows").glob("runbook*.ps1")}
+    checks.equal((len(scripts), scripts - files), (3, set()), "scripts of the runbook that the package lacks")
     message_files = [row[4] for row in rows("Registry") if row[3] == "EventMessageFile"]
     checks.equal(message_files, ["#%" + MESSAGE_FILE], "the message file, which no upgrade replaces")
     # No property of a user reaches the system's part of a repair, no property is on a command line, and a repair writes no configuration.
