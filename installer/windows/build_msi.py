@@ -59,6 +59,11 @@ SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the v
 MESSAGE_FILE = r"%SystemRoot%\System32\EventCreate.exe"  # as service/scm/eventlog.c has it
 RUNBOOK = ("runbook.ps1", "runbook-after-boot.ps1", "runbook-shared.ps1")
 VERSION_MAX = (255, 255, 65535)  # of the three numbers that Windows Installer compares
+# Windows Installer decides which components it installs before an upgrade removes the old product. A key file on disk of a higher version than
+# the File table's would keep the program out, which the removal deletes then; wixl writes no version, which is lower than any. So the table
+# names one that no program has. Source: "Why Windows Installer removes files during a major upgrade if they go backwards in version numbers"
+# (Microsoft's archive of blogs); electron-userland/electron-wix-msi #178.
+FILE_VERSION = "65535.0.0.0"
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 
 
@@ -80,6 +85,7 @@ def add_rows(msi):
     # ours is. Who installs with properties does so as an administrator, whose properties all arrive.
     statements.append("UPDATE `Property` SET `Value` = '" + ";".join(FOUND) + "' WHERE `Property` = 'SecureCustomProperties'")
     statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
+    statements.append(f"UPDATE `File` SET `Version` = {sql_text(FILE_VERSION)} WHERE `File` = 'EtwagentExe'")
     # wixl writes an expandable text without the prefix that makes it one
     statements.append(f"UPDATE `Registry` SET `Value` = {sql_text('#%' + MESSAGE_FILE)} WHERE `Name` = 'EventMessageFile'")
     tables = run(["msiinfo", "tables", msi]).split()

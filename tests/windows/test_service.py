@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -120,7 +121,7 @@ def build_msi(env, build, version):
     return package
 
 
-def check_tables(env, checks, package):
+def check_tables(env, checks, build, package):
     """What the package has beside files."""
     def rows(table):
         return [line.rstrip("\r").split("\t") for line in env.run(["msiinfo", "export", package, table]).stdout.split("\n")[3:] if line.strip()]
@@ -133,6 +134,13 @@ def check_tables(env, checks, package):
         checks.that(refused.returncode and "up to 255.255.65535" in refused.stderr, f"version {version}: {refused.returncode} {refused.stderr}")
     checks.equal(dict(row[:2] for row in rows("Property"))["MSIRESTARTMANAGERCONTROL"], "Disable", "the Restart Manager, which would stop other services")
     files = {row[2].split("|")[-1] for row in rows("File")}
+    # what Windows Installer compares with the program on disk, before an upgrade removes that
+    versions = {row[0]: tuple(map(int, row[4].split("."))) for row in rows("File") if row[4]}
+    program = (build / "service" / "app" / "etwagent.exe").read_bytes()
+    at = program.index(struct.pack("<II", 0xFEEF04BD, 0x10000))  # VS_FIXEDFILEINFO
+    high, low = struct.unpack_from("<II", program, at + 8)
+    on_disk = high >> 16, high & 0xffff, low >> 16, low & 0xffff
+    checks.that(on_disk > (0, 0, 0, 0) and versions.get("EtwagentExe", ()) > on_disk, f"the program's version {on_disk}, in the package {versions}: an upgrade would leave it out")
     scripts = {path.name for path in (ROOT / "installer" / "windows").glob("runbook*.ps1")}
     checks.equal((len(scripts), scripts - files), (3, set()), "scripts of the runbook that the package lacks")
     message_files = [row[4] for row in rows("Registry") if row[3] == "EventMessageFile"]
@@ -404,7 +412,7 @@ def removal(checks, service, older, newer):
 def test(env, checks, build):
     env.make_certificates(("wine-machine", "native-machine"))
     older, newer = (build_msi(env, build, version) for version in ("0.1.0", "0.1.1"))
-    check_tables(env, checks, newer)
+    check_tables(env, checks, build, newer)
     collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
     if (build / "wine" / "drive_c" / "Program Files" / "etwagent").exists():
         shutil.rmtree(build / "wine")  # a test that was broken off left its installation there
