@@ -118,7 +118,10 @@ class Machine:
         self.wait(lambda: not self.alive(), what)
 
     def dump(self, number):
-        return Dump((self.dumps / f"crash-{number}.dmp").read_bytes())
+        path = self.dumps / f"crash-{number}.dmp"
+        if not path.exists():
+            raise harness.Failure(f"no {path.name}: of the dumps there are {sorted(p.name for p in self.dumps.glob('*'))}")
+        return Dump(path.read_bytes())
 
 
 def limits(checks, machine):
