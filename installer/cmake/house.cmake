@@ -29,6 +29,8 @@ if(MSVC)
   add_compile_options(/W4 /utf-8 -Wthread-safety -Wno-gcc-compat -Wno-sign-compare)
   # Microsoft's library calls C's own functions deprecated; libyaml's header wants to know that it is a static library
   add_compile_definitions(_CRT_SECURE_NO_WARNINGS _CRT_NONSTDC_NO_WARNINGS YAML_DECLARE_STATIC)
+  # vcpkg's; FindPkgConfig would take a pkg-config that the path has first, such as Perl's
+  find_program(PKG_CONFIG_EXECUTABLE NAMES pkgconf)
   # Windows' own DLLs alone are imported (proto/base/CMakeLists.txt: /DEPENDENTLOADFLAG finds no other)
   set(CMAKE_MSVC_RUNTIME_LIBRARY "MultiThreaded$<$<CONFIG:Debug>:Debug>")
   # clang calls functions of its own library to divide integers of 128 bits, and links that library on no Microsoft target
