@@ -68,12 +68,12 @@ static void close_list(listing *l) {
 }
 
 /* Runs sql with ?1 = the stream, ?2 and ?3 = the window, and fn on each row. */
-static int each_row(listing *l, const char *sql, int64_t fold_id, void (*fn)(listing *l, sqlite3_stmt *s)) {
+static int each_row(listing *l, const char *sql, int64_t stream_number, void (*fn)(listing *l, sqlite3_stmt *s)) {
     sqlite3_stmt *s = NULL;
     int code, rc = 0;
     if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(l->err, l->db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, l->from_utc_ns);
     sqlite3_bind_int64(s, 3, l->to_utc_ns);
     while ((code = sqlite3_step(s)) == SQLITE_ROW)
@@ -185,7 +185,7 @@ static void add_equation(listing *l, const char *name, const char *text, uint64_
 
 static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) {
     uint64_t left, right, elsewhere;
-    int rc = ec_ledger_elsewhere(l->tables, fold->fold_id, number, l->values, &elsewhere, l->err);
+    int rc = ec_ledger_elsewhere(l->tables, fold->stream_number, number, l->values, &elsewhere, l->err);
     if (rc)
         return rc;
     open_list(l, "equations");
@@ -400,14 +400,14 @@ static const char SERIES[] =
     " FROM ledger_counts c INDEXED BY ledger_counts_number WHERE c.stream = b.stream AND c.number = b.number)"
     " FROM ledger_batches b WHERE b.stream = ?1 AND b.end_utc_ns >= ?2 AND b.begin_utc_ns < ?3 ORDER BY b.number";
 
-static int last_batch(listing *l, int64_t fold_id, int64_t *ret_number, int64_t *ret_utc_ns) {
+static int last_batch(listing *l, int64_t stream_number, int64_t *ret_number, int64_t *ret_utc_ns) {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(l->db,
                            "SELECT number, utc_ns FROM ledger_batches WHERE stream = ?1 AND begin_utc_ns < ?2"
                            " ORDER BY number DESC LIMIT 1",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(l->err, l->db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, l->to_utc_ns);
     *ret_number = 0;
     if (sqlite3_step(s) == SQLITE_ROW) {
@@ -427,7 +427,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
         return ea_fail(l->err, EA_ENOMEM, "print a ledger");
     if (l->options->stream && strncmp(l->line.data, l->options->stream, strlen(l->options->stream)) != 0)
         return 0;
-    int rc = last_batch(l, fold->fold_id, &number, &utc_ns);
+    int rc = last_batch(l, fold->stream_number, &number, &utc_ns);
     if (rc)
         return rc;
     memset(l->values, 0, sizeof l->values);
@@ -459,7 +459,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     }
     l->streams++;
     open_list(l, "counters");
-    rc = ec_ledger_each_last(l->tables, fold->fold_id, number, add_counter, l, l->err);
+    rc = ec_ledger_each_last(l->tables, fold->stream_number, number, add_counter, l, l->err);
     close_list(l);
     end_family(l);
     if (rc)
@@ -477,15 +477,15 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
         ea_text_add(&l->out, l->families.data, l->families.len_bytes);
     }
     open_list(l, "losses");
-    rc = each_row(l, LOSSES, fold->fold_id, add_loss);
+    rc = each_row(l, LOSSES, fold->stream_number, add_loss);
     close_list(l);
     open_list(l, "gaps");
     if (!rc)
-        rc = each_row(l, GAPS, fold->fold_id, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_blind);
     close_list(l);
     if (!rc && l->options->json) { /* the old name, until version 0.2 */
         open_list(l, "blindness");
-        rc = each_row(l, GAPS, fold->fold_id, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_blind);
         close_list(l);
     }
     open_list(l, "alerts");
@@ -494,11 +494,11 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
                       "SELECT a.number, family, kind, a.utc_ns, left_count, right_count, text FROM alerts a"
                       " LEFT JOIN ledger_batches b ON b.stream = a.stream AND b.number = a.number WHERE a.stream = ?1"
                       " AND ifnull(b.end_utc_ns, ?2) >= ?2 AND ifnull(b.begin_utc_ns < ?3, 1) ORDER BY a.number, kind",
-                      fold->fold_id, add_alert);
+                      fold->stream_number, add_alert);
     close_list(l);
     if (!rc && l->options->series) {
         open_list(l, "series");
-        rc = each_row(l, SERIES, fold->fold_id, add_point);
+        rc = each_row(l, SERIES, fold->stream_number, add_point);
         close_list(l);
     }
     if (l->options->json)
@@ -592,11 +592,11 @@ static int add_notices(listing *l) {
     return rc;
 }
 
-static int parse_time(const options *o, const char *name, const char *text, int64_t *ret, ea_err *err) {
+static int ledger_parse_time(const options *o, const char *name, const char *text, int64_t *ret, ea_err *err) {
     return text ? ec_data_time(name, text, o->store, o->host, NULL, ret, err) : 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int ledger_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     listing l = {.options = o, .err = &err, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX};
@@ -606,9 +606,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.line);
     ea_text_init(&l.families);
     ea_text_init(&l.unheld);
-    int rc = parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
+    int rc = ledger_parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
+        rc = ledger_parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
@@ -711,5 +711,5 @@ const ea_command ec_cmd_ledger = {
         "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = ledger_run,
 };

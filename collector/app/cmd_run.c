@@ -63,7 +63,7 @@ static void on_reload(void) {
 static const ea_option OPTIONS[];
 static const ea_table TABLE = {.rows = OPTIONS, .size = sizeof(options)};
 
-static int check(const options *o, ea_err *err) {
+static int run_check(const options *o, ea_err *err) {
     if ((o->web_cert != NULL) != (o->web_key != NULL))
         return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
     if (o->enroll && !o->ca_dir)
@@ -502,7 +502,7 @@ static void renew_certificates(ec_ingest *ingest, const web_parts *w, const enro
         ec_log_line(log, "the certificate for enrolments stays as it was: %s", err.message);
 }
 
-static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
+static int run_serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_state_worker_worker *history = NULL;
@@ -655,7 +655,7 @@ static void log_sandbox(ec_log *log) {
     ea_text_deinit(&t);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int run_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_counters counters = {0};
@@ -665,7 +665,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     (void)ea_stop_flag();
     ea_on_reload(on_reload);
     ec_quota_amounts quotas = read_quotas(o);
-    int rc = check(o, &err);
+    int rc = run_check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     ec_libevent_log(log);
@@ -674,7 +674,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_quota_create(&quota, &quotas, 0, &counters, &err);
     if (!rc)
-        rc = serve(o, &counters, quota, log, &err);
+        rc = run_serve(o, &counters, quota, log, &err);
     ec_libevent_log(NULL);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
@@ -1090,6 +1090,6 @@ const ea_command ec_cmd_run = {
         "      --key certs/collector.example.key --ca certs/ca.crt --crl certs/ca.crl",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = run_run,
     .config = &ea_config_of_command,
 };

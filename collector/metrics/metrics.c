@@ -102,7 +102,7 @@ static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
                            "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM blind_sums WHERE stream = ?1",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the gaps");
-    sqlite3_bind_int64(s, 1, to->fold.fold_id);
+    sqlite3_bind_int64(s, 1, to->fold.stream_number);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *kind = ec_blind_kind((uint32_t)sqlite3_column_int64(s, 0));
         for (size_t k = 0; k < BLIND_KINDS; k++)
@@ -137,18 +137,18 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
             continue;
         stream *to = &ret->items[ret->count++];
         const unsigned char *host = sqlite3_column_text(s, 1);
-        *to = (stream){.fold.fold_id = sqlite3_column_int64(s, 0),
+        *to = (stream){.fold.stream_number = sqlite3_column_int64(s, 0),
                        .fold.event_count = (uint64_t)sqlite3_column_int64(s, 3),
                        .fold.last_instance = (uint64_t)sqlite3_column_int64(s, 6),
                        .alerts = (uint64_t)sqlite3_column_int64(s, 4)};
         snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
-        rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
+        rc = ec_ledger_each_last(t, to->fold.stream_number, INT64_MAX, take_value, to, err);
         if (rc == EA_ENOMEM)
             rc = ea_fail(err, rc, "read the ledgers");
         if (!rc)
-            rc = ec_ledger_elsewhere(t, to->fold.fold_id, INT64_MAX, to->values, &to->elsewhere, err);
+            rc = ec_ledger_elsewhere(t, to->fold.stream_number, INT64_MAX, to->values, &to->elsewhere, err);
         if (!rc)
             rc = read_blindness(t, to, err);
     }
@@ -303,7 +303,7 @@ static int add_states(const exposition *x, ec_state_db *tables, const streams *a
         return ec_fail_sqlite(err, db, "count the processes");
     add_head(x, "etwcollector_open_processes", EA_GAUGE, "processes of the stream that run, as far as is known");
     for (size_t i = 0; i < all->count && !rc; i++) {
-        sqlite3_bind_int64(s, 1, all->items[i].fold.fold_id);
+        sqlite3_bind_int64(s, 1, all->items[i].fold.stream_number);
         if (sqlite3_step(s) == SQLITE_ROW)
             add_sample(x->t, "etwcollector_open_processes", &all->items[i], "", (uint64_t)sqlite3_column_int64(s, 0));
         else

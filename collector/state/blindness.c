@@ -57,7 +57,7 @@ enum { RECORDED_MAX = 10000 };
 
 struct ec_blindness {
     sqlite3 *db;
-    int64_t fold_id;
+    int64_t stream_number;
     sqlite3_stmt *prepared[STATEMENTS];
     loss losses[LOSS_KINDS];
     uint64_t greatest[EA_COUNTER_COUNT];
@@ -203,7 +203,7 @@ static int blindness_prepare(ec_blindness *b, enum statement which, sqlite3_stmt
     int rc = ec_sqlite_prepare(b->db, &b->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(b->prepared[which], 1, b->fold_id);
+    sqlite3_bind_int64(b->prepared[which], 1, b->stream_number);
     *ret = b->prepared[which];
     return 0;
 }
@@ -331,7 +331,7 @@ int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *f
     if (!b)
         return ea_fail(err, EA_ENOMEM, "open the gaps of a stream");
     b->db = ec_state_db_database(t);
-    b->fold_id = fold->fold_id;
+    b->stream_number = fold->stream_number;
     for (size_t k = 0; !rc && k < LOSS_KINDS; k++)
         rc = read_loss(b, k, err);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++) {

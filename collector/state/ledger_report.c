@@ -54,7 +54,7 @@ static const char *const SQL[STATEMENT_COUNT] = {
 struct ec_ledger {
     ec_state_db *tables;
     sqlite3 *db;
-    int64_t fold_id;
+    int64_t stream_number;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
     entry *entries;
     size_t count, capacity;
@@ -114,7 +114,7 @@ static int ledger_report_prepare(ec_ledger *l, enum statement which, sqlite3_stm
     int rc = ec_sqlite_prepare(l->db, &l->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(l->prepared[which], 1, l->fold_id);
+    sqlite3_bind_int64(l->prepared[which], 1, l->stream_number);
     *ret = l->prepared[which];
     return 0;
 }
@@ -216,7 +216,7 @@ int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state_fold *fold, e
         return ea_fail(err, EA_ENOMEM, "open a ledger");
     l->tables = t;
     l->db = ec_state_db_database(t);
-    l->fold_id = fold->fold_id;
+    l->stream_number = fold->stream_number;
     l->last_end_utc_ns = INT64_MIN;
     int rc = read_back(l, fold, err);
     if (!rc)
@@ -357,7 +357,7 @@ static int check(ec_ledger *l) {
     left[2] = l->fold->event_count;
     right[2] = values[EA_COUNT_events_acknowledged];
     if (left[2] < right[2]) {
-        int rc = ec_ledger_elsewhere(l->tables, l->fold_id, (int64_t)l->row->number, values, &elsewhere, l->err);
+        int rc = ec_ledger_elsewhere(l->tables, l->stream_number, (int64_t)l->row->number, values, &elsewhere, l->err);
         if (rc)
             return rc;
     }
@@ -500,7 +500,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
 
 /* ---- looking ---- */
 
-int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values, uint64_t *ret,
+int ec_ledger_elsewhere(ec_state_db *t, int64_t stream_number, int64_t number, const uint64_t *values, uint64_t *ret,
                         ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
@@ -510,7 +510,7 @@ int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const u
                            " WHERE stream = ?1 AND cause = ?2 AND first <= ?3 AND (first = 1 OR ?4)",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, EC_BLIND_MISSING);
     sqlite3_bind_int64(s, 3, number);
     sqlite3_bind_int64(s, 4, values[EA_COUNT_collector_moves] != 0);
@@ -530,7 +530,7 @@ enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const u
     return acknowledged - stored <= elsewhere ? EC_HOLDS : EC_FAILS;
 }
 
-int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
+int ec_ledger_each_last(ec_state_db *t, int64_t stream_number, int64_t number,
                         int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg), void *arg,
                         ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
@@ -541,7 +541,7 @@ int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
                            " number <= ?2 GROUP BY family, counter ORDER BY family, counter",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, number);
     while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
         const unsigned char *family = sqlite3_column_text(s, 0);

@@ -383,8 +383,8 @@ static void bind_guid(sqlite3_stmt *s, int at, int has, const ea_guid *g) {
     }
 }
 
-static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life) {
-    sqlite3_bind_int64(s, 1, fold_id);
+static void bind_life(sqlite3_stmt *s, int64_t stream_number, const ea_interval *life) {
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, (int64_t)life->instance);
     sqlite3_bind_int64(s, 3, life->begin_utc_ns);
     sqlite3_bind_int64(s, 4, life->end_utc_ns);
@@ -436,7 +436,7 @@ void ec_state_db_rollback(ec_state_db *t) {
 }
 
 static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
-    *ret = (ec_state_fold){.fold_id = sqlite3_column_int64(s, 0),
+    *ret = (ec_state_fold){.stream_number = sqlite3_column_int64(s, 0),
                            .position = (uint64_t)sqlite3_column_int64(s, 3),
                            .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
                            .event_count = (uint64_t)sqlite3_column_int64(s, 5),
@@ -489,7 +489,7 @@ int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err)
     int rc = state_db_prepare(t, S_SET_FOLD, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold->fold_id);
+    sqlite3_bind_int64(s, 1, fold->stream_number);
     sqlite3_bind_int64(s, 2, (int64_t)fold->position);
     sqlite3_bind_int64(s, 3, (int64_t)fold->batch_count);
     sqlite3_bind_int64(s, 4, (int64_t)fold->event_count);
@@ -530,7 +530,7 @@ int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
         int rc = state_db_prepare(t, DROPS[i], &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         rc = ec_sqlite_run(s, "begin a fold again", err);
         if (rc)
             return rc;
@@ -548,7 +548,7 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
         rc = state_db_prepare(t, S_DROP_STREAM, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold->fold_id);
+    sqlite3_bind_int64(s, 1, fold->stream_number);
     return ec_sqlite_run(s, "forget a stream", err);
 }
 
@@ -564,7 +564,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
         int rc = state_db_prepare(t, PRUNES[i], &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         if (sqlite3_bind_parameter_count(s) == 2)
             sqlite3_bind_int64(s, 2, begin_utc_ns);
         else
@@ -665,27 +665,27 @@ static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *col
 }
 
 /* A row begins with its interval. */
-static int put_row(ec_state_db *t, enum statement which, int64_t fold_id, const void *row,
+static int put_row(ec_state_db *t, enum statement which, int64_t stream_number, const void *row,
                    const ea_table_columns *columns, const char *doing, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = state_db_prepare(t, which, &s, err);
     if (rc)
         return rc;
-    bind_life(s, fold_id, row);
+    bind_life(s, stream_number, row);
     bind_columns(s, row, columns);
     return ec_sqlite_run(s, doing, err);
 }
 
-int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err) {
-    return put_row(t, S_PUT_PROCESS, fold_id, p, &ea_process_columns, "keep a process", err);
+int ec_state_db_put_process(ec_state_db *t, int64_t stream_number, const ea_process *p, ea_err *err) {
+    return put_row(t, S_PUT_PROCESS, stream_number, p, &ea_process_columns, "keep a process", err);
 }
 
-int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
-    return put_row(t, S_PUT_THREAD, fold_id, row, &ea_thread_columns, "keep a thread", err);
+int ec_state_db_put_thread(ec_state_db *t, int64_t stream_number, const ea_thread_row *row, ea_err *err) {
+    return put_row(t, S_PUT_THREAD, stream_number, row, &ea_thread_columns, "keep a thread", err);
 }
 
-int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
-    return put_row(t, S_PUT_MODULE, fold_id, mod, &ea_module_columns, "keep a module", err);
+int ec_state_db_put_module(ec_state_db *t, int64_t stream_number, const ea_module *mod, ea_err *err) {
+    return put_row(t, S_PUT_MODULE, stream_number, mod, &ea_module_columns, "keep a module", err);
 }
 
 void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
@@ -708,7 +708,7 @@ void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
 
 typedef struct pending_writer {
     ec_state_db *tables;
-    int64_t fold_id;
+    int64_t stream_number;
     ea_err *err;
     int rc;
 } pending_writer;
@@ -718,7 +718,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     sqlite3_stmt *s = NULL;
     if (w->rc || (w->rc = state_db_prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
         return;
-    sqlite3_bind_int64(s, 1, w->fold_id);
+    sqlite3_bind_int64(s, 1, w->stream_number);
     sqlite3_bind_int64(s, 2, utc_ns);
     bind_u32(s, 3, id->pid);
     bind_address(s, 4, id->base);
@@ -731,16 +731,16 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     w->rc = ec_sqlite_run(s, "keep an image id", w->err);
 }
 
-int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
+int ec_state_db_put_pending_ids(ec_state_db *t, int64_t stream_number, const ea_machine *machine, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = state_db_prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     rc = ec_sqlite_run(s, "forget image ids", err);
     if (rc)
         return rc;
-    pending_writer w = {t, fold_id, err, 0};
+    pending_writer w = {t, stream_number, err, 0};
     ea_machine_each_pending_id(machine, put_pending_id, &w);
     return w.rc;
 }
@@ -794,7 +794,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
         int code, rc = state_db_prepare(t, PARTS[i].statement, &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc)
             rc = PARTS[i].restore(s, machine);
         if (!rc && code != SQLITE_DONE)

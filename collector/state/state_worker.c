@@ -126,17 +126,17 @@ static void note_alert(void *arg, const char *text) {
 
 static int on_process(void *arg, const ea_process *p) {
     const live *l = arg;
-    return ec_state_db_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
+    return ec_state_db_put_process(l->history->tables, l->fold.stream_number, p, l->history->err);
 }
 
 static int on_thread(void *arg, const ea_thread_row *t) {
     const live *l = arg;
-    return ec_state_db_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
+    return ec_state_db_put_thread(l->history->tables, l->fold.stream_number, t, l->history->err);
 }
 
 static int on_module(void *arg, const ea_module *m) {
     const live *l = arg;
-    return ec_state_db_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
+    return ec_state_db_put_module(l->history->tables, l->fold.stream_number, m, l->history->err);
 }
 
 /* The state of the stream at hand lacks something, or nothing any more. */
@@ -210,7 +210,7 @@ static int live_create(live **ret, ec_state_worker *h, const work *w, ea_err *er
         rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
     }
     if (!rc)
-        rc = ec_object_names_db_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
+        rc = ec_object_names_db_open(&l->naming, h->tables, l->fold.stream_number, &naming, err);
     if (!rc && l->fold.position)
         rc = ec_state_db_restore(h->tables, &l->fold, l->machine, err);
     if (rc) {
@@ -505,7 +505,7 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
     if (more < 0)
         return more;
     l->fold.last_instance = ea_machine_last_instance(l->machine);
-    rc = ec_state_db_put_pending_ids(h->tables, l->fold.fold_id, l->machine, err);
+    rc = ec_state_db_put_pending_ids(h->tables, l->fold.stream_number, l->machine, err);
     if (!rc)
         rc = ec_state_db_set_fold(h->tables, &l->fold, err);
     if (!rc)

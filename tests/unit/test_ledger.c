@@ -175,7 +175,7 @@ static int64_t ask(const fixture *f, const char *sql) {
     sqlite3 *db = ec_state_db_database(f->tables);
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    sqlite3_bind_int64(s, 1, f->fold.fold_id);
+    sqlite3_bind_int64(s, 1, f->fold.stream_number);
     int64_t v =
         sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL ? sqlite3_column_int64(s, 0) : -1;
     sqlite3_finalize(s);

@@ -40,7 +40,7 @@ typedef struct thread {
 
 struct ec_address_space {
     ea_arena arena;
-    int64_t fold_id;
+    int64_t stream_number;
     ea_process *processes;
     size_t process_count, process_capacity;
     thread *threads;
@@ -90,12 +90,12 @@ static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
     return rc ? rc : keep_text(p, &to->original_name);
 }
 
-static int read_rows(ec_address_space *p, sqlite3 *db, int64_t fold_id, const char *sql,
+static int read_rows(ec_address_space *p, sqlite3 *db, int64_t stream_number, const char *sql,
                      int (*add)(ec_address_space *p, sqlite3_stmt *s), ea_err *err) {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the history");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     int code, rc = 0;
     while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW)
         rc = add(p, s);
@@ -199,19 +199,19 @@ static int make_spaces(ec_address_space *p) {
     return rc;
 }
 
-static int read_all(ec_address_space *p, ec_state_db *tables, int64_t fold_id, int has_modules, ea_err *err) {
+static int read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules, ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
-    p->fold_id = fold_id;
-    int rc = read_rows(p, db, fold_id,
+    p->stream_number = stream_number;
+    int rc = read_rows(p, db, stream_number,
                        "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
                        add_process, err);
     if (!rc)
-        rc = read_rows(p, db, fold_id,
+        rc = read_rows(p, db, stream_number,
                        "SELECT " EC_THREAD_COLUMNS
                        " FROM threads WHERE stream = ?1 AND tid <> 0 ORDER BY tid, begin_utc_ns",
                        add_thread, err);
     if (!rc && has_modules)
-        rc = read_rows(p, db, fold_id,
+        rc = read_rows(p, db, stream_number,
                        "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
                        space_add_module, err);
     return rc;
@@ -233,7 +233,7 @@ int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_
     if (!rc)
         found = ec_state_db_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
-        rc = found < 0 ? found : read_all(p, tables, fold.fold_id, has_modules, err);
+        rc = found < 0 ? found : read_all(p, tables, fold.stream_number, has_modules, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
     ec_state_db_close(tables);
@@ -322,11 +322,11 @@ size_t ec_address_space_thread_count(const ec_address_space *p) {
 }
 
 int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index) {
-    return index < p->process_count ? ec_instance_key(p->fold_id, p->processes[index].life.instance) : 0;
+    return index < p->process_count ? ec_instance_key(p->stream_number, p->processes[index].life.instance) : 0;
 }
 
 int64_t ec_address_space_thread_key(const ec_address_space *p, uint32_t index) {
-    return index < p->thread_count ? ec_instance_key(p->fold_id, p->threads[index].instance) : 0;
+    return index < p->thread_count ? ec_instance_key(p->stream_number, p->threads[index].instance) : 0;
 }
 
 int64_t ec_address_space_process_begin(const ec_address_space *p, uint32_t index) {
