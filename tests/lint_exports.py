@@ -25,7 +25,7 @@ SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"
 COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
 # files that add counters up, check them or explain them
-READERS = ("collector/state/ledger_report.c", "collector/state/blindness.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
+READERS = ("collector/state/ledger_report.c", "collector/state/gaps.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
            "service/spool/last_numbers.c", COUNTERS)
 STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)

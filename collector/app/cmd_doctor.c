@@ -271,7 +271,7 @@ static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
         " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
         " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)),"
-        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM blind b"
+        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM gap_periods b"
         " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;

@@ -209,19 +209,21 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
 
 /* ---- losses, gaps, alerts, series ---- */
 
-static const char GAPS[] = "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
-                           " begin_utc_ns, end_utc_ns FROM blind WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
-                           " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position";
+static const char GAPS[] =
+    "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
+    " begin_utc_ns, end_utc_ns FROM gap_periods WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
+    " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position";
 
 static const char LOSSES[] =
     /* What was lost is what a counter is above all its values before: a run of an agent that takes up a replay again
-     * counts from 0, and what it finds lost again was lost once. Its time is that of blindness, where it is there. */
+     * counts from 0, and what it finds lost again was lost once. Its time is that of its gap, where it is there. */
     "SELECT c.family, c.counter, c.value, ifnull((SELECT max(p.value) FROM ledger_counts p WHERE p.stream = c.stream"
     " AND p.family = c.family AND p.counter = c.counter AND p.number < c.number), 0) AS before,"
     " iif(n.stream IS NOT NULL, n.begin_utc_ns, ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE"
     " p.stream = c.stream AND p.number < c.number ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns)) AS begin,"
     " iif(n.stream IS NOT NULL, n.end_utc_ns, b.end_utc_ns) AS end, c.number, n.record_count"
-    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number LEFT JOIN blind n ON"
+    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number LEFT JOIN gap_periods "
+    "n ON"
     " n.stream = c.stream AND n.first = c.number AND n.cause = c.counter WHERE c.stream = ?1 AND c.family = '' AND"
     " c.value > before AND ifnull(end, ?2) >= ?2 AND ifnull(begin, ?2) < ?3 ORDER BY c.number";
 
@@ -272,7 +274,7 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
     }
     ea_text_printf(&l->out, "  lost: %" PRIu64 " %s%s, ", by, row->text,
                    row->severity == EA_UNKNOWN ? " (events: unknown)"
-                   : ec_blind_is_counted(c)    ? " (at the least; which ones is unknown)"
+                   : ec_gap_is_counted(c)      ? " (at the least; which ones is unknown)"
                                                : "");
     if (records)
         ea_text_printf(&l->out, "at %" PRIu64 " times from Windows' own records, ", records);
@@ -281,9 +283,9 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
 }
 
 /* Columns: first, last, cause, batches, events, at_least, counted, records, begin, end. */
-static void add_blind(listing *l, sqlite3_stmt *s) {
+static void add_gap(listing *l, sqlite3_stmt *s) {
     uint32_t cause = (uint32_t)column_u64(s, 2);
-    const char *name = ec_blind_name(cause), *kind = ec_blind_kind(cause);
+    const char *name = ec_gap_name(cause), *kind = ec_gap_kind(cause);
     int unknown = sqlite3_column_type(s, 4) == SQLITE_NULL;
     uint64_t at_least = column_u64(s, 5), records = column_u64(s, 7);
     if (l->options->json) {
@@ -301,7 +303,7 @@ static void add_blind(listing *l, sqlite3_stmt *s) {
         ea_text_char(&l->out, '}');
         return;
     }
-    ea_text_str(&l->out, "  blind ");
+    ea_text_str(&l->out, "  gap ");
     add_row_span(l, s, 8);
     if (strcmp(kind, "counted") == 0)
         ea_text_printf(&l->out, ": %" PRIu64 " %s, %s", column_u64(s, 6),
@@ -312,7 +314,7 @@ static void add_blind(listing *l, sqlite3_stmt *s) {
                        name);
     else
         ea_text_printf(&l->out, ": %" PRIu64 " batches of %" PRIu64 "..%" PRIu64 " (%s)", column_u64(s, 3),
-                       column_u64(s, 0), column_u64(s, 1), cause == EC_BLIND_MISSING ? "they have not come" : name);
+                       column_u64(s, 0), column_u64(s, 1), cause == EC_GAP_MISSING ? "they have not come" : name);
     if (!unknown)
         ea_text_printf(&l->out, ", events: %" PRIu64 "\n", column_u64(s, 4));
     else if (at_least)
@@ -481,11 +483,11 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     close_list(l);
     open_list(l, "gaps");
     if (!rc)
-        rc = each_row(l, GAPS, fold->stream_number, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_gap);
     close_list(l);
     if (!rc && l->options->json) { /* the old name, until version 0.2 */
         open_list(l, "blindness");
-        rc = each_row(l, GAPS, fold->stream_number, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_gap);
         close_list(l);
     }
     open_list(l, "alerts");

@@ -65,7 +65,7 @@ struct ec_ledger {
     family_state families[FAMILIES_MAX];
     size_t family_count;
     uint64_t alert_count;
-    ec_blindness *blindness;
+    ec_gaps *gaps;
     int64_t last_end_utc_ns; /* of the last batch with a ledger; INT64_MIN: there is none */
     /* the batch at hand */
     const ec_batch_row *row;
@@ -220,7 +220,7 @@ int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state_fold *fold, e
     l->last_end_utc_ns = INT64_MIN;
     int rc = read_back(l, fold, err);
     if (!rc)
-        rc = ec_blindness_open(&l->blindness, t, fold, err);
+        rc = ec_gaps_open(&l->gaps, t, fold, err);
     if (rc) {
         ec_ledger_close(l);
         return rc;
@@ -234,7 +234,7 @@ void ec_ledger_close(ec_ledger *l) {
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
         sqlite3_finalize(l->prepared[i]);
-    ec_blindness_close(l->blindness);
+    ec_gaps_close(l->gaps);
     free(l->entries);
     free(l);
 }
@@ -406,7 +406,7 @@ static int check_families(ec_ledger *l) {
 static int take_tombstone(const ea_tombstone *t, void *arg) {
     ec_ledger *l = arg;
     l->events_since += t->event_count;
-    return ec_blindness_tombstone(l->blindness, t, l->err);
+    return ec_gaps_tombstone(l->gaps, t, l->err);
 }
 
 static int put_batch(ec_ledger *l) {
@@ -438,7 +438,7 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
         held = made - made_before - came;
         events = &held;
     }
-    return ec_blindness_missing(l->blindness, missing_count, events, l->err);
+    return ec_gaps_missing(l->gaps, missing_count, events, l->err);
 }
 
 /* What the ledger admits to have lost. */
@@ -447,13 +447,13 @@ static int take_losses(ec_ledger *l) {
     int rc = 0;
     values_of(l, "", values);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++)
-        if (ec_blind_is_counted((enum ea_counter)c))
-            rc = ec_blindness_counted(l->blindness, (enum ea_counter)c, values[c], l->last_end_utc_ns, l->err);
+        if (ec_gap_is_counted((enum ea_counter)c))
+            rc = ec_gaps_counted(l->gaps, (enum ea_counter)c, values[c], l->last_end_utc_ns, l->err);
     return rc;
 }
 
 int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err) {
-    return ec_blindness_recorded(l->blindness, records, count, err);
+    return ec_gaps_recorded(l->gaps, records, count, err);
 }
 
 int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch,
@@ -469,7 +469,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
     l->utc_ns = row->end_utc_ns;
     l->on_alert = on_alert;
     l->on_alert_arg = arg;
-    int rc = ec_blindness_begin(l->blindness, fold, row, facts, err);
+    int rc = ec_gaps_begin(l->gaps, fold, row, facts, err);
     if (!rc)
         rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
     if (!rc)
@@ -506,12 +506,12 @@ int ec_ledger_elsewhere(ec_state_db *t, int64_t stream_number, int64_t number, c
     sqlite3_stmt *s = NULL;
     /* total(), since sum() fails beyond 64 bits, and these are an agent's words; the cast stops at INT64_MAX */
     if (sqlite3_prepare_v2(db,
-                           "SELECT CAST(total(event_count) AS INTEGER), count(*) - count(event_count) FROM blindness"
+                           "SELECT CAST(total(event_count) AS INTEGER), count(*) - count(event_count) FROM gaps"
                            " WHERE stream = ?1 AND cause = ?2 AND first <= ?3 AND (first = 1 OR ?4)",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");
     sqlite3_bind_int64(s, 1, stream_number);
-    sqlite3_bind_int64(s, 2, EC_BLIND_MISSING);
+    sqlite3_bind_int64(s, 2, EC_GAP_MISSING);
     sqlite3_bind_int64(s, 3, number);
     sqlite3_bind_int64(s, 4, values[EA_COUNT_collector_moves] != 0);
     int rc = sqlite3_step(s) == SQLITE_ROW ? 0 : ec_fail_sqlite(err, db, "read a ledger");

@@ -12,7 +12,7 @@
 #ifndef EC_STATE_LEDGER_REPORT_H
 #define EC_STATE_LEDGER_REPORT_H
 
-#include "collector/state/blindness.h"
+#include "collector/state/gaps.h"
 #include "collector/state/state_db.h"
 #include "collector/store/store.h"
 

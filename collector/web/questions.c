@@ -61,7 +61,7 @@ typedef struct fixed {
     }
 #define OVERLAPS "begin <= ?3 AND (\"end\" IS NULL OR \"end\" > ?2)"
 /* A period without a begin or an end: which is not known. */
-#define BLIND_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
+#define GAP_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
     "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
     " image_name, command_line, sid, account, package, exit_status"
@@ -76,7 +76,7 @@ typedef struct fixed {
 #define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
 #define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
 #define MACHINES                                                                                                       \
-    "WITH b AS MATERIALIZED (SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals),"      \
+    "WITH b AS MATERIALIZED (SELECT host, alerts, gap_periods, missing_batches, lost_events FROM host_totals),"        \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE "hosts h LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
 /* An agent whose newest run ended in order is not silent. */
@@ -125,10 +125,10 @@ static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}
 #define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
 #define GAPS_OF_HOST                                                                                                   \
     "Gaps: periods of which batches or events are missing",                                                            \
-        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " BLIND_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
+        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " GAP_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
 #define GAPS_OF_ALL                                                                                                    \
     "Gaps of all machines: periods of which batches or events are missing",                                            \
-        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " BLIND_OVERLAPS, "begin DESC",       \
+        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " GAP_OVERLAPS, "begin DESC",         \
         {ANY_HOST, RANGE}, FIXED_LIST
 
 static const fixed LISTS[] = {
@@ -164,10 +164,10 @@ static const fixed LISTS[] = {
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
               "h.\"end\", h.received_first,"
-              " h.received_last, h.ended, coalesce(b.alerts, 0) AS alerts, coalesce(b.blind_periods, 0) AS"
-              " blind_periods, coalesce(b.missing_batches, 0) AS missing_batches, coalesce(b.lost_events, 0) AS"
+              " h.received_last, h.ended, coalesce(b.alerts, 0) AS alerts, coalesce(b.gap_periods, 0) AS"
+              " gap_periods, coalesce(b.missing_batches, 0) AS missing_batches, coalesce(b.lost_events, 0) AS"
               " lost_events,"
-              " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
+              " coalesce(i.n, 0) AS incidents, coalesce(b.gap_periods, 0) AS blind_periods FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
      {{"q", PARAM_LIKE, ""}, {"by", PARAM_GROUP, ""}, {"group", PARAM_TEXT, ""}},
@@ -176,9 +176,11 @@ static const fixed LISTS[] = {
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
-     " h.received_last, h.ended, " TOTAL("alerts") " AS alerts, " TOTAL("blind_periods") " AS blind_periods, " TOTAL(
+     " h.received_last, h.ended, " TOTAL("alerts") " AS alerts, " TOTAL("gap_periods") " AS gap_periods, " TOTAL(
          "missing_batches") " AS missing_batches, " TOTAL("lost_events") " AS lost_events, " OPEN_INCIDENTS
-                                                                         " AS incidents FROM hosts h WHERE h.host = ?1",
+                                                                         " AS incidents, " TOTAL(
+                                                                             "gap_periods") " AS blind_periods FROM "
+                                                                                            "hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
      FIXED_ONE},
@@ -450,9 +452,9 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
-     "SELECT host, blind_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
+     "SELECT host, gap_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
      "FROM"
-     " host_totals WHERE blind_periods > 0 OR missing_batches > 0 OR lost_events > 0",
+     " host_totals WHERE gap_periods > 0 OR missing_batches > 0 OR lost_events > 0",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},

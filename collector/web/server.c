@@ -444,7 +444,7 @@ static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token 
     ea_text_deinit(&c.out);
 }
 
-/* 1 for localhost or an address in digits, with or without a port: "localhost:8080", "127.0.0.1", "[::1]:8080". Any
+/* 1 for localhost or an address in digits, with or without a port: "localhost:8453", "127.0.0.1", "[::1]:8453". Any
  * other name may be one that a foreign site has pointed to this machine (DNS rebinding). */
 static int is_our_name(const char *host) {
     char name[EC_HOST_BYTES];

@@ -98,7 +98,7 @@ def judge_pages(world):
                      and judge_profile.sampled(world.hosts[other])[0]), None)
     pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
-             "ledger": {"url": link(world, page="ledger", host=wrong)}, "blind": {"url": link(world, page="host", host=wrong)},
+             "ledger": {"url": link(world, page="ledger", host=wrong)}, "gaps": {"url": link(world, page="host", host=wrong)},
              "events": {"url": link(world, page="events", host=name, **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
@@ -113,7 +113,7 @@ def judge_pages(world):
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
     ledger_page(world, found["ledger"], wrong)
-    blind_note(world, found["blind"], wrong)
+    gap_note(world, found["gaps"], wrong)
     security_pages(world, found, host)
     if profiled:
         profile_page(world, found["profile"], world.hosts[profiled])
@@ -134,7 +134,7 @@ def fleet_page(world, page):
     want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing",
             f"{count(total['lost_events'])} events lost at least"]
     world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
-    want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["blind_periods"]), moment(row["received_last"])) for row in listed]
+    want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["gap_periods"]), moment(row["received_last"])) for row in listed]
     world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Gaps", "Last heard"), want)
     groups = collections.defaultdict(list)
     for row in listed:
@@ -255,7 +255,7 @@ def named_query(world, page, host):
 LOST = {"source_events_lost": "events that Windows says it lost", "source_buffers_lost": "buffers that Windows says it lost"}
 
 
-def blind_note(world, page, name):
+def gap_note(world, page, name):
     """Below the timeline of a machine: how many periods are shaded, when the first three were, and what was lost."""
     periods, lost = [], []
     if world.hosts[name].missing:

@@ -63,7 +63,7 @@ export function Fleet({ view }) {
     { title: 'Events', sort: 'events', right: true, show: (h) => count(h.events) },
     { title: 'Stored', sort: 'bytes', right: true, show: (h) => bytes(h.bytes) },
     { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
-    { title: 'Gaps', sort: 'blind_periods', right: true, name: 'blind_periods' },
+    { title: 'Gaps', sort: 'gap_periods', right: true, name: 'gap_periods' },
     { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
     { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
     { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
@@ -400,7 +400,7 @@ export function Queries({ view }) {
 
 export function Ledger({ view }) {
   const alerts = useApi(url('alerts', { host: view.host, ...rangeOf(view) }), 10000);
-  const blind = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
+  const gaps = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
   const book = useApi(view.host ? url(`hosts/${enc(view.host)}/ledger`, { limit: 5000 }) : null, 10000);
   const runs = useMemo(() => {
     const map = new Map();
@@ -415,8 +415,8 @@ export function Ledger({ view }) {
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
       {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} view={view} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
-    <section><h2>Gaps</h2><Notice state={blind} empty="nothing is missing" />
-      {blind.data?.items.length ? <Table label="Gaps" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+    <section><h2>Gaps</h2><Notice state={gaps} empty="nothing is missing" />
+      {gaps.data?.items.length ? <Table label="Gaps" rows={gaps.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
         { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}
