@@ -244,6 +244,7 @@ static int get_live(live **ret, ec_state_worker *h, const work *w, ea_err *err) 
     if (rc)
         return rc;
     (*ret)->used = ++h->use_count;
+    EA_ASSERT(h->live_count < h->options.live_streams);
     h->lives[h->live_count++] = *ret;
     return 0;
 }
@@ -482,6 +483,8 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
         return rc;
     while (n < h->options.batches_per_commit && !h->stopping && !(n && is_turn_over(h)) &&
            (more = next_batch(l, w, &row, err)) == 1) {
+        /* each batch once, in the order of their numbers; what is missing is between two of them */
+        EA_ASSERT(row.number > l->fold.position && row.number - l->fold.position > l->missing_count);
         int64_t begin_cpu_ns = ea_thread_cpu_ns();
         rc = fold_batch(l, &row, err);
         if (!is_before(&(ec_store_place){row.segment, row.offset}, &h->begin))
@@ -1018,6 +1021,7 @@ static void worker_note(void *arg, const char *text) {
 }
 
 static gap *find_gap(ec_state_worker_worker *w, const char *host, const uint8_t *stream) {
+    ea_mutex_assert_held(w->mutex);
     for (size_t i = 0; i < w->gap_count; i++)
         if (memcmp(w->gaps[i].stream, stream, EA_STREAM_ID_BYTES) == 0 && strcmp(w->gaps[i].host, host) == 0)
             return &w->gaps[i];
@@ -1036,6 +1040,7 @@ static void worker_gap(void *arg, const char *host, const uint8_t *stream, int i
     } else if (is_gap) {
         if (w->gap_count == GAPS_MAX)
             memmove(w->gaps, w->gaps + 1, --w->gap_count * sizeof *w->gaps);
+        EA_ASSERT(w->gap_count < GAPS_MAX);
         at = &w->gaps[w->gap_count++];
         *at = (gap){.not_before_ns = 0};
         snprintf(at->host, sizeof at->host, "%s", host);

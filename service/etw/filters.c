@@ -7,6 +7,7 @@
 #include <string.h>
 
 static uint8_t *filters_add(ea_filters *f, int type, size_t bytes) {
+    EA_ASSERT(f->count < EA_FILTERS_MAX); /* each kind is added once */
     uint8_t *data = (uint8_t *)f->data[f->count];
     f->items[f->count++] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)data, .Size = (ULONG)bytes, .Type = (ULONG)type};
     return data;
@@ -244,7 +245,8 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
         (void)ea_fail_os(err, error ? ea_etw_code(error) : EA_ELIMIT, (int)error, "payload filters ignored%s",
                          error ? "" : ": too many conditions");
     else if (f->payload.Ptr)
-        f->items[f->count++] = f->payload;
+        EA_ASSERT(f->count < sizeof f->items / sizeof *f->items);
+    f->items[f->count++] = f->payload;
 }
 
 int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *c,

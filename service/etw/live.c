@@ -269,6 +269,7 @@ static int live_open_trace(live *l, ea_err *err) {
 /* ---- existing objects: the rundown ---- */
 
 static void begin_rundown(live *l) {
+    EA_ASSERT(!l->rundown);
     if (l->rundown_ring)
         ea_rundown_begin(&l->rundown, &(ea_rundown_options){.session = l->o.session,
                                                             .clock = (int)l->clock.type - 1,
@@ -326,6 +327,7 @@ static void look_at_first_capture(live *l) {
 
 /* Starts the session, and the thread that ProcessTrace needs. */
 static int live_begin(live *l, int is_first, ea_err *err) {
+    EA_ASSERT(!l->trace && !l->rundown); /* a session that ran before was ended */
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
     int rc = ea_session_start(&l->session, err);
     if (rc)

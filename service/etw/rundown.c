@@ -159,6 +159,7 @@ void ea_rundown_begin(ea_rundown **ret, const ea_rundown_options *options) {
 
 /* Windows writes the rundown of its end meanwhile. */
 static void rundown_stop(ea_rundown *r) {
+    EA_ASSERT(!r->stopped_ns && !r->is_over);
     ea_session_stop(&r->session);
     r->stopped_ns = ea_monotonic_ns();
     ea_count(r->o.counters, EA_COUNT_source_events_lost, r->session.now.p.EventsLost);
@@ -169,6 +170,7 @@ static void rundown_stop(ea_rundown *r) {
 }
 
 static void rundown_finish(ea_rundown *r) {
+    EA_ASSERT(r->stopped_ns && !r->is_over);
     int is_whole = atomic_load(&r->traced);
     atomic_store(&r->is_hopeless, 1);
     r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it returns soon after this */

@@ -110,6 +110,7 @@ static int read_rows(ec_address_space *p, sqlite3 *db, int64_t stream_number, co
 static int space_note(table *t, uint32_t id, size_t row) {
     uint64_t *known = ea_u64_map_get(&t->by_id, id);
     if (known) {
+        EA_ASSERT((*known >> 32) + (uint32_t)*known == row); /* the rows of an id stand together */
         ++*known;
         return 0;
     }
@@ -126,8 +127,7 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the changes and removes duplicates. Computes the reach of each module; this needs the modules sorted by base.
- */
+/* Sorts the changes and removes duplicates. Computes the reach of each module. */
 static void finish_space(const ec_address_space *p, image_space *s) {
     uint32_t n = 0;
     uint64_t reach = 0;
@@ -139,6 +139,7 @@ static void finish_space(const ec_address_space *p, image_space *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         const ea_module *m = &p->modules[s->modules[i]];
         uint64_t end = m->base + m->size_bytes;
+        EA_ASSERT(!i || p->modules[s->modules[i - 1]].base <= m->base);
         reach = end < m->base ? UINT64_MAX : end > reach ? end : reach;
         s->reach[i] = reach;
     }
