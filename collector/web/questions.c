@@ -222,7 +222,7 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
-     "Files that it opened",
+     "Files that it opened or tried to open",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3),"
      " f AS MATERIALIZED (SELECT OpenPath AS path, count FROM \"FileIo/Create_by\"('OpenPath') WHERE host = ?1 AND "
@@ -233,10 +233,12 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
-     "Registry keys that it opened or made, and values that it set",
+     "Registry keys that it opened, made or deleted, and values that it set or deleted, each with its status",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3)"
-     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name FROM events WHERE host = ?1 AND stream = ?2 AND"
+     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name, coalesce(json_extract(fields, "
+     "'$.Status.name'), json_extract(fields, '$.Status.value')) AS status FROM events WHERE host = ?1 AND stream = ?2 "
+     "AND"
      " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \"end\" FROM p),"
      " 9223372036854775807) AND name IN ('Registry/Create', 'Registry/Open', 'Registry/SetValue', "
      "'Registry/DeleteValue',"
@@ -444,7 +446,7 @@ static const fixed QUERIES[] = {
      "OR host ="
      " ?1) AND time BETWEEN ?2 AND ?3 AND (KeyHandle_name LIKE '%\\CurrentVersion\\Run%' OR KeyHandle_name LIKE"
      " '%\\Services\\%' OR KeyHandle_name LIKE '%\\Winlogon%' OR KeyHandle_name LIKE '%\\Image File Execution "
-     "Options%')",
+     "Options%') AND coalesce(Status, 0) < 0x80000000",
      "time DESC",
      {ANY_HOST, RANGE},
      FIXED_LIST},
