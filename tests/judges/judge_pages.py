@@ -284,9 +284,10 @@ def security_pages(world, found, host):
     flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
-    loads = collections.Counter(r["path"] for _, r in rows(host, "module") if r["path"])
+    own = {judge_state.folded(r["path"]) for _, r in rows(host, "module")}
+    loads = {path: str(row[1]) for path, row in judge_state.by_path(world).items() if path and row[0] <= 1 and judge_state.folded(path) in own}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
-    world.same("panel Security: Rare modules", name, [(row[1], row[2], row[3]) for row in got], [("1", name, str(loads[row[4]])) for row in got])
+    world.same("panel Security: Rare modules", name, [row[1:] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
     sets = [(moment(record["time"]), name) for record in judge_events.autostarts(host)] * len(host.streams)
     world.same("panel Security: Autostart keys", name, [row[:2] for row in table(found["security autostart"], "Autostart keys")], sorted(sets, reverse=True)[:100])
