@@ -270,6 +270,23 @@ def check_profile(checks, web):
     checks.equal(sum(int(line.rsplit(" ", 1)[1]) for line in folded), samples, "folded stacks")
 
 
+def check_edges(checks, web):
+    """Whether the end of a range is in it, and that the document says so."""
+    sampled = {"host": HOSTILE, "class": "PerfInfo/SampleProf", "limit": 10000}
+    times = [e["time"] for e in web.get("events", **sampled)["items"]]
+    edge = times[len(times) // 2]
+    before, upto = sum(time < edge for time in times), sum(time <= edge for time in times)
+    found = {"/api/v1/events": len(web.get("events", to=edge, **sampled)["items"]),
+             "/api/v1/profile": sum(n[2] for n in web.get("profile", host=HOSTILE, weight="samples", to=edge)["nodes"])}
+    for path, methods in DOCUMENT["paths"].items():
+        said = {p["name"]: p["description"].split("; ")[-1] for p in methods.get("get", {}).get("parameters", []) if p["name"] in ("from", "to")}
+        last = "not included" if path == "/api/v1/profile" else "included"
+        if said:
+            checks.equal(said, {"from": "included", "to": last}, f"what the document says of a range's edges: {path}")
+        if path in found:
+            checks.equal(found[path], before if last == "not included" else upto, f"samples up to {edge}: {path}")
+
+
 def check_pages(checks, web):
     whole = web.get("processes", limit=1000)["items"]
     pages, cursor = [], None
@@ -670,6 +687,7 @@ def test(env, checks, _):
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)
+    check_edges(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)

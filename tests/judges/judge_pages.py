@@ -185,8 +185,8 @@ def process_page(world, page, host, stream, i):
     got = columns(page, "Files", "Opened", "Path")
     want = sorted(((-n, path) for path, n in files.items()))[:500]
     world.same("panel Process: Files", host.name, got, [(str(-n), path) for n, path in want])
-    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"]) for record in lived if record["name"] in judge_events.REGISTRY]
-    got = columns(page, "Registry", "Time", "What", "Key or value")
+    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"], judge_events.status(record)[1]) for record in lived if record["name"] in judge_events.REGISTRY]
+    got = columns(page, "Registry", "Time", "What", "Key or value", "Result")
     if len(keys) > 500:  # of those at the last moment some are not shown
         keys, got = [row[0] for row in sorted(keys)[:500]], [row[0] for row in got]
     world.same("panel Process: Registry", host.name, got, keys)
@@ -284,9 +284,10 @@ def security_pages(world, found, host):
     flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
-    loads = collections.Counter(r["path"] for _, r in rows(host, "module") if r["path"])
+    own = {judge_state.folded(r["path"]) for _, r in rows(host, "module")}
+    loads = {path: str(row[1]) for path, row in judge_state.by_path(world).items() if path and row[0] <= 1 and judge_state.folded(path) in own}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
-    world.same("panel Security: Rare modules", name, [(row[1], row[2], row[3]) for row in got], [("1", name, str(loads[row[4]])) for row in got])
+    world.same("panel Security: Rare modules", name, [row[1:] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
     sets = [(moment(record["time"]), name) for record in judge_events.autostarts(host)] * len(host.streams)
     world.same("panel Security: Autostart keys", name, [row[:2] for row in table(found["security autostart"], "Autostart keys")], sorted(sets, reverse=True)[:100])
