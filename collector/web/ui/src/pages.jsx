@@ -180,15 +180,18 @@ const IPC = { weight: 'pmc:InstructionRetired', other_weight: 'pmc:TotalCycles' 
 const OTHER_SIDE = ['other_from', 'other_to', 'other_host', 'other_label', 'other_weight'];
 const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_DIFFERENCE = ['chrome', 'firefox'];
 
-/** What a profile knows to be missing, in words. */
+/** What a profile knows to be missing, in words: of each side, as both may be of the same records. */
 function lacksOf(d) {
   const why = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that was never defined', no_room: 'no room for a half' };
-  const add = (n, i) => n + (d.other?.incomplete[i] ?? 0);
-  const parts = Object.keys(why).map((cause) => [add(d.incomplete[cause], cause), why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
-  return (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
-    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '') +
-    (d.unfinished ? d.unfinished_ns ? ` ${count(d.unfinished)} intervals have no recorded end: ${duration(d.unfinished_ns)} of the total, without a stack.` : ` ${count(d.unfinished)} requests without a recorded end are not in it.` : '') +
-    (d.unbegun ? ` ${count(d.unbegun)} requests without a recorded begin are not in it: ${duration(d.unbegun_ns)}.` : '');
+  const of = (side, name) => {
+    const parts = Object.keys(why).map((cause) => [side.incomplete[cause], why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
+    const text = (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
+      (side.unfinished ? side.unfinished_ns ? ` ${count(side.unfinished)} intervals have no recorded end: ${duration(side.unfinished_ns)} of the total, without a stack.` : ` ${count(side.unfinished)} requests without a recorded end are not in it.` : '') +
+      (side.unbegun ? ` ${count(side.unbegun)} requests without a recorded begin are not in it: ${duration(side.unbegun_ns)}.` : '');
+    return text && name + text;
+  };
+  return of(d, '') + (d.other ? of(d.other, ' The other side:') : '') +
+    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '');
 }
 
 export function Profile({ view, dark }) {
