@@ -108,7 +108,9 @@ def judge_pages(world):
     rated = next((other for other in world.hosts if profiled and judge_profile.counters_of(world.hosts[other]) >= set(RATIO)), None)
     if rated:
         pages["ratio"] = {"url": link(world, page="profile", host=rated, diff=1, weight=f"pmc:{RATIO[0]}", other_weight=f"pmc:{RATIO[1]}")}
+    pages.update({query: {"url": link(world, page="counters", tab=tab)} for tab, query in IPC_TABS.items()})
     found = read(world, pages)
+    counter_pages(world, found)
     fleet_page(world, found["fleet"])
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
@@ -241,6 +243,23 @@ def ratio_table(world, page, host):
     got = table(page, "Ratio by program and function")
     world.same("panel Profile: Ratio by program and function", host.name, [len(got)], [min(100, len(ordered))])
     world.same("panel Profile: Ratio by program and function", host.name, (collections.Counter(got) - written[False]).elements(), written[True].elements())
+
+
+IPC_TABS = {"machines": "ipc-by-machine", "programs": "ipc-by-program", "functions": "ipc-by-function"}
+
+
+def counter_pages(world, found):
+    """Instructions per cycle by machine, program and function, the 100 with the most cycles; of equal ones any may be the last."""
+    for query, sums in judge_profile.rates(world).items():
+        title = f"Instructions per cycle by {query.rpartition('-')[2]}"
+        rows = [(judge_profile.rate(row)[1] or 0, tuple(text or "" for text in key), judge_profile.rate(row)) for key, row in sums.items()]
+        least = sorted((row[0] for row in rows), reverse=True)[99] if len(rows) > 100 and query != "ipc-by-machine" else -1
+        sure, maybe = (collections.Counter((*key, "" if rate[0] is None else count(rate[0]), "" if rate[1] is None else count(rate[1]), "" if rate[2] is None else rounded(rate[2], "0.001"))
+                                           for cycles, key, rate in rows if (cycles > least) == is_sure) for is_sure in (True, False))
+        got = table(found[query], title)
+        got = [tuple(cell.lower() for cell in row[:2]) + row[2:] for row in got] if query == "ipc-by-function" else got
+        world.same(f"panel Counters: {title}", "all", [len(got)], [min(100, len(rows))])
+        world.same(f"panel Counters: {title}", "all", (collections.Counter(got) - maybe).elements(), sure.elements())
 
 
 def named_query(world, page, host):
