@@ -11,7 +11,7 @@
 #ifndef EA_CORE_FILTER_H
 #define EA_CORE_FILTER_H
 
-#include "config/filters.h"
+#include "config/event_filters.h"
 #include "proto/base/clock.h"
 #include "proto/event/schemas.h"
 #include "proto/state/machine.h"

@@ -88,7 +88,7 @@ static int compile(compiling *k, filter_program *ret, const ea_text *t, size_t b
     return ea_fail(k->err, EA_EINVAL, "%s", k->problem->message);
 }
 
-/* Programs whose run prints or ends for an event; the text of the user's expression stands between the two others. */
+/* Programs whose run prints or ends for an event; the text is before, expression and after. */
 static int compile_expression(compiling *k, filter_program *ret, const ea_strings *classes, const char *before,
                               const char *expression, const char *after) {
     ea_text t;

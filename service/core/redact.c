@@ -135,7 +135,7 @@ int filters_redact_fields(ea_filters *f, const ea_record *record, const ea_class
         const ea_field *field = &c->fields[ea_class_top_field(c, i)];
         const filter *r = redacting(f, redacts, field);
         size_t room = UINT16_MAX - n, bytes;
-        if (i >= whole) { /* the rest of the payload holds what there is of it */
+        if (i >= whole) { /* the rest of the payload may hold a part of it */
             if (!r)
                 continue;
             changed++;

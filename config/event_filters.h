@@ -1,14 +1,14 @@
 /* Filters in a configuration: which events of a session or of trace files are kept, sampled, limited, and of which
  * fields are replaced. The expressions are of the query language; service/core/filter.h compiles and runs them. Input:
  * a file (config.h). Used by: agent_config.c, sessions.c, service/core. Thread: any. */
-#ifndef EA_CONFIG_FILTERS_H
-#define EA_CONFIG_FILTERS_H
+#ifndef EA_EVENT_FILTERS_H
+#define EA_EVENT_FILTERS_H
 
 #include "proto/base/cli.h"
 
 enum { EA_FILTERS_MAX = 32 };
 
-/* Each field is what the row of its name in filters.c says; NULL: not given. */
+/* Each field is what the row of its name in event_filters.c says; NULL: not given. */
 typedef struct ea_filter_config {
     ea_strings classes;
     const char *where, *drop, *sample, *limit;
