@@ -23,7 +23,7 @@
 #include "proto/wire/wire.h"
 
 /* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. schemas: see
- * ea_schema_options_hash. filters: ea_filters_hash. *ret_total_bytes: of all files, as they are now. */
+ * ea_schema_options_hash. filters: ea_event_filters_hash. *ret_total_bytes: of all files, as they are now. */
 EA_MUST_CHECK int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events,
                                       uint32_t batch_bytes, uint64_t keyframe_events, int64_t keyframe_ns,
                                       uint64_t keyframe_bytes, int follow, uint64_t schemas, uint64_t filters,

@@ -19,7 +19,7 @@ static const int64_t SECOND = 10000000; /* of the clock */
 
 typedef struct world {
     ea_registry *registry;
-    ea_filters *filters;
+    ea_event_filters *filters;
     ea_clock clock;
     ea_filter_problem problem;
 } world;
@@ -36,7 +36,7 @@ static int make_world(void **state) {
 
 static int free_world(void **state) {
     world *w = *state;
-    ea_filters_destroy(w->filters);
+    ea_event_filters_destroy(w->filters);
     ea_registry_destroy(w->registry);
     free(w);
     return 0;
@@ -44,12 +44,12 @@ static int free_world(void **state) {
 
 static int create(world *w, ea_filter_config *configs, size_t count) {
     ea_err err = {0};
-    ea_filters_destroy(w->filters);
+    ea_event_filters_destroy(w->filters);
     w->filters = NULL;
     ea_tables all = {configs, count};
-    int rc = ea_filters_create(&w->filters, &all, NULL, 1, &w->problem, &err);
+    int rc = ea_event_filters_create(&w->filters, &all, NULL, 1, &w->problem, &err);
     if (!rc)
-        assert_int_equal(ea_filters_use_machine(w->filters, NULL, &err), 0);
+        assert_int_equal(ea_event_filters_use_machine(w->filters, NULL, &err), 0);
     return rc;
 }
 
@@ -66,8 +66,8 @@ static enum ea_counter judge(world *w, const ea_record *r) {
     ea_err err = {0};
     const ea_class *c = ea_registry_find(w->registry, r);
     const ea_record *redacted = r;
-    assert_true(ea_filters_redact(w->filters, &redacted, c) >= 0);
-    assert_int_equal(ea_filters_judge(w->filters, r, redacted, c, &w->clock, &place, &err), 0);
+    assert_true(ea_event_filters_redact(w->filters, &redacted, c) >= 0);
+    assert_int_equal(ea_event_filters_judge(w->filters, r, redacted, c, &w->clock, &place, &err), 0);
     return place;
 }
 
@@ -203,7 +203,7 @@ static void notes(void **state) {
                                   {.classes = CLASSES("Process/*"), .redact = CLASSES("CommandLine")},
                                   {.classes = CLASSES("DiskIo/*"), .drop = "1"}};
     assert_int_equal(create(w, configs, 4), 0);
-    ea_filters_each_note(w->filters, count_note, found);
+    ea_event_filters_each_note(w->filters, count_note, found);
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 1);
 }
@@ -224,7 +224,7 @@ static void check_text(world *w, const ea_record *r, const char *field, const ch
 
 static const ea_record *redact(world *w, const ea_record *r) {
     const ea_record *out = r;
-    int rc = ea_filters_redact(w->filters, &out, ea_registry_find(w->registry, r));
+    int rc = ea_event_filters_redact(w->filters, &out, ea_registry_find(w->registry, r));
     assert_int_equal(rc, out != r);
     return out;
 }
@@ -288,13 +288,13 @@ static void hashes(void **state) {
     ea_filter_config c = {.classes = CLASSES("Process/*"), .redact = CLASSES("ImageFileName")};
     c.redact_key = key_file("0123456789abcdef\n");
     use(w, c);
-    uint64_t hash = ea_filters_hash(w->filters);
+    uint64_t hash = ea_event_filters_hash(w->filters);
     /* HMAC-SHA256("0123456789abcdef", "secret.exe") */
     check_text(w, redact(w, a_process(&r, "secret.exe", "x")), "ImageFileName", "846eb0ee22284aaeb41eedeb221303c8");
     remove(c.redact_key);
     c.redact_key = key_file("0123456789abcdeg--\n");
     use(w, c);
-    assert_true(ea_filters_hash(w->filters) != hash);
+    assert_true(ea_event_filters_hash(w->filters) != hash);
     remove(c.redact_key);
     c.redact_key = key_file("0123456789abcde\n");
     assert_int_equal(create(w, &c, 1), EA_EFORMAT); /* 15 bytes */
@@ -302,7 +302,7 @@ static void hashes(void **state) {
     assert_true(create(w, &c, 1) != 0); /* no file */
     c.redact_key = NULL;
     use(w, c);
-    assert_true(ea_filters_hash(w->filters) != hash && ea_filters_hash(w->filters));
+    assert_true(ea_event_filters_hash(w->filters) != hash && ea_event_filters_hash(w->filters));
 }
 
 /* Expressions see the event as it came; those of later events the state as it is kept. */
