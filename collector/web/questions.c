@@ -97,6 +97,16 @@ typedef struct fixed {
     "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
     ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
 
+/* Files that were loaded as modules: by SHA-256 where an image fact has it, so that another file under a usual path is
+ * a file of its own; else by path without its volume. The loads of a path without a hash count the machines where the
+ * path's hash is known, too. */
+#define FILES                                                                                                          \
+    "WITH m AS MATERIALIZED (SELECT host, begin, path, path_on_volume(path) AS file, nullif(sha256, '') AS sha256"     \
+    " FROM modules WHERE (?1 = '' OR host = ?1) AND path <> ''), files AS (SELECT min(path) AS path, sha256,"          \
+    " count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, min(begin) AS first FROM m WHERE sha256"    \
+    " IS NOT NULL GROUP BY sha256 UNION ALL SELECT min(path), NULL, count(DISTINCT host), min(host), count(*),"        \
+    " min(begin) FROM m GROUP BY file HAVING count(sha256) < count(*)) "
+
 /* Instructions and cycles of what programs ran, without Idle: counted from one context switch to the next, or estimated
  * by samples; a machine may have recorded either. of: columns to sum by. */
 #define IPC(of)                                                                                                        \
@@ -384,9 +394,8 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
-     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
-     " (?1 = '' OR host = ?1) GROUP BY path HAVING min(begin) >= ?2",
-     "first DESC",
+     FILES "SELECT path, sha256, hosts, host, time_text(first) AS first FROM files WHERE first >= ?2",
+     "first DESC, path",
      {ANY_HOST, {"since", PARAM_TIME, NULL}},
      FIXED_LIST},
     {"who-talks-to",
@@ -404,18 +413,14 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
-     "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules WHERE (?1 = '' OR host = ?1) GROUP BY "
-     "path"
-     " HAVING hosts > ?2",
+     FILES "SELECT path, sha256, hosts, loads FROM files WHERE hosts > ?2",
      "hosts DESC, path",
      {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"rare-modules",
      "Modules on at most so many machines",
-     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, time_text(min(begin)) AS first "
-     "FROM"
-     " modules WHERE (?1 = '' OR host = ?1) AND path <> '' GROUP BY path HAVING hosts <= ?2",
-     "hosts, first DESC",
+     FILES "SELECT path, sha256, hosts, host, loads, time_text(first) AS first FROM files WHERE hosts <= ?2",
+     "hosts, first DESC, path",
      {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"modules-from-unusual-places",

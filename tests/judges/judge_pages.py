@@ -284,7 +284,7 @@ def security_pages(world, found, host):
     flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
-    loads = collections.Counter(r["path"] for _, r in rows(host, "module") if r["path"])
+    loads = {path: loads for path, _, loads, *_ in judge_state.by_file(world, hosts=[host])}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
     world.same("panel Security: Rare modules", name, [(row[1], row[2], row[3]) for row in got], [("1", name, str(loads[row[4]])) for row in got])

@@ -1,6 +1,7 @@
 """Judges of answers about processes, threads and modules, out of naive_state."""
 import collections
 import functools
+import re
 
 import naive_accounts
 import naive_state
@@ -162,12 +163,30 @@ def by_path(world, keep=lambda i: True, hosts=None):
                    max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for path, loads in found.items()}
 
 
+def file_of(path):
+    """The path without its volume, as machines and starts of a machine number volumes differently."""
+    path = re.sub(r"^\\\\[?]\\|^\\[?][?]\\", "", path)
+    path = re.sub(r"^\\Device\\HarddiskVolume\d+(?=\\)|^[A-Za-z]:(?=\\)", "", path, flags=re.I)
+    return re.sub(r"^\\SystemRoot(?=\\)", r"\\Windows", path, flags=re.I).lower()
+
+
+def by_file(world, hosts=None):
+    """The files of all modules; no machine of the judges has hashes: [(the first path, machines, loads, the first machine, first beginning)]"""
+    found = collections.defaultdict(list)
+    for host in hosts or world.hosts.values():
+        for _, row in rows(host, "module"):
+            if row["path"]:
+                found[file_of(row["path"])].append(row)
+    return [(min(row["path"] for row in loads), len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads),
+             min(row["begin"] for row in loads)) for loads in found.values()]
+
+
 UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recycle.bin\\", "\\windows\\tasks\\"]
 
 
 def judge_modules(world):
     """Modules by path over all machines, and the named queries about modules and starts of processes."""
-    paths = by_path(world)
+    paths, files = by_path(world), by_file(world)
     got = [(row["path"], row["hosts"], row["loads"], row["first"], row["last"], row["size_bytes"]) for row in world.get("modules", limit=10000)]
     world.same("route /api/v1/modules", "all", got, [(path, hosts, loads, first, last, size) for path, (hosts, loads, _, first, last, size) in paths.items()])
     begin, end = next(iter(world.hosts.values())).span
@@ -175,23 +194,24 @@ def judge_modules(world):
     got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", from_=ns(begin), to=ns(end), q=".dll", limit=10000)]
     world.same("route /api/v1/modules", "range", got, [(path, hosts, loads) for path, (hosts, loads, *_) in ranged.items() if ".dll" in path.lower()])
     got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=1, limit=10000)]
-    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, (hosts, loads, *_) in paths.items() if hosts > 1])
+    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, hosts, loads, *_ in files if hosts > 1])
     got = [(row["path"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
-    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, (hosts, loads, host, first, *_) in paths.items() if hosts <= 1 and path])
+    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, hosts, loads, host, first in files if hosts <= 1])
     for one in world.hosts:  # of one machine alone
         mine = by_path(world, hosts=[world.hosts[one]])
+        my_files = by_file(world, hosts=[world.hosts[one]])
         if mine:
             got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", host=one, limit=10000)]
             world.same("route /api/v1/modules", one, got, [(path, hosts, loads) for path, (hosts, loads, *_) in mine.items()])
             got = [(row["path"], row["loads"]) for row in world.get("queries/rare-modules", hosts=1, host=one, limit=10000)]
-            world.same("query rare-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items() if path])
+            world.same("query rare-modules", one, got, [(path, loads) for path, _, loads, *_ in my_files])
             got = [(row["path"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=0, host=one, limit=10000)]
-            world.same("query widespread-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items()])
+            world.same("query widespread-modules", one, got, [(path, loads) for path, _, loads, *_ in my_files])
             got = [row["path"] for row in world.get("queries/new-binaries", host=one, since=0, limit=10000)]
-            world.same("query new-binaries", one, got, [*mine])
+            world.same("query new-binaries", one, got, [path for path, *_ in my_files])
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
-    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])
+    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, hosts, _, host, first in files if first > moment])
     names = ["host", "stream", "begin", "pid", "path"]
     for name, host in world.hosts.items():
         begin, end = host.span
