@@ -63,8 +63,9 @@ typedef struct fixed {
 /* A period without a begin or an end: which is not known. */
 #define BLIND_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
-    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
-    " image_name, command_line, sid, account, package, exit_status"
+    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance,"                \
+    " parent_image_name, parent_command_line, session_id, image_name, command_line, sid, account, package, "           \
+    "exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product"
@@ -439,9 +440,10 @@ static const fixed QUERIES[] = {
      "Processes that were started",
      "SELECT " PROCESS_COLUMNS
      " FROM processes WHERE (?1 = '' OR host = ?1) AND begin BETWEEN ?2 AND ?3 AND begin_cause ="
-     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
+     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\') AND"
+     " coalesce(parent_image_name, '') LIKE ?5 ESCAPE '\\'",
      "begin DESC",
-     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}, {"parent", PARAM_LIKE, ""}},
      FIXED_LIST},
     {"autostart-keys",
      "Values that were set under keys from which Windows starts programs",

@@ -277,7 +277,7 @@ def blind_note(world, page, name):
 
 def security_pages(world, found, host):
     name = host.name
-    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
+    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["parent_image_name"] or "", r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
     world.same("panel Security: Process starts", name, table(found["security starts"], "Process starts"), sorted(starts, reverse=True)[:100])
     unusual = [(moment(r["begin"]), name, str(r["pid"]), r["path"]) for i, r in rows(host, "module") if any(part in r["path"].lower() for part in judge_state.UNUSUAL)]
     world.same("panel Security: Unusual places", name, table(found["security places"], "Unusual places"), sorted(unusual, reverse=True)[:100])

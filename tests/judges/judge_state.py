@@ -34,6 +34,7 @@ def said_of(host):
 
 def process_row(i, host):
     return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
+            "parent_image_name": i.owner.get("name", "") if i.owner else None, "parent_command_line": i.owner.get("command_line", "") if i.owner else None,
             "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
             "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid"), said_of(host)), "package": i.get("package", ""), "application": i.get("application", ""),
             "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
@@ -90,7 +91,8 @@ def judge_instances(world):
 
 # ---- the API ----
 
-PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "session_id", "image_name",
+PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "parent_image_name",
+           "parent_command_line", "session_id", "image_name",
            "command_line", "sid", "account", "package", "exit_status"]
 MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
           "file_version", "company", "product"]
@@ -222,3 +224,5 @@ def judge_modules(world):
             world.same("query modules-from-unusual-places", name, got, unusual)
             starts = [picked(row, PROCESS) for i, row in rows(host, "process") if i.known_by == "start" and low <= i.begin <= high]
             world.same("query process-starts", name, listed(world.get("queries/process-starts", host=name, limit=10000, **params), PROCESS), starts)
+            got = listed(world.get("queries/process-starts", host=name, parent="E", limit=10000, **params), PROCESS)
+            world.same("query process-starts", name, got, [row for row in starts if "e" in (dict(row)["parent_image_name"] or "").lower()])
