@@ -29,14 +29,22 @@ int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_opti
                           .on_damage = f->o.on_damage,
                           .on_damage_arg = f->o.on_damage_arg,
                           .follow = f->o.follow};
-    int rc = 0;
+    ea_watch_problem problem;
+    f->source = f->o.source;
+    int rc = f->o.watches && f->o.watches->count
+                 ? ea_watches_create(&f->watches, f->o.watches, f->o.schemas, &problem, err)
+                 : 0;
+    if (rc) {
+        ea_ingest_session_close(f);
+        return rc;
+    }
     if (f->o.source) {
-        f->source = f->o.source;
         memcpy(f->stream, f->o.stream, sizeof f->stream);
     } else {
-        rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
-                                 b->keyframe_events, b->keyframe_ns, b->keyframe_bytes, f->o.follow,
-                                 ea_schema_options_hash(f->o.schemas), f->stream, &f->trace_bytes, err);
+        rc =
+            ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES, b->keyframe_events,
+                                b->keyframe_ns, b->keyframe_bytes, f->o.follow, ea_schema_options_hash(f->o.schemas),
+                                ea_watches_hash(f->watches), f->stream, &f->trace_bytes, err);
         if (!rc && f->o.live)
             rc = ea_random_bytes(f->stream, sizeof f->stream, err);
         if (!rc)
@@ -85,6 +93,7 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
                                                        .is_numbered = f->o.source != NULL,
                                                        .schemas = f->o.schemas,
                                                        .ask = f->o.ask,
+                                                       .watches = f->watches,
                                                        .spool = spool,
                                                        .ledger = f->ledger},
                                 err);
@@ -135,6 +144,8 @@ int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
         int is_record = rc != EA_SOURCE_NOTHING_YET;
         if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;
+        if (!is_record && (rc = ea_pipeline_idle(f->pipeline, err)))
+            break;
         n += (unsigned)is_record;
         if ((!is_record || n % FLUSH_EVENTS == 0) && (rc = flush_if_due(f, err)))
             break;
@@ -184,6 +195,7 @@ void ea_ingest_session_close(ea_ingest_session *f) {
         ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
     }
+    ea_watches_destroy(f->watches);
     ea_source_close(f->source);
     ea_ledger_destroy(f->ledger);
     free(f->dictionary);
