@@ -411,6 +411,7 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "stop",
      .choices = STALE,
      .help = "what to do with an existing session of this name at the start"},
+    EA_FILTERS_OPTION(AT(filters)),
     EA_WATCHES_OPTION(AT(watches)),
     {.name = "providers",
      .type = EA_OPT_TABLES,

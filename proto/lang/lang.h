@@ -47,6 +47,8 @@ typedef struct ea_lang_sources {
 EA_MUST_CHECK int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes,
                                   const ea_lang_sources *sources, ea_lang_problem *ret_problem);
 void ea_lang_program_destroy(ea_lang_program *p); /* NULL is allowed */
+/* 1 when a clause of the program runs on events of the class. */
+int ea_lang_concerns(const ea_lang_program *p, const ea_class *c);
 /* 1 when the program uses stacks of events: the caller has to join them. */
 int ea_lang_needs_stacks(const ea_lang_program *p);
 /* 1 when it uses names that other events give: of file objects, file keys, registry keys and device paths. */

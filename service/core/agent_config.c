@@ -1,6 +1,7 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "service/core/agent_config.h"
 #include "proto/base/platform.h"
+#include "service/core/filter.h"
 #include "service/core/labels.h"
 #include "service/core/watch.h"
 #include "service/ship/enroll_client.h"
@@ -206,6 +207,7 @@ static const ea_option SOURCE_ROWS[] = {
      .fallback = "bulk",
      .choices = PRIORITIES,
      .help = "what is sent first"},
+    EA_FILTERS_OPTION(offsetof(ea_file_source_config, filters)),
     EA_WATCHES_OPTION(offsetof(ea_file_source_config, watches)),
     {.name = NULL},
 };
@@ -275,13 +277,48 @@ static int check_watches(const char *list, size_t item, const ea_tables *watches
     return rc;
 }
 
+/* ---- filters ---- */
+
+/* The filters of one list; files of schemas are read when a class or a field is not known without them. */
+static int check_filters(const ea_tables *filters, const ea_schema_options *options, ea_filter_problem *ret_problem,
+                         ea_err *err) {
+    ea_filters *f = NULL;
+    ea_schemas *schemas = NULL;
+    ea_err unread;
+    int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
+    int rc = ea_filters_create(&f, filters, NULL, 0, ret_problem, err);
+    if (rc == EA_EINVAL && ret_problem->is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
+        rc = ea_filters_create(&f, filters, schemas, 0, ret_problem, err);
+    if (!rc)
+        ea_filters_destroy(f);
+    ea_schemas_destroy(schemas);
+    return rc;
+}
+
+static int check_list(const char *list, size_t item, const ea_tables *filters, const ea_agent_config *c,
+                      ea_option_place *ret_place, ea_err *err) {
+    ea_filter_problem problem;
+    int rc = filters->count ? check_filters(filters, &c->schemas, &problem, err) : 0;
+    if (rc != EA_EINVAL)
+        return rc;
+    snprintf(ret_place->path, sizeof ret_place->path, "%s/%zu/filters/%zu/%s/%zu", list, item, problem.filter,
+             problem.key, problem.item);
+    ret_place->line = problem.line;
+    ret_place->column = problem.at;
+    return rc;
+}
+
 static int check_values(const void *table, ea_option_place *ret_place, ea_err *err) {
     const ea_agent_config *c = table;
     const ea_file_source_config *sources = c->sources.items;
     const ea_session_config *sessions = c->sessions.items;
     int rc = 0;
     for (size_t i = 0; i < c->sources.count && !rc; i++)
+        rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
+    for (size_t i = 0; i < c->sources.count && !rc; i++)
         rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
+    for (size_t i = 0; i < c->sessions.count && !rc; i++)
+        rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
     return rc;

@@ -64,7 +64,9 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     p->keyframe_due_ns = INT64_MAX;
     if (!rc && (options->keyframe_events || options->keyframe_ns || options->live))
         rc = pipeline_make_tables(p, options->keyframe_bytes, err);
-    if (!rc && (p->machine || p->o.watches)) {
+    if (!rc && p->o.filters)
+        rc = ea_filters_use_machine(p->o.filters, p->machine, err);
+    if (!rc && (p->machine || p->o.filters || p->o.watches)) {
         p->clocks = calloc(options->source_count, sizeof *p->clocks);
         if (!p->clocks)
             rc = ea_fail(err, EA_ENOMEM, "make a pipeline");

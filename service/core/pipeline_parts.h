@@ -30,6 +30,8 @@ typedef struct ea_pipeline_job {
     size_t of_count;
 } ea_pipeline_job;
 
+enum { EA_PIPELINE_DROPS = 4 };
+
 typedef struct ea_pipeline_worker {
     ea_pipeline *pipeline;
     ea_encoder *encoder; /* encode: the worker's thread */
@@ -64,7 +66,11 @@ struct ea_pipeline {
     uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
     uint64_t lost_records;                 /* in the open batch */
-    uint8_t lost_family;                   /* whose records say that events were lost */
+    /* what filters and programs dropped since it was posted: filtered, sampled_out, limited, aggregated; and the events
+     * with replaced fields */
+    uint32_t dropped[EA_PIPELINE_DROPS][EA_LEDGER_FAMILIES];
+    uint64_t dropped_count, redacted;
+    uint8_t lost_family; /* whose records say that events were lost */
     ea_builder *builder;
     uint64_t delivered;
     /* results of programs */
@@ -73,7 +79,7 @@ struct ea_pipeline {
     uint64_t rows_made;     /* ever: positions of numbered records count them, too */
     uint64_t next_position; /* of the next result, without them */
     ea_err row_error;       /* why the last one could not be added */
-    ea_clock *clocks;       /* of the sources, when there is a machine, or a program */
+    ea_clock *clocks;       /* of the sources, when there is a machine, a filter or a program */
     ea_machine *machine;    /* NULL: no keyframes */
     ea_open_object_names *names;
     ea_counters state; /* the machine's */
