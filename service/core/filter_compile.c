@@ -126,9 +126,10 @@ static int compile_classes(compiling *k, filter *r, const ea_strings *classes) {
         k->problem->line = 0;
         ea_lang_program_destroy(one.program);
     }
-    k->problem->item = 0;
-    if (!rc)
+    if (!rc) {
+        k->problem->item = 0;
         rc = compile_expression(k, &r->classes, classes, " { exit(); }", "", "");
+    }
     ea_text t;
     ea_text_init(&t);
     put_classes(&t, classes, 1);
@@ -229,7 +230,6 @@ static int take_filter(compiling *k, filter *r, const ea_filter_config *c, int w
     int rc = take_patterns(k, r, &c->classes);
     if (!rc)
         rc = compile_classes(k, r, &c->classes);
-    k->problem->item = 0;
     if (!rc) {
         k->problem->key = "where";
         rc = compile_condition(k, &r->where, &c->classes, c->where);
