@@ -1,8 +1,8 @@
 /* Programs of the query language that run all the time on the events of a session or of trace files. The texts are
- * compiled and run by service/core/watch.h. Input: a file (config.h). Used by: agent_config.c, sessions.c,
+ * compiled and run by service/core/watch_results.h. Input: a file (config.h). Used by: agent_config.c, sessions.c,
  * service/core. Thread: any. */
-#ifndef EA_CONFIG_WATCHES_H
-#define EA_CONFIG_WATCHES_H
+#ifndef EA_WATCHES_H
+#define EA_WATCHES_H
 
 #include "proto/base/cli.h"
 

@@ -41,7 +41,8 @@ enum ea_counter_part {
     S(events_dropped_oversize, 7, EA_LOSS, EA_OF_LEDGER, "events dropped because they exceed the format's limits")     \
     S(events_filtered, 3, EA_INFO, EA_OF_LEDGER, "events dropped by the conditions of a filter in the configuration")  \
     S(events_sampled_out, 4, EA_INFO, EA_OF_LEDGER, "events dropped by a filter's sampling")                           \
-    S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER, "events that only a program's results tell of: events: aggregate")  \
+    S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER,                                                                     \
+      "events that do not travel because a program in the configuration aggregated them")                              \
     S(events_limited, 192, EA_NOTICE, EA_OF_LEDGER, "events dropped because a filter's limit of a second was reached") \
     S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \

@@ -3,7 +3,7 @@
 #include "proto/base/platform.h"
 #include "service/core/filter.h"
 #include "service/core/labels.h"
-#include "service/core/watch.h"
+#include "service/core/watch_results.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 

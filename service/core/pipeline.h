@@ -12,7 +12,7 @@
 #include "proto/event/schemas.h"
 #include "service/batch/builder.h"
 #include "service/core/filter.h"
-#include "service/core/watch.h"
+#include "service/core/watch_results.h"
 #include "service/decode/schema_resolver.h"
 #include "service/spool/spool.h"
 

@@ -6,7 +6,7 @@ standard error names. Ctrl-C prints and ends; so do exit() and the end of -c COM
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Query language 5: A program gives the same on a live session as over a trace of the same machine. | nine programs (processes, stacks, ticks,
 #   a provider) on the emulator equal the same over the file, line for line | 2026-11-27
-# - Query language 6: A live session has what the program's probes need, and nothing else. | kernel masks, stacks and providers as the emulator has
+# - Query language 10: A live session has what the program's probes need, and nothing else. | kernel masks, stacks and providers as the emulator has
 #   them | 2026-11-27
 import json
 import os

@@ -5,8 +5,8 @@
  * of these. Its fields: tick (when, UTC), others (1: the sum of keys that had no room), the keys, and the value under
  * the function's name; of a distribution from, to and count, a record a bucket; of top value, count and over.
  * Called by: pipeline.c, agent_config.c. Calls: proto/lang, watcher.h. Thread: the source's. */
-#ifndef EA_CORE_WATCH_H
-#define EA_CORE_WATCH_H
+#ifndef EA_CORE_WATCH_RESULTS_H
+#define EA_CORE_WATCH_RESULTS_H
 
 #include "config/watches.h"
 #include "proto/base/clock.h"

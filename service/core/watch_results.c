@@ -1,5 +1,5 @@
-/* See watch.h. */
-#include "service/core/watch.h"
+/* See watch_results.h. */
+#include "service/core/watch_results.h"
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
