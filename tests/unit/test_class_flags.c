@@ -31,7 +31,7 @@ static void names_are_flags(void **state) {
     assert_true(known > 300 && known < all); /* classes of programs' own providers have none */
 }
 
-/* Events whose stacks a session walks come by flags: each such class has one, but for some of which no source says so.
+/* Events whose stacks a session walks come by flags: each such class has one, but for some whose flag is in no source.
  */
 static void classes_with_stacks_have_flags(void **state) {
     static const char *const UNKNOWN[] = {"PerfInfo/TimerSetOneShot",   "PerfInfo/TimerSetPeriodic",
