@@ -7,7 +7,7 @@ The values of instruments (System.Diagnostics.Metrics) in each version of their 
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 13: Counters of .NET's EventSources are rows that SQL reads: process, time, provider, counter, value, unit. | each value
 #   of both forms, of 64 and 32 bit, in events that the test encodes | 2026-11-27
-# - Answers and pages 14: Values of .NET's instruments (System.Diagnostics.Metrics) are rows of the same view. | each kind of instrument in each
+# - Answers and pages 15: Values of .NET's instruments (System.Diagnostics.Metrics) are rows of the same view. | each kind of instrument in each
 #   version of its event, encoded by the test | 2026-11-27
 import json
 import math
