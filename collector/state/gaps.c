@@ -18,6 +18,7 @@ static const span NOTHING = {INT64_MAX, INT64_MIN, 0};
 typedef struct loss {
     uint64_t number;             /* the batch of the last count; 0: none yet */
     span fallback, own, pending; /* own: records up to number; pending: those after it */
+    span hole;                   /* the time of missing batches immediately before number */
 } loss;
 
 enum { LOSS_EVENTS, LOSS_BUFFERS, LOSS_KINDS };
@@ -26,7 +27,18 @@ static const enum ea_counter LOSS_COUNTERS[LOSS_KINDS] = {EA_COUNT_source_events
 
 static const uint32_t LOSS_RECORDS[LOSS_KINDS] = {EC_GAP_LOST_EVENT, EC_GAP_LOST_BUFFER};
 
-enum statement { PUT, MOVE, END_OPEN, FIND_OPEN, LAST_COUNTED, SUM_RECORDS, GREATEST, COUNT_RECORDED, STATEMENTS };
+enum statement {
+    PUT,
+    MOVE,
+    END_OPEN,
+    FIND_OPEN,
+    LAST_COUNTED,
+    SUM_RECORDS,
+    SUM_HOLES,
+    GREATEST,
+    COUNT_RECORDED,
+    STATEMENTS
+};
 
 static const char *const SQL[STATEMENTS] = {
     /* not OR REPLACE, which would remove a row without its trigger (gap_sums) */
@@ -48,6 +60,9 @@ static const char *const SQL[STATEMENTS] = {
     /* of batches ?3 < first <= ?4 */
     [SUM_RECORDS] = "SELECT ifnull(min(begin_utc_ns), ?5), ifnull(max(end_utc_ns), ?6), total(record_count) FROM"
                     " gaps WHERE stream = ?1 AND cause = ?2 AND first > ?3 AND first <= ?4",
+    /* of missing batches whose time is known; ?4: those up to this batch alone, 0: all */
+    [SUM_HOLES] = "SELECT ifnull(min(begin_utc_ns), ?3), ifnull(max(end_utc_ns), ?2) FROM gaps WHERE stream = ?1"
+                  " AND batch_count > 0 AND begin_utc_ns <> ?2 AND end_utc_ns <> ?3 AND (?4 = 0 OR last = ?4)",
     [GREATEST] = "SELECT max(value) FROM ledger_counts WHERE stream = ?1 AND family = '' AND counter = ?2 AND"
                  " value >= 0",
     [COUNT_RECORDED] = "SELECT count(*) FROM gaps WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
@@ -62,7 +77,9 @@ struct ec_gaps {
     loss losses[LOSS_KINDS];
     uint64_t greatest[EA_COUNTER_COUNT];
     uint64_t recorded_count;
-    int has_open;
+    int has_open, has_facts;
+    span holes, hole;     /* the time of all missing batches, and of the last ones */
+    uint64_t hole_before; /* the batch after those */
     /* the batch at hand */
     const ec_state_fold *fold;
     ec_batch_row row;
@@ -250,18 +267,22 @@ static void add(span *to, const span *of) {
     to->records += of->records;
 }
 
-/* What a count's row shows: the records up to it, and with_pending those after it. */
-static span shown(const loss *t, int with_pending) {
+/* What a count's row shows: the records up to it, and with_pending those after it. Missing batches may have held
+ * records, too: of a file any of them, of a live session those since the count before. */
+static span shown(const ec_gaps *b, const loss *t, int with_pending) {
     span s = t->own;
     if (with_pending)
         add(&s, &t->pending);
-    return s.records ? s : t->fallback;
+    if (!s.records)
+        return t->fallback;
+    add(&s, b->has_facts && !b->facts.is_live ? &b->holes : &t->hole);
+    return s;
 }
 
 static int move(ec_gaps *b, size_t k, int with_pending, ea_err *err) {
     const loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
-    span now = shown(t, with_pending);
+    span now = shown(b, t, with_pending);
     b->has_open |= now.end_utc_ns == INT64_MAX && now.begin_utc_ns != INT64_MIN;
     int rc = gaps_prepare(b, MOVE, &s, err);
     if (rc)
@@ -293,11 +314,27 @@ static int sum_records(ec_gaps *b, size_t k, uint64_t above, uint64_t up_to, spa
     return rc;
 }
 
+static int sum_holes(ec_gaps *b, uint64_t last, span *ret, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = gaps_prepare(b, SUM_HOLES, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, INT64_MIN);
+    sqlite3_bind_int64(s, 3, INT64_MAX);
+    sqlite3_bind_int64(s, 4, (int64_t)last);
+    if (sqlite3_step(s) == SQLITE_ROW)
+        *ret = (span){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), 0};
+    else
+        rc = ec_fail_sqlite(err, b->db, "read the gaps");
+    sqlite3_reset(s);
+    return rc;
+}
+
 static int read_loss(ec_gaps *b, size_t k, ea_err *err) {
     loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
     uint64_t before = 0;
-    *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING};
+    *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING, .hole = NOTHING};
     int rc = gaps_prepare(b, LAST_COUNTED, &s, err);
     if (rc)
         return rc;
@@ -312,6 +349,8 @@ static int read_loss(ec_gaps *b, size_t k, ea_err *err) {
     sqlite3_reset(s);
     if (t->number)
         rc = sum_records(b, k, before, t->number, &t->own, err);
+    if (!rc && t->number > 1)
+        rc = sum_holes(b, t->number - 1, &t->hole, err);
     return rc ? rc : sum_records(b, k, t->number, INT64_MAX, &t->pending, err);
 }
 
@@ -332,6 +371,8 @@ int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_er
         return ea_fail(err, EA_ENOMEM, "open the gaps of a stream");
     b->db = ec_state_db_database(t);
     b->stream_number = fold->stream_number;
+    b->hole = NOTHING;
+    rc = sum_holes(b, 0, &b->holes, err);
     for (size_t k = 0; !rc && k < LOSS_KINDS; k++)
         rc = read_loss(b, k, err);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++) {
@@ -388,6 +429,7 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
     if (!facts)
         return 0;
     b->facts = *facts;
+    b->has_facts = 1;
     if (!b->has_open)
         return 0;
     sqlite3_stmt *s = NULL;
@@ -399,7 +441,8 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
     sqlite3_bind_int64(s, 4, INT64_MIN);
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
-    return ec_sqlite_run(s, "store a gap", err);
+    rc = ec_sqlite_run(s, "store a gap", err);
+    return rc ? rc : sum_holes(b, 0, &b->holes, err);
 }
 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events
@@ -416,6 +459,20 @@ static span around(ec_gaps *b) {
     return s;
 }
 
+/* Batches up to last are missing: records of losses that were counted may have been in them. */
+static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
+    int rc = 0;
+    if (s->begin_utc_ns == INT64_MIN || s->end_utc_ns == INT64_MAX)
+        return 0;
+    b->hole = *s;
+    b->hole_before = last + 1;
+    add(&b->holes, s);
+    for (size_t k = 0; !rc && b->has_facts && !b->facts.is_live && k < LOSS_KINDS; k++)
+        if (b->losses[k].own.records || b->losses[k].pending.records)
+            rc = b->losses[k].number ? move(b, k, 1, err) : 0;
+    return rc;
+}
+
 int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea_err *err) {
     EA_ASSERT(b->fold && batch_count); /* after ec_gaps_begin */
     span s = around(b);
@@ -427,7 +484,8 @@ int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea
                    .at_least = events ? *events : 0,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    return put(b, &r, err);
+    int rc = put(b, &r, err);
+    return rc ? rc : widen(b, &s, r.last, err);
 }
 
 int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {
@@ -442,7 +500,8 @@ int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {
                    .at_least = t->event_count,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    return put(b, &r, err);
+    int rc = put(b, &r, err);
+    return rc ? rc : widen(b, &s, r.last, err);
 }
 
 /* 1 for a counter of which a file's header or index says all at once, before its events come: EC_GAP_AT_ONCE. */
@@ -473,8 +532,12 @@ int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin
         int rc = t->number && t->pending.records ? move(b, k, 0, err) : 0; /* the records are this count's now */
         if (rc)
             return rc;
-        *t = (loss){.number = b->row.number, .fallback = s, .own = t->pending, .pending = NOTHING};
-        s = shown(t, 0);
+        *t = (loss){.number = b->row.number,
+                    .fallback = s,
+                    .own = t->pending,
+                    .pending = NOTHING,
+                    .hole = b->hole_before == b->row.number ? b->hole : NOTHING};
+        s = shown(b, t, 0);
     }
     const row r = {.first = b->row.number,
                    .last = b->row.number,

@@ -467,6 +467,49 @@ static void times_of_losses(void **state) {
     }
 }
 
+/* A record of a loss may have been in a batch that is missing: the counted loss may be of that time, too. */
+static void losses_in_missing_batches(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
+    const uint32_t events = number_of(C(source_events_lost));
+    const pair none[] = {{"", C(keyframes_written), 1}}, five[] = {{"", C(source_events_lost), 5}};
+    const pair six[] = {{"", C(source_events_lost), 6}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        ec_lost_record r = {.cause = EC_GAP_LOST_EVENT, .count = 1, .begin_utc_ns = 1050, .end_utc_ns = 1060};
+        start(&f, (uint8_t)(60 + reopen));
+        f.reopen = reopen;
+        turn(&f, 4, 10, 1000, 1100, &file, five, 1);
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 500, 1060);
+        turn(&f, 5, 10, 1100, 1200, &file, five, 1);
+        period(&f, 4, events, 500, 1060);
+        turn(&f, 7, 10, 1400, 1500, &file, five, 1);
+        period(&f, 4, events, 500, 1400);
+        turn(&f, 9, 0, 0, 0, NULL, NULL, 0); /* its end is not known before an event comes */
+        turn(&f, 10, 1, 1700, 1800, &file, five, 1);
+        r.begin_utc_ns = 1710, r.end_utc_ns = 1720;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 500, 1720);
+        finish(&f);
+
+        start(&f, (uint8_t)(62 + reopen)); /* a live session: what was lost since the count before */
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &live, none, 1);
+        turn(&f, 3, 10, 1200, 1300, &live, five, 1);
+        r.begin_utc_ns = 1210, r.end_utc_ns = 1220;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 3, events, 1100, 1220);
+        turn(&f, 4, 10, 1300, 1400, &live, six, 1);
+        r.begin_utc_ns = 1310, r.end_utc_ns = 1320;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 1310, 1320);
+        turn(&f, 6, 10, 1600, 1700, &live, six, 1);
+        period(&f, 4, events, 1310, 1320);
+        finish(&f);
+    }
+}
+
 /* The third equation, with events that other collectors may have, and with an unknown number of such events. */
 static void what_is_elsewhere_is_judged(void **state) {
     const uint64_t values[EA_COUNTER_COUNT] = {[C(events_acknowledged)] = 100};
@@ -903,6 +946,7 @@ int main(void) {
         T(holes_and_tombstones),
         T(times_of_missing_batches),
         T(times_of_losses),
+        T(losses_in_missing_batches),
         T(what_is_elsewhere_is_judged),
         T(numbers_that_no_machine_has),
         T(unreadable),
