@@ -198,7 +198,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     return rc < 0 ? rc : ended;
 }
 
-static void report(const watch *w) {
+static void watch_report(const watch *w) {
     ea_lang_counts c = ea_lang_run_counts(w->run);
 
     const struct {
@@ -220,7 +220,7 @@ static void report(const watch *w) {
         fprintf(stderr, "etwagent: no clause is of any of the %" PRIu64 " events\n", c.events);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int watch_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     watch w = {.o = o, .name = "program", .paths = operands, .path_count = operand_count};
@@ -290,7 +290,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, w.paths, w.path_count, 0, o->strict)) == 0) {
         rc = run_all(&w, &in, decoder, &err);
         exit_code = ea_input_close(&in, rc, &err);
-        report(&w);
+        watch_report(&w);
     }
     ea_lang_run_destroy(w.run);
     lookahead_close(&w.ahead);
@@ -369,7 +369,7 @@ const ea_command ea_cmd_watch = {
         "Exit codes: 0 read, 1 failed, 2 usage or a mistake in the program, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = watch_run,
     .min_operands = 1,
     .max_operands = -1,
 };

@@ -4,8 +4,9 @@ import functools
 
 import naive_accounts
 import naive_state
-from naive_state import FOREVER, format_time
+from naive_state import FOREVER, format_time, parse_time
 
+LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 KEYS = ["host", "stream", "instance"]
 
 
@@ -151,15 +152,21 @@ def chosen(processes):
     return list({row["stream"] + str(row["instance"]): (i, row) for i, row in [*processes[:2], *started, *ended, *again]}.values())
 
 
+def folded(path):
+    """A path in lower case, as SQLite's NOCASE compares: letters of ASCII alone."""
+    return path.translate(LOWER)
+
+
 def by_path(world, keep=lambda i: True, hosts=None):
-    """path -> (machines, loads, the first machine by name, first and last beginning, largest size)"""
+    """path -> (machines, loads, the first machine by name, first and last beginning, largest size). The case of a path's letters does not matter; the first
+    spelling by its characters is the path's."""
     found = collections.defaultdict(list)
     for host in hosts or world.hosts.values():
         for i, row in rows(host, "module"):
             if keep(i):
-                found[row["path"]].append(row)
-    return {path: (len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads), min(row["begin"] for row in loads),
-                   max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for path, loads in found.items()}
+                found[folded(row["path"])].append(row)
+    return {min(row["path"] for row in loads): (len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads), min(row["begin"] for row in loads),
+                   max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for loads in found.values()}
 
 
 UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recycle.bin\\", "\\windows\\tasks\\"]
@@ -183,12 +190,17 @@ def judge_modules(world):
         if mine:
             got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", host=one, limit=10000)]
             world.same("route /api/v1/modules", one, got, [(path, hosts, loads) for path, (hosts, loads, *_) in mine.items()])
-            got = [(row["path"], row["loads"]) for row in world.get("queries/rare-modules", hosts=1, host=one, limit=10000)]
-            world.same("query rare-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items() if path])
-            got = [(row["path"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=0, host=one, limit=10000)]
-            world.same("query widespread-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items()])
-            got = [row["path"] for row in world.get("queries/new-binaries", host=one, since=0, limit=10000)]
-            world.same("query new-binaries", one, got, [*mine])
+            own = {folded(path) for path in mine}  # how rare they are is said of all machines
+            theirs = [(path, *row) for path, row in paths.items() if folded(path) in own]
+            for most in (1, 2):
+                got = [(row["path"], row["hosts"], row["host"], row["loads"]) for row in world.get("queries/rare-modules", hosts=most, host=one, limit=10000)]
+                world.same("query rare-modules", one, got, [(path, hosts, one, loads) for path, hosts, loads, *_ in theirs if path and hosts <= most])
+                got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=most, host=one, limit=10000)]
+                world.same("query widespread-modules", one, got, [(path, hosts, loads) for path, hosts, loads, *_ in theirs if hosts > most])
+            firsts = sorted(row[4] for row in theirs)
+            half = parse_time(firsts[len(firsts) // 2])
+            got = [(row["path"], row["hosts"], row["host"]) for row in world.get("queries/new-binaries", host=one, since=half * 100, limit=10000)]
+            world.same("query new-binaries", one, got, [(path, hosts, one) for path, hosts, _, _, first, *_ in theirs if parse_time(first) >= half])
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
     world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])
