@@ -66,8 +66,9 @@ typedef struct fixed {
 /* A period without a begin or an end: which is not known. */
 #define GAP_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
-    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
-    " image_name, command_line, sid, account, package, exit_status"
+    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance,"                \
+    " parent_image_name, parent_command_line, session_id, image_name, command_line, sid, account, package, "           \
+    "exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product"
@@ -100,6 +101,18 @@ typedef struct fixed {
     "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
     ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
 
+/* Files that were loaded as modules: by SHA-256 where an image fact has it, so that another file under a usual path is
+ * a file of its own; else by path without its volume. The loads of a path without a hash count the machines where the
+ * path's hash is known, too. With a host ?1, those that the host has; the groups are of all hosts: what is rare or new
+ * is so among all. */
+#define FILES                                                                                                          \
+    "WITH m AS MATERIALIZED (SELECT host, begin, path, path_on_volume(path) AS file, nullif(sha256, '') AS sha256"     \
+    " FROM modules WHERE path <> ''), files AS (SELECT min(path) AS path, sha256, count(DISTINCT host) AS hosts,"      \
+    " iif(?1 = '', min(host), ?1) AS host, count(*) AS loads, min(begin) AS first FROM m WHERE sha256 IS NOT NULL"     \
+    " GROUP BY sha256 HAVING ?1 = '' OR max(host = ?1) UNION ALL SELECT min(path), NULL, count(DISTINCT host),"        \
+    " iif(?1 = '', min(host), ?1), count(*), min(begin) FROM m GROUP BY file HAVING count(sha256) < count(*) AND"      \
+    " (?1 = '' OR max(host = ?1 AND sha256 IS NULL))) "
+
 /* Instructions and cycles of what programs ran, without Idle: counted from one context switch to the next, or estimated
  * by samples; a machine may have recorded either. of: columns to sum by. */
 #define IPC(of)                                                                                                        \
@@ -119,10 +132,6 @@ typedef struct fixed {
     " 0) AS ipc FROM function_counters(?2, " UNTIL                                                                     \
     ") WHERE (?1 = '' OR host = ?1) AND pid IS NOT 0 AND source_name IN"                                               \
     " ('InstructionRetired', 'TotalCycles') GROUP BY module, function"
-
-/* Of groups of modules, those that the host ?1 has. The groups are of all hosts: what is rare or new is so among all.
- */
-#define ON_HOST " AND (?1 = '' OR max(host = ?1))"
 
 /* Its row has the parameters of a list of a process. */
 static const char PROCESS_SQL[] =
@@ -397,9 +406,8 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
-     "SELECT min(path) AS path, count(DISTINCT host) AS hosts, iif(?1 = '', min(host), ?1) AS host,"
-     " time_text(min(begin)) AS first FROM modules GROUP BY path COLLATE NOCASE HAVING min(begin) >= ?2" ON_HOST,
-     "first DESC",
+     FILES "SELECT path, sha256, hosts, host, time_text(first) AS first FROM files WHERE first >= ?2",
+     "first DESC, path",
      {AMONG_HOSTS, {"since", PARAM_TIME, NULL}},
      FIXED_LIST},
     {"who-talks-to",
@@ -417,17 +425,14 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
-     "SELECT min(path) AS path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules GROUP BY path COLLATE"
-     " NOCASE HAVING hosts > ?2" ON_HOST,
+     FILES "SELECT path, sha256, hosts, loads FROM files WHERE hosts > ?2",
      "hosts DESC, path",
      {AMONG_HOSTS, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"rare-modules",
      "Modules on at most so many machines",
-     "SELECT min(path) AS path, count(DISTINCT host) AS hosts, iif(?1 = '', min(host), ?1) AS host, count(*) AS loads,"
-     " time_text(min(begin)) AS first FROM modules WHERE path <> '' GROUP BY path COLLATE NOCASE HAVING hosts <= "
-     "?2" ON_HOST,
-     "hosts, first DESC",
+     FILES "SELECT path, sha256, hosts, host, loads, time_text(first) AS first FROM files WHERE hosts <= ?2",
+     "hosts, first DESC, path",
      {AMONG_HOSTS, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"modules-from-unusual-places",
@@ -446,9 +451,10 @@ static const fixed QUERIES[] = {
      "Processes that were started",
      "SELECT " PROCESS_COLUMNS
      " FROM processes WHERE (?1 = '' OR host = ?1) AND begin BETWEEN ?2 AND ?3 AND begin_cause ="
-     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
+     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\') AND"
+     " coalesce(parent_image_name, '') LIKE ?5 ESCAPE '\\'",
      "begin DESC",
-     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}, {"parent", PARAM_LIKE, ""}},
      FIXED_LIST},
     {"autostart-keys",
      "Values that were set under keys from which Windows starts programs",

@@ -78,6 +78,16 @@ static void describe_labels(const ea_labels *given, ea_text *t) {
     ea_arena_deinit(&arena);
 }
 
+/* ---- programs ---- */
+
+static void describe_watches(const char *what, const char *name, const ea_tables *watches, ea_text *t) {
+    for (size_t i = 0; i < watches->count; i++) {
+        const ea_watch_config *w = (const ea_watch_config *)watches->items + i;
+        ea_text_printf(t, "program %s of %s %s: tables watch_%s; the events on which it runs %s\n", w->name, what, name,
+                       w->name, w->events == EA_WATCH_SHIP ? "travel, too" : "do not travel");
+    }
+}
+
 /* ---- filters ---- */
 
 static void put_note(void *arg, const char *text) {
@@ -132,6 +142,7 @@ static void describe_filters(const char *what, const char *name, const ea_tables
 static void check_describe_session(const ea_session_config *s, const ea_agent_config *c, ea_text *t) {
     ea_session_describe(s, t);
     describe_filters("session", s->name, &s->filters, c, t);
+    describe_watches("session", s->name, &s->watches, t);
 }
 
 static void check_describe(const ea_agent_config *c, ea_text *t) {
@@ -163,6 +174,7 @@ static void check_describe(const ea_agent_config *c, ea_text *t) {
         else
             ea_text_str(t, " as fast as it goes\n");
         describe_filters("source", f->name, &f->filters, c, t);
+        describe_watches("source", f->name, &f->watches, t);
     }
     if (c->sessions.count)
         ea_text_printf(t, "runs %zu ETW session%s:\n", c->sessions.count, c->sessions.count == 1 ? "" : "s");

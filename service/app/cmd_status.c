@@ -278,8 +278,9 @@ static void status_describe(const status *s, int runs, ea_text *t) {
         describe_source((const source *)s->sources.items + i, t);
     ea_text_printf(t, "spool: %" PRIu64 " batches wait, %.1f MiB\n", s->spool.batches,
                    (double)s->spool.disk_bytes / 1048576.0);
-    ea_text_str(t, "shipping to ");
-    put_text(t, s->shipping.collector);
+    const char *collector = s->shipping.collector ? s->shipping.collector : "";
+    ea_text_str(t, *collector ? "shipping to " : "shipping to no collector");
+    put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
     describe_enrolment(&s->enrolment, t);
     const char *const troubles[] = {s->spool.trouble, s->shipping.trouble, s->enrolment.trouble};

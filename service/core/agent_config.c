@@ -3,6 +3,7 @@
 #include "proto/base/platform.h"
 #include "service/core/filter.h"
 #include "service/core/labels.h"
+#include "service/core/watch_results.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
@@ -207,12 +208,21 @@ static const ea_option SOURCE_ROWS[] = {
      .choices = PRIORITIES,
      .help = "what is sent first"},
     EA_FILTERS_OPTION(offsetof(ea_file_source_config, filters)),
+    EA_WATCHES_OPTION(offsetof(ea_file_source_config, watches)),
     {.name = NULL},
 };
+
+static int check_source(const void *table, const char **ret_key, ea_err *err) {
+    const ea_file_source_config *c = table;
+    *ret_key = "watch";
+    return ea_watches_check(&c->watches, err);
+}
+
 const ea_table ea_file_source_table = {
     .summary = "Trace files that are shipped, each event once, however often the agent is started.",
     .rows = SOURCE_ROWS,
-    .size = sizeof(ea_file_source_config)};
+    .size = sizeof(ea_file_source_config),
+    .check = check_source};
 
 /* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
 static int is_name_of_boot(const char *source, const ea_session_config *session) {
@@ -241,6 +251,30 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
                                sessions[k].name);
     *ret_key = "sessions";
     return ea_sessions_check(&c->sessions, err);
+}
+
+/* ---- programs ---- */
+
+/* The programs of one list; files of schemas are read when a class or a field is not known without them. */
+static int check_watches(const char *list, size_t item, const ea_tables *watches, const ea_schema_options *options,
+                         ea_option_place *ret_place, ea_err *err) {
+    ea_watches *w = NULL;
+    ea_schemas *schemas = NULL;
+    ea_watch_problem problem = {0};
+    ea_err unread;
+    int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
+    if (!watches->count)
+        return 0;
+    int rc = ea_watches_create(&w, watches, NULL, &problem, err);
+    if (rc == EA_EINVAL && problem.is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
+        rc = ea_watches_create(&w, watches, schemas, &problem, err);
+    ea_schemas_destroy(schemas);
+    if (!rc)
+        ea_watches_destroy(w);
+    snprintf(ret_place->path, sizeof ret_place->path, "%s/%zu/watch/%zu/program", list, item, problem.program);
+    ret_place->line = problem.line;
+    ret_place->column = problem.column;
+    return rc;
 }
 
 /* ---- filters ---- */
@@ -281,8 +315,12 @@ static int check_values(const void *table, ea_option_place *ret_place, ea_err *e
     int rc = 0;
     for (size_t i = 0; i < c->sources.count && !rc; i++)
         rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
+    for (size_t i = 0; i < c->sources.count && !rc; i++)
+        rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
+    for (size_t i = 0; i < c->sessions.count && !rc; i++)
+        rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
     return rc;
 }
 

@@ -31,6 +31,7 @@ static size_t add_boot_files(ea_config_snapshot *snapshot, const ea_session_conf
         c->taken = ea_arena_strdup(&snapshot->arena, taken);
         c->priority = s->priority;
         c->filters = s->filters;
+        c->watches = s->watches;
         n += c->name && c->files.items[0] && c->taken;
     }
     return n;

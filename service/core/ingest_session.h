@@ -24,6 +24,7 @@ typedef struct ea_ingest_session_options {
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
     const ea_tables *filters;            /* ea_filter_config; borrowed until it is attached; NULL: none */
+    const ea_tables *watches;            /* ea_watch_config; borrowed; NULL: none */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask;         /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */
@@ -42,6 +43,7 @@ typedef struct ea_ingest_session {
     ea_ingest_session_options o;
     ea_batching_options batching;
     ea_event_filters *filters; /* NULL: none */
+    ea_watches *watches;       /* NULL: none */
     uint8_t *dictionary;       /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */

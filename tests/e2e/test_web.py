@@ -12,6 +12,7 @@ import json
 import re
 import select
 import socket
+import sqlite3
 import time
 
 import harness
@@ -82,6 +83,23 @@ def check_document(checks, web):
         described = {p["name"]: p["required"] for p in DOCUMENT["paths"][f"/api/v1/queries/{query['name']}"]["get"]["parameters"]}
         checks.equal({k: v for k, v in described.items() if k not in shared},
                      {p["name"]: p["required"] for p in query["parameters"]}, f"parameters of {query['name']}")
+
+
+def check_files(checks, web):
+    """The statement of "rare-modules" groups by hash where there is one. It runs here over a table that is made by hand."""
+    statement, = (q["sql"] for q in web.get("queries")["items"] if q["name"] == "rare-modules")
+    db = sqlite3.connect(":memory:")
+    db.create_function("path_on_volume", 1, lambda path: path.lower().removeprefix("c:"))
+    db.create_function("time_text", 1, str)
+    db.execute("CREATE TABLE modules(host, begin, path, sha256)")
+    db.executemany("INSERT INTO modules VALUES(?, ?, ?, ?)", [
+        ("a", 1, "C:\\usual.dll", "aa"), ("b", 2, "\\Usual.dll", "aa"), ("c", 3, "C:\\usual.dll", ""),  # one whose hash is not known yet
+        ("d", 4, "C:\\usual.dll", "bb"),  # another file under the usual path
+        ("a", 5, "C:\\one.dll", "cc"), ("b", 6, "C:\\renamed.dll", "cc"),  # one file, two names
+        ("a", 7, "C:\\alone.dll", ""), ("a", 8, "\\Alone.DLL", None), ("a", 9, "", "")])
+    checks.equal(sorted(db.execute(statement, {"1": "", "2": 1}).fetchall()),
+                 [("C:\\alone.dll", None, 1, "a", 2, "7"), ("C:\\usual.dll", "bb", 1, "d", 1, "4")], "files on one machine, by hash and by path")
+    db.close()
 
 
 def example(path, parameters, process):
@@ -681,6 +699,7 @@ def test(env, checks, _):
     web_world.settled(web)
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
     check_document(checks, web)
+    check_files(checks, web)
     check_answers(checks, web, process)
     check_types(checks, web, process)
     check_choices(checks, web, process)

@@ -296,17 +296,17 @@ def gap_note(world, page, name):
 
 def security_pages(world, found, host):
     name = host.name
-    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
+    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["parent_image_name"] or "", r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
     world.same("panel Security: Process starts", name, table(found["security starts"], "Process starts"), sorted(starts, reverse=True)[:100])
     unusual = [(moment(r["begin"]), name, str(r["pid"]), r["path"]) for i, r in rows(host, "module") if any(part in r["path"].lower() for part in judge_state.UNUSUAL)]
     world.same("panel Security: Unusual places", name, table(found["security places"], "Unusual places"), sorted(unusual, reverse=True)[:100])
     flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
-    own = {judge_state.folded(r["path"]) for _, r in rows(host, "module")}
-    loads = {path: str(row[1]) for path, row in judge_state.by_path(world).items() if path and row[0] <= 1 and judge_state.folded(path) in own}
+    own = {judge_state.file_of(r["path"]) for _, r in rows(host, "module")}
+    loads = {path: str(count) for path, hosts, count, *_ in judge_state.by_file(world) if hosts <= 1 and judge_state.file_of(path) in own}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
-    world.same("panel Security: Rare modules", name, [row[1:] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
+    world.same("panel Security: Rare modules", name, [row[1:5] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
     sets = [(moment(record["time"]), name) for record in judge_events.autostarts(host)] * len(host.streams)
     world.same("panel Security: Autostart keys", name, [row[:2] for row in table(found["security autostart"], "Autostart keys")], sorted(sets, reverse=True)[:100])

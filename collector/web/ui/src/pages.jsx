@@ -255,9 +255,9 @@ export function Profile({ view, dark }) {
 // ---- Security, Counters ----
 
 const TABS = {
-  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q']],
+  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Parent', name: 'parent_image_name' }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q', 'parent']],
   places: ['Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []],
-  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }], []],
+  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']],
   connections: ['Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
     { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
   autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
@@ -271,7 +271,7 @@ const IPC_TABS = {
   functions: ['Instructions per cycle by function', 'queries/ipc-by-function', [{ title: 'Module', name: 'module' }, { title: 'Function or place', name: 'function', mono: true }, ...RATE], []],
 };
 const WITHOUT_RANGE = ['rare']; // questions about all times
-const LABELS = { q: 'Name or command line', remote: 'Address' };
+const LABELS = { q: 'Name or command line', parent: 'Parent', remote: 'Address', hosts: 'On at most so many machines (none: 1)' };
 
 export const Security = ({ view }) => <Tabs view={view} page="security" heading="Security" tabs={TABS} />;
 export const Counters = ({ view }) => <Tabs view={view} page="counters" heading="Counters" tabs={IPC_TABS} />;
