@@ -33,7 +33,7 @@ EA_MUST_CHECK int ea_filter_limit_parse(const char *text, uint64_t *ret_number, 
      .offset = (at),                                                                                                   \
      .table = &ea_filter_table,                                                                                        \
      .min = 1,                                                                                                         \
-     .max = EA_EVENT_FILTERS_MAX,                                                                                            \
+     .max = EA_EVENT_FILTERS_MAX,                                                                                      \
      .help = "which events are kept, sampled, limited, and which fields are replaced, in this order of the list: the " \
              "first filter that drops an event counts it; classes of the machine's state (processes, threads, images, " \
              "names of files and keys, losses) are dropped only by a filter that names the class without * and ?"}

@@ -151,6 +151,15 @@ def check_store(env, checks, collector, events, raw, places):
     order = lambda e: (e[0], e[1], e[2], json.dumps(e[4], sort_keys=True))  # noqa: E731
     checks.that(len(want) > 100, f"{len(want)} events have a field to be replaced")
     checks.equal([pair for pair in zip(sorted(got, key=order), sorted(want, key=order)) if pair[0] != pair[1]][:2], [], "events with replaced fields")
+    for condition, holds in (("TransferSize > 16KiB", lambda e: e["fields"].get("TransferSize", 0) > 16384),
+                             ('probe =~ "thread/*" && cpu == 1', lambda e: e["name"].startswith("Thread/") and e["cpu"] == 1)):
+        got = env.run([*export, "raw", "--where", condition]).stdout.splitlines()
+        checks.that(got, f"export --where {condition}: no such event")
+        checks.equal(got, [line for row, line in zip(rows, stored) if holds(row)], f"export --where {condition}")
+    named = [json.loads(line) for line in env.run([*export, "jsonl", "--where", 'execname =~ "*.exe"', "--class", "FileIo/Read"]).stdout.splitlines()]
+    checks.that(named and all(row["name"] == "FileIo/Read" for row in named), "export --where reads the machine's state")
+    done = env.run([*export, "raw", "--where", "1 && TransferSiz > 1"], check=False)
+    checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:6: ") and "did you mean TransferSize?" in done.stderr, f"a mistake: {done.stderr!r}")
     everything = "".join(stored) + env.run([*export, "jsonl", "--keyframes"]).stdout + env.run([*export, "raw", "--keyframes"]).stdout
     hidden = {text_of(e) for e in events if redacted_field(e)}
     commands = {text for text in hidden if " " in text and len(text) > 20 and not text.startswith("\\Device")}  # paths are in FileIo/FileCreate, too
