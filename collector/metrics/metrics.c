@@ -424,6 +424,86 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the streams");
 }
 
+/* ---- sums of all streams of a host ---- */
+
+enum host_number { HOST_EVENTS, HOST_ALERTS, HOST_GAPS, HOST_MISSING_BATCHES, HOST_LOST_EVENTS, HOST_NUMBERS };
+
+typedef struct host_sums {
+    char host[256];
+    double values[HOST_NUMBERS]; /* a single agent can say that 2^63 batches are missing */
+} host_sums;
+
+/* In the order of names, EC_METRICS_HOSTS at most: *ret is of malloc. */
+static int read_host_sums(sqlite3 *db, host_sums **ret, size_t *ret_count, ea_err *err) {
+    static const char SQL[] =
+        "SELECT s.host, total(s.event_count), total((SELECT a.row_count FROM alert_sums a WHERE a.stream = s.stream)),"
+        " NULL, 0, 0, 0, 0 FROM streams s GROUP BY s.host UNION ALL SELECT s.host, 0, 0, g.cause, total(g.row_count),"
+        " total(g.unrecorded_count), total(g.least_count), total(g.batch_count) FROM streams s JOIN gap_sums g"
+        " ON g.stream = s.stream GROUP BY s.host, g.cause ORDER BY 1";
+    host_sums *items = malloc(EC_METRICS_HOSTS * sizeof *items);
+    sqlite3_stmt *s = NULL;
+    size_t count = 0;
+    int code = SQLITE_DONE;
+    if (!items)
+        return ea_fail(err, EA_ENOMEM, "read the sums of hosts");
+    if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK) {
+        free(items);
+        return ec_fail_sqlite(err, db, "read the sums of hosts");
+    }
+    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(s, 0), *host = text ? text : "";
+        if (!count || strcmp(items[count - 1].host, host) != 0) {
+            if (count == EC_METRICS_HOSTS)
+                break;
+            items[count] = (host_sums){.values = {0}};
+            snprintf(items[count++].host, sizeof items->host, "%s", host);
+        }
+        double *values = items[count - 1].values;
+        values[HOST_EVENTS] += sqlite3_column_double(s, 1);
+        values[HOST_ALERTS] += sqlite3_column_double(s, 2);
+        if (sqlite3_column_type(s, 3) == SQLITE_NULL)
+            continue;
+        /* the rows of losses that a source counted are not periods; those without a record of their time are */
+        int is_counted = strcmp(ec_gap_kind((uint32_t)sqlite3_column_int64(s, 3)), "counted") == 0;
+        values[HOST_GAPS] += sqlite3_column_double(s, is_counted ? 5 : 4);
+        values[HOST_LOST_EVENTS] += is_counted ? sqlite3_column_double(s, 6) : 0;
+        values[HOST_MISSING_BATCHES] += sqlite3_column_double(s, 7);
+    }
+    sqlite3_finalize(s);
+    if (code != SQLITE_DONE && code != SQLITE_ROW) {
+        free(items);
+        return ec_fail_sqlite(err, db, "read the sums of hosts");
+    }
+    *ret = items;
+    *ret_count = count;
+    return 0;
+}
+
+/* The streams' own numbers are of EC_METRICS_STREAMS streams alone. */
+static int add_host_sums(const exposition *x, ec_state_db *t, ea_err *err) {
+    static const char *const NAMES[HOST_NUMBERS][2] = {
+        [HOST_EVENTS] = {"etwcollector_host_stored_events", "events of all streams of the host that are stored"},
+        [HOST_ALERTS] = {"etwcollector_host_alerts", "alerts about all streams of the host, see etwcollector ledger"},
+        [HOST_GAPS] = {"etwcollector_host_gap_periods", "gaps of all streams of the host"},
+        [HOST_MISSING_BATCHES] = {"etwcollector_host_missing_batches", "batches of the host that are missing"},
+        [HOST_LOST_EVENTS] = {"etwcollector_host_lost_events",
+                              "events that the host's sources said were lost, at least"},
+    };
+    host_sums *items = NULL;
+    size_t count = 0;
+    int rc = read_host_sums(ec_state_db_database(t), &items, &count, err);
+    for (size_t n = 0; !rc && n < HOST_NUMBERS; n++) {
+        add_head(x, NAMES[n][0], EA_GAUGE, NAMES[n][1]);
+        for (size_t i = 0; i < count; i++) {
+            ea_text_printf(x->t, "%s{host=\"", NAMES[n][0]);
+            ea_exposition_label(x->t, items[i].host);
+            ea_text_printf(x->t, "\"} %.0f\n", items[i].values[n]);
+        }
+    }
+    free(items);
+    return rc;
+}
+
 /* t: NULL when the tables are not made yet. */
 static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_err *err) {
     ec_store *store = NULL;
@@ -507,6 +587,8 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         add_ledgers(x, &all, left_out);
     if (!rc)
         rc = add_states(x, t, &all, err);
+    if (!rc)
+        rc = add_host_sums(x, t, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     if (!rc)

@@ -147,6 +147,13 @@ def judge_metrics(world):
     lacking = {(host, stream): events for host, stream, _, _, events in holes(world) if not books[host, stream].values.get(("", NUMBERS["stream_ended"]))}
     world.same("metric etwcollector_waiting_events", "all", got["etwcollector_waiting_events"], {keys[key]: float(lacking.get(key, 0)) for key in books})
     world.same("metric etwcollector_ledger_alerts", "all", got["etwcollector_ledger_alerts"], {keys[key]: float(len(book.wrongs())) for key, book in books.items()})
+    totals = {host: judge_store.troubles(world, host) for host in world.hosts}
+    for word in ("alerts", "gap_periods", "missing_batches", "lost_events"):
+        world.same(f"metric etwcollector_host_{word}", "all", got[f"etwcollector_host_{word}"], {f'host="{host}"': float(found[word]) for host, found in totals.items()})
+    stored = collections.Counter()
+    for (host, _), book in books.items():
+        stored[host] += book.stored
+    world.same("metric etwcollector_host_stored_events", "all", got["etwcollector_host_stored_events"], {f'host="{host}"': float(events) for host, events in stored.items()})
     want = {"etwcollector_gap_periods": {}, "etwcollector_gap_events": {}}
     for host, stream in books:
         rows = [(kind, at_least) for _, kind, _, at_least, *_ in judge_store.losses(world, host)[stream]]
