@@ -52,8 +52,9 @@ struct ec_state_worker {
     uint64_t use_count;
     uint64_t pruned_below; /* the tables hold nothing of segments below this number */
     ea_u64_map done;       /* the store's stream id -> batches + events that are folded */
-    ea_u64_map again;  /* the store's stream id -> monotonic time before which it is not folded from its start again */
-    ea_u64_map failed; /* the store's stream id -> monotonic time before which it is not tried again; EC_STATE_FAILED_MAX */
+    ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
+    ea_u64_map
+        failed; /* the store's stream id -> monotonic time before which it is not tried again; EC_STATE_FAILED_MAX */
     ec_state_work *works;
     size_t work_count, work_capacity;
     ec_store_place begin;     /* the end of the store when this worker was opened */
@@ -80,7 +81,7 @@ static inline int ec_state_is_before(const ec_store_place *a, const ec_store_pla
 void ec_state_live_destroy(ec_state_live *l); /* NULL is allowed */
 /* Forgets the machine of a stream: it is read back from the tables when the stream goes on. */
 void ec_state_drop_live(ec_state_worker *h, const ec_state_live *l);
-/* Folds what is new in one stream, as far as its agent's turn goes. A failure undoes what is not committed, and leaves
+/* Folds what is new in one stream, as far as its agent's turn goes. A failure undoes the open transaction, and leaves
  * the stream alone for a while. */
 EA_MUST_CHECK int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *w, ea_err *err);
 /* The streams of host; NULL: all. *ret_failed: the first failure of a stream, and err says it. */
