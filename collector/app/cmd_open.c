@@ -24,6 +24,7 @@ typedef struct options {
     ea_strings manifests;
     ec_symbol_options symbols;
     const char *listen;
+    int64_t address_life_ns;
     int is_web, has_no_browser, json;
 } options;
 
@@ -40,6 +41,8 @@ typedef struct opening {
 } opening;
 
 enum { STOP_POLL_NS = 50000000 };
+
+static const int64_t S_NS = INT64_C(1000000000), VISIT_GRACE_NS = S_NS; /* a request that came in time is answered */
 
 /* ---- reading ---- */
 
@@ -228,7 +231,7 @@ static int open_serve(opening *x, ea_err *err) {
                                  .has_lines = o->symbols.has_lines,
                                  .symbolizer = {.program = o->symbols.symbolizer, .limit_ns = o->symbols.limit_ns}};
     if (!rc)
-        rc = ec_visit_create(&visit, err);
+        rc = ec_visit_create(&visit, ea_monotonic_ns() + o->address_life_ns, err);
     if (!rc)
         rc = ec_broker_start(&broker, NULL, err);
     if (!rc)
@@ -252,8 +255,8 @@ static int open_serve(opening *x, ea_err *err) {
     if (!rc) {
         ea_text_printf(&url, "http://%.*s:%u/?ticket=%s", (int)(strrchr(o->listen, ':') - o->listen), o->listen,
                        ec_web_port(web), ec_visit_ticket(visit));
-        printf("dashboard on %s\nThe address is good once; Ctrl-C ends the dashboard%s\n", url.failed ? "?" : url.data,
-               o->store ? "." : " and removes what was read.");
+        printf("dashboard on %s\nThe address is good once, within %" PRId64 " s; Ctrl-C ends the dashboard%s\n",
+               url.failed ? "?" : url.data, o->address_life_ns / S_NS, o->store ? "." : " and removes what was read.");
         fflush(stdout);
         if (browser >= 0 && !url.failed)
             EA_IGNORE(write(browser, url.data, url.len_bytes));
@@ -264,6 +267,9 @@ static int open_serve(opening *x, ea_err *err) {
         ea_sleep_ns(STOP_POLL_NS);
         if (ec_broker_has_ended(broker))
             rc = ea_fail(err, EA_EIO, "the process %s has ended", EC_BROKER_NAME);
+        else if (ec_visit_has_expired(visit, ea_monotonic_ns() - VISIT_GRACE_NS))
+            rc = ea_fail(err, EA_ETIMEOUT, "the dashboard's address was not opened within %" PRId64 " s",
+                         o->address_life_ns / S_NS);
     }
     ec_web_stop(web);
     ec_broker_stop(broker);
@@ -362,6 +368,14 @@ static const ea_option OPEN_OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, has_no_browser),
      .help = "with --web: only print its address"},
+    {.name = "address-life",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, address_life_ns),
+     .fallback = "10m",
+     .min = INT64_C(1000000000),
+     .max = INT64_C(7) * 86400 * 1000000000,
+     .help = "with --web: how long the printed address can be opened; the command ends when it was not"},
     {.name = "listen",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
@@ -390,8 +404,8 @@ const ea_command ec_cmd_open = {
         "are read by a process that can open them and the store alone, for a trace may come from anywhere. Without "
         "--web\n"
         "the command prints what is in the files and the commands for further questions, which read the files again.\n"
-        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that can be used once: the "
-        "browser\n"
+        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that can be used once, for "
+        "a limited time: the browser\n"
         "that opens it first is the only reader.\n"
         "--json: {host, stream, events, batches, repeated_batches, trace_bytes, stored_bytes, lost_events,\n"
         "damaged_places, seconds, begin, end}. Damage is reported on standard error. Exit codes: 0 read, 1 failed,\n"

@@ -37,29 +37,43 @@ static int profile_resolve(void *source, const ec_symbol_module *module, const u
     return ec_symbols_resolve(source, module, rvas, count, fn, arg, NULL, err);
 }
 
-/* Events whose stacks lack something, a line a cause. */
-static void print_incomplete(const ec_profile *p) {
-    for (int i = 0; i < EC_LACKS_COUNT; i++) {
-        uint64_t n = p->incomplete[0][i] + p->incomplete[1][i];
-        if (n)
-            fprintf(stderr, "etwcollector: %" PRIu64 " events have a stack that is not whole (%s): %s\n", n,
-                    ec_lack_name(i), ec_lack_text(i));
+/* What a side lacks, a line each. of: its name and a colon in a comparison, where both sides may be of the same
+ * records. */
+static void profile_print_side(const ec_profile *p, int side, const char *of) {
+    uint64_t orphaned = 0, all = 0;
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
+        all += p->halves[side][i];
+        if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
+            orphaned += p->halves[side][i];
     }
+    fprintf(stderr,
+            "etwcollector: %s%" PRIu64 " events with weight, %" PRIu64 " of them without a stack; %" PRIu64
+            " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
+            of, p->events[side], p->without_stack[side], all, orphaned, p->halves[side][EA_STACK_ambiguous],
+            p->keys_undefined[side]);
+    for (int i = 0; i < EC_LACKS_COUNT; i++)
+        if (p->incomplete[side][i])
+            fprintf(stderr, "etwcollector: %s%" PRIu64 " events have a stack that is not whole (%s): %s\n", of,
+                    p->incomplete[side][i], ec_lack_name(i), ec_lack_text(i));
+    if (p->unfinished[side] && p->weight[side] == EC_WEIGHT_DISK)
+        fprintf(stderr, "etwcollector: %s%" PRIu64 " disk requests have no end and count nothing\n", of,
+                p->unfinished[side]);
+    else if (p->unfinished[side])
+        fprintf(stderr,
+                "etwcollector: %s%" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
+                of, p->unfinished[side], (double)p->unfinished_ns[side] / 1e6);
+    if (p->unbegun[side])
+        fprintf(
+            stderr,
+            "etwcollector: %s%" PRIu64
+            " disk requests have no recorded begin and count nothing: %.3f ms; sessions with DISK_IO_INIT record it\n",
+            of, p->unbegun[side], (double)p->unbegun_ns[side] / 1e6);
 }
 
 static void profile_print_summary(const ec_profile *p) {
-    uint64_t orphaned = 0, all = 0;
-    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
-        all += p->halves[i];
-        if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
-            orphaned += p->halves[i];
-    }
-    fprintf(stderr,
-            "etwcollector: %" PRIu64 " events with weight, %" PRIu64 " of them without a stack; %" PRIu64
-            " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
-            p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
-            p->halves[EA_STACK_ambiguous], p->keys_undefined);
-    print_incomplete(p);
+    profile_print_side(p, 0, p->has_other ? "first side: " : "");
+    if (p->has_other)
+        profile_print_side(p, 1, "other side: ");
     if (!p->events[0] && !p->events[1] && !*p->notes)
         fprintf(stderr,
                 "etwcollector: no stored event of these hosts in this range has this weight; \"etwcollector hosts\" "
@@ -72,17 +86,6 @@ static void profile_print_summary(const ec_profile *p) {
                 p->backlog);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
-    if (p->unfinished && p->weight[0] == EC_WEIGHT_DISK)
-        fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
-    else if (p->unfinished)
-        fprintf(stderr,
-                "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
-                p->unfinished, (double)p->unfinished_ns / 1e6);
-    if (p->unbegun)
-        fprintf(stderr,
-                "etwcollector: %" PRIu64 " disk requests have no recorded begin and count nothing: %.3f ms; sessions "
-                "with DISK_IO_INIT record it\n",
-                p->unbegun, (double)p->unbegun_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)

@@ -180,7 +180,7 @@ static void csv_row(printer *p, size_t count, const ec_value *cells) {
         if (ec_cell_text(&p->cell, &cells[i], p->types[i]) != EC_LOOK_EMPTY && p->cell.len_bytes)
             put_csv(p, cell_text(p), p->cell.len_bytes);
     }
-    ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
+    ea_text_char(&p->out, '\n'); /* for scripts; the API's CSV ends lines as RFC 4180 says */
 }
 
 static void json_row(printer *p, size_t count, const ec_value *cells) {
@@ -258,7 +258,7 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
         put_csv(p, p->names[i], strlen(p->names[i]));
     }
     if (p->format == CSV)
-        ea_text_str(&p->out, "\r\n");
+        ea_text_char(&p->out, '\n');
     if (p->format == JSON)
         ea_text_str(&p->out, "{\"rows\": [");
     return 0;

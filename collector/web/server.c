@@ -679,16 +679,17 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(http));
     const char *ticket = query && strncmp(query, TICKET, sizeof TICKET - 1) == 0 ? query + sizeof TICKET - 1 : "";
     char cookie[EC_VISIT_COOKIE_BYTES];
+    int64_t now_ns = ea_monotonic_ns();
     uint32_t user;
     if (ec_visit_has_cookie(w->options.visit, evhttp_find_header(evhttp_request_get_input_headers(http), "Cookie"),
                             w->http.port))
         return 0;
-    if (ec_visit_is_right(w->options.visit, ticket) && ec_listen_peer_user(http, &user) &&
+    if (ec_visit_is_right(w->options.visit, ticket, now_ns) && ec_listen_peer_user(http, &user) &&
         !ec_visit_may_be(w->options.visit, user)) {
         ec_log_line(w->options.log, "web: user %" PRIu32 " of this machine sent the ticket of another: refused", user);
         ticket = "";
     }
-    if (method == EC_GET && ec_visit_redeem(w->options.visit, ticket, w->http.port, cookie)) {
+    if (method == EC_GET && ec_visit_redeem(w->options.visit, ticket, now_ns, w->http.port, cookie)) {
         struct evkeyvalq *h = evhttp_request_get_output_headers(http);
         ec_guest_answered(guest_of(w, http));
         evhttp_add_header(h, "Set-Cookie", cookie);
@@ -701,7 +702,7 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
     }
     *ret_detail =
         "this dashboard is for the one who opened the address that \"etwcollector open\" printed, which is good "
-        "once: open the trace again for another address";
+        "once and for a limited time: open the trace again for another address";
     return 401;
 }
 

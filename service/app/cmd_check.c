@@ -4,6 +4,7 @@
 #include "service/app/agent_commands.h"
 #include "service/app/check_names.h"
 #include "service/core/agent_config.h"
+#include "service/core/filter.h"
 #include "service/core/labels.h"
 #include "service/host/host.h"
 #include "service/ship/tls_store.h"
@@ -77,6 +78,73 @@ static void describe_labels(const ea_labels *given, ea_text *t) {
     ea_arena_deinit(&arena);
 }
 
+/* ---- programs ---- */
+
+static void describe_watches(const char *what, const char *name, const ea_tables *watches, ea_text *t) {
+    for (size_t i = 0; i < watches->count; i++) {
+        const ea_watch_config *w = (const ea_watch_config *)watches->items + i;
+        ea_text_printf(t, "program %s of %s %s: tables watch_%s; the events on which it runs %s\n", w->name, what, name,
+                       w->name, w->events == EA_WATCH_SHIP ? "travel, too" : "do not travel");
+    }
+}
+
+/* ---- filters ---- */
+
+static void put_note(void *arg, const char *text) {
+    ea_text *t = arg;
+    ea_text_str(t, "  note: ");
+    ea_text_safe(t, text, strlen(text));
+    ea_text_char(t, '\n');
+}
+
+static void put_part(ea_text *t, const char *name, const char *value) {
+    if (!value)
+        return;
+    ea_text_printf(t, " %s ", name);
+    ea_text_safe(t, value, strlen(value));
+    ea_text_char(t, ';');
+}
+
+/* What becomes of the events of one session or source, and what a filter does not drop. */
+static void describe_filters(const char *what, const char *name, const ea_tables *filters, const ea_agent_config *c,
+                             ea_text *t) {
+    ea_filter_problem problem;
+    ea_event_filters *f = NULL;
+    ea_schemas *schemas = NULL;
+    ea_err err;
+    for (size_t i = 0; i < filters->count; i++) {
+        const ea_filter_config *one = (const ea_filter_config *)filters->items + i;
+        ea_text_printf(t, "filters %s %s:", what, name);
+        for (size_t k = 0; k < one->classes.count; k++) {
+            ea_text_char(t, ' ');
+            ea_text_safe(t, one->classes.items[k], strlen(one->classes.items[k]));
+        }
+        ea_text_char(t, ';');
+        put_part(t, "where", one->where);
+        put_part(t, "drop", one->drop);
+        put_part(t, "sample", one->sample);
+        put_part(t, "limit", one->limit);
+        for (size_t k = 0; k < one->redact.count; k++)
+            put_part(t, one->redact_key ? "hash" : "redact", one->redact.items[k]);
+        t->len_bytes--; /* the last semicolon */
+        ea_text_char(t, '\n');
+        look_at_file("redact-key", one->redact_key, t);
+    }
+    if (!filters->count)
+        return;
+    if (!ea_schema_options_read(&schemas, &c->schemas, &err) &&
+        !ea_event_filters_create(&f, filters, schemas, 0, &problem, &err))
+        ea_event_filters_each_note(f, put_note, t);
+    ea_event_filters_destroy(f);
+    ea_schemas_destroy(schemas);
+}
+
+static void describe_session(const ea_session_config *s, const ea_agent_config *c, ea_text *t) {
+    ea_session_describe(s, t);
+    describe_filters("session", s->name, &s->filters, c, t);
+    describe_watches("session", s->name, &s->watches, t);
+}
+
 static void check_describe(const ea_agent_config *c, ea_text *t) {
     const ea_shipping_options *s = &c->shipping;
     for (size_t i = 0; i < s->collectors.count; i++) {
@@ -105,11 +173,13 @@ static void check_describe(const ea_agent_config *c, ea_text *t) {
             ea_text_printf(t, " at %" PRIu64 " times real time\n", f->speed);
         else
             ea_text_str(t, " as fast as it goes\n");
+        describe_filters("source", f->name, &f->filters, c, t);
+        describe_watches("source", f->name, &f->watches, t);
     }
     if (c->sessions.count)
         ea_text_printf(t, "runs %zu ETW session%s:\n", c->sessions.count, c->sessions.count == 1 ? "" : "s");
     for (size_t i = 0; i < c->sessions.count; i++)
-        ea_session_describe((const ea_session_config *)c->sessions.items + i, t);
+        describe_session((const ea_session_config *)c->sessions.items + i, c, t);
     if (!c->sources.count && !c->sessions.count)
         ea_text_str(t, "reads nothing: there are no sources and no sessions\n");
     if (ea_store_is_place(s->cert)) {

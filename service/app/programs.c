@@ -33,6 +33,8 @@ static int collect_classes(collection *k, const ea_program_classes *from, ea_err
     enum ea_counter outcome;
     ea_u64_map seen;
     ea_u64_map_init(&seen, 0);
+    if (from->path_count < 1) /* a live session's are not known before */
+        return 0;
     int rc = ea_etl_open(&set, (const char *const *)from->paths, (size_t)from->path_count, &(ea_etl_options){0}, err);
     while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
         const ea_class *c = ea_decoder_find(k->decoder, &r, &outcome);

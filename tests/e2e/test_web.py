@@ -12,6 +12,7 @@ import json
 import re
 import select
 import socket
+import sqlite3
 import time
 
 import harness
@@ -82,6 +83,23 @@ def check_document(checks, web):
         described = {p["name"]: p["required"] for p in DOCUMENT["paths"][f"/api/v1/queries/{query['name']}"]["get"]["parameters"]}
         checks.equal({k: v for k, v in described.items() if k not in shared},
                      {p["name"]: p["required"] for p in query["parameters"]}, f"parameters of {query['name']}")
+
+
+def check_files(checks, web):
+    """The statement of "rare-modules" groups by hash where there is one. It runs here over a table that is made by hand."""
+    statement, = (q["sql"] for q in web.get("queries")["items"] if q["name"] == "rare-modules")
+    db = sqlite3.connect(":memory:")
+    db.create_function("path_on_volume", 1, lambda path: path.lower().removeprefix("c:"))
+    db.create_function("time_text", 1, str)
+    db.execute("CREATE TABLE modules(host, begin, path, sha256)")
+    db.executemany("INSERT INTO modules VALUES(?, ?, ?, ?)", [
+        ("a", 1, "C:\\usual.dll", "aa"), ("b", 2, "\\Usual.dll", "aa"), ("c", 3, "C:\\usual.dll", ""),  # one whose hash is not known yet
+        ("d", 4, "C:\\usual.dll", "bb"),  # another file under the usual path
+        ("a", 5, "C:\\one.dll", "cc"), ("b", 6, "C:\\renamed.dll", "cc"),  # one file, two names
+        ("a", 7, "C:\\alone.dll", ""), ("a", 8, "\\Alone.DLL", None), ("a", 9, "", "")])
+    checks.equal(sorted(db.execute(statement, {"1": "", "2": 1}).fetchall()),
+                 [("C:\\alone.dll", None, 1, "a", 2, "7"), ("C:\\usual.dll", "bb", 1, "d", 1, "4")], "files on one machine, by hash and by path")
+    db.close()
 
 
 def example(path, parameters, process):
@@ -268,6 +286,23 @@ def check_profile(checks, web):
     checks.equal(both["total"] + both["other"]["total"], samples, "both ranges of a difference")
     folded = web.ask(f"/api/v1/profile?host={HOSTILE}&weight=samples&format=folded")[2].splitlines()
     checks.equal(sum(int(line.rsplit(" ", 1)[1]) for line in folded), samples, "folded stacks")
+
+
+def check_edges(checks, web):
+    """Whether the end of a range is in it, and that the document says so."""
+    sampled = {"host": HOSTILE, "class": "PerfInfo/SampleProf", "limit": 10000}
+    times = [e["time"] for e in web.get("events", **sampled)["items"]]
+    edge = times[len(times) // 2]
+    before, upto = sum(time < edge for time in times), sum(time <= edge for time in times)
+    found = {"/api/v1/events": len(web.get("events", to=edge, **sampled)["items"]),
+             "/api/v1/profile": sum(n[2] for n in web.get("profile", host=HOSTILE, weight="samples", to=edge)["nodes"])}
+    for path, methods in DOCUMENT["paths"].items():
+        said = {p["name"]: p["description"].split("; ")[-1] for p in methods.get("get", {}).get("parameters", []) if p["name"] in ("from", "to")}
+        last = "not included" if path == "/api/v1/profile" else "included"
+        if said:
+            checks.equal(said, {"from": "included", "to": last}, f"what the document says of a range's edges: {path}")
+        if path in found:
+            checks.equal(found[path], before if last == "not included" else upto, f"samples up to {edge}: {path}")
 
 
 def check_pages(checks, web):
@@ -664,12 +699,14 @@ def test(env, checks, _):
     web_world.settled(web)
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
     check_document(checks, web)
+    check_files(checks, web)
     check_answers(checks, web, process)
     check_types(checks, web, process)
     check_choices(checks, web, process)
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)
+    check_edges(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)

@@ -63,6 +63,9 @@ typedef struct spec {
 #define KEY_OF(instance)      "t.stream << 40 | t." instance
 #define KEY_OR_NULL(instance) "CASE WHEN t." instance " THEN t.stream << 40 | t." instance " END"
 
+#define PARENTS(column)                                                                                                \
+    "(SELECT p." column " FROM processes p WHERE p.stream = t.stream AND p.instance = nullif(t.parent_instance, 0))"
+
 static const struct {
     const char *value, *found;
 } KEYS[] = {
@@ -187,6 +190,8 @@ static const spec SPECS[] = {
       {"pid", EC_KIND_INT, "t.pid"},
       {"parent_pid", EC_KIND_INT, "t.parent_pid"},
       {"parent_instance", EC_KIND_INT, "nullif(t.parent_instance, 0)"},
+      {"parent_image_name", EC_KIND_TEXT, PARENTS("image_name")},
+      {"parent_command_line", EC_KIND_TEXT, PARENTS("command_line")},
       {"session_id", EC_KIND_INT, "nullif(t.session_id, 4294967295)"},
       {"image_name", EC_KIND_TEXT, "t.image_name"},
       {"command_line", EC_KIND_TEXT, "t.command_line"},
