@@ -139,7 +139,7 @@ static void describe_filters(const char *what, const char *name, const ea_tables
     ea_schemas_destroy(schemas);
 }
 
-static void describe_session(const ea_session_config *s, const ea_agent_config *c, ea_text *t) {
+static void check_describe_session(const ea_session_config *s, const ea_agent_config *c, ea_text *t) {
     ea_session_describe(s, t);
     describe_filters("session", s->name, &s->filters, c, t);
     describe_watches("session", s->name, &s->watches, t);
@@ -179,7 +179,7 @@ static void check_describe(const ea_agent_config *c, ea_text *t) {
     if (c->sessions.count)
         ea_text_printf(t, "runs %zu ETW session%s:\n", c->sessions.count, c->sessions.count == 1 ? "" : "s");
     for (size_t i = 0; i < c->sessions.count; i++)
-        describe_session((const ea_session_config *)c->sessions.items + i, c, t);
+        check_describe_session((const ea_session_config *)c->sessions.items + i, c, t);
     if (!c->sources.count && !c->sessions.count)
         ea_text_str(t, "reads nothing: there are no sources and no sessions\n");
     if (ea_store_is_place(s->cert)) {

@@ -24,7 +24,7 @@ typedef struct compiling {
 /* ---- classes ---- */
 
 /* Those that the catalogue and the given schemas describe. */
-static int add_described(compiling *k) {
+static int filter_add_described(compiling *k) {
     ea_schema schema;
     const ea_class *c;
     size_t cursor = 0;
@@ -68,14 +68,14 @@ static void note_problem(compiling *k, const ea_lang_problem *p, size_t before) 
     snprintf(to->message, sizeof to->message, "%s", p->message);
 }
 
-static int compile(compiling *k, filter_program *ret, const ea_text *t, size_t before) {
+static int filter_compile(compiling *k, filter_program *ret, const ea_text *t, size_t before) {
     ea_lang_problem problem = {0};
     ea_lang_sources sources = {.registry = k->f->registry, .classes = k->classes, .class_count = k->count};
     if (t->failed)
         return ea_fail(k->err, EA_ENOMEM, "compile a filter");
     int rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
     if (rc && rc != EA_ENOMEM && problem.is_class && !k->all) {
-        if ((rc = add_described(k)))
+        if ((rc = filter_add_described(k)))
             return rc;
         sources = (ea_lang_sources){.registry = k->f->registry, .classes = k->classes, .class_count = k->count};
         rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
@@ -98,7 +98,7 @@ static int compile_expression(compiling *k, filter_program *ret, const ea_string
     size_t before_bytes = t.len_bytes;
     ea_text_str(&t, expression);
     ea_text_str(&t, after); /* its line's end ends a comment of the expression's */
-    int rc = compile(k, ret, &t, before_bytes);
+    int rc = filter_compile(k, ret, &t, before_bytes);
     ea_text_deinit(&t);
     if (!rc && ea_lang_needs_stacks(ret->program)) {
         snprintf(k->problem->message, sizeof k->problem->message,
@@ -135,7 +135,7 @@ static int compile_classes(compiling *k, filter *r, const ea_strings *classes) {
     put_classes(&t, classes, 1);
     if (!rc && t.len_bytes) {
         ea_text_str(&t, " { exit(); }");
-        rc = compile(k, &r->explicit, &t, 0);
+        rc = filter_compile(k, &r->explicit, &t, 0);
     }
     ea_text_deinit(&t);
     return rc;

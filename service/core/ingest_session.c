@@ -18,7 +18,7 @@ enum {
 
 /* Filters and programs shape batches. */
 static uint64_t shape_hash(const ea_ingest_session *f) {
-    return ea_filters_hash(f->filters) ^ ea_watches_hash(f->watches) * UINT64_C(0x9E3779B97F4A7C15);
+    return ea_event_filters_hash(f->filters) ^ ea_watches_hash(f->watches) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err) {
