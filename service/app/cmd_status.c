@@ -194,7 +194,7 @@ static void put_text(ea_text *t, const char *s) {
     ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);
 }
 
-static void describe_session(const session *s, ea_text *t) {
+static void status_describe_session(const session *s, ea_text *t) {
     ea_text_str(t, "  in Windows ");
     put_text(t, s->name);
     ea_text_printf(t,
@@ -232,7 +232,7 @@ static void describe_source(const source *s, ea_text *t) {
         ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
     if (is_session)
-        describe_session(&s->session, t);
+        status_describe_session(&s->session, t);
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);

@@ -151,7 +151,7 @@ static int take_output(void *arg, ea_text *out) {
     return w->is_broken ? EA_EIO : 0;
 }
 
-static int flush(watch *w, ea_err *err) {
+static int watch_flush(watch *w, ea_err *err) {
     if (take_output(w, ea_lang_run_output(w->run)))
         return ea_fail(err, EA_EIO, "write to standard output");
     return 0;
@@ -183,7 +183,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
         if (rc < 0)
             return run_failed(w, rc, err);
         if (ea_lang_run_output(w->run)->len_bytes) {
-            int written = flush(w, err);
+            int written = watch_flush(w, err);
             if (written)
                 return written;
         }
@@ -195,7 +195,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     if (ended)
         ended = run_failed(w, ended, rc < 0 ? &later : err);
     else
-        ended = flush(w, rc < 0 ? &later : err);
+        ended = watch_flush(w, rc < 0 ? &later : err);
     if (!ended && fflush(stdout))
         ended = ea_fail(rc < 0 ? &later : err, EA_EIO, "write to standard output");
     return rc < 0 ? rc : ended;
