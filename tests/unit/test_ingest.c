@@ -912,7 +912,7 @@ static void note_answer(void *arg, ec_upload *u) {
     atomic_fetch_add(&((stopping *)arg)->is_answered, 1);
 }
 
-/* An upload that is being stored when the collector stops: what is not stored yet is left to a later upload, so that a
+/* An upload that is being stored when the collector stops: further batches are left to a later upload, so that a
  * stop takes no longer than one batch. */
 static void a_stop_leaves_batches(void **state) {
     enum { COUNT = 50 };
