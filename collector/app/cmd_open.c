@@ -46,7 +46,7 @@ static const int64_t S_NS = INT64_C(1000000000), VISIT_GRACE_NS = S_NS; /* a req
 
 /* ---- reading ---- */
 
-static int on_stream(const ec_stream_row *row, void *arg) {
+static int open_on_stream(const ec_stream_row *row, void *arg) {
     opening *x = arg;
     if (memcmp(row->stream, x->report.stream, sizeof row->stream) != 0)
         return 0;
@@ -70,7 +70,7 @@ static int ingest(opening *x, ea_err *err) {
     if (!rc)
         rc = ec_store_open(&store, x->store, &(ec_store_options){0}, err);
     if (!rc)
-        rc = ec_store_each_stream(store, x->host, on_stream, x, err);
+        rc = ec_store_each_stream(store, x->host, open_on_stream, x, err);
     ec_store_close(store);
     return rc < 0 ? rc : 0;
 }
@@ -128,7 +128,7 @@ static void add_next(ea_text *t, const opening *x) {
     }
 }
 
-static void add_json(ea_text *t, const opening *x) {
+static void open_add_json(ea_text *t, const opening *x) {
     const ec_trace_report *r = &x->report;
     ea_text_str(t, "{\"host\": ");
     ea_text_json_str(t, x->host);
@@ -145,7 +145,7 @@ static void add_json(ea_text *t, const opening *x) {
     ea_text_str(t, "}\n");
 }
 
-static void add_text(ea_text *t, const opening *x) {
+static void open_add_text(ea_text *t, const opening *x) {
     const ec_trace_report *r = &x->report;
     ea_text_printf(t, "host %s, run ", x->host);
     ea_text_hex(t, r->stream, sizeof r->stream);
@@ -161,13 +161,13 @@ static void add_text(ea_text *t, const opening *x) {
         ea_text_str(t, "all of it was stored before\n");
 }
 
-static int print_summary(const opening *x, int with_next, ea_err *err) {
+static int open_print_summary(const opening *x, int with_next, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     if (x->o->json)
-        add_json(&t, x);
+        open_add_json(&t, x);
     else
-        add_text(&t, x);
+        open_add_text(&t, x);
     if (with_next && !x->o->json)
         add_next(&t, x);
     int rc = ec_answer_write(&t, err);
@@ -208,7 +208,7 @@ static int start_browser(void) {
 }
 
 /* Serves until the process is asked to stop. What reads the trace's content has the daemon's sandbox from here on. */
-static int serve(opening *x, ea_err *err) {
+static int open_serve(opening *x, ea_err *err) {
     ec_symbol_desk desk = {.symbols = NULL};
     const options *o = x->o;
     ec_symbols_options symbols;
@@ -304,15 +304,15 @@ static int run_open(void *arg) {
     (void)ea_stop_flag();
     int rc = ingest(x, &err);
     if (!rc)
-        rc = print_summary(x, !x->o->is_web, &err);
+        rc = open_print_summary(x, !x->o->is_web, &err);
     if (!rc && x->o->is_web)
-        rc = serve(x, &err);
+        rc = open_serve(x, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     return ea_exit_code(rc);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int open_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     opening x = {
         .o = o, .paths = (const char *const *)operands, .path_count = (size_t)operand_count, .store = o->store};
@@ -341,7 +341,7 @@ static int run_ingest(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ingest(&x, &err);
     if (!rc)
-        rc = print_summary(&x, 0, &err);
+        rc = open_print_summary(&x, 0, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     return ea_exit_code(rc);
@@ -414,7 +414,7 @@ const ea_command ec_cmd_open = {
         "  etwcollector open --web trace.etl",
     .options = OPEN_OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = open_run,
     .min_operands = 1,
     .max_operands = EC_TRACE_PATHS_MAX,
 };

@@ -291,7 +291,7 @@ static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info
 }
 
 /* The connection may be used for the next request. */
-static void let_go(ec_sender *s) {
+static void release_connection(ec_sender *s) {
     if (!s->connection)
         return;
     struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
@@ -359,7 +359,7 @@ static void send_piece(ec_piece *p) {
     if (n && s->connection) /* only the loop clears it */
         ec_quota_charge(w->options.quota, EC_QUOTA_downloads, s->call.caller, n, ea_monotonic_ns());
     if (p->is_whole) {
-        let_go(s);
+        release_connection(s);
         reply_whole(w, s->http, &s->call, &p->text);
         free_sender(s);
         return;
@@ -387,7 +387,7 @@ static void send_piece(ec_piece *p) {
         return;
     }
     if (p->is_last) {
-        let_go(s);
+        release_connection(s);
         evhttp_send_reply_end(s->http);
         free_sender(s);
         return;
@@ -444,7 +444,7 @@ static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token 
     ea_text_deinit(&c.out);
 }
 
-/* 1 for localhost or an address in digits, with or without a port: "localhost:8080", "127.0.0.1", "[::1]:8080". Any
+/* 1 for localhost or an address in digits, with or without a port: "localhost:8453", "127.0.0.1", "[::1]:8453". Any
  * other name may be one that a foreign site has pointed to this machine (DNS rebinding). */
 static int is_our_name(const char *host) {
     char name[EC_HOST_BYTES];
