@@ -1,9 +1,6 @@
 /* See sqlite.h. */
 #include "collector/store/sqlite.h"
 
-#include <errno.h>
-#include <string.h>
-
 int ec_sqlite_lacks_memory(int code) {
     return (code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM || code == SQLITE_IOERR_SHMMAP;
 }
@@ -26,7 +23,7 @@ const char *ec_sqlite_text(sqlite3 *db) {
     if (!db)
         return "out of memory";
     /* SQLite says "database or disk is full"; the database has no limit, so it is the disk */
-    return (sqlite3_errcode(db) & 0xff) == SQLITE_FULL ? strerror(ENOSPC) : sqlite3_errmsg(db);
+    return (sqlite3_errcode(db) & 0xff) == SQLITE_FULL ? "No space left on device" : sqlite3_errmsg(db);
 }
 
 int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
