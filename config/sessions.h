@@ -6,7 +6,7 @@
 #ifndef EA_SESSIONS_H
 #define EA_SESSIONS_H
 
-#include "config/filters.h"
+#include "config/event_filters.h"
 #include "config/watches.h"
 
 enum ea_session_kind { EA_SESSION_USER = 0, EA_SESSION_SYSTEM, EA_SESSION_KERNEL_LOGGER };

@@ -109,7 +109,7 @@ static void put_part(ea_text *t, const char *name, const char *value) {
 static void describe_filters(const char *what, const char *name, const ea_tables *filters, const ea_agent_config *c,
                              ea_text *t) {
     ea_filter_problem problem;
-    ea_filters *f = NULL;
+    ea_event_filters *f = NULL;
     ea_schemas *schemas = NULL;
     ea_err err;
     for (size_t i = 0; i < filters->count; i++) {
@@ -133,9 +133,9 @@ static void describe_filters(const char *what, const char *name, const ea_tables
     if (!filters->count)
         return;
     if (!ea_schema_options_read(&schemas, &c->schemas, &err) &&
-        !ea_filters_create(&f, filters, schemas, 0, &problem, &err))
-        ea_filters_each_note(f, put_note, t);
-    ea_filters_destroy(f);
+        !ea_event_filters_create(&f, filters, schemas, 0, &problem, &err))
+        ea_event_filters_each_note(f, put_note, t);
+    ea_event_filters_destroy(f);
     ea_schemas_destroy(schemas);
 }
 

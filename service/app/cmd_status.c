@@ -45,7 +45,8 @@ typedef struct source {
     const char *name, *state, *stream, *trouble;
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
-    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, held_seconds, paced_seconds;
+    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
+        limited, aggregated, redacted, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
@@ -134,6 +135,11 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_evicted_damage", evicted_damage),
     NUMBER(source, "events_evicted_refused", evicted_refused),
     NUMBER(source, "events_dropped_oversize", dropped_oversize),
+    NUMBER(source, "events_filtered", filtered),
+    NUMBER(source, "events_sampled_out", sampled_out),
+    NUMBER(source, "events_limited", limited),
+    NUMBER(source, "events_aggregated", aggregated),
+    NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "batches", batches),
@@ -341,6 +347,17 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, evicted_refused)},
         {"etwagent_events_dropped_oversize_total", "events dropped because they exceed the format's limits", EA_COUNTER,
          offsetof(source, dropped_oversize)},
+        {"etwagent_events_filtered_total", "events dropped by the conditions of a filter in the configuration",
+         EA_COUNTER, offsetof(source, filtered)},
+        {"etwagent_events_sampled_out_total", "events dropped by a filter's sampling", EA_COUNTER,
+         offsetof(source, sampled_out)},
+        {"etwagent_events_limited_total", "events dropped because a filter's limit of a second was reached", EA_COUNTER,
+         offsetof(source, limited)},
+        {"etwagent_events_aggregated_total",
+         "events that do not travel because a program in the configuration aggregated them", EA_COUNTER,
+         offsetof(source, aggregated)},
+        {"etwagent_events_redacted_total", "events of which a filter replaced fields", EA_COUNTER,
+         offsetof(source, redacted)},
         {"etwagent_source_counters_refused_total",
          "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
          offsetof(source, session.refused_counters)},

@@ -282,15 +282,15 @@ static int check_watches(const char *list, size_t item, const ea_tables *watches
 /* The filters of one list; files of schemas are read when a class or a field is not known without them. */
 static int check_filters(const ea_tables *filters, const ea_schema_options *options, ea_filter_problem *ret_problem,
                          ea_err *err) {
-    ea_filters *f = NULL;
+    ea_event_filters *f = NULL;
     ea_schemas *schemas = NULL;
     ea_err unread;
     int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
-    int rc = ea_filters_create(&f, filters, NULL, 0, ret_problem, err);
+    int rc = ea_event_filters_create(&f, filters, NULL, 0, ret_problem, err);
     if (rc == EA_EINVAL && ret_problem->is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
-        rc = ea_filters_create(&f, filters, schemas, 0, ret_problem, err);
+        rc = ea_event_filters_create(&f, filters, schemas, 0, ret_problem, err);
     if (!rc)
-        ea_filters_destroy(f);
+        ea_event_filters_destroy(f);
     ea_schemas_destroy(schemas);
     return rc;
 }

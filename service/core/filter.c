@@ -37,7 +37,7 @@ static int has_condition(const filter *r) {
     return r->where.program || r->drop.program || r->sample_n || r->limit_n;
 }
 
-static filter_class *add_class(ea_filters *f, const ea_class *c) {
+static filter_class *add_class(ea_event_filters *f, const ea_class *c) {
     filter_class *n = calloc(1, sizeof *n);
     if (!n || EA_GROW(f->known, f->known_capacity, f->known_count + 1, SIZE_MAX) ||
         ea_u64_map_put(&f->classes, (uintptr_t)c, f->known_count + 1)) {
@@ -60,18 +60,18 @@ static filter_class *add_class(ea_filters *f, const ea_class *c) {
     return n;
 }
 
-static EA_RARE const filter_class *find_class(ea_filters *f, const ea_class *c) {
+static EA_RARE const filter_class *find_class(ea_event_filters *f, const ea_class *c) {
     const uint64_t *known = ea_u64_map_get(&f->classes, (uintptr_t)c);
     return f->last = known ? f->known[*known - 1] : add_class(f, c);
 }
 
-const filter_class *filters_find(ea_filters *f, const ea_class *c) {
+const filter_class *filters_find(ea_event_filters *f, const ea_class *c) {
     return f->last && f->last->c == c ? f->last : find_class(f, c);
 }
 
 /* ---- an event ---- */
 
-int ea_filters_redact(ea_filters *f, const ea_record **in_out, const ea_class *c) {
+int ea_event_filters_redact(ea_event_filters *f, const ea_record **in_out, const ea_class *c) {
     const filter_class *of = filters_find(f, c);
     if (!of)
         return EA_ENOMEM;
@@ -166,7 +166,7 @@ static int inform(filter_program *p, const ea_lang_event *event) {
     return rc < 0 ? rc : 0;
 }
 
-static EA_RARE int inform_others(ea_filters *f, uint32_t but, const ea_lang_event *event) {
+static EA_RARE int inform_others(ea_event_filters *f, uint32_t but, const ea_lang_event *event) {
     int rc = 0;
     for (size_t i = 0; i < f->count && !rc; i++) {
         filter *r = &f->items[i];
@@ -179,8 +179,8 @@ static EA_RARE int inform_others(ea_filters *f, uint32_t but, const ea_lang_even
     return rc;
 }
 
-int ea_filters_judge(ea_filters *f, const ea_record *record, const ea_record *redacted, const ea_class *c,
-                     const ea_clock *clock, enum ea_counter *ret_place, ea_err *err) {
+int ea_event_filters_judge(ea_event_filters *f, const ea_record *record, const ea_record *redacted, const ea_class *c,
+                           const ea_clock *clock, enum ea_counter *ret_place, ea_err *err) {
     const filter_class *of = filters_find(f, c);
     *ret_place = EA_COUNT_events_batched;
     if (!of)

@@ -11,7 +11,7 @@
 #ifndef EA_CORE_FILTER_H
 #define EA_CORE_FILTER_H
 
-#include "config/filters.h"
+#include "config/event_filters.h"
 #include "proto/base/clock.h"
 #include "proto/event/schemas.h"
 #include "proto/state/machine.h"
@@ -26,30 +26,31 @@ typedef struct ea_filter_problem {
     char message[400];
 } ea_filter_problem;
 
-typedef struct ea_filters ea_filters;
+typedef struct ea_event_filters ea_event_filters;
 
 /* configs: ea_filter_config, borrowed during the call. schemas: further classes that the expressions may name, beside
  * those of the tables and of the catalogue; borrowed during the call; NULL: none. With keys the files of redact-key are
  * read; without, the result is only for a check. Errors: EA_EINVAL with *ret_problem filled in; those of the files. */
-EA_MUST_CHECK int ea_filters_create(ea_filters **ret, const ea_tables *configs, const ea_schemas *schemas,
-                                    int with_keys, ea_filter_problem *ret_problem, ea_err *err);
-void ea_filters_destroy(ea_filters *f); /* NULL is allowed */
+EA_MUST_CHECK int ea_event_filters_create(ea_event_filters **ret, const ea_tables *configs, const ea_schemas *schemas,
+                                          int with_keys, ea_filter_problem *ret_problem, ea_err *err);
+void ea_event_filters_destroy(ea_event_filters *f); /* NULL is allowed */
 /* Of what shapes batches: the texts, and the keys. 0: there are no filters. */
-uint64_t ea_filters_hash(const ea_filters *f);
+uint64_t ea_event_filters_hash(const ea_event_filters *f);
 /* Calls on_note(arg, text) for each filter that can drop events of a class of the state, and for each that passes over
  * such classes although its pattern fits them. */
-void ea_filters_each_note(const ea_filters *f, void (*on_note)(void *arg, const char *text), void *arg);
+void ea_event_filters_each_note(const ea_event_filters *f, void (*on_note)(void *arg, const char *text), void *arg);
 
-/* The way of an event, in this order. First ea_filters_redact: 1 when *in_out became a record with other fields, which
- * lives until the next call; 0; or EA_ENOMEM. Then the caller applies that record to machine, if it keeps one
- * (ea_filters_use_machine). Then ea_filters_judge, of the record as it came: EA_COUNT_events_batched: the event goes
- * on, or the counter of its place. */
-EA_MUST_CHECK int ea_filters_redact(ea_filters *f, const ea_record **in_out, const ea_class *c);
-EA_MUST_CHECK int ea_filters_judge(ea_filters *f, const ea_record *record, const ea_record *redacted, const ea_class *c,
-                                   const ea_clock *clock, enum ea_counter *ret_place, ea_err *err);
+/* The way of an event, in this order. First ea_event_filters_redact: 1 when *in_out became a record with other fields,
+ * which lives until the next call; 0; or EA_ENOMEM. Then the caller applies that record to machine, if it keeps one
+ * (ea_event_filters_use_machine). Then ea_event_filters_judge, of the record as it came: EA_COUNT_events_batched: the
+ * event goes on, or the counter of its place. */
+EA_MUST_CHECK int ea_event_filters_redact(ea_event_filters *f, const ea_record **in_out, const ea_class *c);
+EA_MUST_CHECK int ea_event_filters_judge(ea_event_filters *f, const ea_record *record, const ea_record *redacted,
+                                         const ea_class *c, const ea_clock *clock, enum ea_counter *ret_place,
+                                         ea_err *err);
 /* The machine's state that expressions read, which the caller keeps; before the first event. Without it the filters
  * keep one. Borrowed. */
-EA_MUST_CHECK int ea_filters_use_machine(ea_filters *f, const ea_machine *machine, ea_err *err);
+EA_MUST_CHECK int ea_event_filters_use_machine(ea_event_filters *f, const ea_machine *machine, ea_err *err);
 
 /* 1 for classes from which agent and collector know the machine's state: processes, threads, images, names of files
  * and registry keys; what the trace says of itself and of losses; and clock, counters and schemas of other events. */

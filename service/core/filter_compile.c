@@ -12,7 +12,7 @@ static const size_t RUN_BYTES = (size_t)1 << 20; /* of texts; conditions keep no
 
 /* What programs may name, and where the first mistake is. */
 typedef struct compiling {
-    ea_filters *f;
+    ea_event_filters *f;
     const ea_schemas *schemas;
     ea_schemas *all; /* NULL: the tables were enough so far */
     const ea_class **classes;
@@ -88,7 +88,7 @@ static int compile(compiling *k, filter_program *ret, const ea_text *t, size_t b
     return ea_fail(k->err, EA_EINVAL, "%s", k->problem->message);
 }
 
-/* Programs whose run prints or ends for an event; the text of the user's expression stands between the two others. */
+/* Programs whose run prints or ends for an event; the text is before, expression and after. */
 static int compile_expression(compiling *k, filter_program *ret, const ea_strings *classes, const char *before,
                               const char *expression, const char *after) {
     ea_text t;
@@ -273,7 +273,7 @@ static void add_texts(uint64_t *hash, const ea_strings *s) {
     add_hash(hash, "", 0);
 }
 
-static uint64_t hash_of(const ea_filters *f, const ea_filter_config *configs) {
+static uint64_t hash_of(const ea_event_filters *f, const ea_filter_config *configs) {
     uint64_t hash = 1;
     for (size_t i = 0; i < f->count; i++) {
         const ea_filter_config *c = &configs[i];
@@ -288,10 +288,10 @@ static uint64_t hash_of(const ea_filters *f, const ea_filter_config *configs) {
     return hash + !hash;
 }
 
-int ea_filters_create(ea_filters **ret, const ea_tables *configs, const ea_schemas *schemas, int with_keys,
-                      ea_filter_problem *ret_problem, ea_err *err) {
+int ea_event_filters_create(ea_event_filters **ret, const ea_tables *configs, const ea_schemas *schemas, int with_keys,
+                            ea_filter_problem *ret_problem, ea_err *err) {
     const ea_filter_config *c = configs->items;
-    ea_filters *f = calloc(1, sizeof *f);
+    ea_event_filters *f = calloc(1, sizeof *f);
     *ret_problem = (ea_filter_problem){.key = "classes"};
     if (!f)
         return ea_fail(err, EA_ENOMEM, "compile filters");
@@ -311,14 +311,14 @@ int ea_filters_create(ea_filters **ret, const ea_tables *configs, const ea_schem
     if (!rc)
         f->hash = hash_of(f, c);
     if (rc) {
-        ea_filters_destroy(f);
+        ea_event_filters_destroy(f);
         return rc;
     }
     *ret = f;
     return 0;
 }
 
-int ea_filters_use_machine(ea_filters *f, const ea_machine *machine, ea_err *err) {
+int ea_event_filters_use_machine(ea_event_filters *f, const ea_machine *machine, ea_err *err) {
     compiling k = {.f = f, .err = err};
     int rc = machine ? 0 : ea_machine_create(&f->own, &(ea_machine_options){0}, err);
     f->machine = machine ? machine : f->own;
@@ -332,7 +332,7 @@ int ea_filters_use_machine(ea_filters *f, const ea_machine *machine, ea_err *err
     return rc;
 }
 
-void ea_filters_destroy(ea_filters *f) {
+void ea_event_filters_destroy(ea_event_filters *f) {
     if (!f)
         return;
     for (size_t i = 0; i < f->count; i++) {
@@ -360,7 +360,7 @@ void ea_filters_destroy(ea_filters *f) {
     free(f);
 }
 
-uint64_t ea_filters_hash(const ea_filters *f) {
+uint64_t ea_event_filters_hash(const ea_event_filters *f) {
     return f ? f->hash : 0;
 }
 
@@ -387,7 +387,7 @@ static const char *state_of(const filter_program *p) {
     return NULL;
 }
 
-void ea_filters_each_note(const ea_filters *f, void (*on_note)(void *arg, const char *text), void *arg) {
+void ea_event_filters_each_note(const ea_event_filters *f, void (*on_note)(void *arg, const char *text), void *arg) {
     char text[512];
     for (size_t i = 0; i < f->count; i++) {
         const filter *r = &f->items[i];

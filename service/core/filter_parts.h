@@ -36,7 +36,7 @@ typedef struct filter_class {
     int informs;             /* expressions on later events need these events, too */
 } filter_class;
 
-struct ea_filters {
+struct ea_event_filters {
     filter *items;
     size_t count;
     uint64_t hash;
@@ -52,11 +52,11 @@ struct ea_filters {
 };
 
 /* What the filters do with events of a class; NULL: no memory. */
-const filter_class *filters_find(ea_filters *f, const ea_class *c);
+const filter_class *filters_find(ea_event_filters *f, const ea_class *c);
 
 /* ---- redact.c ---- */
 
 /* Replaces fields of the filters in redacts, into f->record. 1: something was replaced; 0. */
-int filters_redact_fields(ea_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts);
+int filters_redact_fields(ea_event_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 
 /* Filters and programs shape batches. */
 static uint64_t shape_hash(const ea_ingest_session *f) {
-    return ea_filters_hash(f->filters) ^ ea_watches_hash(f->watches) * UINT64_C(0x9E3779B97F4A7C15);
+    return ea_event_filters_hash(f->filters) ^ ea_watches_hash(f->watches) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err) {
@@ -37,7 +37,7 @@ int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_opti
     ea_filter_problem problem;
     f->source = f->o.source;
     int rc = f->o.filters && f->o.filters->count
-                 ? ea_filters_create(&f->filters, f->o.filters, f->o.schemas, 1, &problem, err)
+                 ? ea_event_filters_create(&f->filters, f->o.filters, f->o.schemas, 1, &problem, err)
                  : 0;
     ea_watch_problem mistake;
     if (!rc && f->o.watches && f->o.watches->count)
@@ -203,7 +203,7 @@ void ea_ingest_session_close(ea_ingest_session *f) {
         ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
     }
-    ea_filters_destroy(f->filters);
+    ea_event_filters_destroy(f->filters);
     ea_watches_destroy(f->watches);
     ea_source_close(f->source);
     ea_ledger_destroy(f->ledger);

@@ -42,9 +42,9 @@ typedef struct ea_ingest_session {
     atomic_uint progress_permille; /* of the source; any thread */
     ea_ingest_session_options o;
     ea_batching_options batching;
-    ea_filters *filters; /* NULL: none */
-    ea_watches *watches; /* NULL: none */
-    uint8_t *dictionary; /* NULL: none */
+    ea_event_filters *filters; /* NULL: none */
+    ea_watches *watches;       /* NULL: none */
+    uint8_t *dictionary;       /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */
     int is_over;        /* the source came to its end; from then on of the thread that calls ea_ingest_session_end */

@@ -119,7 +119,7 @@ static void pipeline_post_drops(ea_pipeline *p) {
 static int pipeline_redact(ea_pipeline *p, const ea_record **in_out, const ea_class *c, enum ea_counter *in_out_outcome,
                            ea_err *err) {
     size_t used;
-    int rc = ea_filters_redact(p->o.filters, in_out, c);
+    int rc = ea_event_filters_redact(p->o.filters, in_out, c);
     if (rc <= 0)
         return rc ? ea_fail(err, rc, "filter an event") : 0;
     p->redacted++;
@@ -146,7 +146,7 @@ static int pipeline_filter(ea_pipeline *p, const ea_record *given, const ea_reco
     enum ea_counter place;
     if (given->source >= p->o.source_count)
         return 0; /* the builder drops and counts it */
-    int rc = ea_filters_judge(p->o.filters, given, redacted, c, &p->clocks[given->source], &place, err);
+    int rc = ea_event_filters_judge(p->o.filters, given, redacted, c, &p->clocks[given->source], &place, err);
     if (rc || place == EA_COUNT_events_batched)
         return rc;
     pipeline_count_drop(p, c, place);

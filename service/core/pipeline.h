@@ -42,7 +42,7 @@ typedef struct ea_pipeline_options {
     int live;
     ea_schemas *schemas;         /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask; /* resolves schemas of other events; copied; NULL: none */
-    ea_filters *filters;         /* borrowed; NULL: all events go on */
+    ea_event_filters *filters;   /* borrowed; NULL: all events go on */
     ea_watches *watches;         /* borrowed; NULL: no programs run on the events */
     ea_spool *spool;             /* borrowed */
     ea_ledger *ledger;           /* borrowed */

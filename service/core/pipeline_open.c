@@ -65,7 +65,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     if (!rc && (options->keyframe_events || options->keyframe_ns || options->live))
         rc = pipeline_make_tables(p, options->keyframe_bytes, err);
     if (!rc && p->o.filters)
-        rc = ea_filters_use_machine(p->o.filters, p->machine, err);
+        rc = ea_event_filters_use_machine(p->o.filters, p->machine, err);
     if (!rc && (p->machine || p->o.filters || p->o.watches)) {
         p->clocks = calloc(options->source_count, sizeof *p->clocks);
         if (!p->clocks)

@@ -119,7 +119,7 @@ static size_t put_value(const filter *r, const ea_class *c, const ea_field *f, c
 }
 
 /* The filter that redacts a field; NULL. */
-static const filter *redacting(const ea_filters *f, uint32_t redacts, const ea_field *field) {
+static const filter *redacting(const ea_event_filters *f, uint32_t redacts, const ea_field *field) {
     for (size_t i = 0; i < f->count; i++)
         for (size_t k = 0; redacts >> i & 1 && k < f->items[i].field_count; k++)
             if (strcmp(f->items[i].fields[k], field->name) == 0)
@@ -127,7 +127,7 @@ static const filter *redacting(const ea_filters *f, uint32_t redacts, const ea_f
     return NULL;
 }
 
-int filters_redact_fields(ea_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts) {
+int filters_redact_fields(ea_event_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used = 0, whole, n = 0, changed = 0, i = 0;
     whole = ea_class_split(c, record->payload, record->payload_bytes, slices, &used);
@@ -135,7 +135,7 @@ int filters_redact_fields(ea_filters *f, const ea_record *record, const ea_class
         const ea_field *field = &c->fields[ea_class_top_field(c, i)];
         const filter *r = redacting(f, redacts, field);
         size_t room = UINT16_MAX - n, bytes;
-        if (i >= whole) { /* the rest of the payload holds what there is of it */
+        if (i >= whole) { /* the rest of the payload may hold a part of it */
             if (!r)
                 continue;
             changed++;

@@ -1,14 +1,14 @@
 /* Filters in a configuration: which events of a session or of trace files are kept, sampled, limited, and of which
  * fields are replaced. The expressions are of the query language; service/core/filter.h compiles and runs them. Input:
  * a file (config.h). Used by: agent_config.c, sessions.c, service/core. Thread: any. */
-#ifndef EA_CONFIG_FILTERS_H
-#define EA_CONFIG_FILTERS_H
+#ifndef EA_EVENT_FILTERS_H
+#define EA_EVENT_FILTERS_H
 
 #include "proto/base/cli.h"
 
-enum { EA_FILTERS_MAX = 32 };
+enum { EA_EVENT_FILTERS_MAX = 32 };
 
-/* Each field is what the row of its name in filters.c says; NULL: not given. */
+/* Each field is what the row of its name in event_filters.c says; NULL: not given. */
 typedef struct ea_filter_config {
     ea_strings classes;
     const char *where, *drop, *sample, *limit;
@@ -33,7 +33,7 @@ EA_MUST_CHECK int ea_filter_limit_parse(const char *text, uint64_t *ret_number, 
      .offset = (at),                                                                                                   \
      .table = &ea_filter_table,                                                                                        \
      .min = 1,                                                                                                         \
-     .max = EA_FILTERS_MAX,                                                                                            \
+     .max = EA_EVENT_FILTERS_MAX,                                                                                      \
      .help = "which events are kept, sampled, limited, and which fields are replaced, in this order of the list: the " \
              "first filter that drops an event counts it; classes of the machine's state (processes, threads, images, " \
              "names of files and keys, losses) are dropped only by a filter that names the class without * and ?"}

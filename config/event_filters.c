@@ -1,13 +1,13 @@
-/* The rows of a filter. See filters.h. */
-#include "config/filters.h"
+/* The rows of a filter. See event_filters.h. */
+#include "config/event_filters.h"
 
 #include <string.h>
 
 enum { SAMPLE_MAX = 1000000000, LIMIT_MAX = 1000000000 };
 
-/* A number, and behind what follows it the keyword and an expression. */
-static int parse(const char *at, const char *after, const char *keyword, uint64_t max, uint64_t *ret_number,
-                 const char **ret_expression) {
+/* A number, the text that follows it, the keyword and an expression. */
+static int event_filters_parse(const char *at, const char *after, const char *keyword, uint64_t max,
+                               uint64_t *ret_number, const char **ret_expression) {
     if (!ea_digits_parse(&at, 10, ret_number) || !*ret_number || *ret_number > max ||
         strncmp(at, after, strlen(after)) != 0)
         return EA_EINVAL;
@@ -27,7 +27,8 @@ static int parse(const char *at, const char *after, const char *keyword, uint64_
 int ea_filter_sample_parse(const char *text, uint64_t *ret_number, const char **ret_expression, ea_err *err) {
     uint64_t number = 0;
     const char *expression = NULL;
-    if (strncmp(text, "1/", 2) != 0 || parse(text + 2, "", "by", SAMPLE_MAX, &number, &expression) || !expression)
+    if (strncmp(text, "1/", 2) != 0 || event_filters_parse(text + 2, "", "by", SAMPLE_MAX, &number, &expression) ||
+        !expression)
         return ea_fail(err, EA_EINVAL, "expected 1/N by EXPRESSION, N from 1 to %d", SAMPLE_MAX);
     *ret_number = number;
     *ret_expression = expression;
@@ -37,7 +38,7 @@ int ea_filter_sample_parse(const char *text, uint64_t *ret_number, const char **
 int ea_filter_limit_parse(const char *text, uint64_t *ret_number, const char **ret_expression, ea_err *err) {
     uint64_t number = 0;
     const char *expression = NULL;
-    if (parse(text, "/s", "per", LIMIT_MAX, &number, &expression))
+    if (event_filters_parse(text, "/s", "per", LIMIT_MAX, &number, &expression))
         return ea_fail(err, EA_EINVAL, "expected N/s or N/s per EXPRESSION, N from 1 to %d", LIMIT_MAX);
     *ret_number = number;
     *ret_expression = expression;
