@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Mutation testing of the code that answers questions: in a copy of the sources one condition, comparison, join or sum is changed at a time, in C or
-in the text of SQL; the copy is built, and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
+"""Mutation testing of the code that answers questions: one condition, comparison, join or sum is changed at a time, in C or in the text of SQL; the
+changed file is compiled and linked into the programs (tests/relink.py), and the tests of that code must fail. Prints each mutant with what caught it, and the share of those caught. Part of
 the long form.
 
-A mutant is caught by the first of: quick unit tests that link the file; the judges (tests/judges) of the file's answers over one machine; all judges
-over some machines; slow unit tests; the end-to-end tests
-that answers.tsv and OF_FILE name for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
+A mutant is caught by the first of: quick unit tests that link the file; the judges (tests/judges/warm.py) of the file's answers; all other judges; slow unit
+tests; the end-to-end tests that OF_FILE names for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
 hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
 
-usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--again FILE:LINE[:COLUMN],...]
+usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--trusted] [--again FILE:LINE[:COLUMN],...]
 """
 import argparse
 import collections
@@ -21,16 +20,17 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(SOURCE / "tests" / "judges"))
-import planted  # noqa: E402
+sys.path.insert(0, str(SOURCE / "tests"))
+import relink  # noqa: E402
 
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile", "test_profile_gaps"]
 OF_FILE = {
-    "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": STATE,
     "collector/query/analysis/account_names.c": ["test_accounts"],
     "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
     "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],
@@ -47,7 +47,7 @@ UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c"
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
 # Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
-LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_metrics,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
+LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
 STACKS, VALUES = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
 FIRST_JUDGES = {
     "collector/query/analysis/account_names.c": "judge_instances", "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
@@ -60,8 +60,8 @@ FIRST_JUDGES = {
     "collector/query/sql/sql_tables.c": "judge_machines,judge_classes,judge_instances,judge_modules,judge_counts,judge_troubles",
     "collector/web/questions.c": "judge_lists,judge_doings,judge_search,judge_connections,judge_autostart,judge_gaps",
 }
+COLLECTOR = "collector/app/etwcollector"
 MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one
-NOT_JUDGES = {"judge_pages"}  # a browser for each mutant takes too long, and the routes below the pages are judged
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
 
 # Lines that no answer hangs on: errors of memory and files, ceilings (tests of ceilings have them), estimates for SQLite's planner.
@@ -135,9 +135,37 @@ def mutants(name):
     return [m for m in found if not NO_ANSWER.search(m.of)]
 
 
-def judges():
-    text = (SOURCE / "tests" / "judges" / "judges.py").read_text(encoding="utf-8")
-    return ",".join(name for name in re.findall(r"\.(judge_\w+)", text) if name not in NOT_JUDGES)
+class Judges:
+    """tests/judges/warm.py: it stores the machines and computes what is naive once, and judges each mutant's collector."""
+
+    def __init__(self, build, machines, log):
+        self.process = subprocess.Popen([sys.executable, "-u", SOURCE / "tests/judges/warm.py", "--build", build, "--machines", machines],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace", bufsize=1)
+        self.answers, self.lock, self.asked = {}, threading.Lock(), 0
+        for line in self.process.stdout:
+            log.write(line)
+            if line == "ready\n":
+                break
+        else:
+            raise SystemExit("the judges find the unchanged collector wrong: see judges.log")
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            name, _, found = line.rstrip("\n").partition("\t")
+            if name in self.answers:
+                self.answers[name].put(found)
+
+    def wrong(self, collector, names, folds):
+        """What is wrong, or nothing. names: judges with commas, all when empty; folds: whether the collector computes the history."""
+        with self.lock:
+            self.asked += 1
+            name = str(self.asked)
+            answer = self.answers[name] = queue.Queue()
+            self.process.stdin.write(f"{name}\t{collector}\t{names}\t{'fold' if folds else ''}\n")
+        found = answer.get()
+        del self.answers[name]
+        return found
 
 
 def fails(command, folder, log, seconds):
@@ -177,51 +205,35 @@ def below(table, name, default):
     return table.get(max((path for path in table if name.startswith(path)), key=len, default=None), default)
 
 
-def caught(mutant, folder, log, quick):
-    """What catches a mutant that was built, or None. Quick tests that are made for the file come first."""
-    build = folder / "build/dev"
-    judged = folder / "tests/judges/test_answers.py"
-    first = below(FIRST_JUDGES, mutant.name, None)
-    tests = [[build / "tests/unit" / f"test_{unit}"] for unit in below(UNITS_OF, mutant.name, UNITS)]
-    tests += [[judged, "--machines", MACHINES, "--only", first]] if first else []
-    tests += [[judged, "--machines", MACHINES if quick else MORE, "--only", judges()]]
-    tests += [[build / "tests/unit" / f"test_{unit}"] for unit in below(SLOW_UNITS, mutant.name, [])]
-    tests += [] if quick else [[folder / "tests/e2e" / f"{name}.py"] for name in OF_FILE[mutant.name]]
+def caught(mutant, made, log, quick, judges):
+    """What catches a mutant that compiles, or None. Quick tests that are made for the file come first. made: relink.Relinked"""
+    tests = [f"tests/unit/test_{unit}" for unit in below(UNITS_OF, mutant.name, UNITS)] + [below(FIRST_JUDGES, mutant.name, ""), ""]
+    tests += [f"tests/unit/test_{unit}" for unit in below(SLOW_UNITS, mutant.name, [])] + [f"{name}.py" for name in OF_FILE[mutant.name] if not quick]
+    collector = None
     for test in tests:
-        is_script = test[0].suffix == ".py"
-        found = fails([sys.executable, "-u", *test, "--build", build] if is_script else test, folder, log, 240 if is_script else 60)
+        log.write(f"---- {test or 'all judges'}\n")
+        log.flush()
+        if "/" in test:
+            if fails([made.link(test, log)], SOURCE, log, 60):
+                return f"unit.{test.rpartition('/test_')[2]}"
+            continue
+        collector = collector or made.link(COLLECTOR, log)
+        found = fails([sys.executable, "-u", SOURCE / "tests/e2e" / test, "--build", made.folder], SOURCE, log, 600) if test.endswith(".py") else \
+            judges.wrong(collector, test, mutant.name.startswith("collector/state"))
         if found:
-            return f"{test[0].stem[5:]}: {found}" if is_script else f"unit.{test[0].name[5:]}"
+            log.write(f"{found}\n")
+            return f"{test[5:-3] if test.endswith('.py') else 'answers'}: {found[:120]}"
     return None
 
 
-def build(folder, log):
-    """Whether it builds."""
-    targets = [*planted.PROGRAMS, *(f"test_{unit}" for unit in UNITS), "batch_records", "alter_store"]
-    environment = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
-    commands = [["cmake", "--preset", "dev"]] * (not (folder / "build/dev/build.ninja").exists()) + \
-        [["cmake", "--build", "--preset", "dev", "-j", "2", "--target", *targets]]
-    for command in commands:
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False)
-        log.write(done.stdout)
-        if done.returncode:
-            return False
-    return True
-
-
-def tried(mutant, folder, quick):
+def tried(mutant, made, quick, judges):
     """("caught", by what), ("survived", "") or ("did not build", "")."""
-    path = folder / mutant.name
-    original = path.read_text(encoding="utf-8")
-    with open(folder / "mutants.log", "a", encoding="utf-8") as log:
+    original = (SOURCE / mutant.name).read_text(encoding="utf-8")
+    with open(made.folder / "mutants.log", "a", encoding="utf-8") as log:
         log.write(f"==== {mutant}\n")
-        path.write_text(original[:mutant.begin] + mutant.instead + original[mutant.end:], encoding="utf-8")
-        try:
-            if not build(folder, log):
-                return "did not build", ""
-            found = caught(mutant, folder, log, quick)
-        finally:
-            path.write_text(original, encoding="utf-8")
+        if not made.change(mutant.name, original[:mutant.begin] + mutant.instead + original[mutant.end:], log):
+            return "did not build", ""
+        found = caught(mutant, made, log, quick, judges)
     return ("caught", found) if found else ("survived", "")
 
 
@@ -235,14 +247,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="mutants of the sample; default 200")
     parser.add_argument("--seed", type=int, default=33, help="of the sample; default 33")
-    parser.add_argument("--workers", type=int, default=2, help="copies that are tested at once; default 2")
-    parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build" / "mutants", help="where the copies are; default build/mutants")
+    parser.add_argument("--workers", type=int, default=2, help="mutants that are tested at once; default 2")
+    parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build" / "mutants", help="where the mutants are; default build/mutants")
+    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build" / "dev", help="a build of the unchanged sources; default build/dev")
     parser.add_argument("--files", default="", help="files alone whose names have this part")
     parser.add_argument("--again", default="", help="these mutants of the sample alone: FILE:LINE or FILE:LINE:COLUMN, with commas")
     parser.add_argument("--skip", type=int, default=0, help="so many of the sample, which were tried before")
     parser.add_argument("--quick", action="store_true", help="unit tests and judges alone, without the end-to-end tests of a file")
     parser.add_argument("--least", type=float, default=90, help="percent that must be caught; default 90")
     parser.add_argument("--list", action="store_true", help="print the sample and end")
+    parser.add_argument("--trusted", action="store_true", help="the unchanged collector was judged before: it is not judged again")
     options = parser.parse_args()
     every = [m for name in OF_FILE for m in mutants(name)]
     sample = random.Random(options.seed).sample(every, min(options.count, len(every)))
@@ -253,28 +267,24 @@ def main():
     if options.list:
         print("\n".join(map(str, sample)))
         return 0
-    free = queue.Queue()
+    free, targets = queue.Queue(), [COLLECTOR, *(f"tests/unit/test_{unit}" for unit in UNITS)]
+    options.folder.mkdir(parents=True, exist_ok=True)
     for number in range(min(options.workers, len(sample))):
-        folder = (options.folder / str(number)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        planted.copy_to(folder)
-        with open(folder / "mutants.log", "w", encoding="utf-8") as log:
-            if not build(folder, log):
-                raise SystemExit(f"the unchanged copy in {folder} does not build: see mutants.log there")
-        free.put(folder)
-    with open(folder / "mutants.log", "a", encoding="utf-8") as log:
-        for name in {mutant.name for mutant in sample}:
-            plain = caught(Mutant(name, " ", 0, 0, ""), folder, log, options.quick) if name == sample[0].name else None
-            if plain:
-                raise SystemExit(f"the tests fail without a mutant: {plain}")
+        free.put(relink.Relinked(options.build, options.folder / str(number), targets))
+    with open(options.folder / "judges.log", "w", encoding="utf-8") as log:
+        judges = Judges(options.build, MACHINES if options.quick else MORE, log)
+        for folds in () if options.trusted else (False, True):
+            found = judges.wrong(options.build.resolve() / COLLECTOR, "", folds)
+            if found:
+                raise SystemExit(f"the judges find the unchanged collector wrong: {found}")
     known, outcomes, survivors = equivalents(), collections.Counter(), []
 
     def attempt(mutant):
-        folder = free.get()
+        made = free.get()
         try:
-            return mutant, tried(mutant, folder, options.quick)
+            return mutant, tried(mutant, made, options.quick, judges)
         finally:
-            free.put(folder)
+            free.put(made)
 
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
         for done in concurrent.futures.as_completed([pool.submit(attempt, mutant) for mutant in sample]):
@@ -285,6 +295,8 @@ def main():
             print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
             if how == "survived":
                 survivors.append(mutant)
+    judges.process.stdin.close()
+    judges.process.wait()
     counted = outcomes["caught"] + outcomes["survived"]
     share = 100 * outcomes["caught"] / counted if counted else 100.0
     print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"

@@ -95,8 +95,9 @@ static int open_tables(export *x, ec_state_db **ret) {
 static int open_naming(export *x, const ec_stream_row *stream, ec_object_names_db **ret) {
     ec_state_fold fold;
     int found = x->tables ? ec_state_db_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
-    return found > 0 ? ec_object_names_db_open(ret, x->tables, fold.fold_id, &(ec_object_names_db_options){0}, x->err)
-                     : found;
+    return found > 0
+               ? ec_object_names_db_open(ret, x->tables, fold.stream_number, &(ec_object_names_db_options){0}, x->err)
+               : found;
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
@@ -143,7 +144,7 @@ static int on_times(const ec_stream_row *stream, void *arg) {
     return 0;
 }
 
-static int on_stream(const ec_stream_row *stream, void *arg) {
+static int export_on_stream(const ec_stream_row *stream, void *arg) {
     export *x = arg;
     ea_text id;
     ea_text_init(&id);
@@ -180,7 +181,7 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
     return x->rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int export_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     export x = {.options = arg, .err = &err, .begin_utc_ns = INT64_MAX, .end_utc_ns = INT64_MIN};
     (void)operand_count, (void)operands;
@@ -194,7 +195,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && x.begin_utc_ns <= x.end_utc_ns)
         rc = ea_printer_set_data(x.printer, x.begin_utc_ns, x.end_utc_ns + (x.end_utc_ns < INT64_MAX), &err);
     if (!rc)
-        rc = ec_store_each_stream(x.store, x.options->host, on_stream, &x, &err);
+        rc = ec_store_each_stream(x.store, x.options->host, export_on_stream, &x, &err);
     if (!rc)
         rc = x.rc;
     if (!rc)
@@ -256,5 +257,5 @@ const ea_command ec_cmd_export = {
         "Exit codes: 0 all printed, 1 failed, 2 usage, 3 something is damaged.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = export_run,
 };

@@ -24,42 +24,56 @@ static const char *const FORMATS[] = {EC_PROFILE_FORMATS(X) NULL};
 #undef X
 
 /* "" and NULL: what is given instead. Of several hosts, start and end are those of all that is stored. */
-static int parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts, int64_t otherwise,
-                      int64_t *ret, ea_err *err) {
+static int profile_parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts,
+                              int64_t otherwise, int64_t *ret, ea_err *err) {
     *ret = otherwise;
     if (!text || !*text)
         return 0;
     return ec_data_time(what, text, o->store, hosts->count == 1 ? hosts->items[0] : NULL, NULL, ret, err);
 }
 
-static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                   void *arg, ea_err *err) {
+static int profile_resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
+                           ec_symbol_fn fn, void *arg, ea_err *err) {
     return ec_symbols_resolve(source, module, rvas, count, fn, arg, NULL, err);
 }
 
-/* Events whose stacks lack something, a line a cause. */
-static void print_incomplete(const ec_profile *p) {
-    for (int i = 0; i < EC_LACKS_COUNT; i++) {
-        uint64_t n = p->incomplete[0][i] + p->incomplete[1][i];
-        if (n)
-            fprintf(stderr, "etwcollector: %" PRIu64 " events have a stack that is not whole (%s): %s\n", n,
-                    ec_lack_name(i), ec_lack_text(i));
-    }
-}
-
-static void print_summary(const ec_profile *p) {
+/* What a side lacks, a line each. of: its name and a colon in a comparison, where both sides may be of the same
+ * records. */
+static void profile_print_side(const ec_profile *p, int side, const char *of) {
     uint64_t orphaned = 0, all = 0;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
-        all += p->halves[i];
+        all += p->halves[side][i];
         if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
-            orphaned += p->halves[i];
+            orphaned += p->halves[side][i];
     }
     fprintf(stderr,
-            "etwcollector: %" PRIu64 " events with weight, %" PRIu64 " of them without a stack; %" PRIu64
+            "etwcollector: %s%" PRIu64 " events with weight, %" PRIu64 " of them without a stack; %" PRIu64
             " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
-            p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
-            p->halves[EA_STACK_ambiguous], p->keys_undefined);
-    print_incomplete(p);
+            of, p->events[side], p->without_stack[side], all, orphaned, p->halves[side][EA_STACK_ambiguous],
+            p->keys_undefined[side]);
+    for (int i = 0; i < EC_LACKS_COUNT; i++)
+        if (p->incomplete[side][i])
+            fprintf(stderr, "etwcollector: %s%" PRIu64 " events have a stack that is not whole (%s): %s\n", of,
+                    p->incomplete[side][i], ec_lack_name(i), ec_lack_text(i));
+    if (p->unfinished[side] && p->weight[side] == EC_WEIGHT_DISK)
+        fprintf(stderr, "etwcollector: %s%" PRIu64 " disk requests have no end and count nothing\n", of,
+                p->unfinished[side]);
+    else if (p->unfinished[side])
+        fprintf(stderr,
+                "etwcollector: %s%" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
+                of, p->unfinished[side], (double)p->unfinished_ns[side] / 1e6);
+    if (p->unbegun[side])
+        fprintf(
+            stderr,
+            "etwcollector: %s%" PRIu64
+            " disk requests have no recorded begin and count nothing: %.3f ms; sessions with DISK_IO_INIT record it\n",
+            of, p->unbegun[side], (double)p->unbegun_ns[side] / 1e6);
+}
+
+static void profile_print_summary(const ec_profile *p) {
+    profile_print_side(p, 0, p->has_other ? "first side: " : "");
+    if (p->has_other)
+        profile_print_side(p, 1, "other side: ");
     if (!p->events[0] && !p->events[1] && !*p->notes)
         fprintf(stderr,
                 "etwcollector: no stored event of these hosts in this range has this weight; \"etwcollector hosts\" "
@@ -72,24 +86,13 @@ static void print_summary(const ec_profile *p) {
                 p->backlog);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
-    if (p->unfinished && p->weight[0] == EC_WEIGHT_DISK)
-        fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
-    else if (p->unfinished)
-        fprintf(stderr,
-                "etwcollector: %" PRIu64 " intervals have no recorded end: %.3f ms of the total, without a stack\n",
-                p->unfinished, (double)p->unfinished_ns / 1e6);
-    if (p->unbegun)
-        fprintf(stderr,
-                "etwcollector: %" PRIu64 " disk requests have no recorded begin and count nothing: %.3f ms; sessions "
-                "with DISK_IO_INIT record it\n",
-                p->unbegun, (double)p->unbegun_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)
         fprintf(stderr, "etwcollector: %s%s\n", p->events[0] || p->events[1] ? "without names: " : "", p->notes);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int profile_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ec_profile *p = NULL;
@@ -112,13 +115,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->other_weight)
         rc = ec_weight_parse(o->other_weight, &other->weight, &other->counter, &err);
     if (!rc)
-        rc = parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
+        rc = profile_parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
+        rc = profile_parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
+        rc = profile_parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
+        rc = profile_parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
     ec_profile_fill_other(&q, o->other_hosts.count || o->other_labels.count, o->other_from || o->other_to,
                           o->other_weight != NULL);
     for (size_t i = 0; !rc && i < o->pids.count; i++) {
@@ -130,7 +133,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text t;
     ea_text_init(&t);
     ec_symbol_desk desk;
-    ec_profile_names names = {.resolve = resolve};
+    ec_profile_names names = {.resolve = profile_resolve};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     int has_symbols = ec_symbol_options_are_given(&o->symbols);
     if (!rc && has_symbols) {
@@ -146,7 +149,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_profile_write(p, (enum ec_profile_format)o->format, &t, &err);
     if (!rc) {
-        print_summary(p);
+        profile_print_summary(p);
         rc = ec_answer_write(&t, &err);
     }
     if (rc)
@@ -279,5 +282,5 @@ const ea_command ec_cmd_profile = {
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = profile_run,
 };

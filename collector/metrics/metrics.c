@@ -26,9 +26,9 @@ typedef struct family {
     uint64_t values[EA_COUNTER_COUNT];
 } family;
 
-enum { BLIND_KINDS = 3 };
+enum { GAP_KINDS = 3 };
 
-static const char *const BLIND_NAMES[BLIND_KINDS] = {"batches", "recorded", "counted"};
+static const char *const GAP_NAMES[GAP_KINDS] = {"batches", "recorded", "counted"};
 
 typedef struct stream {
     family *families;
@@ -36,7 +36,7 @@ typedef struct stream {
     ec_state_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
     uint64_t alerts, elsewhere;
-    uint64_t blind_periods[BLIND_KINDS], blind_events[BLIND_KINDS];
+    uint64_t gap_periods[GAP_KINDS], gap_events[GAP_KINDS];
 } stream;
 
 typedef struct streams {
@@ -94,21 +94,20 @@ static int take_value(const char *name, uint32_t counter, uint64_t value, void *
     return 0;
 }
 
-static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
+static int read_gaps(ec_state_db *t, stream *to, ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int code;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM blind_sums WHERE stream = ?1",
+    if (sqlite3_prepare_v2(db, "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM gap_sums WHERE stream = ?1",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the gaps");
-    sqlite3_bind_int64(s, 1, to->fold.fold_id);
+    sqlite3_bind_int64(s, 1, to->fold.stream_number);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-        const char *kind = ec_blind_kind((uint32_t)sqlite3_column_int64(s, 0));
-        for (size_t k = 0; k < BLIND_KINDS; k++)
-            if (strcmp(kind, BLIND_NAMES[k]) == 0) {
-                to->blind_periods[k] += (uint64_t)sqlite3_column_int64(s, 1);
-                to->blind_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
+        const char *kind = ec_gap_kind((uint32_t)sqlite3_column_int64(s, 0));
+        for (size_t k = 0; k < GAP_KINDS; k++)
+            if (strcmp(kind, GAP_NAMES[k]) == 0) {
+                to->gap_periods[k] += (uint64_t)sqlite3_column_int64(s, 1);
+                to->gap_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
             }
     }
     sqlite3_finalize(s);
@@ -137,20 +136,20 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
             continue;
         stream *to = &ret->items[ret->count++];
         const unsigned char *host = sqlite3_column_text(s, 1);
-        *to = (stream){.fold.fold_id = sqlite3_column_int64(s, 0),
+        *to = (stream){.fold.stream_number = sqlite3_column_int64(s, 0),
                        .fold.event_count = (uint64_t)sqlite3_column_int64(s, 3),
                        .fold.last_instance = (uint64_t)sqlite3_column_int64(s, 6),
                        .alerts = (uint64_t)sqlite3_column_int64(s, 4)};
         snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
-        rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
+        rc = ec_ledger_each_last(t, to->fold.stream_number, INT64_MAX, take_value, to, err);
         if (rc == EA_ENOMEM)
             rc = ea_fail(err, rc, "read the ledgers");
         if (!rc)
-            rc = ec_ledger_elsewhere(t, to->fold.fold_id, INT64_MAX, to->values, &to->elsewhere, err);
+            rc = ec_ledger_elsewhere(t, to->fold.stream_number, INT64_MAX, to->values, &to->elsewhere, err);
         if (!rc)
-            rc = read_blindness(t, to, err);
+            rc = read_gaps(t, to, err);
     }
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
@@ -211,19 +210,27 @@ static uint64_t unbalanced_families(const stream *s) {
     return count;
 }
 
-/* Of which times something is missing, by kind of period, and how many events at the least. */
-static void add_blindness(const exposition *x, const streams *all) {
+/* Gaps by kind, and how many events they lack at the least. */
+static void add_gaps(const exposition *x, const streams *all) {
+    static const struct {
+        const char *name, *help;
+        int of_events;
+    } METRICS[] = {
+        {"etwcollector_gap_periods", "periods of the stream of which batches or events are missing", 0},
+        {"etwcollector_gap_events", "events of the stream that are missing at the least, see etwcollector ledger", 1},
+        {"etwcollector_blind_periods", "the old name of etwcollector_gap_periods, until version 0.2", 0},
+        {"etwcollector_blind_events", "the old name of etwcollector_gap_events, until version 0.2", 1},
+    };
+
     char label[64];
-    for (int events = 0; events < 2; events++) {
-        const char *name = events ? "etwcollector_blind_events" : "etwcollector_blind_periods";
-        add_head(x, name, EA_GAUGE,
-                 events ? "events of the stream that are missing at the least, see etwcollector ledger"
-                        : "periods of the stream of which batches or events are missing");
+    for (size_t m = 0; m < sizeof METRICS / sizeof *METRICS; m++) {
+        add_head(x, METRICS[m].name, EA_GAUGE, METRICS[m].help);
         for (size_t i = 0; i < all->count; i++)
-            for (size_t k = 0; k < BLIND_KINDS; k++) {
-                snprintf(label, sizeof label, ",kind=\"%s\"", BLIND_NAMES[k]);
-                add_sample(x->t, name, &all->items[i], label,
-                           events ? all->items[i].blind_events[k] : all->items[i].blind_periods[k]);
+            for (size_t k = 0; k < GAP_KINDS; k++) {
+                const stream *s = &all->items[i];
+                snprintf(label, sizeof label, ",kind=\"%s\"", GAP_NAMES[k]);
+                add_sample(x->t, METRICS[m].name, s, label,
+                           METRICS[m].of_events ? s->gap_events[k] : s->gap_periods[k]);
             }
     }
 }
@@ -283,7 +290,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
                    unbalanced_families(&all->items[i]));
     add_families(x, all);
-    add_blindness(x, all);
+    add_gaps(x, all);
     add_head(x, "etwcollector_ledger_alerts", EA_GAUGE, "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
@@ -303,7 +310,7 @@ static int add_states(const exposition *x, ec_state_db *tables, const streams *a
         return ec_fail_sqlite(err, db, "count the processes");
     add_head(x, "etwcollector_open_processes", EA_GAUGE, "processes of the stream that run, as far as is known");
     for (size_t i = 0; i < all->count && !rc; i++) {
-        sqlite3_bind_int64(s, 1, all->items[i].fold.fold_id);
+        sqlite3_bind_int64(s, 1, all->items[i].fold.stream_number);
         if (sqlite3_step(s) == SQLITE_ROW)
             add_sample(x->t, "etwcollector_open_processes", &all->items[i], "", (uint64_t)sqlite3_column_int64(s, 0));
         else

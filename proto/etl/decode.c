@@ -223,6 +223,13 @@ static int decode_plain(decoding *d) {
     return rc;
 }
 
+/* Raw times are signed: those of a clock that passes 2^63 ticks inside a trace are 2^64 ticks before the others. */
+static int passes_63_bits(const ea_etl_walk *walk, int64_t base_raw) {
+    int64_t ticks;
+    return walk->min_time <= walk->max_time && (__builtin_sub_overflow(walk->min_time, base_raw, &ticks) ||
+                                                __builtin_sub_overflow(walk->max_time, base_raw, &ticks));
+}
+
 int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
                   ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err) {
     decoding d = {.file = file, .entry = entry, .options = options, .buffer = ret, .err = err};
@@ -236,6 +243,8 @@ int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, 
     int rc = entry->compressed ? decode_compressed(&d, mend, scratch) : decode_plain(&d);
     if (rc || ret->used_bytes == 0)
         return rc;
+    if (options && passes_63_bits(&ret->walk, file->info.clock.base_raw))
+        bad_buffer(&d, 0, 0, "times are 2^63 ticks or more from the trace's begin: they are wrong, and out of order");
     if (entry->damaged)
         bad_buffer(&d, 0, 0, "a buffer header contradicts itself or the file");
     if (ret->walk.gap_count && options) {

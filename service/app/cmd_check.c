@@ -17,7 +17,7 @@ typedef struct options {
     int json, example, reference;
 } options;
 
-static void print_line(void *arg, const char *line) {
+static void check_print_line(void *arg, const char *line) {
     fprintf(arg, "%s\n", line);
 }
 
@@ -145,7 +145,7 @@ static void describe_session(const ea_session_config *s, const ea_agent_config *
     describe_watches("session", s->name, &s->watches, t);
 }
 
-static void describe(const ea_agent_config *c, ea_text *t) {
+static void check_describe(const ea_agent_config *c, ea_text *t) {
     const ea_shipping_options *s = &c->shipping;
     for (size_t i = 0; i < s->collectors.count; i++) {
         ea_text_str(t, i ? "when that fails, to " : "ships to ");
@@ -197,7 +197,7 @@ static void describe(const ea_agent_config *c, ea_text *t) {
     }
 }
 
-static int put(const ea_text *t, ea_err *err) {
+static int check_put(const ea_text *t, ea_err *err) {
     if (t->failed)
         return ea_fail(err, EA_ENOMEM, "print");
     if (fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes || fflush(stdout))
@@ -205,12 +205,12 @@ static int put(const ea_text *t, ea_err *err) {
     return 0;
 }
 
-static int check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
+static int check_check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
     ea_agent_config c = {0};
     ea_config *config;
     ea_text problems;
     ea_text_init(&problems);
-    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : print_line,
+    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : check_print_line,
                             o->json ? (void *)&problems : (void *)stderr, err);
     int wrong = rc == EA_EFORMAT, is_read = !rc;
     if (o->json && (!rc || wrong)) {
@@ -220,7 +220,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
                        wrong ? 0 : c.shipping.collectors.count, wrong ? 0 : c.sources.count,
                        wrong ? 0 : c.sessions.count);
     } else if (!rc) {
-        describe(&c, t);
+        check_describe(&c, t);
         rc = ea_check_names(&c, t, err);
     }
     ea_text_deinit(&problems);
@@ -229,7 +229,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int check_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0}, later;
     ea_text t;
@@ -245,11 +245,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     } else if (!operand_count) {
         rc = ea_fail(&err, EA_EUSAGE, "expected FILE");
     } else {
-        rc = check_file(o, operands[0], &t, &err);
+        rc = check_check_file(o, operands[0], &t, &err);
         wrong = rc == EA_EFORMAT; /* its mistakes were printed */
     }
     if ((!rc || wrong) && t.len_bytes) {
-        int printed = put(&t, &later);
+        int printed = check_put(&t, &later);
         if (printed) {
             rc = printed;
             err = later;
@@ -286,7 +286,7 @@ const ea_command ea_cmd_check = {
                "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = check_run,
     .min_operands = 0,
     .max_operands = 1,
 };

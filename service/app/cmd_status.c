@@ -260,7 +260,7 @@ static int is_waiting(const status *s) {
     return s->state && strcmp(s->state, "waiting") == 0;
 }
 
-static void describe(const status *s, int runs, ea_text *t) {
+static void status_describe(const status *s, int runs, ea_text *t) {
     if (runs && is_waiting(s)) {
         ea_text_printf(t, "etwagent waits for its configuration, process %" PRIu64 ": ", s->pid);
         put_text(t, s->trouble);
@@ -279,8 +279,9 @@ static void describe(const status *s, int runs, ea_text *t) {
         describe_source((const source *)s->sources.items + i, t);
     ea_text_printf(t, "spool: %" PRIu64 " batches wait, %.1f MiB\n", s->spool.batches,
                    (double)s->spool.disk_bytes / 1048576.0);
-    ea_text_str(t, "shipping to ");
-    put_text(t, s->shipping.collector);
+    const char *collector = s->shipping.collector ? s->shipping.collector : "";
+    ea_text_str(t, *collector ? "shipping to " : "shipping to no collector");
+    put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
     describe_enrolment(&s->enrolment, t);
     const char *const troubles[] = {s->spool.trouble, s->shipping.trouble, s->enrolment.trouble};
@@ -433,7 +434,7 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
 }
 
 /* *ret_runs: it has written the file when it should have. */
-static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
+static int status_look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES], *text = NULL;
     size_t len_bytes = 0;
     ea_config *memory;
@@ -454,7 +455,7 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
         else if (o->metrics || o->open_metrics)
             put_metrics(&s, *ret_runs, o->open_metrics, t);
         else
-            describe(&s, *ret_runs, t);
+            status_describe(&s, *ret_runs, t);
         ea_config_destroy(memory);
     }
     free(text);
@@ -485,7 +486,7 @@ static int put_out(const options *o, const ea_text *t, ea_err *err) {
 static int print_status(const options *o, int *ret_runs, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
-    int rc = look(o, &t, ret_runs, err);
+    int rc = status_look(o, &t, ret_runs, err);
     if (rc && o->every && put_absence(o, &t))
         rc = 0;
     if (!rc)
@@ -502,11 +503,11 @@ static void put_scrape(void *arg, int open_metrics, ea_text *t) {
     o.json = 0;
     o.metrics = !open_metrics;
     o.open_metrics = open_metrics;
-    if (look(&o, t, &runs, &ignored))
+    if (status_look(&o, t, &runs, &ignored))
         (void)put_absence(&o, t);
 }
 
-static int serve(const options *o, ea_err *err) {
+static int status_serve(const options *o, ea_err *err) {
     ea_metrics_server *server = NULL;
     options copy = *o;
     if (o->output || o->every || o->json)
@@ -523,14 +524,14 @@ static int serve(const options *o, ea_err *err) {
     return 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int status_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     int runs = 0, rc = 0;
     (void)operand_count;
     (void)operands;
     if (o->listen) {
-        rc = serve(o, &err);
+        rc = status_serve(o, &err);
         if (rc)
             ea_err_print(stderr, "etwagent", &err);
         return rc ? ea_exit_code(rc) : 0;
@@ -608,5 +609,5 @@ const ea_command ea_cmd_status = {
                                     .help = "serve /metrics at this address on loopback until Ctrl-C"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = status_run,
 };

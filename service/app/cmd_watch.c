@@ -201,7 +201,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     return rc < 0 ? rc : ended;
 }
 
-static void report(const ea_lang_run *run) {
+static void watch_report(const ea_lang_run *run) {
     ea_lang_counts c = ea_lang_run_counts(run);
 
     const struct {
@@ -225,7 +225,7 @@ static void report(const ea_lang_run *run) {
 
 static void report_live(void *arg, ea_lang_run *run) {
     (void)arg;
-    report(run);
+    watch_report(run);
 }
 
 static ea_lang_run_options run_options(const options *o, watch *w) {
@@ -261,7 +261,7 @@ static int run_live(watch *w, ea_err *err) {
     return ea_exit_code(rc);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int watch_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     watch w = {.o = o, .name = "program", .paths = operands, .path_count = operand_count};
@@ -330,7 +330,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, w.paths, w.path_count, 0, o->strict)) == 0) {
         rc = run_all(&w, &in, decoder, &err);
         exit_code = ea_input_close(&in, rc, &err);
-        report(w.run);
+        watch_report(w.run);
     }
     ea_lang_run_destroy(w.run);
     lookahead_close(&w.ahead);
@@ -431,7 +431,7 @@ const ea_command ea_cmd_watch = {
         "Exit codes: 0 read, 1 failed, 2 usage or a mistake in the program, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = watch_run,
     .min_operands = 0,
     .max_operands = -1,
 };

@@ -158,8 +158,22 @@ def check_samples(env, checks, collector, asked):
     early, late = {**want, "unanswered": 10}, {**dict.fromkeys(CAUSES, 0), "unanswered": 1}
     reported, _ = asked.reported(*base, "--from", middle, "--diff-to", middle, web=["host=gaps", "weight=samples", f"from={middle}", f"other_to={middle}"])
     checks.equal((reported["incomplete"], reported["other"]["incomplete"], reported["other"]["events"]), (late, early, 35), "each range of a difference by itself")
+    check_two_weights(checks, asked)
     reported, said = asked.reported(*base, "--pid", "4")
     checks.equal((reported["incomplete"], reported["events"], "not whole" in said), (dict.fromkeys(CAUSES, 0), 0, False), "what another process lacks")
+
+
+def check_two_weights(checks, asked):
+    """Both sides of two weights are of the same records, of which nothing is counted twice: each side lacks what its profile alone lacks."""
+    lacks = ("events", "without_stack", "incomplete", "halves", "keys_undefined", "unfinished", "unfinished_ns", "unbegun", "unbegun_ns")
+    alone = {weight: asked.reported("--host", "gaps", "--weight", weight) for weight in ("samples", "cpu")}
+    both, said = asked.reported("--host", "gaps", "--weight", "samples", "--other-weight", "cpu", web=["host=gaps", "weight=samples", "other_weight=cpu"])
+    for side, weight, name in ((both, "samples", "first"), (both["other"], "cpu", "other")):
+        one, words = alone[weight]
+        checks.that(one["halves"]["joined"] and one["keys_undefined"], f"{weight}: nothing to count twice: {one['halves']}")
+        checks.equal({key: side[key] for key in lacks}, {key: one[key] for key in lacks}, f"two weights: what {weight} lacks")
+        mine = [line.replace(f"{name} side: ", "") for line in said.splitlines() if f"{name} side: " in line]
+        checks.equal(mine, [line for line in words.splitlines() if "interval is not known" not in line], f"two weights: the messages about {weight}")
 
 
 # ---- waits ----

@@ -80,7 +80,7 @@ def from_metrics():
 
 
 # Titles that a component gets from its caller or a table, which name them, and tables inside a section that has a title.
-PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Security", "title"), ("Ledger", "`Run ${stream}`")}
+PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Tabs", "title"), ("Ledger", "`Run ${stream}`")}
 PARTS = re.compile(r'<(Table|Flame|Timeline|Section|Chart|Facts)\b((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
 
 
@@ -108,8 +108,9 @@ def from_pages():
         for page, body in [*bodies, (pathlib.PurePath(path).stem, rest)]:
             titles = {title_of(part) for part in PARTS.finditer(body)} - {None}
             found |= {f"panel {page}: {title}" for title in titles if (page, title[1:-1]) not in PASSED_ON}
-        tabs = re.search(r"^const TABS = \{\n(.*?)^\};", text, re.M | re.S)
-        found |= {f"panel Security: {title}" for title in re.findall(r"^  \w+: \['([^']+)'", tabs.group(1), re.M)} if tabs else set()
+        for name, page in (("TABS", "Security"), ("IPC_TABS", "Counters")):
+            tabs = re.search(rf"^const {name} = \{{\n(.*?)^\}};", text, re.M | re.S)
+            found |= {f"panel {page}: {title}" for title in re.findall(r"^  \w+: \['([^']+)'", tabs.group(1), re.M)} if tabs else set()
     return found
 
 

@@ -179,9 +179,9 @@ def labelled(module, offset, method):
     return module, f"{module}+{offset:#x}" if module else f"{offset:#x}"
 
 
-def judge_counted(world):
-    """The tables module_counters, code_counters and function_counters; instructions per cycle by machine, by program and by function."""
-    known, machines, programs, functions = keys(world), {}, {}, {}
+def rates(world):
+    """{query: {key: {counter: events}}}: instructions and cycles by machine, by program and by function, of the machines whose times are whole."""
+    machines, programs, functions = {}, {}, {}
 
     def add(name, program, kind, counter, events, function=None):
         for sums, key in ((machines, (name, kind)), (programs, (name, program, kind)), (functions, function)):
@@ -192,25 +192,34 @@ def judge_counted(world):
     for name, host in world.hosts.items():
         if not whole(host):
             continue
-        of_module, of_code, of_function = (collections.defaultdict(collections.Counter) for _ in range(3))
-        for instance, pid, program, source, counter, interval, module, offset, method, _ in counted(host):
-            function = labelled(module, offset, method)
-            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method)), (of_function, function)):
-                sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
+        for _, pid, program, _, counter, interval, module, offset, method, _ in counted(host):
             if pid:
-                add(name, program, "samples", counter, interval and interval * len(host.streams), tuple(text and text.lower() for text in function))
-        compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
-        compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
-        compare(world, host, "function_counters", "", known, ["module", "function", "source"], ["samples", "events"], of_function)
+                add(name, program, "samples", counter, interval and interval * len(host.streams), tuple(text and text.lower() for text in labelled(module, offset, method)))
         for (instance, _, tid, counter, _), (value, _) in naive_activity.counted(host.records, naive_activity.Whose(host.state)).items():
             if tid:
                 add(name, image(host, instance), "switches", counter, value * len(host.streams))
-    for query, columns, sums in (("ipc-by-machine", ("host", "source"), machines), ("ipc-by-program", ("host", "image", "source"), programs),
-                                 ("ipc-by-function", ("module", "function"), functions)):
-        want = []
-        for key, row in sums.items():
-            instructions, cycles = row.get("InstructionRetired"), row.get("TotalCycles") or None
-            want.append((*key, instructions, cycles, instructions / cycles if instructions is not None and cycles else None))
-        got = [(*(row[name] if query != "ipc-by-function" else row[name] and row[name].lower() for name in columns), row["instructions"], row["cycles"], row["ipc"])
+    return {"ipc-by-machine": machines, "ipc-by-program": programs, "ipc-by-function": functions}
+
+
+def rate(row):
+    """Instructions, cycles and their ratio."""
+    instructions, cycles = row.get("InstructionRetired"), row.get("TotalCycles") or None
+    return instructions, cycles, instructions / cycles if instructions is not None and cycles else None
+
+
+def judge_counted(world):
+    """The tables module_counters, code_counters and function_counters; instructions per cycle by machine, by program and by function."""
+    known = keys(world)
+    for host in filter(whole, world.hosts.values()):
+        of_module, of_code, of_function = (collections.defaultdict(collections.Counter) for _ in range(3))
+        for instance, pid, _, source, _, interval, module, offset, method, _ in counted(host):
+            for sums, place in ((of_module, (module,)), (of_code, (module, f"{offset:#x}", method)), (of_function, labelled(module, offset, method))):
+                sums[(instance, pid, *place, source)].update(samples=1, events=interval or 0)
+        compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
+        compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
+        compare(world, host, "function_counters", "", known, ["module", "function", "source"], ["samples", "events"], of_function)
+    columns = {"ipc-by-machine": ("host", "source"), "ipc-by-program": ("host", "image", "source"), "ipc-by-function": ("module", "function")}
+    for query, sums in rates(world).items():
+        got = [(*(row[name] if query != "ipc-by-function" else row[name] and row[name].lower() for name in columns[query]), row["instructions"], row["cycles"], row["ipc"])
                for row in world.get(f"queries/{query}", limit=10000)]
-        world.same(f"query {query}", "all", got, want)
+        world.same(f"query {query}", "all", got, [(*key, *rate(row)) for key, row in sums.items()])

@@ -17,6 +17,7 @@ PLANTED = {
     "a heading": ("collector/web/ui/src/host.jsx", "<h2>Processes over time</h2>", "<h2>Processes over time</h2><h2>planted</h2>", "panel Host: planted: no row"),
     "a page": ("collector/web/ui/src/pages.jsx", "export function Ledger(", "export const Planted = ({ view }) => {\n  return <Facts rows={[]} />;\n};\n\nexport function Ledger(", "panel Planted: facts: no row"),
     "a tab": ("collector/web/ui/src/pages.jsx", "  starts: ['Process starts'", "  planted: ['Planted', 'queries/planted', [], []],\n  starts: ['Process starts'", "panel Security: Planted: no row"),
+    "a tab of counters": ("collector/web/ui/src/pages.jsx", "  machines: ['Instructions", "  planted: ['Planted', 'queries/planted', [], []],\n  machines: ['Instructions", "panel Counters: Planted: no row"),
     "a row without a judge": ("tests/judges/answers.tsv", "table missed_stacks\tjudge_missed", "table missed_stacks\tjudge_planted", "table missed_stacks: there is no function judge_planted"),
     "a row without a reason": ("tests/judges/answers.tsv", "table missed_stacks\tjudge_missed", "table missed_stacks\t-\t", "table missed_stacks: has neither"),
     "a row that the page lacks": ("docs/verification/answers.md", "\n| table missed_stacks | judge_missed |", "\ntable missed_stacks", "table missed_stacks: docs/verification/answers.md has no row"),

@@ -798,6 +798,36 @@ static void damaged_records(void **state) {
     put_back(&b, r);
 }
 
+/* No order is known of a clock that passes 2^63 ticks: the buffers with such times are counted, and no record is lost.
+ */
+static void clock_passes_63_bits(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    make_file("plain.etl", &info, 2000, 1, HEADER_TIME);
+
+    enum { BUFFER = 5 };
+
+    static const struct {
+        int64_t time;
+        unsigned buffers;
+    } CASES[] = {{INT64_MAX, 0}, {INT64_MIN + HEADER_TIME, 0}, {INT64_MIN + HEADER_TIME - 1, 1}, {INT64_MIN, 1}};
+
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        bent b = take("plain.etl");
+        size_t at = BUFFER * 4096 + 72; /* the buffer's first record */
+        ea_store64(b.data + at + 16, (uint64_t)CASES[i].time);
+        result *r = read_bent(&b);
+        assert_int_equal(r->count, b.good->count);
+        assert_int_equal(r->bad_buffers, CASES[i].buffers);
+        assert_int_equal(r->damage_count, CASES[i].buffers);
+        if (CASES[i].buffers) {
+            assert_int_equal(r->damage[0].offset, BUFFER * 4096);
+            assert_non_null(strstr(r->damage[0].reason, "2^63 ticks"));
+        }
+        put_back(&b, r);
+    }
+}
+
 static void damaged_buffers(void **state) {
     (void)state;
     ea_etl_info info = plain_info();
@@ -983,6 +1013,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(prefixes, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(prefixes_of_traces, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_records, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(clock_passes_63_bits, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_buffers, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_file_header, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_compression, setup, scratch_clear),

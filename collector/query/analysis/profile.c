@@ -116,13 +116,12 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
     p->events[side] = c->events;
     p->without_stack[side] = c->without_stack;
     memcpy(p->incomplete[side], c->incomplete, sizeof p->incomplete[side]);
-    p->unfinished += c->unfinished;
-    p->unfinished_ns += c->unfinished_ns;
-    p->unbegun += c->unbegun;
-    p->unbegun_ns += c->unbegun_ns;
-    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
-        p->halves[i] += c->halves[i];
-    p->keys_undefined += c->keys_undefined;
+    p->unfinished[side] = c->unfinished;
+    p->unfinished_ns[side] = c->unfinished_ns;
+    p->unbegun[side] = c->unbegun;
+    p->unbegun_ns[side] = c->unbegun_ns;
+    memcpy(p->halves[side], c->halves, sizeof p->halves[side]);
+    p->keys_undefined[side] = c->keys_undefined;
     p->is_interval_assumed |= c->is_interval_assumed;
     size_t n = strlen(p->notes);
     if (c->methods_left_out && n < sizeof p->notes - 1)

@@ -113,11 +113,12 @@ typedef struct ec_profile {
     /* disk: requests whose end did not come: they are in no sum. ready, wait: times inside the range whose end was not
      * recorded: the thread did not continue in the stored events, it ended meanwhile, or events were lost. They are in
      * the sums, without a stack, each under a frame of EC_PROFILE_OPEN. */
-    uint64_t unfinished;
-    uint64_t unfinished_ns; /* ready, wait: so much of the total is theirs: what is known to be inside the range */
-    uint64_t unbegun, unbegun_ns; /* disk: requests whose begin in the range is not stored, and their time: in no sum */
-    uint64_t halves[EA_STACK_OUTCOME_COUNT];
-    uint64_t keys_undefined;
+    uint64_t unfinished[2];
+    uint64_t unfinished_ns[2]; /* ready, wait: so much of the total is theirs: what is known to be inside the range */
+    uint64_t unbegun[2], unbegun_ns[2]; /* disk: requests whose begin in the range is not stored, and their time: in no
+                                           sum */
+    uint64_t halves[2][EA_STACK_OUTCOME_COUNT]; /* both sides may be of the same records: no sum over sides */
+    uint64_t keys_undefined[2];
     int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */
     uint64_t damaged;        /* batches that could not be read */
     char damage[640];

@@ -194,11 +194,19 @@ static int json_tops(const ec_profile *p, int by_module, ea_text *t) {
 
 /* ---- JSON ---- */
 
-static void json_incomplete(const ec_profile *p, int side, ea_text *t) {
+/* What a side is known to lack. */
+static void json_lacks(const ec_profile *p, int side, ea_text *t) {
     ea_text_str(t, ",\"incomplete\":{");
     for (int i = 0; i < EC_LACKS_COUNT; i++)
         ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ec_lack_name(i), p->incomplete[side][i]);
-    ea_text_char(t, '}');
+    ea_text_str(t, "},\"halves\":{");
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
+        ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ea_stack_outcome_name(i), p->halves[side][i]);
+    ea_text_printf(t,
+                   "},\"keys_undefined\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"unfinished_ns\":%" PRIu64
+                   ",\"unbegun\":%" PRIu64 ",\"unbegun_ns\":%" PRIu64,
+                   p->keys_undefined[side], p->unfinished[side], p->unfinished_ns[side], p->unbegun[side],
+                   p->unbegun_ns[side]);
 }
 
 /* What is summed of a side, when and where, and how much. */
@@ -219,7 +227,7 @@ static void json_side(const ec_profile *p, int side, ea_text *t) {
     }
     ea_text_printf(t, "],\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[side],
                    p->events[side], p->without_stack[side]);
-    json_incomplete(p, side, t);
+    json_lacks(p, side, t);
 }
 
 static void json_head(const ec_profile *p, ea_text *t) {
@@ -230,15 +238,8 @@ static void json_head(const ec_profile *p, ea_text *t) {
         json_side(p, 1, t);
         ea_text_char(t, '}');
     }
-    ea_text_str(t, ",\"halves\":{");
-    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
-        ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ea_stack_outcome_name(i), p->halves[i]);
-    ea_text_printf(t,
-                   "},\"keys_undefined\":%" PRIu64 ",\"interval_assumed\":%s,\"behind\":%" PRIu64
-                   ",\"unfinished\":%" PRIu64 ",\"unfinished_ns\":%" PRIu64 ",\"unbegun\":%" PRIu64
-                   ",\"unbegun_ns\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
-                   p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->backlog, p->unfinished,
-                   p->unfinished_ns, p->unbegun, p->unbegun_ns, p->damaged);
+    ea_text_printf(t, ",\"interval_assumed\":%s,\"behind\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
+                   p->is_interval_assumed ? "true" : "false", p->backlog, p->damaged);
     json_text(t, "notes", p->notes);
 }
 

@@ -21,16 +21,17 @@ enum ec_profile_format {
 /* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox), or for two weights
  * (pprof). EA_ENOMEM.
  * JSON is for a flame graph in a page:
- *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","incomplete":{cause: n},
- *    "halves":{outcome: n},"keys_undefined","interval_assumed","behind","unfinished","unfinished_ns","damaged","notes",
+ *   {"weight","counter","unit","from","to","hosts":[...],"total","events","without_stack","incomplete":{cause: n},
+ *    "halves":{outcome: n},"keys_undefined","unfinished","unfinished_ns","unbegun","unbegun_ns",
+ *    "interval_assumed","behind","damaged","notes",
  *    "modules":[{"name","path","unloaded","pdb_guid","pdb_age","timestamp","size_bytes","kernel"}],
  *    "frames":[{"label","module": index,"offset":"0x...","function","file","line"}],
  *    "nodes":[[parent, frame, self, total], ...],
  *    "functions":[{"frame","self","total"}, ...],"top_modules":[{"module","self","total"}, ...]}
  * nodes is the tree: each names its parent by index (-1: the root), parents precede their children; frame -1 - n is
- * process n of "processes". A difference also has "other": {"weight","counter","unit","from","to","hosts",
- * "total","events","without_stack","incomplete"}, and each node has two more numbers, self and total of the other side;
- * "halves" and the members after it are of both sides. functions and top_modules hold the 200 greatest by self. */
+ * process n of "processes". A difference also has "other" with the members from "weight" to "unbegun_ns" of the other
+ * side, and each node has two more numbers, self and total of the other side; "interval_assumed" and the members after
+ * it are of both sides. functions and top_modules hold the 200 greatest by self. */
 EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
 
 #endif

@@ -4,12 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import { Host } from './host.jsx';
-import { Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
+import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
 import { Link } from './parts.jsx';
 import { change, go, RANGE_NAMES, readTime, remember, remembered, useView } from './state.js';
 
-const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');
