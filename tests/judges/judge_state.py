@@ -179,10 +179,10 @@ def file_of(path):
     return re.sub(r"^\\SystemRoot(?=\\)", r"\\Windows", path, flags=re.I).lower()
 
 
-def by_file(world, hosts=None):
+def by_file(world):
     """The files of all modules; no machine of the judges has hashes: [(the first path, machines, loads, the first machine, first beginning)]"""
     found = collections.defaultdict(list)
-    for host in hosts or world.hosts.values():
+    for host in world.hosts.values():
         for _, row in rows(host, "module"):
             if row["path"]:
                 found[file_of(row["path"])].append(row)
