@@ -20,7 +20,7 @@ typedef struct options {
     int json, csv, strict;
     uint64_t keys, memory, pid;
     const char *exe, *command, *name;
-    ea_strings pmc_samples;
+    ea_strings pmc_samples, args;
 } options;
 
 typedef struct event_stack {
@@ -294,7 +294,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
         rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
-        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0},
+        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0, &o->args},
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc && w.path_count < 1)
         return run_live(&w, &err);
@@ -351,6 +351,12 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, program),
      .help = "the program; without it the first operand is the file with the program"},
+    {.name = "arg",
+     .letter = 'a',
+     .argument = "VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, args),
+     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},
     {.name = "pid",
      .letter = 'p',
      .argument = "PID",
