@@ -416,7 +416,7 @@ static int by_weight(const void *a, const void *b) {
     return (x->count > y->count) - (x->count < y->count);
 }
 
-static int by_time(const void *a, const void *b) {
+static int profile_sample_by_time(const void *a, const void *b) {
     const ec_profile_sample *x = a, *y = b;
     if (x->utc_ns != y->utc_ns)
         return (x->utc_ns > y->utc_ns) - (x->utc_ns < y->utc_ns);
@@ -440,7 +440,7 @@ static int sort_samples(ec_merge *m) {
     for (size_t i = 0; i < m->sample_list.count; i++)
         samples[i].stack = places[samples[i].stack];
     free(places);
-    qsort(samples, m->sample_list.count, sizeof *samples, by_time);
+    qsort(samples, m->sample_list.count, sizeof *samples, profile_sample_by_time);
     return 0;
 }
 
