@@ -152,6 +152,7 @@ static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea
 }
 
 static void take_mapping(reading *r, const char *name, const yaml_node_t *n, const ea_table *table, void *target);
+static void check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target);
 
 static void take_tables(reading *r, const ea_option *o, const yaml_node_t *n, ea_tables *target) {
     ea_err err;
@@ -258,6 +259,90 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
                 mark = at[k];
         problem(r, mark, "%s%s%s", key ? key : where, ": ", err.message);
     }
+    if (r->problems == problems_before && table->check_values)
+        check_values(r, n, table, target);
+}
+
+/* ---- places inside of values ---- */
+
+/* The node at a path below n, as far as there is one; *ret_name: the option's. */
+static const yaml_node_t *find_node(reading *r, const yaml_node_t *n, const char *path, ea_text *ret_name) {
+    while (*path) {
+        size_t len = strcspn(path, "/");
+        const yaml_node_t *next = NULL;
+        if (n->type == YAML_SEQUENCE_NODE) {
+            size_t i = strtoul(path, NULL, 10),
+                   count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
+            next = i < count ? yaml_document_get_node(&r->document, n->data.sequence.items.start[i]) : NULL;
+        } else if (n->type == YAML_MAPPING_NODE) {
+            ea_text_clear(ret_name);
+            ea_text_add(ret_name, path, len);
+            for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+                const yaml_node_t *key = yaml_document_get_node(&r->document, p->key);
+                if (key->type == YAML_SCALAR_NODE && key->data.scalar.length == len &&
+                    memcmp(key->data.scalar.value, path, len) == 0)
+                    next = yaml_document_get_node(&r->document, p->value);
+            }
+        }
+        if (!next)
+            break; /* a text in the place of a list of one */
+        n = next;
+        path += len + (path[len] == '/');
+    }
+    return n;
+}
+
+/* The text of the file from a line on; lines count from 0. */
+static const char *line_at(const reading *r, size_t line) {
+    const char *at = r->text, *end = r->text + r->len_bytes;
+    for (; line && at < end; line--) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    }
+    return at;
+}
+
+/* The columns by which a block's lines are indented: those of its first line that has text. */
+static size_t indent_of(const reading *r, size_t line) {
+    const char *end = r->text + r->len_bytes;
+    for (;; line++) {
+        const char *at = line_at(r, line);
+        size_t n = 0;
+        while (at + n < end && at[n] == ' ')
+            n++;
+        if (at + n >= end || (at[n] != '\n' && at[n] != '\r'))
+            return n;
+    }
+}
+
+/* Where a place inside of a value's text is in the file. In a text that YAML writes over several lines in another way
+ * than as a block, and from an escaped character on, it is the begin of the value. */
+static yaml_mark_t mark_of(const reading *r, const yaml_node_t *n, const ea_option_place *place) {
+    yaml_mark_t mark = n->start_mark;
+    if (n->type != YAML_SCALAR_NODE || !place->line)
+        return mark;
+    if (n->data.scalar.style == YAML_LITERAL_SCALAR_STYLE) {
+        mark.column = indent_of(r, n->start_mark.line + 1) + place->column - 1;
+        mark.line += place->line;
+    } else if (n->start_mark.line == n->end_mark.line && place->line == 1) {
+        int is_quoted = n->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        size_t raw = n->end_mark.column - n->start_mark.column;
+        if (raw == n->data.scalar.length + 2 * (size_t)is_quoted)
+            mark.column += (size_t)is_quoted + place->column - 1;
+    }
+    return mark;
+}
+
+static void check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target) {
+    ea_option_place place = {0};
+    ea_text name;
+    ea_err err;
+    if (!table->check_values(target, &place, &err))
+        return;
+    ea_text_init(&name);
+    const yaml_node_t *at = find_node(r, n, place.path, &name);
+    problem(r, mark_of(r, at, &place), "%s: %s", name.len_bytes ? name.data : "the file", err.message);
+    ea_text_deinit(&name);
 }
 
 /* ---- a file ---- */

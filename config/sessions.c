@@ -207,6 +207,11 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
         return ea_fail(err, EA_EINVAL, "output %s needs a file", OUTPUTS[s->output]);
     if (s->output == EA_OUTPUT_REALTIME && s->file)
         return ea_fail(err, EA_EINVAL, "nothing is written to it: output is realtime");
+    *ret_key = "watch";
+    if (s->watches.count && s->output == EA_OUTPUT_FILE)
+        return ea_fail(err, EA_EINVAL, "programs run on events that the agent reads; expected output realtime or both");
+    if ((rc = ea_watches_check(&s->watches, err)))
+        return rc;
     *ret_key = "boot-file";
     size_t boot_bytes = s->boot_file ? strlen(s->boot_file) : 0;
     if (s->boot_file && s->kind != EA_SESSION_USER)
@@ -406,6 +411,8 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "stop",
      .choices = STALE,
      .help = "what to do with an existing session of this name at the start"},
+    EA_FILTERS_OPTION(AT(filters)),
+    EA_WATCHES_OPTION(AT(watches)),
     {.name = "providers",
      .type = EA_OPT_TABLES,
      .offset = AT(providers),

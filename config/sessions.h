@@ -6,7 +6,8 @@
 #ifndef EA_SESSIONS_H
 #define EA_SESSIONS_H
 
-#include "proto/base/cli.h"
+#include "config/event_filters.h"
+#include "config/watches.h"
 
 enum ea_session_kind { EA_SESSION_USER = 0, EA_SESSION_SYSTEM, EA_SESSION_KERNEL_LOGGER };
 
@@ -84,6 +85,8 @@ typedef struct ea_session_config {
     int images;
     uint64_t image_rate_bytes, image_hash_bytes;
     const char *file, *boot_file;
+    ea_tables filters;   /* ea_filter_config */
+    ea_tables watches;   /* ea_watch_config */
     ea_tables providers; /* ea_provider_config */
 } ea_session_config;
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Rules of the documents: each relative link and anchor of a Markdown file leads to a file of the repository and to a heading in it, each path
-of the repository that a Markdown file names exists, README.md has at most 8,192 bytes, and no cell of a table in docs/ has more than 160
-characters.
+of the repository that a Markdown file names exists, README.md has at most 8,192 bytes, no cell of a table in docs/ has more than 160
+characters, each address of the dashboard in documents and configurations has the project's port, and .github/CODEOWNERS has an owner of all
+files and names paths that exist.
 
 usage: tests/lint_docs.py [FILE...]    exit code 1 with a line for each fault; without FILE all Markdown files of the repository
 """
@@ -15,6 +16,9 @@ import urllib.parse
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 README_BYTES = 8192
 CELL_CHARACTERS = 160
+WEB_PORT = "8453"  # not assigned by IANA; 0: any free one
+WEB_ADDRESS = re.compile(r"(?:--web[ =]'?|^web: |targets: \[|`--web '|https?://127\.0\.0\.1:|dashboard on `?)(?:(?:\d+\.){3}\d+:)?(\d{2,5})\b", re.M)
+OTHER_PORTS = ("9090", "3000")  # of Prometheus and Grafana
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|^\[[^\]]+\]:\s*(\S+)", re.M)
 
 
@@ -101,6 +105,26 @@ def cells(text):
                     yield number, f"a table cell has {len(cell.strip())} characters, more than {CELL_CHARACTERS}: {cell.strip()[:60]}..."
 
 
+def ports(text):
+    """Addresses of the dashboard with another port than the project's."""
+    for found in WEB_ADDRESS.finditer(text):
+        if found[1] not in (WEB_PORT, "0", *OTHER_PORTS):
+            yield text.count("\n", 0, found.start()) + 1, f"the dashboard's port is {WEB_PORT}, not {found[1]}"
+
+
+def owners(text, files, folders):
+    """Lines of CODEOWNERS: the first one owns all files, and each path exists."""
+    lines = [(number, line.split()) for number, line in enumerate(text.split("\n"), 1) if line.strip() and not line.startswith("#")]
+    if not lines or lines[0][1][0] != "*" or len(lines[0][1]) < 2:
+        yield 1, "no line gives all files an owner"
+    for number, (path, *who) in lines:
+        if path != "*" and path.strip("/") not in files and path.strip("/") not in folders:
+            yield number, f"there is no {path}"
+        for one in who:
+            if not re.fullmatch(r"@[\w-]+(/[\w-]+)?", one):
+                yield number, f"{one} is no owner: @USER or @ORGANIZATION/TEAM"
+
+
 def without_code_lines(text):
     fenced = False
     for line in text.split("\n"):
@@ -123,6 +147,11 @@ def main():
             wrong += [f"{name}:{line}: {what}" for line, what in cells(text)]
         if name == "README.md" and (size := len(text.encode())) > README_BYTES:
             wrong.append(f"README.md: {size} bytes, more than {README_BYTES}")
+    if not arguments.file:
+        for name in sorted(files):
+            if name.startswith(("docs/", "config/", "installer/")) and name.endswith((".md", ".yaml", ".yml")) or name == "README.md":
+                wrong += [f"{name}:{line}: {what}" for line, what in ports((SOURCE / name).read_text(encoding="utf-8"))]
+        wrong += [f".github/CODEOWNERS:{line}: {what}" for line, what in owners((SOURCE / ".github/CODEOWNERS").read_text(encoding="utf-8"), files, folders)]
     print("\n".join(wrong) or f"{len(documents)} documents: links and paths lead somewhere, and tables are narrow")
     return 1 if wrong else 0
 

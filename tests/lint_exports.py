@@ -17,15 +17,15 @@ import sys
 
 LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
-UNIQUE = ("collector/access", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
+UNIQUE = ("collector/access", "collector/app", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
           "collector/sandbox", "collector/state", "collector/store", "collector/symbols", "collector/web", "config", "proto/base", "proto/etl",
-          "proto/event", "proto/image", "proto/stack", "proto/state", "proto/wire", "service/batch", "service/core", "service/decode",
+          "proto/event", "proto/image", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch", "service/core", "service/decode", "service/etw",
           "service/host", "service/image", "service/scm", "service/ship", "service/source", "service/spool")
 SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"
 COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
 # files that add counters up, check them or explain them
-READERS = ("collector/state/ledger_report.c", "collector/state/blindness.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
+READERS = ("collector/state/ledger_report.c", "collector/state/gaps.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
            "service/spool/last_numbers.c", COUNTERS)
 STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)

@@ -87,6 +87,21 @@ def check_c(path, text, report):
             report(path, number, f"{match.group(1)} is banned: use {BANNED[match.group(1)]}")
 
 
+FIGURE = re.compile(r"[\u2500-\u257f\u25b2\u25b6\u25bc\u25c0]|-{2,}>|<-{2,}|\+-{2,}|-{2,}\+")
+FIGURE_COLUMNS = 120
+
+
+def check_figures(path, text, report):
+    """clang-format joins the lines of a comment that are indented by less than four (CommentPragmas of .clang-format): a figure is not."""
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = re.match(r"\s*\*(?P<indent> *)(?P<text>[^/].*)", line)
+        if comment and FIGURE.search(comment["text"]):
+            if len(comment["indent"]) < 4:
+                report(path, number, "a line of a figure is indented by less than four: clang-format may join it with others")
+            if len(line) > FIGURE_COLUMNS:
+                report(path, number, f"a line of a figure has {len(line)} columns, more than {FIGURE_COLUMNS}")
+
+
 def guard_of(path):
     """The include guard of a header: EC_QUERY_SQL_ASK_H of collector/query/sql/ask.h."""
     folders = path.parts if path.parts[0] == "tests" else path.parts[1:]
@@ -135,6 +150,7 @@ def main():
             continue
         if path.suffix in (".c", ".h"):
             check_c(path, text, report)
+            check_figures(path, text, report)
         if path.suffix == ".h":
             check_guard(path, text, report)
         if path.parts[:2] == (".github", "workflows"):

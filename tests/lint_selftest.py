@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Plants what the structural lints must find, and checks that each finds it: a link cycle inside a library, an include that the
 library does not name, an include without its folder, two headers of one base name, wrong include guards, an exported function that
-nothing calls, a counter that no code writes, static functions of one name, mistakes with a mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h, and
-faults in the comments that promises.py reads. Exits 1 when one is missed.
+nothing calls, a counter that no code writes, static functions of one name, mistakes with a mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h, a figure in a
+comment that clang-format may change, and faults in the comments that promises.py reads. Exits 1 when one is missed.
 """
 import os
 import pathlib
@@ -96,6 +96,23 @@ def guard_is_good(text):
     return not problems
 
 
+LONG = "A sentence that is longer than the limit of a line, so that clang-format moves its last words to the next one, which is a figure:"
+# a comment with a figure, and whether the lint takes it and clang-format keeps it
+FIGURES = [(f"/* {LONG}\n *     (none) ----> OPEN\n *       |\n *       +--------> DEAD. */\nint a(void);\n", True),
+           (f"/* {LONG}\n * (none) ----> OPEN\n * DEAD <-- all. */\nint a(void);\n", False)]
+
+
+def figure_is_safe(text):
+    """Both: the lint takes it; clang-format keeps each of its lines."""
+    problems = []
+    lint_rules.check_figures(pathlib.PurePosixPath("proto/one/a.h"), text, lambda *problem: problems.append(problem))
+    form = (TESTS.parent / ".clang-format").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="etwagent-lint-") as root:
+        (pathlib.Path(root) / ".clang-format").write_text(form, encoding="utf-8")
+        made = subprocess.run(["clang-format", "--style=file", f"--assume-filename={root}/a.h"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return not problems, all(line in made.split("\n") for line in text.split("\n")[1:])
+
+
 def lint(which, changed):
     """Runs one lint over the good tree with the changed files: (exit code, output)."""
     with tempfile.TemporaryDirectory(prefix="etwagent-lint-") as root:
@@ -164,12 +181,16 @@ def main():
         if guard_is_good(text) != is_good:
             failed += 1
             print(f"FAILED: the include guard {text!r} is {'refused' if is_good else 'taken'}")
+    for text, is_good in FIGURES:
+        if figure_is_safe(text) != (is_good, is_good):
+            failed += 1
+            print(f"FAILED: a figure: the lint takes it, clang-format keeps it: {figure_is_safe(text)}:\n{text}")
     for words, body in MUTEX.items():
         code, output = mutex(body)
         if bool(code) != bool(words) or words not in output:
             failed += 1
             print(f"FAILED: a mutex, '{words}': clang ended with {code} and printed\n{output}")
-    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + len(NAMED) + 3 - failed} passed, {failed} failed")
+    print(f"{len(PLANTED) + len(MUTEX) + len(GUARDS) + len(FIGURES) + len(NAMED) + 3 - failed} passed, {failed} failed")
     return failed != 0
 
 

@@ -30,7 +30,7 @@ import relink  # noqa: E402
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
 STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile", "test_profile_gaps"]
 OF_FILE = {
-    "collector/state/ledger_report.c": STATE, "collector/state/blindness.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": STATE,
     "collector/query/analysis/account_names.c": ["test_accounts"],
     "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
     "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],

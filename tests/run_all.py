@@ -348,6 +348,7 @@ def main():
     wine = []
     if not arguments.only and step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
         step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
+        step(tally, "windows: as for Microsoft's compiler", [sys.executable, "tests/windows/microsoft.py", BUILD / "windows"], 600)
         wine = wine_scripts(arguments.soak)
     for preset in built:
         ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900, arguments.match)

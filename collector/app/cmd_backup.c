@@ -10,7 +10,7 @@ typedef struct options {
     int verify, with_tokens;
 } options;
 
-static int finish(int rc, const char *what, const ec_backup *b, const ea_err *err) {
+static int backup_finish(int rc, const char *what, const ec_backup *b, const ea_err *err) {
     if (rc) {
         ea_err_print(stderr, "etwcollector", err);
         return ea_exit_code(rc);
@@ -34,7 +34,7 @@ static int back_up(const void *arg, int operand_count, char **operands) {
                 made.mode_before);
     if (!rc && o->verify)
         rc = ec_store_verify(o->to, &read, &err);
-    return finish(rc, o->verify ? "backed up and read back" : "backed up", &made, &err);
+    return backup_finish(rc, o->verify ? "backed up and read back" : "backed up", &made, &err);
 }
 
 static int restore(const void *arg, int operand_count, char **operands) {
@@ -43,7 +43,7 @@ static int restore(const void *arg, int operand_count, char **operands) {
     ec_backup read = {0};
     (void)operand_count, (void)operands;
     int rc = ec_store_restore(o->from, o->store, o->with_tokens, &read, &err);
-    int code = finish(rc, "restored", &read, &err);
+    int code = backup_finish(rc, "restored", &read, &err);
     if (!code && !o->with_tokens)
         printf("tokens of readers were left out: 'etwcollector token add' makes new ones; --with-tokens brings back "
                "those of "

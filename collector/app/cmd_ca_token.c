@@ -18,17 +18,17 @@ typedef struct options {
 
 static const int64_t SECOND_NS = 1000000000;
 
-static int finish(int rc, const ea_err *err) {
+static int ca_token_finish(int rc, const ea_err *err) {
     if (rc)
         ea_err_print(stderr, "etwcollector", err);
     return ea_exit_code(rc);
 }
 
-static int add(const void *arg, int operand_count, char **operands) {
+static int ca_token_add(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     char token[EC_SECRET_BYTES], path[1040];
-    ec_grant g = {
+    ec_enroll_token g = {
         .expires_s = (ea_utc_ns() + o->expires_ns) / SECOND_NS, .life_s = o->life_ns / SECOND_NS, .uses_left = o->uses};
     (void)operand_count, (void)operands;
     snprintf(path, sizeof path, "%.1000s/ca.crt", o->dir);
@@ -37,25 +37,25 @@ static int add(const void *arg, int operand_count, char **operands) {
                  : ea_fail(&err, EA_ENOTFOUND, "there is no CA in %s; 'etwcollector ca init --dir %s' makes one",
                            o->dir, o->dir);
     if (!rc && strlen(o->name) >= sizeof g.names)
-        rc = ea_fail(&err, EA_EUSAGE, "--name: at most %d characters", EC_GRANT_NAMES_BYTES - 1);
+        rc = ea_fail(&err, EA_EUSAGE, "--name: at most %d characters", EC_ENROLL_TOKEN_NAMES_BYTES - 1);
     if (!rc) {
         snprintf(g.names, sizeof g.names, "%s", o->name);
         rc = ec_enroll_tokens_add(o->dir, &g, token, &err);
     }
     if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))
         rc = ea_fail(&err, EA_EIO, "write to standard output");
-    return finish(rc, &err);
+    return ca_token_finish(rc, &err);
 }
 
-static int revoke(const void *arg, int operand_count, char **operands) {
+static int ca_token_revoke(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     (void)operand_count;
-    return finish(ec_enroll_tokens_revoke(o->dir, operands[0], &err), &err);
+    return ca_token_finish(ec_enroll_tokens_revoke(o->dir, operands[0], &err), &err);
 }
 
 /* Names are of letters, digits and . _ - * , alone (enroll_tokens.h). */
-static void put_grant(const ec_grant *g, int json, ea_text *t) {
+static void put_enroll_token(const ec_enroll_token *g, int json, ea_text *t) {
     int expired = g->expires_s <= ea_utc_ns() / SECOND_NS;
     if (json) {
         ea_text_printf(t,
@@ -74,10 +74,10 @@ static void put_grant(const ec_grant *g, int json, ea_text *t) {
     }
 }
 
-static int list(const void *arg, int operand_count, char **operands) {
+static int ca_token_list(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
-    ec_grant *grants = NULL;
+    ec_enroll_token *grants = NULL;
     size_t count = 0;
     ea_text t;
     (void)operand_count, (void)operands;
@@ -87,7 +87,7 @@ static int list(const void *arg, int operand_count, char **operands) {
         ea_text_str(&t, "{\"tokens\": [");
     for (size_t i = 0; !rc && i < count; i++) {
         ea_text_str(&t, i && o->json ? ", " : "");
-        put_grant(&grants[i], o->json, &t);
+        put_enroll_token(&grants[i], o->json, &t);
     }
     if (!rc && o->json)
         ea_text_str(&t, "]}\n");
@@ -97,7 +97,7 @@ static int list(const void *arg, int operand_count, char **operands) {
         rc = ea_fail(&err, EA_EIO, "write to standard output");
     free(grants);
     ea_text_deinit(&t);
-    return finish(rc, &err);
+    return ca_token_finish(rc, &err);
 }
 
 #define CA_FOLDER                                                                                                      \
@@ -121,7 +121,7 @@ static const ea_option ADD_OPTIONS[] = {
      .offset = offsetof(options, uses),
      .fallback = "1",
      .min = 1,
-     .max = EC_GRANT_USES_MAX,
+     .max = EC_ENROLL_TOKEN_USES_MAX,
      .help = "how many certificates it is good for"},
     {.name = "expires",
      .argument = "TIME",
@@ -161,7 +161,7 @@ const ea_command ec_cmd_ca_token = {
         "  etwcollector ca token --dir certs --name 'shop-*' --uses 500 --expires 7d",
     .options = ADD_OPTIONS,
     .options_size = sizeof(options),
-    .run = add,
+    .run = ca_token_add,
 };
 const ea_command ec_cmd_ca_tokens = {
     .name = "ca tokens",
@@ -169,7 +169,7 @@ const ea_command ec_cmd_ca_tokens = {
     .summary = "List the enrolment tokens: id, uses left, names, end",
     .options = LIST_OPTIONS,
     .options_size = sizeof(options),
-    .run = list,
+    .run = ca_token_list,
 };
 const ea_command ec_cmd_ca_revoke_token = {
     .name = "ca revoke-token",
@@ -177,7 +177,7 @@ const ea_command ec_cmd_ca_revoke_token = {
     .summary = "Revoke an enrolment token; certificates that it was used for stay valid",
     .options = REVOKE_OPTIONS,
     .options_size = sizeof(options),
-    .run = revoke,
+    .run = ca_token_revoke,
     .min_operands = 1,
     .max_operands = 1,
 };

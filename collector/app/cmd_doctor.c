@@ -81,7 +81,7 @@ static void add_failure(report *r, const char *check, const ea_err *err) {
 
 /* ---- store and disk ---- */
 
-static void check_store(report *r, ec_store *s) {
+static void doctor_check_store(report *r, ec_store *s) {
     ea_err err = {0};
     ec_store_size size;
     ec_backup read;
@@ -235,13 +235,13 @@ static int take_value(const char *family, uint32_t counter, uint64_t value, void
     return 0;
 }
 
-static int judge(const ec_state_fold *fold, void *arg) {
+static int doctor_judge(const ec_state_fold *fold, void *arg) {
     judged *j = arg;
     uint64_t elsewhere = 0;
     memset(j->values, 0, sizeof j->values);
-    int rc = ec_ledger_each_last(j->tables, fold->fold_id, INT64_MAX, take_value, j, j->err);
+    int rc = ec_ledger_each_last(j->tables, fold->stream_number, INT64_MAX, take_value, j, j->err);
     if (!rc)
-        rc = ec_ledger_elsewhere(j->tables, fold->fold_id, INT64_MAX, j->values, &elsewhere, j->err);
+        rc = ec_ledger_elsewhere(j->tables, fold->stream_number, INT64_MAX, j->values, &elsewhere, j->err);
     j->streams++;
     j->unknown += !rc && ec_ledger_is_stored(fold->event_count, elsewhere, j->values) == EC_UNKNOWN;
     return rc;
@@ -271,7 +271,7 @@ static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
         " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
         " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)),"
-        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM blind b"
+        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM gap_periods b"
         " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
@@ -324,7 +324,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
                         (const char *)sqlite3_column_text(st, 2));
     sqlite3_finalize(st);
     if (!rc)
-        rc = ec_state_db_each_fold(t, NULL, judge, &j, &err);
+        rc = ec_state_db_each_fold(t, NULL, doctor_judge, &j, &err);
     if (!rc && !hosts)
         add_finding(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
     if (!rc && j.unknown)
@@ -377,7 +377,7 @@ static void check_incidents(report *r, int64_t now_ns) {
         add_finding(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int doctor_run(const void *arg, int operand_count, char **operands) {
     static const int CODES[] = {0, 0, EXIT_WARNING, EXIT_WRONG};
     const options *o = arg;
     report r = {.o = o};
@@ -391,7 +391,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (rc) {
         add_failure(&r, "store", &err);
     } else {
-        check_store(&r, store);
+        doctor_check_store(&r, store);
         check_daemon(&r);
         check_hosts(&r, store, ea_utc_ns());
         check_ledgers(&r, ea_utc_ns());
@@ -456,5 +456,5 @@ const ea_command ec_cmd_doctor = {
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = doctor_run,
 };

@@ -2,6 +2,7 @@
  * come from the state tables (object_names_db.h). Called by: main.c. Calls: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/export_where.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"
@@ -16,7 +17,7 @@ enum { WAIT_SECONDS = 10 };
 #define WAIT_NS (INT64_C(1000000000) * WAIT_SECONDS)
 
 typedef struct options {
-    const char *store, *host, *stream;
+    const char *store, *host, *stream, *where;
     ea_print_options print;
     int verify, keyframes;
 } options;
@@ -26,6 +27,7 @@ typedef struct export {
     ec_store *store;
     ec_state_db *tables; /* NULL: no names */
     ea_printer *printer;
+    ec_export_where *where; /* NULL: all events */
     ea_err *err;
     int rc;
     uint64_t streams, events, damaged;
@@ -66,7 +68,12 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
         rc = ea_batch_verify(view, ret_damage);
     int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
     while (!rc && !left_out && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
-        rc = ea_printer_event(x->printer, r, c, &ea_batch_source(view, r->source)->clock, x->err);
+        const ea_clock *clock = &ea_batch_source(view, r->source)->clock;
+        rc = x->where ? ec_export_where_holds(x->where, r, c, clock, x->err) : 1;
+        if (!rc)
+            continue;
+        if (rc > 0)
+            rc = ea_printer_event(x->printer, r, c, clock, x->err);
         if (rc) { /* printing failed, not the batch */
             ea_batch_close(view);
             x->rc = rc;
@@ -95,8 +102,9 @@ static int open_tables(export *x, ec_state_db **ret) {
 static int open_naming(export *x, const ec_stream_row *stream, ec_object_names_db **ret) {
     ec_state_fold fold;
     int found = x->tables ? ec_state_db_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
-    return found > 0 ? ec_object_names_db_open(ret, x->tables, fold.fold_id, &(ec_object_names_db_options){0}, x->err)
-                     : found;
+    return found > 0
+               ? ec_object_names_db_open(ret, x->tables, fold.stream_number, &(ec_object_names_db_options){0}, x->err)
+               : found;
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
@@ -116,7 +124,7 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
         const uint8_t *data;
         size_t len_bytes;
         ea_err damage = {0};
-        if (batch.event_count == 0 || outside(&batch, from, to))
+        if (batch.event_count == 0 || (!x->where && outside(&batch, from, to))) /* --where needs the state before */
             continue;
         int one = ec_store_read(x->store, &batch, &data, &len_bytes, &damage);
         if (!one)
@@ -143,7 +151,7 @@ static int on_times(const ec_stream_row *stream, void *arg) {
     return 0;
 }
 
-static int on_stream(const ec_stream_row *stream, void *arg) {
+static int export_on_stream(const ec_stream_row *stream, void *arg) {
     export *x = arg;
     ea_text id;
     ea_text_init(&id);
@@ -164,8 +172,12 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
             resolver = ec_object_names_db_resolver(naming);
             ea_printer_set_resolver(x->printer, &resolver);
         }
+        if (!x->rc && x->where)
+            x->rc = ec_export_where_begin(x->where, x->err);
         if (!x->rc)
             x->rc = print_stream(x, stream, registry);
+        if (x->where)
+            ec_export_where_end(x->where);
         if (!x->rc)
             x->rc = ea_printer_end(x->printer, x->err);
         if (!x->rc && naming && ec_object_names_db_error(naming)) {
@@ -180,11 +192,13 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
     return x->rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int export_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     export x = {.options = arg, .err = &err, .begin_utc_ns = INT64_MAX, .end_utc_ns = INT64_MIN};
     (void)operand_count, (void)operands;
-    int rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
+    int rc = x.options->where ? ec_export_where_create(&x.where, x.options->where, &err) : 0;
+    if (!rc)
+        rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
     if (!rc)
         rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
     if (!rc && ea_printer_wants_names(x.printer))
@@ -194,7 +208,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && x.begin_utc_ns <= x.end_utc_ns)
         rc = ea_printer_set_data(x.printer, x.begin_utc_ns, x.end_utc_ns + (x.end_utc_ns < INT64_MAX), &err);
     if (!rc)
-        rc = ec_store_each_stream(x.store, x.options->host, on_stream, &x, &err);
+        rc = ec_store_each_stream(x.store, x.options->host, export_on_stream, &x, &err);
     if (!rc)
         rc = x.rc;
     if (!rc)
@@ -216,6 +230,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_state_db_close(x.tables);
     ec_store_close(x.store);
     ea_printer_destroy(x.printer);
+    ec_export_where_destroy(x.where);
     return ea_exit_code(rc);
 }
 
@@ -234,6 +249,11 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, stream),
      .help = "only this stream, 32 hex digits as `hosts` prints it"},
     EA_PRINT_OPTIONS(options, print, "jsonl"),
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, where),
+     .help = "only events for which an expression of the query language holds, such as 'TransferSize > 64KiB'"},
     {.name = "keyframes",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, keyframes),
@@ -256,5 +276,5 @@ const ea_command ec_cmd_export = {
         "Exit codes: 0 all printed, 1 failed, 2 usage, 3 something is damaged.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = export_run,
 };

@@ -26,7 +26,7 @@ static const char REMAINS[] =
     "the audit log (audit.jsonl), tokens and certificates that name the host, the collector's "
     "own log, and backups";
 
-static void add_json(ea_text *t, const options *o, const ec_forgotten *f) {
+static void forget_add_json(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_str(t, "{\"host\": ");
     ea_text_json_str(t, o->host);
     ea_text_str(t, ", \"run\": ");
@@ -41,7 +41,7 @@ static void add_json(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_str(t, "}\n");
 }
 
-static void add_text(ea_text *t, const options *o, const ec_forgotten *f) {
+static void forget_add_text(ea_text *t, const options *o, const ec_forgotten *f) {
     ea_text_str(t, o->is_dry ? "would remove " : "removed ");
     ea_text_safe(t, o->host, strlen(o->host));
     ea_text_printf(t,
@@ -66,7 +66,7 @@ static void look_at_run(finding *f, const uint8_t *stream) {
     f->count++;
 }
 
-static int on_stream(const ec_stream_row *row, void *arg) {
+static int forget_on_stream(const ec_stream_row *row, void *arg) {
     look_at_run(arg, row->stream);
     return 0;
 }
@@ -78,7 +78,7 @@ static int find_run(ec_store *store, const options *o, finding *f, const uint8_t
         return 0;
     f->digits = o->run;
     uint8_t begun[EA_STREAM_ID_BYTES];
-    int rc = *o->run ? ec_store_each_stream(store, o->host, on_stream, f, err) : 0;
+    int rc = *o->run ? ec_store_each_stream(store, o->host, forget_on_stream, f, err) : 0;
     if (!rc && *o->run && !f->count && ec_forget_begun_run(store, o->host, begun))
         look_at_run(f, begun);
     if (!rc && f->count != 1)
@@ -89,7 +89,7 @@ static int find_run(ec_store *store, const options *o, finding *f, const uint8_t
 }
 
 /* A store that is opened for writing is made when there is none. kept.db: of a removal that was interrupted. */
-static int check_store(const char *dir, ea_err *err) {
+static int forget_check_store(const char *dir, ea_err *err) {
     ea_text path;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/kept.db", dir);
@@ -98,7 +98,7 @@ static int check_store(const char *dir, ea_err *err) {
     return is_kept ? 0 : ec_store_check_readable(dir, err);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int forget_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_store *store = NULL;
     ea_err err = {0};
@@ -108,7 +108,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
-    int rc = check_store(o->store, &err);
+    int rc = forget_check_store(o->store, &err);
     if (!rc)
         rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
     if (!rc)
@@ -120,9 +120,9 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = ec_unknown_host(o->host, &err);
     if (!rc) {
         if (o->json)
-            add_json(&t, o, &f);
+            forget_add_json(&t, o, &f);
         else
-            add_text(&t, o, &f);
+            forget_add_text(&t, o, &f);
         rc = ec_answer_write(&t, &err);
     }
     if (rc)
@@ -172,5 +172,5 @@ const ea_command ec_cmd_forget = {
                "Exit codes: 0 removed, 1 failed, or nothing is stored of the host, 2 usage.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = forget_run,
 };

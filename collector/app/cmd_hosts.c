@@ -20,7 +20,7 @@ typedef struct listing {
     uint64_t count;
 } listing;
 
-static void add_json(ea_text *t, const ec_stream_row *r) {
+static void hosts_add_json(ea_text *t, const ec_stream_row *r) {
     ea_text_str(t, "{\"host\": ");
     ea_text_json_str(t, r->host);
     ea_text_str(t, ", \"machine\": ");
@@ -43,7 +43,7 @@ static void add_json(ea_text *t, const ec_stream_row *r) {
     ea_text_char(t, '}');
 }
 
-static void add_text(ea_text *t, const ec_stream_row *r) {
+static void hosts_add_text(ea_text *t, const ec_stream_row *r) {
     ea_text_safe(t, r->host, strlen(r->host));
     if (r->source_host[0]) {
         ea_text_str(t, " (");
@@ -81,19 +81,19 @@ static void add_text(ea_text *t, const ec_stream_row *r) {
     ea_text_char(t, '\n');
 }
 
-static int on_stream(const ec_stream_row *r, void *arg) {
+static int hosts_on_stream(const ec_stream_row *r, void *arg) {
     listing *l = arg;
     if (l->options->json) {
         ea_text_str(&l->out, l->count ? ",\n  " : "\n  ");
-        add_json(&l->out, r);
+        hosts_add_json(&l->out, r);
     } else {
-        add_text(&l->out, r);
+        hosts_add_text(&l->out, r);
     }
     l->count++;
     return 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int hosts_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_store *store = NULL;
     ea_err err = {0};
@@ -104,7 +104,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc) {
         if (o->json)
             ea_text_str(&l.out, "{\"streams\": [");
-        rc = ec_store_each_stream(store, o->host, on_stream, &l, &err);
+        rc = ec_store_each_stream(store, o->host, hosts_on_stream, &l, &err);
         if (o->json)
             ea_text_str(&l.out, "\n]}\n");
     }
@@ -143,5 +143,5 @@ const ea_command ec_cmd_hosts = {
         "was ever stored;\nexpired: what retention has deleted of it since.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = hosts_run,
 };

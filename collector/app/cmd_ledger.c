@@ -68,12 +68,12 @@ static void close_list(listing *l) {
 }
 
 /* Runs sql with ?1 = the stream, ?2 and ?3 = the window, and fn on each row. */
-static int each_row(listing *l, const char *sql, int64_t fold_id, void (*fn)(listing *l, sqlite3_stmt *s)) {
+static int each_row(listing *l, const char *sql, int64_t stream_number, void (*fn)(listing *l, sqlite3_stmt *s)) {
     sqlite3_stmt *s = NULL;
     int code, rc = 0;
     if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(l->err, l->db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, l->from_utc_ns);
     sqlite3_bind_int64(s, 3, l->to_utc_ns);
     while ((code = sqlite3_step(s)) == SQLITE_ROW)
@@ -185,13 +185,13 @@ static void add_equation(listing *l, const char *name, const char *text, uint64_
 
 static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) {
     uint64_t left, right, elsewhere;
-    int rc = ec_ledger_elsewhere(l->tables, fold->fold_id, number, l->values, &elsewhere, l->err);
+    int rc = ec_ledger_elsewhere(l->tables, fold->stream_number, number, l->values, &elsewhere, l->err);
     if (rc)
         return rc;
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
-    add_equation(l, "delivered", "delivered = batched + dropped + pending", left, right,
-                 left == right ? EC_HOLDS : EC_FAILS);
+    add_equation(l, "delivered", "delivered = batched + dropped + filtered + sampled_out + limited + pending", left,
+                 right, left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
                  left, right, left == right ? EC_HOLDS : EC_FAILS);
@@ -209,19 +209,21 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
 
 /* ---- losses, gaps, alerts, series ---- */
 
-static const char GAPS[] = "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
-                           " begin_utc_ns, end_utc_ns FROM blind WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
-                           " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position";
+static const char GAPS[] =
+    "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
+    " begin_utc_ns, end_utc_ns FROM gap_periods WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
+    " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position";
 
 static const char LOSSES[] =
     /* What was lost is what a counter is above all its values before: a run of an agent that takes up a replay again
-     * counts from 0, and what it finds lost again was lost once. Its time is that of blindness, where it is there. */
+     * counts from 0, and what it finds lost again was lost once. Its time is that of its gap, where it is there. */
     "SELECT c.family, c.counter, c.value, ifnull((SELECT max(p.value) FROM ledger_counts p WHERE p.stream = c.stream"
     " AND p.family = c.family AND p.counter = c.counter AND p.number < c.number), 0) AS before,"
     " iif(n.stream IS NOT NULL, n.begin_utc_ns, ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE"
     " p.stream = c.stream AND p.number < c.number ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns)) AS begin,"
     " iif(n.stream IS NOT NULL, n.end_utc_ns, b.end_utc_ns) AS end, c.number, n.record_count"
-    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number LEFT JOIN blind n ON"
+    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number LEFT JOIN gap_periods "
+    "n ON"
     " n.stream = c.stream AND n.first = c.number AND n.cause = c.counter WHERE c.stream = ?1 AND c.family = '' AND"
     " c.value > before AND ifnull(end, ?2) >= ?2 AND ifnull(begin, ?2) < ?3 ORDER BY c.number";
 
@@ -272,7 +274,7 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
     }
     ea_text_printf(&l->out, "  lost: %" PRIu64 " %s%s, ", by, row->text,
                    row->severity == EA_UNKNOWN ? " (events: unknown)"
-                   : ec_blind_is_counted(c)    ? " (at the least; which ones is unknown)"
+                   : ec_gap_is_counted(c)      ? " (at the least; which ones is unknown)"
                                                : "");
     if (records)
         ea_text_printf(&l->out, "at %" PRIu64 " times from Windows' own records, ", records);
@@ -281,9 +283,9 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
 }
 
 /* Columns: first, last, cause, batches, events, at_least, counted, records, begin, end. */
-static void add_blind(listing *l, sqlite3_stmt *s) {
+static void add_gap(listing *l, sqlite3_stmt *s) {
     uint32_t cause = (uint32_t)column_u64(s, 2);
-    const char *name = ec_blind_name(cause), *kind = ec_blind_kind(cause);
+    const char *name = ec_gap_name(cause), *kind = ec_gap_kind(cause);
     int unknown = sqlite3_column_type(s, 4) == SQLITE_NULL;
     uint64_t at_least = column_u64(s, 5), records = column_u64(s, 7);
     if (l->options->json) {
@@ -301,7 +303,7 @@ static void add_blind(listing *l, sqlite3_stmt *s) {
         ea_text_char(&l->out, '}');
         return;
     }
-    ea_text_str(&l->out, "  blind ");
+    ea_text_str(&l->out, "  gap ");
     add_row_span(l, s, 8);
     if (strcmp(kind, "counted") == 0)
         ea_text_printf(&l->out, ": %" PRIu64 " %s, %s", column_u64(s, 6),
@@ -312,7 +314,7 @@ static void add_blind(listing *l, sqlite3_stmt *s) {
                        name);
     else
         ea_text_printf(&l->out, ": %" PRIu64 " batches of %" PRIu64 "..%" PRIu64 " (%s)", column_u64(s, 3),
-                       column_u64(s, 0), column_u64(s, 1), cause == EC_BLIND_MISSING ? "they have not come" : name);
+                       column_u64(s, 0), column_u64(s, 1), cause == EC_GAP_MISSING ? "they have not come" : name);
     if (!unknown)
         ea_text_printf(&l->out, ", events: %" PRIu64 "\n", column_u64(s, 4));
     else if (at_least)
@@ -400,14 +402,14 @@ static const char SERIES[] =
     " FROM ledger_counts c INDEXED BY ledger_counts_number WHERE c.stream = b.stream AND c.number = b.number)"
     " FROM ledger_batches b WHERE b.stream = ?1 AND b.end_utc_ns >= ?2 AND b.begin_utc_ns < ?3 ORDER BY b.number";
 
-static int last_batch(listing *l, int64_t fold_id, int64_t *ret_number, int64_t *ret_utc_ns) {
+static int last_batch(listing *l, int64_t stream_number, int64_t *ret_number, int64_t *ret_utc_ns) {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(l->db,
                            "SELECT number, utc_ns FROM ledger_batches WHERE stream = ?1 AND begin_utc_ns < ?2"
                            " ORDER BY number DESC LIMIT 1",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(l->err, l->db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, l->to_utc_ns);
     *ret_number = 0;
     if (sqlite3_step(s) == SQLITE_ROW) {
@@ -427,7 +429,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
         return ea_fail(l->err, EA_ENOMEM, "print a ledger");
     if (l->options->stream && strncmp(l->line.data, l->options->stream, strlen(l->options->stream)) != 0)
         return 0;
-    int rc = last_batch(l, fold->fold_id, &number, &utc_ns);
+    int rc = last_batch(l, fold->stream_number, &number, &utc_ns);
     if (rc)
         return rc;
     memset(l->values, 0, sizeof l->values);
@@ -459,7 +461,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     }
     l->streams++;
     open_list(l, "counters");
-    rc = ec_ledger_each_last(l->tables, fold->fold_id, number, add_counter, l, l->err);
+    rc = ec_ledger_each_last(l->tables, fold->stream_number, number, add_counter, l, l->err);
     close_list(l);
     end_family(l);
     if (rc)
@@ -477,15 +479,15 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
         ea_text_add(&l->out, l->families.data, l->families.len_bytes);
     }
     open_list(l, "losses");
-    rc = each_row(l, LOSSES, fold->fold_id, add_loss);
+    rc = each_row(l, LOSSES, fold->stream_number, add_loss);
     close_list(l);
     open_list(l, "gaps");
     if (!rc)
-        rc = each_row(l, GAPS, fold->fold_id, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_gap);
     close_list(l);
     if (!rc && l->options->json) { /* the old name, until version 0.2 */
         open_list(l, "blindness");
-        rc = each_row(l, GAPS, fold->fold_id, add_blind);
+        rc = each_row(l, GAPS, fold->stream_number, add_gap);
         close_list(l);
     }
     open_list(l, "alerts");
@@ -494,11 +496,11 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
                       "SELECT a.number, family, kind, a.utc_ns, left_count, right_count, text FROM alerts a"
                       " LEFT JOIN ledger_batches b ON b.stream = a.stream AND b.number = a.number WHERE a.stream = ?1"
                       " AND ifnull(b.end_utc_ns, ?2) >= ?2 AND ifnull(b.begin_utc_ns < ?3, 1) ORDER BY a.number, kind",
-                      fold->fold_id, add_alert);
+                      fold->stream_number, add_alert);
     close_list(l);
     if (!rc && l->options->series) {
         open_list(l, "series");
-        rc = each_row(l, SERIES, fold->fold_id, add_point);
+        rc = each_row(l, SERIES, fold->stream_number, add_point);
         close_list(l);
     }
     if (l->options->json)
@@ -592,11 +594,11 @@ static int add_notices(listing *l) {
     return rc;
 }
 
-static int parse_time(const options *o, const char *name, const char *text, int64_t *ret, ea_err *err) {
+static int ledger_parse_time(const options *o, const char *name, const char *text, int64_t *ret, ea_err *err) {
     return text ? ec_data_time(name, text, o->store, o->host, NULL, ret, err) : 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int ledger_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     listing l = {.options = o, .err = &err, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX};
@@ -606,9 +608,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.line);
     ea_text_init(&l.families);
     ea_text_init(&l.unheld);
-    int rc = parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
+    int rc = ledger_parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
+        rc = ledger_parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
@@ -711,5 +713,5 @@ const ea_command ec_cmd_ledger = {
         "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = ledger_run,
 };

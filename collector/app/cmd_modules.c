@@ -45,7 +45,7 @@ static int add_module(const ea_module *m, void *arg) {
     return 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int modules_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_query *q = NULL;
     ec_moment moment;
@@ -66,7 +66,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_printf(&l.t, ", \"pid\": %" PRIu32 ", \"modules\": [", pid);
     }
     if (!rc)
-        rc = ec_query_modules(q, moment.fold.fold_id, pid, moment.utc_ns, add_module, &l, &err);
+        rc = ec_query_modules(q, moment.fold.stream_number, pid, moment.utc_ns, add_module, &l, &err);
     if (!rc && l.json)
         ea_text_str(&l.t, "\n]}\n");
     if (!rc)
@@ -105,5 +105,5 @@ const ea_command ec_cmd_modules = {
         "  etwcollector modules --store /var/lib/etwcollector --host pc-17 --at end --pid 4242",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = modules_run,
 };

@@ -24,6 +24,7 @@ typedef struct options {
     ea_strings manifests;
     ec_symbol_options symbols;
     const char *listen;
+    int64_t address_life_ns;
     int is_web, has_no_browser, json;
 } options;
 
@@ -41,9 +42,11 @@ typedef struct opening {
 
 enum { STOP_POLL_NS = 50000000 };
 
+static const int64_t S_NS = INT64_C(1000000000), VISIT_GRACE_NS = S_NS; /* a request that came in time is answered */
+
 /* ---- reading ---- */
 
-static int on_stream(const ec_stream_row *row, void *arg) {
+static int open_on_stream(const ec_stream_row *row, void *arg) {
     opening *x = arg;
     if (memcmp(row->stream, x->report.stream, sizeof row->stream) != 0)
         return 0;
@@ -67,7 +70,7 @@ static int ingest(opening *x, ea_err *err) {
     if (!rc)
         rc = ec_store_open(&store, x->store, &(ec_store_options){0}, err);
     if (!rc)
-        rc = ec_store_each_stream(store, x->host, on_stream, x, err);
+        rc = ec_store_each_stream(store, x->host, open_on_stream, x, err);
     ec_store_close(store);
     return rc < 0 ? rc : 0;
 }
@@ -125,7 +128,7 @@ static void add_next(ea_text *t, const opening *x) {
     }
 }
 
-static void add_json(ea_text *t, const opening *x) {
+static void open_add_json(ea_text *t, const opening *x) {
     const ec_trace_report *r = &x->report;
     ea_text_str(t, "{\"host\": ");
     ea_text_json_str(t, x->host);
@@ -142,7 +145,7 @@ static void add_json(ea_text *t, const opening *x) {
     ea_text_str(t, "}\n");
 }
 
-static void add_text(ea_text *t, const opening *x) {
+static void open_add_text(ea_text *t, const opening *x) {
     const ec_trace_report *r = &x->report;
     ea_text_printf(t, "host %s, run ", x->host);
     ea_text_hex(t, r->stream, sizeof r->stream);
@@ -158,13 +161,13 @@ static void add_text(ea_text *t, const opening *x) {
         ea_text_str(t, "all of it was stored before\n");
 }
 
-static int print_summary(const opening *x, int with_next, ea_err *err) {
+static int open_print_summary(const opening *x, int with_next, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     if (x->o->json)
-        add_json(&t, x);
+        open_add_json(&t, x);
     else
-        add_text(&t, x);
+        open_add_text(&t, x);
     if (with_next && !x->o->json)
         add_next(&t, x);
     int rc = ec_answer_write(&t, err);
@@ -205,7 +208,7 @@ static int start_browser(void) {
 }
 
 /* Serves until the process is asked to stop. What reads the trace's content has the daemon's sandbox from here on. */
-static int serve(opening *x, ea_err *err) {
+static int open_serve(opening *x, ea_err *err) {
     ec_symbol_desk desk = {.symbols = NULL};
     const options *o = x->o;
     ec_symbols_options symbols;
@@ -228,7 +231,7 @@ static int serve(opening *x, ea_err *err) {
                                  .has_lines = o->symbols.has_lines,
                                  .symbolizer = {.program = o->symbols.symbolizer, .limit_ns = o->symbols.limit_ns}};
     if (!rc)
-        rc = ec_visit_create(&visit, err);
+        rc = ec_visit_create(&visit, ea_monotonic_ns() + o->address_life_ns, err);
     if (!rc)
         rc = ec_broker_start(&broker, NULL, err);
     if (!rc)
@@ -252,8 +255,8 @@ static int serve(opening *x, ea_err *err) {
     if (!rc) {
         ea_text_printf(&url, "http://%.*s:%u/?ticket=%s", (int)(strrchr(o->listen, ':') - o->listen), o->listen,
                        ec_web_port(web), ec_visit_ticket(visit));
-        printf("dashboard on %s\nThe address is good once; Ctrl-C ends the dashboard%s\n", url.failed ? "?" : url.data,
-               o->store ? "." : " and removes what was read.");
+        printf("dashboard on %s\nThe address is good once, within %" PRId64 " s; Ctrl-C ends the dashboard%s\n",
+               url.failed ? "?" : url.data, o->address_life_ns / S_NS, o->store ? "." : " and removes what was read.");
         fflush(stdout);
         if (browser >= 0 && !url.failed)
             EA_IGNORE(write(browser, url.data, url.len_bytes));
@@ -264,6 +267,9 @@ static int serve(opening *x, ea_err *err) {
         ea_sleep_ns(STOP_POLL_NS);
         if (ec_broker_has_ended(broker))
             rc = ea_fail(err, EA_EIO, "the process %s has ended", EC_BROKER_NAME);
+        else if (ec_visit_has_expired(visit, ea_monotonic_ns() - VISIT_GRACE_NS))
+            rc = ea_fail(err, EA_ETIMEOUT, "the dashboard's address was not opened within %" PRId64 " s",
+                         o->address_life_ns / S_NS);
     }
     ec_web_stop(web);
     ec_broker_stop(broker);
@@ -298,15 +304,15 @@ static int run_open(void *arg) {
     (void)ea_stop_flag();
     int rc = ingest(x, &err);
     if (!rc)
-        rc = print_summary(x, !x->o->is_web, &err);
+        rc = open_print_summary(x, !x->o->is_web, &err);
     if (!rc && x->o->is_web)
-        rc = serve(x, &err);
+        rc = open_serve(x, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     return ea_exit_code(rc);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int open_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     opening x = {
         .o = o, .paths = (const char *const *)operands, .path_count = (size_t)operand_count, .store = o->store};
@@ -335,7 +341,7 @@ static int run_ingest(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ingest(&x, &err);
     if (!rc)
-        rc = print_summary(&x, 0, &err);
+        rc = open_print_summary(&x, 0, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     return ea_exit_code(rc);
@@ -362,6 +368,14 @@ static const ea_option OPEN_OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, has_no_browser),
      .help = "with --web: only print its address"},
+    {.name = "address-life",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, address_life_ns),
+     .fallback = "10m",
+     .min = INT64_C(1000000000),
+     .max = INT64_C(7) * 86400 * 1000000000,
+     .help = "with --web: how long the printed address can be opened; the command ends when it was not"},
     {.name = "listen",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
@@ -390,8 +404,8 @@ const ea_command ec_cmd_open = {
         "are read by a process that can open them and the store alone, for a trace may come from anywhere. Without "
         "--web\n"
         "the command prints what is in the files and the commands for further questions, which read the files again.\n"
-        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that can be used once: the "
-        "browser\n"
+        "With --web it serves the dashboard until Ctrl-C. The printed address has a ticket that can be used once, for "
+        "a limited time: the browser\n"
         "that opens it first is the only reader.\n"
         "--json: {host, stream, events, batches, repeated_batches, trace_bytes, stored_bytes, lost_events,\n"
         "damaged_places, seconds, begin, end}. Damage is reported on standard error. Exit codes: 0 read, 1 failed,\n"
@@ -400,7 +414,7 @@ const ea_command ec_cmd_open = {
         "  etwcollector open --web trace.etl",
     .options = OPEN_OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = open_run,
     .min_operands = 1,
     .max_operands = EC_TRACE_PATHS_MAX,
 };

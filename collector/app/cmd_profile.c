@@ -24,22 +24,22 @@ static const char *const FORMATS[] = {EC_PROFILE_FORMATS(X) NULL};
 #undef X
 
 /* "" and NULL: what is given instead. Of several hosts, start and end are those of all that is stored. */
-static int parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts, int64_t otherwise,
-                      int64_t *ret, ea_err *err) {
+static int profile_parse_time(const options *o, const char *what, const char *text, const ea_strings *hosts,
+                              int64_t otherwise, int64_t *ret, ea_err *err) {
     *ret = otherwise;
     if (!text || !*text)
         return 0;
     return ec_data_time(what, text, o->store, hosts->count == 1 ? hosts->items[0] : NULL, NULL, ret, err);
 }
 
-static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                   void *arg, ea_err *err) {
+static int profile_resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
+                           ec_symbol_fn fn, void *arg, ea_err *err) {
     return ec_symbols_resolve(source, module, rvas, count, fn, arg, NULL, err);
 }
 
 /* What a side lacks, a line each. of: its name and a colon in a comparison, where both sides may be of the same
  * records. */
-static void print_side(const ec_profile *p, int side, const char *of) {
+static void profile_print_side(const ec_profile *p, int side, const char *of) {
     uint64_t orphaned = 0, all = 0;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
         all += p->halves[side][i];
@@ -70,10 +70,10 @@ static void print_side(const ec_profile *p, int side, const char *of) {
             of, p->unbegun[side], (double)p->unbegun_ns[side] / 1e6);
 }
 
-static void print_summary(const ec_profile *p) {
-    print_side(p, 0, p->has_other ? "first side: " : "");
+static void profile_print_summary(const ec_profile *p) {
+    profile_print_side(p, 0, p->has_other ? "first side: " : "");
     if (p->has_other)
-        print_side(p, 1, "other side: ");
+        profile_print_side(p, 1, "other side: ");
     if (!p->events[0] && !p->events[1] && !*p->notes)
         fprintf(stderr,
                 "etwcollector: no stored event of these hosts in this range has this weight; \"etwcollector hosts\" "
@@ -92,7 +92,7 @@ static void print_summary(const ec_profile *p) {
         fprintf(stderr, "etwcollector: %s%s\n", p->events[0] || p->events[1] ? "without names: " : "", p->notes);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int profile_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ec_profile *p = NULL;
@@ -115,13 +115,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->other_weight)
         rc = ec_weight_parse(o->other_weight, &other->weight, &other->counter, &err);
     if (!rc)
-        rc = parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
+        rc = profile_parse_time(o, "--from", o->from, &o->hosts, INT64_MIN, &side->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
+        rc = profile_parse_time(o, "--to", o->to, &o->hosts, INT64_MAX, &side->to_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
+        rc = profile_parse_time(o, "--diff-from", o->other_from, &o->other_hosts, INT64_MIN, &other->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
+        rc = profile_parse_time(o, "--diff-to", o->other_to, &o->other_hosts, INT64_MAX, &other->to_utc_ns, &err);
     ec_profile_fill_other(&q, o->other_hosts.count || o->other_labels.count, o->other_from || o->other_to,
                           o->other_weight != NULL);
     for (size_t i = 0; !rc && i < o->pids.count; i++) {
@@ -133,7 +133,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text t;
     ea_text_init(&t);
     ec_symbol_desk desk;
-    ec_profile_names names = {.resolve = resolve};
+    ec_profile_names names = {.resolve = profile_resolve};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     int has_symbols = ec_symbol_options_are_given(&o->symbols);
     if (!rc && has_symbols) {
@@ -149,7 +149,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_profile_write(p, (enum ec_profile_format)o->format, &t, &err);
     if (!rc) {
-        print_summary(p);
+        profile_print_summary(p);
         rc = ec_answer_write(&t, &err);
     }
     if (rc)
@@ -282,5 +282,5 @@ const ea_command ec_cmd_profile = {
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = profile_run,
 };

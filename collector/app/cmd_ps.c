@@ -17,8 +17,8 @@ typedef struct options {
 
 enum { LINE_MAX_BYTES = 256, WIDTH_MAX = 60 };
 
-static void add_json(ea_text *t, const ec_moment *moment, uint64_t backlog, const ec_processes *list,
-                     const char *const *accounts, int on_one_line) {
+static void ps_add_json(ea_text *t, const ec_moment *moment, uint64_t backlog, const ec_processes *list,
+                        const char *const *accounts, int on_one_line) {
     ea_text_char(t, '{');
     ec_json_moment(t, moment, backlog);
     ea_text_str(t, ", \"processes\": [");
@@ -43,7 +43,7 @@ static void pad(ea_text *t, size_t from, size_t width) {
         ea_text_char(t, ' ');
 }
 
-static size_t width_of(const char *s) {
+static size_t ps_width_of(const char *s) {
     size_t n = 0;
     for (; *s; s++)
         n += ((unsigned char)*s & 0xC0) != 0x80;
@@ -79,7 +79,8 @@ static int add_table(ea_text *t, const ec_processes *list, const char *const *ac
     size_t user_width = 8, name_width = 12;
     for (size_t i = 0; i < list->count && !rc; i++) {
         const ea_process *p = &list->items[order[i]];
-        size_t user = width_of(user_of(p, accounts[order[i]])), name = 2 * (size_t)depth[i] + width_of(p->image_name);
+        size_t user = ps_width_of(user_of(p, accounts[order[i]])),
+               name = 2 * (size_t)depth[i] + ps_width_of(p->image_name);
         user_width = user > user_width && user <= WIDTH_MAX ? user : user_width;
         name_width = name > name_width && name <= WIDTH_MAX ? name : name_width;
     }
@@ -134,12 +135,12 @@ static int answer(const options *o, ec_query *q, ec_accounts *names, const char 
     ec_processes list;
     int rc = ec_question_moment(&o->q, q, at, &moment, err);
     if (!rc)
-        rc = ec_query_processes(q, moment.fold.fold_id, o->all ? NULL : &moment.utc_ns, &list, err);
+        rc = ec_query_processes(q, moment.fold.stream_number, o->all ? NULL : &moment.utc_ns, &list, err);
     if (rc)
         return rc;
     rc = find_accounts(names, moment.fold.host, &list, &accounts, err);
     if (!rc && o->q.json)
-        add_json(t, &moment, backlog, &list, accounts, o->at_file != NULL);
+        ps_add_json(t, &moment, backlog, &list, accounts, o->at_file != NULL);
     else if (!rc)
         rc = add_table(t, &list, accounts, o->tree, o->all, err);
     free(accounts);
@@ -169,7 +170,7 @@ static int answer_each(const options *o, ec_query *q, ec_accounts *names, uint64
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int ps_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_query *q = NULL;
     ec_archive *archive = NULL;
@@ -231,5 +232,5 @@ const ea_command ec_cmd_ps = {
                "  etwcollector ps --store /var/lib/etwcollector --host pc-17 --at 2024-05-17T14:03:07Z --tree",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = ps_run,
 };

@@ -70,7 +70,7 @@ static int write_out(printer *p) {
 /* ---- tables ---- */
 
 /* Columns on a screen, about: characters of UTF-8. */
-static size_t width_of(const char *s) {
+static size_t query_width_of(const char *s) {
     size_t n = 0;
     for (; *s; s++)
         n += ((unsigned char)*s & 0xc0) != 0x80;
@@ -78,7 +78,7 @@ static size_t width_of(const char *s) {
 }
 
 static void put_cell(printer *p, size_t column, const char *text, int to_the_right) {
-    size_t width = p->widths[column], n = width_of(text), pad = n < width ? width - n : 0;
+    size_t width = p->widths[column], n = query_width_of(text), pad = n < width ? width - n : 0;
     if (column)
         ea_text_str(&p->out, "  ");
     for (size_t i = 0; to_the_right && i < pad; i++)
@@ -100,10 +100,10 @@ static void measure(printer *p) {
         return;
     }
     for (size_t i = 0; i < p->columns; i++)
-        p->widths[i] = width_of(p->names[i]);
+        p->widths[i] = query_width_of(p->names[i]);
     for (size_t i = 0; i < p->held_cells && !p->held.failed; i++) {
         const char *text = p->held.data + at;
-        size_t column = i % p->columns, n = width_of(text);
+        size_t column = i % p->columns, n = query_width_of(text);
         to_the_right[column] |= p->held_looks[i] == EC_LOOK_NUMBER;
         if (n > p->widths[column])
             p->widths[column] = n < WIDTH_MAX ? n : WIDTH_MAX;
@@ -180,7 +180,7 @@ static void csv_row(printer *p, size_t count, const ec_value *cells) {
         if (ec_cell_text(&p->cell, &cells[i], p->types[i]) != EC_LOOK_EMPTY && p->cell.len_bytes)
             put_csv(p, cell_text(p), p->cell.len_bytes);
     }
-    ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
+    ea_text_char(&p->out, '\n'); /* for scripts; the API's CSV ends lines as RFC 4180 says */
 }
 
 static void json_row(printer *p, size_t count, const ec_value *cells) {
@@ -258,7 +258,7 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
         put_csv(p, p->names[i], strlen(p->names[i]));
     }
     if (p->format == CSV)
-        ea_text_str(&p->out, "\r\n");
+        ea_text_char(&p->out, '\n');
     if (p->format == JSON)
         ea_text_str(&p->out, "{\"rows\": [");
     return 0;
@@ -277,7 +277,7 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
 }
 
 /* Writes what follows the rows: how the query ended, and what its answer lacks. */
-static int finish(printer *p, const ec_outcome *outcome) {
+static int query_finish(printer *p, const ec_outcome *outcome) {
     if (p->format == TABLE && p->columns && !p->is_measured)
         measure(p);
     if (p->format == JSON)
@@ -376,7 +376,7 @@ static int report_missing(const options *o, const ec_outcome *outcome) {
     return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int query_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     char *sql = NULL;
@@ -406,7 +406,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             rc = p.rc;
     }
     if (!rc)
-        rc = finish(&p, &outcome);
+        rc = query_finish(&p, &outcome);
     int code = rc ? ea_exit_code(rc) : report_missing(o, &outcome);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
@@ -506,6 +506,6 @@ const ea_command ec_cmd_query = {
         "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed).",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = query_run,
     .max_operands = 1,
 };

@@ -116,7 +116,7 @@ static int add_uses(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int quota_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_store *store = NULL;
     ec_incidents *alarms = NULL;
@@ -180,5 +180,5 @@ const ea_command ec_cmd_quota = {
         "at a time.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = quota_run,
 };

@@ -63,7 +63,7 @@ static void on_reload(void) {
 static const ea_option OPTIONS[];
 static const ea_table TABLE = {.rows = OPTIONS, .size = sizeof(options)};
 
-static int check(const options *o, ea_err *err) {
+static int run_check(const options *o, ea_err *err) {
     if ((o->web_cert != NULL) != (o->web_key != NULL))
         return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
     if (o->enroll && !o->ca_dir)
@@ -502,140 +502,174 @@ static void renew_certificates(ec_ingest *ingest, const web_parts *w, const enro
         ec_log_line(log, "the certificate for enrolments stays as it was: %s", err.message);
 }
 
-static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
-    ec_store *store = NULL;
-    ec_ingest *ingest = NULL;
-    ec_state_worker_worker *history = NULL;
-    history_uses uses = {.log = log, .quota = quota};
-    ec_watch *watch = NULL;
-    web_parts web = {.web = NULL};
-    ea_text_init(&web.symbol_folder);
-    enroll_parts enroll = {.enroll = NULL};
-    reload reloading = {.given = o};
-    ec_broker *broker = NULL;
-    ec_gauges gauges = {.has_ca = 0};
+/* All that runs, in the order in which it is started; NULL: not yet. */
+typedef struct serving {
+    const options *o;
+    ea_counters *counters;
+    ec_quota *quota;
+    ec_log *log;
+    all_limits limits;
+    ec_broker *broker;
+    reload reloading;
+    ec_store *store;
+    history_uses uses;
+    ec_state_worker_worker *history;
+    ec_watch *watch;
+    web_parts web;
+    enroll_parts enroll;
+    ec_ingest *ingest;
+    ec_gauges gauges;
+    int64_t crl_look_ns;
+} serving;
+
+static void serve_stop(serving *v) {
+    ec_ingest_stop(v->ingest);
+    stop_enroll(&v->enroll);
+    stop_web(&v->web);
+    ec_watch_stop(v->watch);
+    ec_state_worker_stop(v->history);
+    ec_store_close(v->store);
+    reload_close(&v->reloading);
+    ec_broker_stop(v->broker);
+}
+
+/* Opens what the confined process cannot open any more, confines it, and opens the store. */
+static int serve_open(serving *v, ea_err *err) {
+    const options *o = v->o;
     ec_store_options so = {.writable = 1,
                            .segment_bytes = o->segment_bytes,
                            .trusts_checksums = o->verify != 0,
-                           .counters = counters,
+                           .counters = v->counters,
                            .agent_streams = o->agent_streams,
                            .agent_classes = o->agent_classes,
                            .agent_tombstones = o->agent_tombstones,
                            .agent_definition_bytes = o->agent_definition_bytes};
-    int64_t crl_look_ns = 0;
-    ea_text_init(&enroll.default_crl);
-    all_limits limits = read_limits(o, log);
-    int rc = choose_crl(&enroll, o, log, err);
+    int rc = choose_crl(&v->enroll, o, v->log, err);
     if (!rc)
-        rc = start_broker(&broker, &enroll, o, err);
+        rc = start_broker(&v->broker, &v->enroll, o, err);
     if (!rc)
-        rc = reload_open(&reloading, o, broker, log, err);
+        rc = reload_open(&v->reloading, o, v->broker, v->log, err);
     if (!rc)
-        rc = confine(o, broker, &enroll, &web, &gauges, counters, log, err);
-    if (!rc)
-        rc = ec_store_open(&store, o->store, &so, err);
-    if (rc) {
-        stop_enroll(&enroll);
-        stop_web(&web);
-        reload_close(&reloading);
-        ec_broker_stop(broker);
-        return rc;
-    }
+        rc = confine(o, v->broker, &v->enroll, &v->web, &v->gauges, v->counters, v->log, err);
+    return rc ? rc : ec_store_open(&v->store, o->store, &so, err);
+}
+
+/* Finishes what an earlier run left undone, and logs what it lost. */
+static int serve_recover(serving *v, ea_err *err) {
     char forgotten[256];
-    rc = ec_forget_resume(store, forgotten, err);
-    if (rc < 0) {
-        stop_enroll(&enroll);
-        stop_web(&web);
-        ec_store_close(store);
-        reload_close(&reloading);
-        ec_broker_stop(broker);
+    int rc = ec_forget_resume(v->store, forgotten, err);
+    if (rc < 0)
         return rc;
-    }
     if (rc)
-        ec_log_line(log, "the removal of host %s, which was interrupted, is finished", forgotten);
-    uint64_t torn = ea_counter_get(counters, EA_COUNT_store_torn_bytes),
-             damaged = ea_counter_get(counters, EA_COUNT_store_damaged_bytes);
+        ec_log_line(v->log, "the removal of host %s, which was interrupted, is finished", forgotten);
+    uint64_t torn = ea_counter_get(v->counters, EA_COUNT_store_torn_bytes),
+             damaged = ea_counter_get(v->counters, EA_COUNT_store_damaged_bytes);
     if (torn)
-        ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
+        ec_log_line(v->log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
     if (damaged)
-        ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
+        ec_log_line(v->log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
+    return 0;
+}
+
+static int serve_start_history(serving *v, ea_err *err) {
+    const options *o = v->o;
+    v->uses = (history_uses){.log = v->log, .quota = v->quota};
     ec_state_worker_options ho = {.live_streams = (uint32_t)o->state_streams,
                                   .limit_state_bytes = (size_t)o->state_bytes,
                                   .limit_names = o->state_names,
                                   .limit_operations = o->state_operations,
                                   .hole_wait_ns = o->hole_wait,
                                   .cpu_percent = o->cpu_percent,
-                                  .counters = counters,
+                                  .counters = v->counters,
                                   .on_note = on_history_note,
                                   .on_used = on_history_used,
-                                  .arg = &uses};
-    rc = ec_state_worker_start(&history, o->store, &ho, err);
-    if (rc) {
-        stop_enroll(&enroll);
-        stop_web(&web);
-        ec_store_close(store);
-        reload_close(&reloading);
-        ec_broker_stop(broker);
-        return rc;
-    }
+                                  .arg = &v->uses};
+    return ec_state_worker_start(&v->history, o->store, &ho, err);
+}
+
+static int serve_start_ingest(serving *v, ea_err *err) {
+    const options *o = v->o;
     ec_ingest_options io = {.listen = o->listen,
                             .cert_path = o->cert,
                             .key_path = o->key,
                             .ca_path = o->ca,
-                            .crl_path = enroll.crl,
-                            .broker = broker,
+                            .crl_path = v->enroll.crl,
+                            .broker = v->broker,
                             .threads = (unsigned)o->threads,
                             .max_body_bytes = o->max_body,
                             .max_waiting_bytes = o->max_waiting,
-                            .limits = limits.agents,
+                            .limits = v->limits.agents,
                             .max_agent_connections = (uint32_t)o->max_agent_connections,
-                            .store = store,
+                            .store = v->store,
                             .trusts_checksums = o->verify != 0,
-                            .counters = counters,
-                            .quota = quota,
-                            .log = log,
+                            .counters = v->counters,
+                            .quota = v->quota,
+                            .log = v->log,
                             .on_stored = on_stored,
                             .wants_keyframe = wants_keyframe,
-                            .on_stored_arg = history,
+                            .on_stored_arg = v->history,
                             .retention = retention_of(o),
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
-    ec_watch_options alarms = {
-        .silent_ns = o->silent_after, .on_note = on_watch_note, .arg = log, .counters = counters, .quota = quota};
-    rc = ec_watch_start(&watch, o->store, &alarms, err);
+    return ec_ingest_start(&v->ingest, &io, err);
+}
+
+static int serve_start(serving *v, ea_err *err) {
+    const options *o = v->o;
+    ec_watch_options alarms = {.silent_ns = o->silent_after,
+                               .on_note = on_watch_note,
+                               .arg = v->log,
+                               .counters = v->counters,
+                               .quota = v->quota};
+    int rc = serve_start_history(v, err);
+    if (!rc)
+        rc = ec_watch_start(&v->watch, o->store, &alarms, err);
     if (!rc && o->web)
-        rc = start_web(&web, o, &limits.people, counters, quota, broker, &gauges, log, err);
-    enroll.watch = watch;
+        rc = start_web(&v->web, o, &v->limits.people, v->counters, v->quota, v->broker, &v->gauges, v->log, err);
+    v->enroll.watch = v->watch;
     if (!rc && o->enroll)
-        rc = start_enroll(&enroll, o, web.audit, &limits.people, counters, quota, broker, log, err);
+        rc =
+            start_enroll(&v->enroll, o, v->web.audit, &v->limits.people, v->counters, v->quota, v->broker, v->log, err);
     if (!rc)
-        rc = ec_ingest_start(&ingest, &io, err);
+        rc = serve_start_ingest(v, err);
     if (!rc)
-        look_at_crl(ingest, watch, &gauges, &crl_look_ns);
-    if (!rc)
-        rc = announce(o, broker, ec_ingest_port(ingest), err);
+        look_at_crl(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
+    return rc ? rc : announce(o, v->broker, ec_ingest_port(v->ingest), err);
+}
+
+/* Until the process is asked to stop, or the broker has ended. */
+static int serve_until_stopped(serving *v, ea_err *err) {
+    int rc = 0;
     while (!rc && !atomic_load(ea_stop_flag())) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
-        ec_audit_tick(web.audit);
-        ec_audit_tick(enroll.audit);
-        look_at_crl(ingest, watch, &gauges, &crl_look_ns);
-        if (ec_broker_has_ended(broker))
+        ec_audit_tick(v->web.audit);
+        ec_audit_tick(v->enroll.audit);
+        look_at_crl(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
+        if (ec_broker_has_ended(v->broker))
             rc = ea_fail(err, EA_EIO, "the process %s, which opens files for this one, has ended: start it again",
                          EC_BROKER_NAME);
-        ec_log_renew(log);
+        ec_log_renew(v->log);
         if (atomic_exchange(&reload_asked, 0)) {
-            reload_now(&reloading, ingest);
-            renew_certificates(ingest, &web, &enroll, log);
+            reload_now(&v->reloading, v->ingest);
+            renew_certificates(v->ingest, &v->web, &v->enroll, v->log);
         }
     }
-    ec_ingest_stop(ingest);
-    stop_enroll(&enroll);
-    stop_web(&web);
-    ec_watch_stop(watch);
-    ec_state_worker_stop(history);
-    ec_store_close(store);
-    reload_close(&reloading);
-    ec_broker_stop(broker);
+    return rc;
+}
+
+static int run_serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
+    serving v = {.o = o, .counters = counters, .quota = quota, .log = log, .reloading.given = o};
+    ea_text_init(&v.web.symbol_folder);
+    ea_text_init(&v.enroll.default_crl);
+    v.limits = read_limits(o, log);
+    int rc = serve_open(&v, err);
+    if (!rc)
+        rc = serve_recover(&v, err);
+    if (!rc)
+        rc = serve_start(&v, err);
+    if (!rc)
+        rc = serve_until_stopped(&v, err);
+    serve_stop(&v);
     return rc;
 }
 
@@ -655,7 +689,7 @@ static void log_sandbox(ec_log *log) {
     ea_text_deinit(&t);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int run_command(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_counters counters = {0};
@@ -665,7 +699,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     (void)ea_stop_flag();
     ea_on_reload(on_reload);
     ec_quota_amounts quotas = read_quotas(o);
-    int rc = check(o, &err);
+    int rc = run_check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     ec_libevent_log(log);
@@ -674,7 +708,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_quota_create(&quota, &quotas, 0, &counters, &err);
     if (!rc)
-        rc = serve(o, &counters, quota, log, &err);
+        rc = run_serve(o, &counters, quota, log, &err);
     ec_libevent_log(NULL);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
@@ -1090,6 +1124,6 @@ const ea_command ec_cmd_run = {
         "      --key certs/collector.example.key --ca certs/ca.crt --crl certs/ca.crl",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = run_command,
     .config = &ea_config_of_command,
 };

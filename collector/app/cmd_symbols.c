@@ -83,8 +83,8 @@ static int begins_as_image(const char *path, int *ret, ea_err *err) {
 }
 
 /* Names the addresses of what file is: an image, a PDB, or NAME/KEY. */
-static int resolve(const options *o, const char *file, const uint32_t *rvas, size_t count, printer *p, ea_err *ret_note,
-                   ea_err *err) {
+static int symbols_resolve(const options *o, const char *file, const uint32_t *rvas, size_t count, printer *p,
+                           ea_err *ret_note, ea_err *err) {
     char name[EC_SYMBOL_NAME_MAX + 1];
     ec_pe_identity image = {0};
     ec_symbol_module module = {.pdb_name = name};
@@ -115,7 +115,7 @@ static int resolve(const options *o, const char *file, const uint32_t *rvas, siz
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int symbols_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     printer p = {.json = o->json};
     ea_err err = {0}, note = {0};
@@ -125,7 +125,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         ea_text_char(&p.t, '[');
     int rc = read_addresses(&rvas, operand_count - 1, operands + 1, &err);
     if (!rc)
-        rc = resolve(o, operands[0], rvas, (size_t)operand_count - 1, &p, &note, &err);
+        rc = symbols_resolve(o, operands[0], rvas, (size_t)operand_count - 1, &p, &note, &err);
     if (p.json)
         ea_text_str(&p.t, "]\n");
     if (!rc)
@@ -172,7 +172,7 @@ const ea_command ec_cmd_symbols = {
         "4660",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = symbols_run,
     .min_operands = 2,
     .max_operands = -1,
 };

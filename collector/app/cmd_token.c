@@ -29,13 +29,13 @@ static int audit(const char *store, const char *name, const char *note, ea_err *
     return rc;
 }
 
-static int finish(int rc, const ea_err *err) {
+static int token_finish(int rc, const ea_err *err) {
     if (rc)
         ea_err_print(stderr, "etwcollector", err);
     return ea_exit_code(rc);
 }
 
-static int add(const void *arg, int operand_count, char **operands) {
+static int token_add(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     char token[EC_SECRET_BYTES];
@@ -46,20 +46,20 @@ static int add(const void *arg, int operand_count, char **operands) {
         rc = audit(o->store, o->name, "token added", &err);
     if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))
         rc = ea_fail(&err, EA_EIO, "write to standard output");
-    return finish(rc, &err);
+    return token_finish(rc, &err);
 }
 
-static int revoke(const void *arg, int operand_count, char **operands) {
+static int token_revoke(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     (void)operand_count;
     int rc = ec_api_tokens_revoke(o->store, operands[0], &err);
     if (!rc)
         rc = audit(o->store, operands[0], "token revoked", &err);
-    return finish(rc, &err);
+    return token_finish(rc, &err);
 }
 
-static int list(const void *arg, int operand_count, char **operands) {
+static int token_list(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ec_token *tokens = NULL;
@@ -100,7 +100,7 @@ static int list(const void *arg, int operand_count, char **operands) {
         rc = ea_fail(&err, EA_EIO, "write to standard output");
     free(tokens);
     ea_text_deinit(&t);
-    return finish(rc, &err);
+    return token_finish(rc, &err);
 }
 
 static const ea_option ADD_OPTIONS[] = {
@@ -149,7 +149,7 @@ const ea_command ec_cmd_token_add = {
         "A token with --hosts reads what names one of them: /api/v1/hosts/HOST/..., or host=HOST.",
     .options = ADD_OPTIONS,
     .options_size = sizeof(options),
-    .run = add,
+    .run = token_add,
 };
 const ea_command ec_cmd_token_list = {
     .name = "token list",
@@ -157,7 +157,7 @@ const ea_command ec_cmd_token_list = {
     .summary = "List the tokens: id, scope, name, hosts, times at which they were made and expire",
     .options = LIST_OPTIONS,
     .options_size = sizeof(options),
-    .run = list,
+    .run = token_list,
 };
 const ea_command ec_cmd_token_revoke = {
     .name = "token revoke",
@@ -165,7 +165,7 @@ const ea_command ec_cmd_token_revoke = {
     .summary = "Revoke a token, by its id or name; a collector that runs refuses it from the next request on",
     .options = REVOKE_OPTIONS,
     .options_size = sizeof(options),
-    .run = revoke,
+    .run = token_revoke,
     .min_operands = 1,
     .max_operands = 1,
 };

@@ -127,7 +127,7 @@ static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, 
         ea_text_printf(&p->t, ", \"pid\": %" PRIu32 ", \"address\": \"0x%" PRIx64 "\"", pid, p->address);
     }
     if (!rc)
-        rc = ec_query_where(q, moment->fold.fold_id, pid, moment->utc_ns, p->address, add_place, p, err);
+        rc = ec_query_where(q, moment->fold.stream_number, pid, moment->utc_ns, p->address, add_place, p, err);
     ec_query_close(q);
     if (!rc)
         rc = look_up_method(o, pid, p, moment, err);
@@ -136,7 +136,7 @@ static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, 
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int where_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ec_moment moment = {0};
     uint32_t pid = 0;
@@ -195,7 +195,7 @@ const ea_command ec_cmd_where = {
         "  etwcollector where --store /var/lib/etwcollector --host pc-17 --at end --pid 4242 0x7ff8a9b21234",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = where_run,
     .min_operands = 1,
     .max_operands = 1,
 };

@@ -51,7 +51,7 @@ typedef struct list {
     int failed;
 } list;
 
-static void add(list *l, const char *path, enum ec_sandbox_access access) {
+static void confine_add(list *l, const char *path, enum ec_sandbox_access access) {
     if (l->failed || EA_GROW(l->at, l->capacity, l->count + 1, SIZE_MAX)) {
         l->failed = 1;
         return;
@@ -71,7 +71,7 @@ static int add_own_files(list *l, ea_err *err) {
         line[strcspn(line, "\n")] = 0;
         int fd = path ? open(path, O_PATH | O_CLOEXEC) : -1;
         if (fd >= 0) { /* others are the kernel's, or deleted */
-            add(l, NULL, EC_SANDBOX_EXECUTE);
+            confine_add(l, NULL, EC_SANDBOX_EXECUTE);
             if (!l->failed)
                 l->at[l->count - 1].fd = fd;
             else
@@ -136,12 +136,12 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
         rc = ec_symbols_needs_open(&needs, c->symbols, err);
     if (!rc) {
         for (int i = 0; i < SYSTEM_COUNT; i++)
-            add(&l, SYSTEM[i].path, SYSTEM[i].access);
-        add(&l, c->store, EC_SANDBOX_WRITE);
-        add(&l, segments.data, EC_SANDBOX_WRITE);
+            confine_add(&l, SYSTEM[i].path, SYSTEM[i].access);
+        confine_add(&l, c->store, EC_SANDBOX_WRITE);
+        confine_add(&l, segments.data, EC_SANDBOX_WRITE);
         const ec_sandbox_path *more = ec_symbols_needs_paths(needs, &need_count);
         for (size_t i = 0; i < need_count; i++)
-            add(&l, more[i].path, more[i].access);
+            confine_add(&l, more[i].path, more[i].access);
         if (l.failed)
             rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
     }

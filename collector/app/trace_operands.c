@@ -11,7 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const READERS[] = {"export", "hosts", "ledger", "modules", "profile", "ps", "query", "where", NULL};
+static const char *const READERS[] = {"export", "hosts", "ledger", "modules", "profile",
+                                      "ps",     "query", "report", "where",   NULL};
 
 typedef struct with_traces {
     int argc;
@@ -80,7 +81,7 @@ void ec_trace_warn(const ec_trace_report *r) {
         fprintf(stderr, "etwcollector: Windows lost %" PRIu64 " events before they were in the file\n", r->lost_events);
 }
 
-static int run(void *arg) {
+static int trace_operands_run(void *arg) {
     with_traces *w = arg;
     ec_trace_report report;
     ea_err err = {0};
@@ -116,7 +117,7 @@ int ec_run_with_traces(int argc, char **argv, int (*dispatch)(int argc, char **a
     if (!rc)
         rc = ec_trace_store_make(w.dir, &err);
     if (!rc) {
-        rc = ec_trace_store_apart(run, &w, ret_code, &err);
+        rc = ec_trace_store_apart(trace_operands_run, &w, ret_code, &err);
         ec_trace_store_remove(w.dir);
     }
     if (rc) {

@@ -17,15 +17,16 @@ static const int64_t SECOND_NS = 1000000000;
 typedef struct wish {
     X509_REQ *csr;
     EVP_PKEY *key; /* the request's */
-    uint8_t key_hash[EC_GRANT_KEY_BYTES];
+    uint8_t key_hash[EC_ENROLL_TOKEN_KEY_BYTES];
     char name[EC_CA_NAME_MAX + 1]; /* its common name; "": none that could be an agent's */
 } wish;
 
-static int hash_key(EVP_PKEY *key, uint8_t out[EC_GRANT_KEY_BYTES]) {
+static int hash_key(EVP_PKEY *key, uint8_t out[EC_ENROLL_TOKEN_KEY_BYTES]) {
     unsigned char *der = NULL;
     unsigned int n = 0;
     int len = i2d_PUBKEY(key, &der);
-    int good = len > 0 && EVP_Digest(der, (size_t)len, out, &n, EVP_sha256(), NULL) == 1 && n == EC_GRANT_KEY_BYTES;
+    int good =
+        len > 0 && EVP_Digest(der, (size_t)len, out, &n, EVP_sha256(), NULL) == 1 && n == EC_ENROLL_TOKEN_KEY_BYTES;
     OPENSSL_free(der);
     return good;
 }
@@ -107,7 +108,7 @@ static int serial_of(const X509 *cert, char ret[EC_CA_SERIAL_HEX + 1]) {
 static X509 *got_before(const ec_ca *ca, const char *name, const wish *w, char ret_serial[EC_CA_SERIAL_HEX + 1]) {
     char *path = enrolled_path(ca, name), *pem = NULL;
     size_t len_bytes = 0;
-    uint8_t hash[EC_GRANT_KEY_BYTES];
+    uint8_t hash[EC_ENROLL_TOKEN_KEY_BYTES];
     if (!path || !ea_path_exists(path) || ea_path_read_all(path, 1 << 16, &pem, &len_bytes, NULL)) {
         free(path);
         return NULL;
@@ -204,8 +205,8 @@ static int sign_wish(ec_ca *ca, const wish *w, const char *name, const char *ren
 }
 
 /* Chooses the name that the token gives to this request. */
-static int choose_name(const ec_grant *g, const wish *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
-    const char *name = ec_grant_fixed_name(g);
+static int choose_name(const ec_enroll_token *g, const wish *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
+    const char *name = ec_enroll_token_fixed_name(g);
     if (!name && !w->name[0])
         return ea_fail(err, EA_EINVAL,
                        "the request has no name: expected a common name of letters, digits, . _ -, and this token is "
@@ -223,7 +224,7 @@ static int choose_name(const ec_grant *g, const wish *w, char out[EC_CA_NAME_MAX
 
 typedef struct taking {
     const char *dir;
-    ec_grant *grants, *grant;
+    ec_enroll_token *grants, *grant;
     size_t count;
     const wish *w;
 } taking;
@@ -231,7 +232,7 @@ typedef struct taking {
 /* Takes a use, unless the last one was for this key and came to nothing. */
 static int take_use(void *arg, const X509 *cert, ea_err *err) {
     taking *t = arg;
-    ec_grant *g = t->grant;
+    ec_enroll_token *g = t->grant;
     (void)cert;
     if (g->has_key && memcmp(g->key, t->w->key_hash, sizeof g->key) == 0)
         return 0;
@@ -242,7 +243,7 @@ static int take_use(void *arg, const X509 *cert, ea_err *err) {
 }
 
 static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
-    ec_grant *g = t->grant;
+    ec_enroll_token *g = t->grant;
     const wish *w = t->w;
     int rc = choose_name(g, w, ret->name, err);
     if (rc)

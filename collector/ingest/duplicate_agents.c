@@ -84,7 +84,7 @@ static int take_connection(run_entry *r, uint64_t connection) {
     return known;
 }
 
-int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t now_ns, ec_twin *ret) {
+int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t now_ns, ec_duplicate_agent *ret) {
     identity *row = row_of(t, v->agent);
     int at = 0, returned = 0;
     row->seen_ns = now_ns;
@@ -118,7 +118,8 @@ int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t n
     row->returned_ns = now_ns;
     if (++row->returns < RETURNS_TO_TELL)
         return 0;
-    *ret = (ec_twin){.other_run = row->other.run, .other_peer = row->other.peer, .other_age_ns = now_ns - other_ns};
+    *ret = (ec_duplicate_agent){
+        .other_run = row->other.run, .other_peer = row->other.peer, .other_age_ns = now_ns - other_ns};
     return 1;
 }
 

@@ -30,10 +30,10 @@ typedef struct ec_visit {
 } ec_visit;
 
 /* What is worth a note: the other run. Texts are the table's, valid until the next call. */
-typedef struct ec_twin {
+typedef struct ec_duplicate_agent {
     const char *other_run, *other_peer;
     int64_t other_age_ns; /* since its last visit */
-} ec_twin;
+} ec_duplicate_agent;
 
 /* agents: the number of agents that are remembered. A new agent replaces the agent that was silent longest among the
  * few that share its set in the table. 0: 16,384, which is 11 MB when all of them have come. */
@@ -41,7 +41,7 @@ EA_MUST_CHECK int ec_duplicate_agents_create(ec_duplicate_agents **ret, uint32_t
 void ec_duplicate_agents_destroy(ec_duplicate_agents *t); /* NULL is allowed */
 
 /* Notes a visit at now_ns (monotonic). 1 with ret when the identity is in use twice at a time, else 0. */
-int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *visit, int64_t now_ns, ec_twin *ret);
+int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *visit, int64_t now_ns, ec_duplicate_agent *ret);
 /* Whether an incident of kind `what` (0 ... 7, the caller's numbers) of this agent may be logged now: once an hour. */
 int ec_duplicate_agents_may_report(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns);
 

@@ -115,16 +115,16 @@ static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind k
 /* Is it the only one of its name? */
 static void look_at_identity(ec_writer *w, const ec_upload *u) {
     char text[400];
-    ec_twin twin;
+    ec_duplicate_agent other;
     ec_visit visit = {.agent = u->agent, .run = u->run, .peer = u->peer, .connection = u->connection};
-    if (!ec_duplicate_agents_see(w->identities, &visit, ea_monotonic_ns(), &twin))
+    if (!ec_duplicate_agents_see(w->identities, &visit, ea_monotonic_ns(), &other))
         return;
     ea_count(w->options.counters, EA_COUNT_ingest_identities_twice, 1);
     snprintf(text, sizeof text,
              "two agents use this identity at a time: run %.8s at %s and run %.8s at %s, %.1f s apart (a cloned "
              "machine, a copied key, or a second agent)",
-             *u->run ? u->run : "?", u->peer, *twin.other_run ? twin.other_run : "?", twin.other_peer,
-             (double)twin.other_age_ns / 1e9);
+             *u->run ? u->run : "?", u->peer, *other.other_run ? other.other_run : "?", other.other_peer,
+             (double)other.other_age_ns / 1e9);
     note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
 }
 

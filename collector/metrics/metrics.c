@@ -26,9 +26,9 @@ typedef struct family {
     uint64_t values[EA_COUNTER_COUNT];
 } family;
 
-enum { BLIND_KINDS = 3 };
+enum { GAP_KINDS = 3 };
 
-static const char *const BLIND_NAMES[BLIND_KINDS] = {"batches", "recorded", "counted"};
+static const char *const GAP_NAMES[GAP_KINDS] = {"batches", "recorded", "counted"};
 
 typedef struct stream {
     family *families;
@@ -36,7 +36,7 @@ typedef struct stream {
     ec_state_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
     uint64_t alerts, elsewhere;
-    uint64_t blind_periods[BLIND_KINDS], blind_events[BLIND_KINDS];
+    uint64_t gap_periods[GAP_KINDS], gap_events[GAP_KINDS];
 } stream;
 
 typedef struct streams {
@@ -94,21 +94,20 @@ static int take_value(const char *name, uint32_t counter, uint64_t value, void *
     return 0;
 }
 
-static int read_blindness(ec_state_db *t, stream *to, ea_err *err) {
+static int read_gaps(ec_state_db *t, stream *to, ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     int code;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM blind_sums WHERE stream = ?1",
+    if (sqlite3_prepare_v2(db, "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM gap_sums WHERE stream = ?1",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the gaps");
-    sqlite3_bind_int64(s, 1, to->fold.fold_id);
+    sqlite3_bind_int64(s, 1, to->fold.stream_number);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-        const char *kind = ec_blind_kind((uint32_t)sqlite3_column_int64(s, 0));
-        for (size_t k = 0; k < BLIND_KINDS; k++)
-            if (strcmp(kind, BLIND_NAMES[k]) == 0) {
-                to->blind_periods[k] += (uint64_t)sqlite3_column_int64(s, 1);
-                to->blind_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
+        const char *kind = ec_gap_kind((uint32_t)sqlite3_column_int64(s, 0));
+        for (size_t k = 0; k < GAP_KINDS; k++)
+            if (strcmp(kind, GAP_NAMES[k]) == 0) {
+                to->gap_periods[k] += (uint64_t)sqlite3_column_int64(s, 1);
+                to->gap_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
             }
     }
     sqlite3_finalize(s);
@@ -137,20 +136,20 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
             continue;
         stream *to = &ret->items[ret->count++];
         const unsigned char *host = sqlite3_column_text(s, 1);
-        *to = (stream){.fold.fold_id = sqlite3_column_int64(s, 0),
+        *to = (stream){.fold.stream_number = sqlite3_column_int64(s, 0),
                        .fold.event_count = (uint64_t)sqlite3_column_int64(s, 3),
                        .fold.last_instance = (uint64_t)sqlite3_column_int64(s, 6),
                        .alerts = (uint64_t)sqlite3_column_int64(s, 4)};
         snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
-        rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
+        rc = ec_ledger_each_last(t, to->fold.stream_number, INT64_MAX, take_value, to, err);
         if (rc == EA_ENOMEM)
             rc = ea_fail(err, rc, "read the ledgers");
         if (!rc)
-            rc = ec_ledger_elsewhere(t, to->fold.fold_id, INT64_MAX, to->values, &to->elsewhere, err);
+            rc = ec_ledger_elsewhere(t, to->fold.stream_number, INT64_MAX, to->values, &to->elsewhere, err);
         if (!rc)
-            rc = read_blindness(t, to, err);
+            rc = read_gaps(t, to, err);
     }
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
@@ -211,19 +210,27 @@ static uint64_t unbalanced_families(const stream *s) {
     return count;
 }
 
-/* Of which times something is missing, by kind of period, and how many events at the least. */
-static void add_blindness(const exposition *x, const streams *all) {
+/* Gaps by kind, and how many events they lack at the least. */
+static void add_gaps(const exposition *x, const streams *all) {
+    static const struct {
+        const char *name, *help;
+        int of_events;
+    } METRICS[] = {
+        {"etwcollector_gap_periods", "periods of the stream of which batches or events are missing", 0},
+        {"etwcollector_gap_events", "events of the stream that are missing at the least, see etwcollector ledger", 1},
+        {"etwcollector_blind_periods", "the old name of etwcollector_gap_periods, until version 0.2", 0},
+        {"etwcollector_blind_events", "the old name of etwcollector_gap_events, until version 0.2", 1},
+    };
+
     char label[64];
-    for (int events = 0; events < 2; events++) {
-        const char *name = events ? "etwcollector_blind_events" : "etwcollector_blind_periods";
-        add_head(x, name, EA_GAUGE,
-                 events ? "events of the stream that are missing at the least, see etwcollector ledger"
-                        : "periods of the stream of which batches or events are missing");
+    for (size_t m = 0; m < sizeof METRICS / sizeof *METRICS; m++) {
+        add_head(x, METRICS[m].name, EA_GAUGE, METRICS[m].help);
         for (size_t i = 0; i < all->count; i++)
-            for (size_t k = 0; k < BLIND_KINDS; k++) {
-                snprintf(label, sizeof label, ",kind=\"%s\"", BLIND_NAMES[k]);
-                add_sample(x->t, name, &all->items[i], label,
-                           events ? all->items[i].blind_events[k] : all->items[i].blind_periods[k]);
+            for (size_t k = 0; k < GAP_KINDS; k++) {
+                const stream *s = &all->items[i];
+                snprintf(label, sizeof label, ",kind=\"%s\"", GAP_NAMES[k]);
+                add_sample(x->t, METRICS[m].name, s, label,
+                           METRICS[m].of_events ? s->gap_events[k] : s->gap_periods[k]);
             }
     }
 }
@@ -283,7 +290,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
                    unbalanced_families(&all->items[i]));
     add_families(x, all);
-    add_blindness(x, all);
+    add_gaps(x, all);
     add_head(x, "etwcollector_ledger_alerts", EA_GAUGE, "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
@@ -303,7 +310,7 @@ static int add_states(const exposition *x, ec_state_db *tables, const streams *a
         return ec_fail_sqlite(err, db, "count the processes");
     add_head(x, "etwcollector_open_processes", EA_GAUGE, "processes of the stream that run, as far as is known");
     for (size_t i = 0; i < all->count && !rc; i++) {
-        sqlite3_bind_int64(s, 1, all->items[i].fold.fold_id);
+        sqlite3_bind_int64(s, 1, all->items[i].fold.stream_number);
         if (sqlite3_step(s) == SQLITE_ROW)
             add_sample(x->t, "etwcollector_open_processes", &all->items[i], "", (uint64_t)sqlite3_column_int64(s, 0));
         else
@@ -417,6 +424,86 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the streams");
 }
 
+/* ---- sums of all streams of a host ---- */
+
+enum host_number { HOST_EVENTS, HOST_ALERTS, HOST_GAPS, HOST_MISSING_BATCHES, HOST_LOST_EVENTS, HOST_NUMBERS };
+
+typedef struct host_sums {
+    char host[256];
+    double values[HOST_NUMBERS]; /* a single agent can say that 2^63 batches are missing */
+} host_sums;
+
+/* In the order of names, EC_METRICS_HOSTS at most: *ret is of malloc. */
+static int read_host_sums(sqlite3 *db, host_sums **ret, size_t *ret_count, ea_err *err) {
+    static const char SQL[] =
+        "SELECT s.host, total(s.event_count), total((SELECT a.row_count FROM alert_sums a WHERE a.stream = s.stream)),"
+        " NULL, 0, 0, 0, 0 FROM streams s GROUP BY s.host UNION ALL SELECT s.host, 0, 0, g.cause, total(g.row_count),"
+        " total(g.unrecorded_count), total(g.least_count), total(g.batch_count) FROM streams s JOIN gap_sums g"
+        " ON g.stream = s.stream GROUP BY s.host, g.cause ORDER BY 1";
+    host_sums *items = malloc(EC_METRICS_HOSTS * sizeof *items);
+    sqlite3_stmt *s = NULL;
+    size_t count = 0;
+    int code = SQLITE_DONE;
+    if (!items)
+        return ea_fail(err, EA_ENOMEM, "read the sums of hosts");
+    if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK) {
+        free(items);
+        return ec_fail_sqlite(err, db, "read the sums of hosts");
+    }
+    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(s, 0), *host = text ? text : "";
+        if (!count || strcmp(items[count - 1].host, host) != 0) {
+            if (count == EC_METRICS_HOSTS)
+                break;
+            items[count] = (host_sums){.values = {0}};
+            snprintf(items[count++].host, sizeof items->host, "%s", host);
+        }
+        double *values = items[count - 1].values;
+        values[HOST_EVENTS] += sqlite3_column_double(s, 1);
+        values[HOST_ALERTS] += sqlite3_column_double(s, 2);
+        if (sqlite3_column_type(s, 3) == SQLITE_NULL)
+            continue;
+        /* the rows of losses that a source counted are not periods; those without a record of their time are */
+        int is_counted = strcmp(ec_gap_kind((uint32_t)sqlite3_column_int64(s, 3)), "counted") == 0;
+        values[HOST_GAPS] += sqlite3_column_double(s, is_counted ? 5 : 4);
+        values[HOST_LOST_EVENTS] += is_counted ? sqlite3_column_double(s, 6) : 0;
+        values[HOST_MISSING_BATCHES] += sqlite3_column_double(s, 7);
+    }
+    sqlite3_finalize(s);
+    if (code != SQLITE_DONE && code != SQLITE_ROW) {
+        free(items);
+        return ec_fail_sqlite(err, db, "read the sums of hosts");
+    }
+    *ret = items;
+    *ret_count = count;
+    return 0;
+}
+
+/* The streams' own numbers are of EC_METRICS_STREAMS streams alone. */
+static int add_host_sums(const exposition *x, ec_state_db *t, ea_err *err) {
+    static const char *const NAMES[HOST_NUMBERS][2] = {
+        [HOST_EVENTS] = {"etwcollector_host_stored_events", "events of all streams of the host that are stored"},
+        [HOST_ALERTS] = {"etwcollector_host_alerts", "alerts about all streams of the host, see etwcollector ledger"},
+        [HOST_GAPS] = {"etwcollector_host_gap_periods", "gaps of all streams of the host"},
+        [HOST_MISSING_BATCHES] = {"etwcollector_host_missing_batches", "batches of the host that are missing"},
+        [HOST_LOST_EVENTS] = {"etwcollector_host_lost_events",
+                              "events that the host's sources said were lost, at least"},
+    };
+    host_sums *items = NULL;
+    size_t count = 0;
+    int rc = read_host_sums(ec_state_db_database(t), &items, &count, err);
+    for (size_t n = 0; !rc && n < HOST_NUMBERS; n++) {
+        add_head(x, NAMES[n][0], EA_GAUGE, NAMES[n][1]);
+        for (size_t i = 0; i < count; i++) {
+            ea_text_printf(x->t, "%s{host=\"", NAMES[n][0]);
+            ea_exposition_label(x->t, items[i].host);
+            ea_text_printf(x->t, "\"} %.0f\n", items[i].values[n]);
+        }
+    }
+    free(items);
+    return rc;
+}
+
 /* t: NULL when the tables are not made yet. */
 static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_err *err) {
     ec_store *store = NULL;
@@ -500,6 +587,8 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         add_ledgers(x, &all, left_out);
     if (!rc)
         rc = add_states(x, t, &all, err);
+    if (!rc)
+        rc = add_host_sums(x, t, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     if (!rc)

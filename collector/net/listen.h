@@ -11,7 +11,7 @@
 enum { EC_HOST_BYTES = 64 };
 struct evhttp_request;
 
-/* "127.0.0.1:9100" or "[::1]:9100" of an option. EA_EUSAGE. */
+/* "127.0.0.1:8453" or "[::1]:8453" of an option. EA_EUSAGE. */
 EA_MUST_CHECK int ec_listen_split(const char *option, const char *listen, char host[EC_HOST_BYTES], uint16_t *ret_port,
                                   ea_err *err);
 int ec_is_loopback(const char *host);

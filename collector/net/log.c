@@ -22,10 +22,11 @@ struct ec_log {
     ea_line_log lines;
 };
 
-/* Under the mutex. */
 static void write_line(void *arg, const char *line, size_t len_bytes) {
-    FILE *out = ((ec_log *)arg)->out;
+    const ec_log *log = arg;
+    FILE *out = log->out;
     ea_text t;
+    ea_mutex_assert_held(log->mutex);
     ea_text_init(&t);
     ea_line_log_date(&t, line, len_bytes);
     if (!t.failed) {

@@ -136,12 +136,14 @@ static int is_idle(const ec_quota *q, entry *e, int64_t now_ns) {
 }
 
 static void unlink_entry(ec_quota *q, entry *e) {
+    EA_ASSERT(!e->newer == (q->newest == e) && !e->older == (q->oldest == e));
     *(e->newer ? &e->newer->older : &q->newest) = e->older;
     *(e->older ? &e->older->newer : &q->oldest) = e->newer;
     e->newer = e->older = NULL;
 }
 
 static void link_newest(ec_quota *q, entry *e) {
+    EA_ASSERT(!e->newer && !e->older && q->newest != e);
     e->older = q->newest;
     *(q->newest ? &q->newest->newer : &q->oldest) = e;
     q->newest = e;
@@ -168,6 +170,7 @@ static void drop_one(ec_quota *q, int64_t now_ns) {
     if (!idle && q->counters)
         ea_count(q->counters, EA_COUNT_quota_names_dropped, 1);
     entry **at = slot_of(q, found->who, found->name);
+    EA_ASSERT(*at == found && q->count);
     *at = found->chain;
     unlink_entry(q, found);
     free(found);
@@ -177,6 +180,7 @@ static void drop_one(ec_quota *q, int64_t now_ns) {
 /* The name's entry, filled, the newest now; NULL when memory runs out: then there is no limit. */
 static entry *entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name, int64_t now_ns) {
     char name[EC_QUOTA_NAME_BYTES + 1];
+    ea_mutex_assert_held(q->mutex);
     snprintf(name, sizeof name, "%s", long_name);
     entry *e = *slot_of(q, who, name);
     if (e) {
@@ -207,6 +211,8 @@ static entry *entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name
 
 static void note_refusal(ec_quota *q, entry *e, int which, int64_t now_ns) {
     bucket *b = &e->buckets[which];
+    ea_mutex_assert_held(q->mutex);
+    EA_ASSERT(ROWS[which].who == e->who);
     if (!is_above(b, now_ns))
         b->above_since_utc_ns = ea_utc_ns();
     b->refused++;

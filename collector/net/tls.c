@@ -98,9 +98,10 @@ static int parse_crls(const ec_tls *tls, const char *pem, size_t len_bytes, STAC
 }
 
 /* Reads the list again when the file is another than before. A list that cannot be read leaves the last good one in
- * force. Holds the mutex. */
+ * force. */
 static int refresh_crls(ec_tls *tls, ea_err *err) {
     struct stat st;
+    ea_mutex_assert_held(tls->mutex);
     if (!tls->crl_path)
         return 0;
     if (stat(tls->crl_path, &st) != 0)
@@ -262,8 +263,9 @@ static void save_keys(ec_tls *tls) {
     OPENSSL_cleanse(data, sizeof data);
 }
 
-/* Makes a new sealing key when there is none or it is old. Holds the mutex (or is alone). */
+/* Makes a new sealing key when there is none or it is old. */
 static int rotate_keys(ec_tls *tls) {
+    ea_mutex_assert_held(tls->mutex);
     int64_t now = ea_utc_ns(), age = now - tls->keys[0].made_utc_ns;
     if (tls->keys[0].made_utc_ns && age >= 0 && age < TICKET_ROTATE_S * INT64_C(1000000000))
         return 0;
@@ -447,8 +449,11 @@ static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
         rc = load_ca(tls, o->ca_path, err);
     if (!rc && o->ca_path)
         rc = add_own_chain(tls, err);
-    if (!rc && o->ca_path)
+    if (!rc && o->ca_path) {
+        ea_mutex_lock(tls->mutex);
         rc = refresh_crls(tls, err);
+        ea_mutex_unlock(tls->mutex);
+    }
     if (rc)
         return rc;
     if (o->ca_path)
@@ -464,7 +469,10 @@ static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
     SSL_CTX_set_num_tickets(ctx, 1);
     SSL_CTX_set_timeout(ctx, TICKET_LIFETIME_S);
     load_keys(tls);
-    if (rotate_keys(tls))
+    ea_mutex_lock(tls->mutex);
+    int failed = rotate_keys(tls);
+    ea_mutex_unlock(tls->mutex);
+    if (failed)
         return ssl_fail(err, EA_ECRYPTO, "make ticket keys");
     if (SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) != 1)
         return ssl_fail(err, EA_ECRYPTO, "set the ticket keys");
@@ -528,9 +536,10 @@ int ec_tls_renew(ec_tls *tls, ea_err *err) {
     return 0;
 }
 
-/* Gives a session the certificate that was read again. Holds the mutex. */
+/* Gives a session the certificate that was read again. */
 static int use_renewed(const ec_tls *tls, SSL *ssl) {
     STACK_OF(X509) *chain = NULL;
+    ea_mutex_assert_held(tls->mutex);
     return SSL_CTX_get0_chain_certs(tls->renewed, &chain) == 1 &&
            SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(tls->renewed), SSL_CTX_get0_privatekey(tls->renewed),
                                 chain, 1) == 1;

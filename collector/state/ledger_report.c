@@ -54,7 +54,7 @@ static const char *const SQL[STATEMENT_COUNT] = {
 struct ec_ledger {
     ec_state_db *tables;
     sqlite3 *db;
-    int64_t fold_id;
+    int64_t stream_number;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
     entry *entries;
     size_t count, capacity;
@@ -65,7 +65,7 @@ struct ec_ledger {
     family_state families[FAMILIES_MAX];
     size_t family_count;
     uint64_t alert_count;
-    ec_blindness *blindness;
+    ec_gaps *gaps;
     int64_t last_end_utc_ns; /* of the last batch with a ledger; INT64_MIN: there is none */
     /* the batch at hand */
     const ec_batch_row *row;
@@ -99,7 +99,8 @@ void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t 
     if (which == EC_ALERT_DELIVERED) {
         *ret_left = values[EA_COUNT_events_delivered];
         *ret_right = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_dropped_full,
-                         EA_COUNT_events_dropped_oversize, EA_COUNT_events_pending);
+                         EA_COUNT_events_dropped_oversize, EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
+                         EA_COUNT_events_limited, EA_COUNT_events_aggregated, EA_COUNT_events_pending);
     } else {
         *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
         *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
@@ -114,7 +115,7 @@ static int ledger_report_prepare(ec_ledger *l, enum statement which, sqlite3_stm
     int rc = ec_sqlite_prepare(l->db, &l->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(l->prepared[which], 1, l->fold_id);
+    sqlite3_bind_int64(l->prepared[which], 1, l->stream_number);
     *ret = l->prepared[which];
     return 0;
 }
@@ -216,11 +217,11 @@ int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state_fold *fold, e
         return ea_fail(err, EA_ENOMEM, "open a ledger");
     l->tables = t;
     l->db = ec_state_db_database(t);
-    l->fold_id = fold->fold_id;
+    l->stream_number = fold->stream_number;
     l->last_end_utc_ns = INT64_MIN;
     int rc = read_back(l, fold, err);
     if (!rc)
-        rc = ec_blindness_open(&l->blindness, t, fold, err);
+        rc = ec_gaps_open(&l->gaps, t, fold, err);
     if (rc) {
         ec_ledger_close(l);
         return rc;
@@ -234,7 +235,7 @@ void ec_ledger_close(ec_ledger *l) {
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
         sqlite3_finalize(l->prepared[i]);
-    ec_blindness_close(l->blindness);
+    ec_gaps_close(l->gaps);
     free(l->entries);
     free(l);
 }
@@ -357,7 +358,7 @@ static int check(ec_ledger *l) {
     left[2] = l->fold->event_count;
     right[2] = values[EA_COUNT_events_acknowledged];
     if (left[2] < right[2]) {
-        int rc = ec_ledger_elsewhere(l->tables, l->fold_id, (int64_t)l->row->number, values, &elsewhere, l->err);
+        int rc = ec_ledger_elsewhere(l->tables, l->stream_number, (int64_t)l->row->number, values, &elsewhere, l->err);
         if (rc)
             return rc;
     }
@@ -406,7 +407,7 @@ static int check_families(ec_ledger *l) {
 static int take_tombstone(const ea_tombstone *t, void *arg) {
     ec_ledger *l = arg;
     l->events_since += t->event_count;
-    return ec_blindness_tombstone(l->blindness, t, l->err);
+    return ec_gaps_tombstone(l->gaps, t, l->err);
 }
 
 static int put_batch(ec_ledger *l) {
@@ -438,7 +439,7 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
         held = made - made_before - came;
         events = &held;
     }
-    return ec_blindness_missing(l->blindness, missing_count, events, l->err);
+    return ec_gaps_missing(l->gaps, missing_count, events, l->err);
 }
 
 /* What the ledger admits to have lost. */
@@ -447,13 +448,13 @@ static int take_losses(ec_ledger *l) {
     int rc = 0;
     values_of(l, "", values);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++)
-        if (ec_blind_is_counted((enum ea_counter)c))
-            rc = ec_blindness_counted(l->blindness, (enum ea_counter)c, values[c], l->last_end_utc_ns, l->err);
+        if (ec_gap_is_counted((enum ea_counter)c))
+            rc = ec_gaps_counted(l->gaps, (enum ea_counter)c, values[c], l->last_end_utc_ns, l->err);
     return rc;
 }
 
 int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err) {
-    return ec_blindness_recorded(l->blindness, records, count, err);
+    return ec_gaps_recorded(l->gaps, records, count, err);
 }
 
 int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch,
@@ -469,7 +470,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
     l->utc_ns = row->end_utc_ns;
     l->on_alert = on_alert;
     l->on_alert_arg = arg;
-    int rc = ec_blindness_begin(l->blindness, fold, row, facts, err);
+    int rc = ec_gaps_begin(l->gaps, fold, row, facts, err);
     if (!rc)
         rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
     if (!rc)
@@ -500,18 +501,18 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
 
 /* ---- looking ---- */
 
-int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values, uint64_t *ret,
+int ec_ledger_elsewhere(ec_state_db *t, int64_t stream_number, int64_t number, const uint64_t *values, uint64_t *ret,
                         ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
     /* total(), since sum() fails beyond 64 bits, and these are an agent's words; the cast stops at INT64_MAX */
     if (sqlite3_prepare_v2(db,
-                           "SELECT CAST(total(event_count) AS INTEGER), count(*) - count(event_count) FROM blindness"
+                           "SELECT CAST(total(event_count) AS INTEGER), count(*) - count(event_count) FROM gaps"
                            " WHERE stream = ?1 AND cause = ?2 AND first <= ?3 AND (first = 1 OR ?4)",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
-    sqlite3_bind_int64(s, 2, EC_BLIND_MISSING);
+    sqlite3_bind_int64(s, 1, stream_number);
+    sqlite3_bind_int64(s, 2, EC_GAP_MISSING);
     sqlite3_bind_int64(s, 3, number);
     sqlite3_bind_int64(s, 4, values[EA_COUNT_collector_moves] != 0);
     int rc = sqlite3_step(s) == SQLITE_ROW ? 0 : ec_fail_sqlite(err, db, "read a ledger");
@@ -530,7 +531,7 @@ enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const u
     return acknowledged - stored <= elsewhere ? EC_HOLDS : EC_FAILS;
 }
 
-int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
+int ec_ledger_each_last(ec_state_db *t, int64_t stream_number, int64_t number,
                         int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg), void *arg,
                         ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
@@ -541,7 +542,7 @@ int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
                            " number <= ?2 GROUP BY family, counter ORDER BY family, counter",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, number);
     while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
         const unsigned char *family = sqlite3_column_text(s, 0);

@@ -3,7 +3,7 @@
  * the metrics, collector/web. Thread: the one of its ec_state_db.
  *
  * Held against every batch's numbers:
- *     delivered             = batched + dropped_* + pending
+ *     delivered             = batched + dropped_* + filtered + sampled_out + limited + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
  *     stored before it      >= acknowledged - what another collector may have (ec_ledger_elsewhere)
  * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;
@@ -12,7 +12,7 @@
 #ifndef EC_STATE_LEDGER_REPORT_H
 #define EC_STATE_LEDGER_REPORT_H
 
-#include "collector/state/blindness.h"
+#include "collector/state/gaps.h"
 #include "collector/state/state_db.h"
 #include "collector/store/store.h"
 
@@ -46,12 +46,12 @@ EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const 
 /* Where Windows logged, in the batch that was taken last, that something was lost. */
 EA_MUST_CHECK int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err);
 /* The last value of each counter of a stream in batches up to number (INT64_MAX: all), by family and number. */
-EA_MUST_CHECK int ec_ledger_each_last(ec_state_db *t, int64_t fold_id, int64_t number,
+EA_MUST_CHECK int ec_ledger_each_last(ec_state_db *t, int64_t stream_number, int64_t number,
                                       int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
                                       void *arg, ea_err *err);
 /* Events of a stream, up to batch number, that may be with other collectors: the events of the hole at its beginning,
  * and, if the agent reports that it moved (collector_moves), of any other hole. UINT64_MAX: unknown. */
-EA_MUST_CHECK int ec_ledger_elsewhere(ec_state_db *t, int64_t fold_id, int64_t number, const uint64_t *values,
+EA_MUST_CHECK int ec_ledger_elsewhere(ec_state_db *t, int64_t stream_number, int64_t number, const uint64_t *values,
                                       uint64_t *ret, ea_err *err);
 
 /* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on an unknown number. */

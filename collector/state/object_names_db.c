@@ -50,7 +50,7 @@ static const char *const SQL[] = {
 
 struct ec_object_names_db {
     sqlite3 *db;
-    int64_t fold_id;
+    int64_t stream_number;
     ec_object_names_db_options options;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
     uint64_t name_count, name_bytes, last_name;
@@ -67,7 +67,7 @@ static int object_names_db_prepare(ec_object_names_db *n, enum statement which, 
     int rc = ec_sqlite_prepare(n->db, &n->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(n->prepared[which], 1, n->fold_id);
+    sqlite3_bind_int64(n->prepared[which], 1, n->stream_number);
     *ret = n->prepared[which];
     return 0;
 }
@@ -116,13 +116,13 @@ static int count_rows(ec_object_names_db *n, ea_err *err) {
     return 0;
 }
 
-int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id,
+int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t stream_number,
                             const ec_object_names_db_options *options, ea_err *err) {
     ec_object_names_db *n = calloc(1, sizeof *n);
     if (!n)
         return ea_fail(err, EA_ENOMEM, "open the names of a stream");
     n->db = ec_state_db_database(tables);
-    n->fold_id = fold_id;
+    n->stream_number = stream_number;
     n->options = *options;
     if (!n->options.limit_names)
         n->options.limit_names = (uint64_t)1 << 20;

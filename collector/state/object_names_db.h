@@ -21,7 +21,7 @@ typedef struct ec_object_names_db_options {
 } ec_object_names_db_options;
 
 /* Of one stream. Writing needs writable tables; a reader only asks. tables: borrowed. */
-EA_MUST_CHECK int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t fold_id,
+EA_MUST_CHECK int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64_t stream_number,
                                           const ec_object_names_db_options *options, ea_err *err);
 void ec_object_names_db_close(ec_object_names_db *n); /* NULL is allowed */
 

@@ -1,7 +1,7 @@
 /* The tables of the history: schema, writing, reading back. See state_db.h. */
 #include "collector/state/state_db.h"
 
-#include "collector/state/blindness.h"
+#include "collector/state/gaps.h"
 
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 6, WITHOUT_SUMS = 5 /* a version that can be completed */, BUSY_TIMEOUT_MS = 10000 };
+enum {
+    SCHEMA_VERSION = 7,
+    WITH_OLD_NAMES = 6, /* a version that can be completed */
+    WITHOUT_SUMS = 5,   /* and another one */
+    BUSY_TIMEOUT_MS = 10000
+};
 
 enum { LIFE_COLUMNS = 6 /* EC_LIFE_COLUMNS */, LIFE_VALUES = 7 /* the stream before them */ };
 
@@ -61,51 +66,63 @@ static const char SCHEMA[] =
     "CREATE TABLE ledger_counts(stream INTEGER NOT NULL, family TEXT NOT NULL, counter INTEGER NOT NULL,"
     " number INTEGER NOT NULL, value INTEGER NOT NULL, PRIMARY KEY(stream, family, counter, number)) WITHOUT ROWID;"
     "CREATE INDEX ledger_counts_number ON ledger_counts(stream, number);"
-    "CREATE TABLE blindness(stream INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
+    "CREATE TABLE gaps(stream INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
     " cause INTEGER NOT NULL, position INTEGER NOT NULL, batch_count INTEGER NOT NULL, event_count INTEGER,"
     " least_count INTEGER NOT NULL, counted INTEGER NOT NULL, record_count INTEGER NOT NULL,"
     " begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, PRIMARY KEY(stream, first, cause, position))"
     " WITHOUT ROWID;"
-    /* blindness with the ends that are not known yet: of the stream's time, or NULL */
-    "CREATE VIEW blind AS SELECT t.stream, t.first, t.last, t.cause, t.position, t.batch_count, t.event_count,"
-    " t.least_count, t.counted, t.record_count, CASE WHEN t.begin_utc_ns > -9223372036854775807 - 1 THEN t.begin_utc_ns"
-    " WHEN s.begin_utc_ns > -9223372036854775807 - 1 THEN s.begin_utc_ns ELSE"
-    " (SELECT min(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream) END AS begin_utc_ns,"
-    " CASE WHEN t.end_utc_ns < 9223372036854775807 THEN t.end_utc_ns WHEN t.begin_utc_ns = -9223372036854775807 - 1 AND"
-    " t.cause IN (" EC_BLIND_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN s.end_utc_ns END AS end_utc_ns"
-    " FROM blindness t JOIN streams s ON s.stream = t.stream;"
     "CREATE TABLE alerts(stream INTEGER NOT NULL, number INTEGER NOT NULL, family TEXT NOT NULL, kind INTEGER NOT NULL,"
     " utc_ns INTEGER NOT NULL, left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(stream, number, family, kind)) WITHOUT ROWID;";
 
-/* What version 6 has and version 5 had not. The sums of blindness and alerts have a row for each stream (and cause),
- * so that a question about all machines does not read each row that an agent made. Triggers keep them in the
- * transaction of the rows. */
-static const char SUMS[] =
-    "CREATE TABLE rounds(round INTEGER PRIMARY KEY CHECK(round = 1), segment INTEGER NOT NULL, offset INTEGER NOT"
-    " NULL);"
-    "CREATE TABLE blind_sums(stream INTEGER NOT NULL, cause INTEGER NOT NULL, row_count INTEGER NOT NULL,"
+/* Until version 6 the gaps had another name. */
+static const char OLD_NAMES_GO[] =
+    "DROP VIEW blind; DROP TRIGGER IF EXISTS blind_added; DROP TRIGGER IF EXISTS blind_changed;"
+    " DROP TRIGGER IF EXISTS blind_removed; DROP TABLE IF EXISTS blind_sums; DROP INDEX IF EXISTS blindness_end;"
+    " ALTER TABLE blindness RENAME TO gaps;";
+
+static const char VIEWS[] =
+    /* gaps with the ends that are not known yet: of the stream's time, or NULL */
+    "CREATE VIEW gap_periods AS SELECT t.stream, t.first, t.last, t.cause, t.position, t.batch_count, t.event_count,"
+    " t.least_count, t.counted, t.record_count, CASE WHEN t.begin_utc_ns > -9223372036854775807 - 1 THEN t.begin_utc_ns"
+    " WHEN s.begin_utc_ns > -9223372036854775807 - 1 THEN s.begin_utc_ns ELSE"
+    " (SELECT min(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream) END AS begin_utc_ns,"
+    " CASE WHEN t.end_utc_ns < 9223372036854775807 THEN t.end_utc_ns WHEN t.begin_utc_ns = -9223372036854775807 - 1 AND"
+    " t.cause IN (" EC_GAP_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN s.end_utc_ns END AS end_utc_ns"
+    " FROM gaps t JOIN streams s ON s.stream = t.stream;"
+    /* the old names, until version 0.2 of the program */
+    "CREATE VIEW blindness AS SELECT * FROM gaps; CREATE VIEW blind AS SELECT * FROM gap_periods;";
+
+/* The sums of gaps and alerts have a row for each stream (and cause), so that a question about all machines does not
+ * read each row that an agent made. Triggers keep them in the transaction of the rows. */
+static const char GAP_SUMS[] =
+    "CREATE TABLE gap_sums(stream INTEGER NOT NULL, cause INTEGER NOT NULL, row_count INTEGER NOT NULL,"
     " unrecorded_count INTEGER NOT NULL, batch_count INTEGER NOT NULL, least_count INTEGER NOT NULL,"
     " PRIMARY KEY(stream, cause)) WITHOUT ROWID;"
-    "CREATE TABLE alert_sums(stream INTEGER PRIMARY KEY, row_count INTEGER NOT NULL);"
-    "INSERT INTO blind_sums SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count)"
-    " FROM blindness GROUP BY stream, cause;"
-    "INSERT INTO alert_sums SELECT stream, count(*) FROM alerts GROUP BY stream;"
-    "CREATE TRIGGER blind_added AFTER INSERT ON blindness BEGIN"
-    " INSERT INTO blind_sums VALUES(NEW.stream, NEW.cause, 1, NEW.record_count = 0, NEW.batch_count, NEW.least_count)"
+    "INSERT INTO gap_sums SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count)"
+    " FROM gaps GROUP BY stream, cause;"
+    "CREATE TRIGGER gap_added AFTER INSERT ON gaps BEGIN"
+    " INSERT INTO gap_sums VALUES(NEW.stream, NEW.cause, 1, NEW.record_count = 0, NEW.batch_count, NEW.least_count)"
     " ON CONFLICT(stream, cause) DO UPDATE SET row_count = row_count + 1,"
     " unrecorded_count = unrecorded_count + excluded.unrecorded_count,"
     " batch_count = batch_count + excluded.batch_count, least_count = least_count + excluded.least_count; END;"
-    "CREATE TRIGGER blind_changed AFTER UPDATE OF record_count, batch_count, least_count ON blindness BEGIN"
-    " UPDATE blind_sums SET unrecorded_count = unrecorded_count + (NEW.record_count = 0) - (OLD.record_count = 0),"
+    "CREATE TRIGGER gap_changed AFTER UPDATE OF record_count, batch_count, least_count ON gaps BEGIN"
+    " UPDATE gap_sums SET unrecorded_count = unrecorded_count + (NEW.record_count = 0) - (OLD.record_count = 0),"
     " batch_count = batch_count + NEW.batch_count - OLD.batch_count,"
     " least_count = least_count + NEW.least_count - OLD.least_count"
     " WHERE stream = NEW.stream AND cause = NEW.cause; END;"
-    "CREATE TRIGGER blind_removed AFTER DELETE ON blindness BEGIN"
-    " UPDATE blind_sums SET row_count = row_count - 1, unrecorded_count = unrecorded_count - (OLD.record_count = 0),"
+    "CREATE TRIGGER gap_removed AFTER DELETE ON gaps BEGIN"
+    " UPDATE gap_sums SET row_count = row_count - 1, unrecorded_count = unrecorded_count - (OLD.record_count = 0),"
     " batch_count = batch_count - OLD.batch_count, least_count = least_count - OLD.least_count"
     " WHERE stream = OLD.stream AND cause = OLD.cause;"
-    " DELETE FROM blind_sums WHERE stream = OLD.stream AND cause = OLD.cause AND row_count = 0; END;"
+    " DELETE FROM gap_sums WHERE stream = OLD.stream AND cause = OLD.cause AND row_count = 0; END;";
+
+/* What version 6 has and version 5 had not, besides. */
+static const char ALERT_SUMS[] =
+    "CREATE TABLE rounds(round INTEGER PRIMARY KEY CHECK(round = 1), segment INTEGER NOT NULL, offset INTEGER NOT"
+    " NULL);"
+    "CREATE TABLE alert_sums(stream INTEGER PRIMARY KEY, row_count INTEGER NOT NULL);"
+    "INSERT INTO alert_sums SELECT stream, count(*) FROM alerts GROUP BY stream;"
     "CREATE TRIGGER alert_added AFTER INSERT ON alerts BEGIN INSERT INTO alert_sums VALUES(NEW.stream, 1)"
     " ON CONFLICT(stream) DO UPDATE SET row_count = row_count + 1; END;"
     "CREATE TRIGGER alert_removed AFTER DELETE ON alerts BEGIN"
@@ -114,8 +131,7 @@ static const char SUMS[] =
 
 /* When a stream's last gap ended is the last row of this index, however many there are. A database of before has it
  * from its next opening on. */
-static const char GAP_ENDS[] =
-    "CREATE INDEX IF NOT EXISTS blindness_end ON blindness(stream, end_utc_ns, begin_utc_ns, cause);";
+static const char GAP_ENDS[] = "CREATE INDEX IF NOT EXISTS gaps_end ON gaps(stream, end_utc_ns, begin_utc_ns, cause);";
 
 /* Prepared when first used. */
 #define VALUE_COLUMN(kind, member, role)   ", ?"
@@ -149,7 +165,7 @@ static const char GAP_ENDS[] =
     X(DROP_PENDING, "DELETE FROM pending_ids WHERE stream = ?1")                                                       \
     X(DROP_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1")                                             \
     X(DROP_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1")                                               \
-    X(DROP_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1")                                                       \
+    X(DROP_GAPS, "DELETE FROM gaps WHERE stream = ?1")                                                                 \
     X(DROP_NAMES, "DELETE FROM names WHERE stream = ?1")                                                               \
     X(DROP_OPERATIONS, "DELETE FROM operations WHERE stream = ?1")                                                     \
     X(DROP_VOLUMES, "DELETE FROM volumes WHERE stream = ?1")                                                           \
@@ -167,7 +183,7 @@ static const char GAP_ENDS[] =
     X(PRUNE_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1 AND number < ?3 AND number <"                  \
                            " (SELECT max(number) FROM ledger_counts c WHERE c.stream = ?1 AND"                         \
                            " c.family = ledger_counts.family AND c.counter = ledger_counts.counter)")                  \
-    X(PRUNE_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1 AND end_utc_ns < ?2")                                  \
+    X(PRUNE_GAPS, "DELETE FROM gaps WHERE stream = ?1 AND end_utc_ns < ?2")                                            \
     X(PRUNE_ALERTS, "DELETE FROM alerts WHERE stream = ?1 AND number < ?3")                                            \
     X(PRUNE_STREAM, "UPDATE streams SET begin_utc_ns = max(begin_utc_ns, min(?2, end_utc_ns)) WHERE stream = ?1")      \
     X(PUT_PROCESS, PUT_LIFE("processes", EA_PROCESS_COLUMNS))                                                          \
@@ -288,7 +304,8 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     if (rc)
         return rc;
     /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
-    if (read_version(t, &version, NULL) || (version != 0 && version != SCHEMA_VERSION && version != WITHOUT_SUMS)) {
+    if (read_version(t, &version, NULL) ||
+        (version != 0 && version != SCHEMA_VERSION && version != WITH_OLD_NAMES && version != WITHOUT_SUMS)) {
         sqlite3_close(t->db);
         t->db = NULL;
         rc = remove_database(path, err);
@@ -304,9 +321,19 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         return rc ? rc : run_sql(t, GAP_ENDS, "set up the state tables", err);
     ea_text sql;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s %s %s %s PRAGMA user_version = %d; COMMIT;",
-                   version == WITHOUT_SUMS ? "" : LIVES, version == WITHOUT_SUMS ? "" : SCHEMA, SUMS, GAP_ENDS,
-                   SCHEMA_VERSION);
+    ea_text_str(&sql, "BEGIN IMMEDIATE;");
+    if (version == 0) {
+        ea_text_str(&sql, LIVES);
+        ea_text_str(&sql, SCHEMA);
+    } else {
+        ea_text_str(&sql, OLD_NAMES_GO);
+    }
+    if (version != WITH_OLD_NAMES)
+        ea_text_str(&sql, ALERT_SUMS);
+    ea_text_str(&sql, VIEWS);
+    ea_text_str(&sql, GAP_SUMS);
+    ea_text_str(&sql, GAP_ENDS);
+    ea_text_printf(&sql, "PRAGMA user_version = %d; COMMIT;", SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
@@ -383,8 +410,8 @@ static void bind_guid(sqlite3_stmt *s, int at, int has, const ea_guid *g) {
     }
 }
 
-static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life) {
-    sqlite3_bind_int64(s, 1, fold_id);
+static void bind_life(sqlite3_stmt *s, int64_t stream_number, const ea_interval *life) {
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, (int64_t)life->instance);
     sqlite3_bind_int64(s, 3, life->begin_utc_ns);
     sqlite3_bind_int64(s, 4, life->end_utc_ns);
@@ -436,7 +463,7 @@ void ec_state_db_rollback(ec_state_db *t) {
 }
 
 static void read_fold(sqlite3_stmt *s, ec_state_fold *ret) {
-    *ret = (ec_state_fold){.fold_id = sqlite3_column_int64(s, 0),
+    *ret = (ec_state_fold){.stream_number = sqlite3_column_int64(s, 0),
                            .position = (uint64_t)sqlite3_column_int64(s, 3),
                            .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
                            .event_count = (uint64_t)sqlite3_column_int64(s, 5),
@@ -489,7 +516,7 @@ int ec_state_db_set_fold(ec_state_db *t, const ec_state_fold *fold, ea_err *err)
     int rc = state_db_prepare(t, S_SET_FOLD, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold->fold_id);
+    sqlite3_bind_int64(s, 1, fold->stream_number);
     sqlite3_bind_int64(s, 2, (int64_t)fold->position);
     sqlite3_bind_int64(s, 3, (int64_t)fold->batch_count);
     sqlite3_bind_int64(s, 4, (int64_t)fold->event_count);
@@ -520,17 +547,16 @@ int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_s
 }
 
 int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
-    static const enum statement DROPS[] = {S_DROP_PROCESSES,  S_DROP_THREADS,        S_DROP_MODULES,
-                                           S_DROP_PENDING,    S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
-                                           S_DROP_BLINDNESS,  S_DROP_ALERTS,         S_DROP_NAMES,
-                                           S_DROP_OPERATIONS, S_DROP_VOLUMES};
+    static const enum statement DROPS[] = {S_DROP_PROCESSES,      S_DROP_THREADS,       S_DROP_MODULES, S_DROP_PENDING,
+                                           S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS, S_DROP_GAPS,    S_DROP_ALERTS,
+                                           S_DROP_NAMES,          S_DROP_OPERATIONS,    S_DROP_VOLUMES};
 
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
         int rc = state_db_prepare(t, DROPS[i], &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         rc = ec_sqlite_run(s, "begin a fold again", err);
         if (rc)
             return rc;
@@ -548,7 +574,7 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
         rc = state_db_prepare(t, S_DROP_STREAM, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold->fold_id);
+    sqlite3_bind_int64(s, 1, fold->stream_number);
     return ec_sqlite_run(s, "forget a stream", err);
 }
 
@@ -556,7 +582,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
                       ea_err *err) {
     static const enum statement PRUNES[] = {S_PRUNE_PROCESSES, S_PRUNE_THREADS,        S_PRUNE_MODULES,
                                             S_PRUNE_PENDING,   S_PRUNE_NAMES,          S_PRUNE_OPERATIONS,
-                                            S_PRUNE_BLINDNESS, S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
+                                            S_PRUNE_GAPS,      S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
                                             S_PRUNE_ALERTS,    S_PRUNE_STREAM};
 
     for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
@@ -564,7 +590,7 @@ int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_u
         int rc = state_db_prepare(t, PRUNES[i], &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         if (sqlite3_bind_parameter_count(s) == 2)
             sqlite3_bind_int64(s, 2, begin_utc_ns);
         else
@@ -665,27 +691,28 @@ static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *col
 }
 
 /* A row begins with its interval. */
-static int put_row(ec_state_db *t, enum statement which, int64_t fold_id, const void *row,
+static int put_row(ec_state_db *t, enum statement which, int64_t stream_number, const void *row,
                    const ea_table_columns *columns, const char *doing, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = state_db_prepare(t, which, &s, err);
     if (rc)
         return rc;
-    bind_life(s, fold_id, row);
+    EA_ASSERT(!sqlite3_get_autocommit(t->db)); /* rows and their stream's position are one transaction */
+    bind_life(s, stream_number, row);
     bind_columns(s, row, columns);
     return ec_sqlite_run(s, doing, err);
 }
 
-int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err) {
-    return put_row(t, S_PUT_PROCESS, fold_id, p, &ea_process_columns, "keep a process", err);
+int ec_state_db_put_process(ec_state_db *t, int64_t stream_number, const ea_process *p, ea_err *err) {
+    return put_row(t, S_PUT_PROCESS, stream_number, p, &ea_process_columns, "keep a process", err);
 }
 
-int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
-    return put_row(t, S_PUT_THREAD, fold_id, row, &ea_thread_columns, "keep a thread", err);
+int ec_state_db_put_thread(ec_state_db *t, int64_t stream_number, const ea_thread_row *row, ea_err *err) {
+    return put_row(t, S_PUT_THREAD, stream_number, row, &ea_thread_columns, "keep a thread", err);
 }
 
-int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
-    return put_row(t, S_PUT_MODULE, fold_id, mod, &ea_module_columns, "keep a module", err);
+int ec_state_db_put_module(ec_state_db *t, int64_t stream_number, const ea_module *mod, ea_err *err) {
+    return put_row(t, S_PUT_MODULE, stream_number, mod, &ea_module_columns, "keep a module", err);
 }
 
 void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
@@ -708,7 +735,7 @@ void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
 
 typedef struct pending_writer {
     ec_state_db *tables;
-    int64_t fold_id;
+    int64_t stream_number;
     ea_err *err;
     int rc;
 } pending_writer;
@@ -718,7 +745,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     sqlite3_stmt *s = NULL;
     if (w->rc || (w->rc = state_db_prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
         return;
-    sqlite3_bind_int64(s, 1, w->fold_id);
+    sqlite3_bind_int64(s, 1, w->stream_number);
     sqlite3_bind_int64(s, 2, utc_ns);
     bind_u32(s, 3, id->pid);
     bind_address(s, 4, id->base);
@@ -731,16 +758,16 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     w->rc = ec_sqlite_run(s, "keep an image id", w->err);
 }
 
-int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
+int ec_state_db_put_pending_ids(ec_state_db *t, int64_t stream_number, const ea_machine *machine, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = state_db_prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     rc = ec_sqlite_run(s, "forget image ids", err);
     if (rc)
         return rc;
-    pending_writer w = {t, fold_id, err, 0};
+    pending_writer w = {t, stream_number, err, 0};
     ea_machine_each_pending_id(machine, put_pending_id, &w);
     return w.rc;
 }
@@ -794,7 +821,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
         int code, rc = state_db_prepare(t, PARTS[i].statement, &s, err);
         if (rc)
             return rc;
-        sqlite3_bind_int64(s, 1, fold->fold_id);
+        sqlite3_bind_int64(s, 1, fold->stream_number);
         while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc)
             rc = PARTS[i].restore(s, machine);
         if (!rc && code != SQLITE_DONE)

@@ -36,7 +36,7 @@ void ec_state_db_rollback(ec_state_db *t);
 
 /* How far one stream is folded; written in the same transaction as the rows. */
 typedef struct ec_state_fold {
-    int64_t fold_id; /* the tables' `stream` column; this database's own number */
+    int64_t stream_number; /* the tables' `stream` column; this database's own number */
     char host[256];
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t position;                 /* number of the last batch that was folded or given up */
@@ -71,11 +71,12 @@ EA_MUST_CHECK int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, i
 /* Deletes a stream with all that was folded of it. */
 EA_MUST_CHECK int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err);
 
-EA_MUST_CHECK int ec_state_db_put_process(ec_state_db *t, int64_t fold_id, const ea_process *p, ea_err *err);
-EA_MUST_CHECK int ec_state_db_put_thread(ec_state_db *t, int64_t fold_id, const ea_thread_row *row, ea_err *err);
-EA_MUST_CHECK int ec_state_db_put_module(ec_state_db *t, int64_t fold_id, const ea_module *mod, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_process(ec_state_db *t, int64_t stream_number, const ea_process *p, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_thread(ec_state_db *t, int64_t stream_number, const ea_thread_row *row, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_module(ec_state_db *t, int64_t stream_number, const ea_module *mod, ea_err *err);
 /* Replaces what is stored of the ids that wait in the machine. */
-EA_MUST_CHECK int ec_state_db_put_pending_ids(ec_state_db *t, int64_t fold_id, const ea_machine *machine, ea_err *err);
+EA_MUST_CHECK int ec_state_db_put_pending_ids(ec_state_db *t, int64_t stream_number, const ea_machine *machine,
+                                              ea_err *err);
 
 /* Fills a new machine with what is stored of a stream. */
 EA_MUST_CHECK int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *machine, ea_err *err);

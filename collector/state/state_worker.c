@@ -126,17 +126,17 @@ static void note_alert(void *arg, const char *text) {
 
 static int on_process(void *arg, const ea_process *p) {
     const live *l = arg;
-    return ec_state_db_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
+    return ec_state_db_put_process(l->history->tables, l->fold.stream_number, p, l->history->err);
 }
 
 static int on_thread(void *arg, const ea_thread_row *t) {
     const live *l = arg;
-    return ec_state_db_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
+    return ec_state_db_put_thread(l->history->tables, l->fold.stream_number, t, l->history->err);
 }
 
 static int on_module(void *arg, const ea_module *m) {
     const live *l = arg;
-    return ec_state_db_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
+    return ec_state_db_put_module(l->history->tables, l->fold.stream_number, m, l->history->err);
 }
 
 /* The state of the stream at hand lacks something, or nothing any more. */
@@ -210,7 +210,7 @@ static int live_create(live **ret, ec_state_worker *h, const work *w, ea_err *er
         rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
     }
     if (!rc)
-        rc = ec_object_names_db_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
+        rc = ec_object_names_db_open(&l->naming, h->tables, l->fold.stream_number, &naming, err);
     if (!rc && l->fold.position)
         rc = ec_state_db_restore(h->tables, &l->fold, l->machine, err);
     if (rc) {
@@ -244,6 +244,7 @@ static int get_live(live **ret, ec_state_worker *h, const work *w, ea_err *err) 
     if (rc)
         return rc;
     (*ret)->used = ++h->use_count;
+    EA_ASSERT(h->live_count < h->options.live_streams);
     h->lives[h->live_count++] = *ret;
     return 0;
 }
@@ -482,6 +483,8 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
         return rc;
     while (n < h->options.batches_per_commit && !h->stopping && !(n && is_turn_over(h)) &&
            (more = next_batch(l, w, &row, err)) == 1) {
+        /* each batch once, in the order of their numbers; what is missing is between two of them */
+        EA_ASSERT(row.number > l->fold.position && row.number - l->fold.position > l->missing_count);
         int64_t begin_cpu_ns = ea_thread_cpu_ns();
         rc = fold_batch(l, &row, err);
         if (!is_before(&(ec_store_place){row.segment, row.offset}, &h->begin))
@@ -505,7 +508,7 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
     if (more < 0)
         return more;
     l->fold.last_instance = ea_machine_last_instance(l->machine);
-    rc = ec_state_db_put_pending_ids(h->tables, l->fold.fold_id, l->machine, err);
+    rc = ec_state_db_put_pending_ids(h->tables, l->fold.stream_number, l->machine, err);
     if (!rc)
         rc = ec_state_db_set_fold(h->tables, &l->fold, err);
     if (!rc)
@@ -1018,6 +1021,7 @@ static void worker_note(void *arg, const char *text) {
 }
 
 static gap *find_gap(ec_state_worker_worker *w, const char *host, const uint8_t *stream) {
+    ea_mutex_assert_held(w->mutex);
     for (size_t i = 0; i < w->gap_count; i++)
         if (memcmp(w->gaps[i].stream, stream, EA_STREAM_ID_BYTES) == 0 && strcmp(w->gaps[i].host, host) == 0)
             return &w->gaps[i];
@@ -1036,6 +1040,7 @@ static void worker_gap(void *arg, const char *host, const uint8_t *stream, int i
     } else if (is_gap) {
         if (w->gap_count == GAPS_MAX)
             memmove(w->gaps, w->gaps + 1, --w->gap_count * sizeof *w->gaps);
+        EA_ASSERT(w->gap_count < GAPS_MAX);
         at = &w->gaps[w->gap_count++];
         *at = (gap){.not_before_ns = 0};
         snprintf(at->host, sizeof at->host, "%s", host);

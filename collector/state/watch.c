@@ -128,17 +128,17 @@ static int take_value(const char *family, uint32_t counter, uint64_t value, void
 }
 
 /* Whether the equation of an alert does not hold in the stream's last numbers, and these: 1, 0, or an error. */
-static int is_unbalanced(ec_state_db *t, int64_t fold_id, uint64_t stored, enum ec_alert_kind kind, const char *family,
-                         uint64_t *ret_left, uint64_t *ret_right, ea_err *err) {
+static int is_unbalanced(ec_state_db *t, int64_t stream_number, uint64_t stored, enum ec_alert_kind kind,
+                         const char *family, uint64_t *ret_left, uint64_t *ret_right, ea_err *err) {
     numbers n = {.family = family};
     uint64_t elsewhere = 0, left = 0, right = 0;
     if (kind > EC_ALERT_STORED)
         return 0; /* of a moment */
-    int rc = ec_ledger_each_last(t, fold_id, INT64_MAX, take_value, &n, err);
+    int rc = ec_ledger_each_last(t, stream_number, INT64_MAX, take_value, &n, err);
     if (rc)
         return rc;
     if (kind == EC_ALERT_STORED) {
-        rc = ec_ledger_elsewhere(t, fold_id, INT64_MAX, n.whole, &elsewhere, err);
+        rc = ec_ledger_elsewhere(t, stream_number, INT64_MAX, n.whole, &elsewhere, err);
         if (rc || ec_ledger_is_stored(stored, elsewhere, n.whole) != EC_FAILS)
             return rc;
         *ret_left = stored;

@@ -154,14 +154,26 @@ static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data,
     return 0;
 }
 
-/* What a definition adds to its agent's bytes: 0 when the stream has it. */
+/* 1: the stream keeps no further dictionary; its batches do without it. */
+static int has_all_dictionaries(ec_store *s, int64_t stream_id, int *ret, ea_err *err) {
+    int64_t count = 0;
+    int rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", stream_id, (int64_t)EA_DEFINES_DICTIONARY),
+                          "count dictionaries", &count, err);
+    *ret = count >= STREAM_DICTIONARIES;
+    return rc < 0 ? rc : 0;
+}
+
+/* What a definition adds to its agent's bytes: 0 when the stream has it, or does not keep it. */
 static int added_bytes(ec_store *s, int64_t stream_id, const ec_carried_name *n, uint64_t *ret, ea_err *err) {
     int64_t id = 0;
     int rc =
         ec_db_number(s, ec_db_bind(s, EC_ST_HAS_DEFINITION, "ib", stream_id, (const void *)n->hash, sizeof n->hash),
                      "look a definition up", &id, err);
+    int is_full = 0;
     *ret = 0;
-    if (rc)
+    if (!rc && n->kind == EA_DEFINES_DICTIONARY)
+        rc = has_all_dictionaries(s, stream_id, &is_full, err);
+    if (rc || is_full)
         return rc < 0 ? rc : 0;
     rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)n->hash, sizeof n->hash),
                       "look a definition up", &id, err);
@@ -222,15 +234,12 @@ static int check_kept(ec_store *s, const char *agent, int64_t stream_id, ea_err 
 static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *hash, const uint8_t *data,
                      size_t data_bytes) {
     ec_store *s = d->s;
-    int64_t id = 0, count = 0;
-    int rc = 0;
-    if (kind == EA_DEFINES_DICTIONARY) {
-        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind),
-                          "count dictionaries", &count, d->err);
-        if (rc >= 0 && count >= STREAM_DICTIONARIES)
-            return 0; /* not kept, and not acknowledged: its batches do without it */
-        rc = rc < 0 ? rc : 0;
-    }
+    int64_t id = 0;
+    int is_full = 0, rc = 0;
+    if (kind == EA_DEFINES_DICTIONARY)
+        rc = has_all_dictionaries(s, d->stream_id, &is_full, d->err);
+    if (is_full)
+        return 0; /* not kept, and not acknowledged */
     if (!rc)
         rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
                           "look a definition up", &id, d->err);

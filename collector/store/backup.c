@@ -17,7 +17,8 @@ enum { COPY_BYTES = 1 << 20, PAGES_A_STEP = 1024, BUSY_TIMEOUT_MS = 20000, PATH_
 
 enum { ALARMS_MAX = 64, ALARM_BYTES = 100 };
 
-static const char MARK[] = "backup.json";
+/* UNFINISHED is locked by the process that makes the copy, and removed after MARK is written. */
+static const char MARK[] = "backup.json", UNFINISHED[] = "backup.unfinished";
 
 static void join(char out[PATH_BYTES], const char *dir, const char *name) {
     snprintf(out, PATH_BYTES, "%s/%s", dir, name);
@@ -301,6 +302,52 @@ static int count_rows(const char *dir, ec_backup *b, ea_err *err) {
     return rc ? rc : number_of(path, "SELECT ifnull(sum(len_bytes), 0) FROM batches", &b->byte_count, err);
 }
 
+/* ---- what an interrupted backup left ---- */
+
+static int remove_segment(uint64_t number, void *arg) {
+    const copying *c = arg;
+    char path[PATH_BYTES];
+    segment_path(path, c->to, number);
+    return ea_path_remove(path, c->err);
+}
+
+static int is_strange(const char *name, int is_dir, void *arg) {
+    const copying *c = arg;
+    int is_ours = is_dir ? strcmp(name, "segments") == 0 : strcmp(name, UNFINISHED) == 0;
+    return is_ours ? 0 : ea_fail(c->err, EA_EUSAGE, "%s is not empty: it has '%.200s'", c->to, name);
+}
+
+/* Segments may be links, which are removed: a store's own file is never written to. */
+static int remove_rest(copying *c, ea_err *err) {
+    static const char *const FILES[] = {"index.db", "state.db", "alarms.db", "kept.db", "tokens"};
+    static const char *const ENDINGS[] = {"", "-journal", "-wal", "-shm"};
+    char path[PATH_BYTES];
+    join(path, c->to, "segments");
+    int rc = ec_segment_each(path, remove_segment, c, err);
+    for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES * 4; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", c->to, FILES[i / 4], ENDINGS[i % 4]);
+        if (ea_path_exists(path))
+            rc = ea_path_remove(path, err);
+    }
+    return rc ? rc : ea_path_list(c->to, is_strange, c, err);
+}
+
+/* The folder with nothing in it but the lock. An earlier backup that did not end is removed. */
+static int begin_copy(copying *c, ea_file **lock, ea_err *err) {
+    char path[PATH_BYTES], segments[PATH_BYTES];
+    join(path, c->to, UNFINISHED);
+    join(segments, c->to, "segments");
+    int is_rest = ea_path_exists(path);
+    if (!is_rest && ea_path_exists(c->to) && ea_path_list(c->to, any_entry, NULL, err))
+        return ea_fail(err, EA_EUSAGE, "%s is not empty", c->to);
+    int rc = ea_path_make_dirs(segments, err);
+    if (!rc)
+        rc = ea_file_open(lock, path, EA_OPEN_APPEND, err);
+    if (!rc && (rc = ea_file_try_lock(*lock, err)) == EA_EBUSY)
+        rc = ea_fail(err, EA_EBUSY, "another backup is being made in %s", c->to);
+    return rc || !is_rest ? rc : remove_rest(c, err);
+}
+
 int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *err) {
     char path[PATH_BYTES];
     ec_backup made = {0};
@@ -308,10 +355,8 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
     int rc = ec_store_check_readable(store, err);
     if (rc)
         return rc;
-    if (ea_path_exists(to) && ea_path_list(to, any_entry, NULL, err))
-        return ea_fail(err, EA_EUSAGE, "%s is not empty", to);
-    join(path, to, "segments");
-    rc = ea_path_make_dirs(path, err);
+    ea_file *lock = NULL;
+    rc = begin_copy(&c, &lock, err);
     if (!rc)
         rc = ec_make_private(to, &made.mode_before, err);
     if (!rc)
@@ -320,6 +365,10 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
         rc = count_rows(to, &made, err);
     if (!rc)
         rc = write_mark(to, &made, err);
+    join(path, to, UNFINISHED);
+    if (!rc)
+        rc = ea_path_remove(path, err);
+    ea_file_close(lock);
     if (!rc)
         *ret = made;
     return rc;

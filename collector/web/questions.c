@@ -21,6 +21,7 @@ enum param_kind {
     PARAM_WIDTH, /* a duration: "1s" */
     PARAM_FLAG,  /* 0 or 1 */
     PARAM_GROUP, /* what groups machines: health, agent_version or labels.NAME */
+    PARAM_AMONG, /* an agent's name: what it sent is compared with that of all others */
 };
 
 typedef struct param_spec {
@@ -51,6 +52,8 @@ typedef struct fixed {
     { "host", PARAM_HOST, NULL }
 #define ANY_HOST                                                                                                       \
     { "host", PARAM_HOST, "" }
+#define AMONG_HOSTS                                                                                                    \
+    { "host", PARAM_AMONG, "" }
 #define RANGE                                                                                                          \
     {"from", PARAM_TIME, "-9223372036854775807"}, {                                                                    \
         "to", PARAM_TIME, "9223372036854775806"                                                                        \
@@ -61,10 +64,11 @@ typedef struct fixed {
     }
 #define OVERLAPS "begin <= ?3 AND (\"end\" IS NULL OR \"end\" > ?2)"
 /* A period without a begin or an end: which is not known. */
-#define BLIND_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
+#define GAP_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
-    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
-    " image_name, command_line, sid, account, package, exit_status"
+    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance,"                \
+    " parent_image_name, parent_command_line, session_id, image_name, command_line, sid, account, package, "           \
+    "exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product"
@@ -76,7 +80,7 @@ typedef struct fixed {
 #define TOTAL(column)  "(SELECT CAST(total(" column ") AS INTEGER) FROM host_totals)"
 #define OPEN_INCIDENTS "(SELECT count(*) FROM incidents WHERE \"end\" IS NULL)"
 #define MACHINES                                                                                                       \
-    "WITH b AS MATERIALIZED (SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals),"      \
+    "WITH b AS MATERIALIZED (SELECT host, alerts, gap_periods, missing_batches, lost_events FROM host_totals),"        \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE "hosts h LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
 /* An agent whose newest run ended in order is not silent. */
@@ -96,6 +100,18 @@ typedef struct fixed {
 #define USED(table, value)                                                                                             \
     "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
     ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
+
+/* Files that were loaded as modules: by SHA-256 where an image fact has it, so that another file under a usual path is
+ * a file of its own; else by path without its volume. The loads of a path without a hash count the machines where the
+ * path's hash is known, too. With a host ?1, those that the host has; the groups are of all hosts: what is rare or new
+ * is so among all. */
+#define FILES                                                                                                          \
+    "WITH m AS MATERIALIZED (SELECT host, begin, path, path_on_volume(path) AS file, nullif(sha256, '') AS sha256"     \
+    " FROM modules WHERE path <> ''), files AS (SELECT min(path) AS path, sha256, count(DISTINCT host) AS hosts,"      \
+    " iif(?1 = '', min(host), ?1) AS host, count(*) AS loads, min(begin) AS first FROM m WHERE sha256 IS NOT NULL"     \
+    " GROUP BY sha256 HAVING ?1 = '' OR max(host = ?1) UNION ALL SELECT min(path), NULL, count(DISTINCT host),"        \
+    " iif(?1 = '', min(host), ?1), count(*), min(begin) FROM m GROUP BY file HAVING count(sha256) < count(*) AND"      \
+    " (?1 = '' OR max(host = ?1 AND sha256 IS NULL))) "
 
 /* Instructions and cycles of what programs ran, without Idle: counted from one context switch to the next, or estimated
  * by samples; a machine may have recorded either. of: columns to sum by. */
@@ -120,15 +136,17 @@ typedef struct fixed {
 /* Its row has the parameters of a list of a process. */
 static const char PROCESS_SQL[] =
     "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
+/* Of questions that compare one host with all: they have a second parameter. */
+static const char HOST_SQL[] = "SELECT host FROM hosts WHERE host = ?1 AND ?2 IS ?2";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
 
 #define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
 #define GAPS_OF_HOST                                                                                                   \
     "Gaps: periods of which batches or events are missing",                                                            \
-        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " BLIND_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
+        "SELECT " GAP_COLUMNS " FROM gaps WHERE host = ?1 AND " GAP_OVERLAPS, "begin", {HOST, RANGE}, FIXED_LIST
 #define GAPS_OF_ALL                                                                                                    \
     "Gaps of all machines: periods of which batches or events are missing",                                            \
-        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " BLIND_OVERLAPS, "begin DESC",       \
+        "SELECT host, " GAP_COLUMNS " FROM gaps WHERE (?1 = '' OR host = ?1) AND " GAP_OVERLAPS, "begin DESC",         \
         {ANY_HOST, RANGE}, FIXED_LIST
 
 static const fixed LISTS[] = {
@@ -164,10 +182,10 @@ static const fixed LISTS[] = {
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
               "h.\"end\", h.received_first,"
-              " h.received_last, h.ended, coalesce(b.alerts, 0) AS alerts, coalesce(b.blind_periods, 0) AS"
-              " blind_periods, coalesce(b.missing_batches, 0) AS missing_batches, coalesce(b.lost_events, 0) AS"
+              " h.received_last, h.ended, coalesce(b.alerts, 0) AS alerts, coalesce(b.gap_periods, 0) AS"
+              " gap_periods, coalesce(b.missing_batches, 0) AS missing_batches, coalesce(b.lost_events, 0) AS"
               " lost_events,"
-              " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
+              " coalesce(i.n, 0) AS incidents, coalesce(b.gap_periods, 0) AS blind_periods FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
      {{"q", PARAM_LIKE, ""}, {"by", PARAM_GROUP, ""}, {"group", PARAM_TEXT, ""}},
@@ -176,9 +194,11 @@ static const fixed LISTS[] = {
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
-     " h.received_last, h.ended, " TOTAL("alerts") " AS alerts, " TOTAL("blind_periods") " AS blind_periods, " TOTAL(
+     " h.received_last, h.ended, " TOTAL("alerts") " AS alerts, " TOTAL("gap_periods") " AS gap_periods, " TOTAL(
          "missing_batches") " AS missing_batches, " TOTAL("lost_events") " AS lost_events, " OPEN_INCIDENTS
-                                                                         " AS incidents FROM hosts h WHERE h.host = ?1",
+                                                                         " AS incidents, " TOTAL(
+                                                                             "gap_periods") " AS blind_periods FROM "
+                                                                                            "hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
      FIXED_ONE},
@@ -222,7 +242,7 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
-     "Files that it opened",
+     "Files that it opened or tried to open",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3),"
      " f AS MATERIALIZED (SELECT OpenPath AS path, count FROM \"FileIo/Create_by\"('OpenPath') WHERE host = ?1 AND "
@@ -233,10 +253,12 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
-     "Registry keys that it opened or made, and values that it set",
+     "Registry keys that it opened, made or deleted, and values that it set or deleted, each with its status",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3)"
-     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name FROM events WHERE host = ?1 AND stream = ?2 AND"
+     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name, coalesce(json_extract(fields, "
+     "'$.Status.name'), json_extract(fields, '$.Status.value')) AS status FROM events WHERE host = ?1 AND stream = ?2 "
+     "AND"
      " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \"end\" FROM p),"
      " 9223372036854775807) AND name IN ('Registry/Create', 'Registry/Open', 'Registry/SetValue', "
      "'Registry/DeleteValue',"
@@ -279,10 +301,10 @@ static const fixed LISTS[] = {
      {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
      FIXED_LIST},
     {"/api/v1/modules",
-     "Modules by path: on how many machines, in how many processes, first and last seen",
-     "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads, time_text(min(begin)) AS first,"
+     "Modules by path: on how many machines, how often they were loaded, first and last seen",
+     "SELECT min(path) AS path, count(DISTINCT host) AS hosts, count(*) AS loads, time_text(min(begin)) AS first,"
      " time_text(max(begin)) AS last, max(size_bytes) AS size_bytes FROM modules WHERE (?1 = '' OR host = ?1) "
-     "AND " OVERLAPS " AND path LIKE ?4 ESCAPE '\\' GROUP BY path",
+     "AND " OVERLAPS " AND path LIKE ?4 ESCAPE '\\' GROUP BY path COLLATE NOCASE",
      "hosts DESC, loads DESC, path",
      {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
      FIXED_LIST},
@@ -384,10 +406,9 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
-     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
-     " (?1 = '' OR host = ?1) GROUP BY path HAVING min(begin) >= ?2",
-     "first DESC",
-     {ANY_HOST, {"since", PARAM_TIME, NULL}},
+     FILES "SELECT path, sha256, hosts, host, time_text(first) AS first FROM files WHERE first >= ?2",
+     "first DESC, path",
+     {AMONG_HOSTS, {"since", PARAM_TIME, NULL}},
      FIXED_LIST},
     {"who-talks-to",
      "Processes with a connection to an address or a network",
@@ -404,19 +425,15 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
-     "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules WHERE (?1 = '' OR host = ?1) GROUP BY "
-     "path"
-     " HAVING hosts > ?2",
+     FILES "SELECT path, sha256, hosts, loads FROM files WHERE hosts > ?2",
      "hosts DESC, path",
-     {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
+     {AMONG_HOSTS, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"rare-modules",
      "Modules on at most so many machines",
-     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, time_text(min(begin)) AS first "
-     "FROM"
-     " modules WHERE (?1 = '' OR host = ?1) AND path <> '' GROUP BY path HAVING hosts <= ?2",
-     "hosts, first DESC",
-     {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
+     FILES "SELECT path, sha256, hosts, host, loads, time_text(first) AS first FROM files WHERE hosts <= ?2",
+     "hosts, first DESC, path",
+     {AMONG_HOSTS, {"hosts", PARAM_NUMBER, "1"}},
      FIXED_LIST},
     {"modules-from-unusual-places",
      "Modules that were loaded from a folder that users can write to",
@@ -434,9 +451,10 @@ static const fixed QUERIES[] = {
      "Processes that were started",
      "SELECT " PROCESS_COLUMNS
      " FROM processes WHERE (?1 = '' OR host = ?1) AND begin BETWEEN ?2 AND ?3 AND begin_cause ="
-     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
+     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\') AND"
+     " coalesce(parent_image_name, '') LIKE ?5 ESCAPE '\\'",
      "begin DESC",
-     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}, {"parent", PARAM_LIKE, ""}},
      FIXED_LIST},
     {"autostart-keys",
      "Values that were set under keys from which Windows starts programs",
@@ -444,15 +462,15 @@ static const fixed QUERIES[] = {
      "OR host ="
      " ?1) AND time BETWEEN ?2 AND ?3 AND (KeyHandle_name LIKE '%\\CurrentVersion\\Run%' OR KeyHandle_name LIKE"
      " '%\\Services\\%' OR KeyHandle_name LIKE '%\\Winlogon%' OR KeyHandle_name LIKE '%\\Image File Execution "
-     "Options%')",
+     "Options%') AND coalesce(Status, 0) < 0x80000000",
      "time DESC",
      {ANY_HOST, RANGE},
      FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing, or that lost events",
-     "SELECT host, blind_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
+     "SELECT host, gap_periods AS periods, missing_batches AS batches, lost_events, time_text(last_gap_end) AS last "
      "FROM"
-     " host_totals WHERE blind_periods > 0 OR missing_batches > 0 OR lost_events > 0",
+     " host_totals WHERE gap_periods > 0 OR missing_batches > 0 OR lost_events > 0",
      "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},
@@ -552,6 +570,19 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         return 0;
     case PARAM_HOST:
         q->host = *text ? text : NULL;
+        break;
+    case PARAM_AMONG:
+        if (!*text)
+            break;
+        ea_text_clear(like);
+        ea_text_printf(like,
+                       "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts "
+                       "lists",
+                       text);
+        if (like->failed)
+            return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
+        q->subject = HOST_SQL;
+        q->missing = like->data;
         break;
     case PARAM_TIME:
         if (parse_time(c, name, text, &number, err))
@@ -713,7 +744,7 @@ int ec_query_named(ec_call *c, ea_err *err) {
 }
 
 int ec_query_names(ec_call *c, ea_err *err) {
-    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration", "flag", "group"};
+    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration", "flag", "group", "host"};
     ea_text *out = &c->out;
     (void)err;
     ea_text_str(out, "{\"items\":[");

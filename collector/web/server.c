@@ -291,7 +291,7 @@ static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info
 }
 
 /* The connection may be used for the next request. */
-static void let_go(ec_sender *s) {
+static void release_connection(ec_sender *s) {
     if (!s->connection)
         return;
     struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
@@ -359,7 +359,7 @@ static void send_piece(ec_piece *p) {
     if (n && s->connection) /* only the loop clears it */
         ec_quota_charge(w->options.quota, EC_QUOTA_downloads, s->call.caller, n, ea_monotonic_ns());
     if (p->is_whole) {
-        let_go(s);
+        release_connection(s);
         reply_whole(w, s->http, &s->call, &p->text);
         free_sender(s);
         return;
@@ -387,7 +387,7 @@ static void send_piece(ec_piece *p) {
         return;
     }
     if (p->is_last) {
-        let_go(s);
+        release_connection(s);
         evhttp_send_reply_end(s->http);
         free_sender(s);
         return;
@@ -444,7 +444,7 @@ static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token 
     ea_text_deinit(&c.out);
 }
 
-/* 1 for localhost or an address in digits, with or without a port: "localhost:8080", "127.0.0.1", "[::1]:8080". Any
+/* 1 for localhost or an address in digits, with or without a port: "localhost:8453", "127.0.0.1", "[::1]:8453". Any
  * other name may be one that a foreign site has pointed to this machine (DNS rebinding). */
 static int is_our_name(const char *host) {
     char name[EC_HOST_BYTES];
@@ -679,16 +679,17 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(http));
     const char *ticket = query && strncmp(query, TICKET, sizeof TICKET - 1) == 0 ? query + sizeof TICKET - 1 : "";
     char cookie[EC_VISIT_COOKIE_BYTES];
+    int64_t now_ns = ea_monotonic_ns();
     uint32_t user;
     if (ec_visit_has_cookie(w->options.visit, evhttp_find_header(evhttp_request_get_input_headers(http), "Cookie"),
                             w->http.port))
         return 0;
-    if (ec_visit_is_right(w->options.visit, ticket) && ec_listen_peer_user(http, &user) &&
+    if (ec_visit_is_right(w->options.visit, ticket, now_ns) && ec_listen_peer_user(http, &user) &&
         !ec_visit_may_be(w->options.visit, user)) {
         ec_log_line(w->options.log, "web: user %" PRIu32 " of this machine sent the ticket of another: refused", user);
         ticket = "";
     }
-    if (method == EC_GET && ec_visit_redeem(w->options.visit, ticket, w->http.port, cookie)) {
+    if (method == EC_GET && ec_visit_redeem(w->options.visit, ticket, now_ns, w->http.port, cookie)) {
         struct evkeyvalq *h = evhttp_request_get_output_headers(http);
         ec_guest_answered(guest_of(w, http));
         evhttp_add_header(h, "Set-Cookie", cookie);
@@ -701,7 +702,7 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
     }
     *ret_detail =
         "this dashboard is for the one who opened the address that \"etwcollector open\" printed, which is good "
-        "once: open the trace again for another address";
+        "once and for a limited time: open the trace again for another address";
     return 401;
 }
 

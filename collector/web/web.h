@@ -19,7 +19,7 @@
 typedef struct ec_web ec_web;
 
 typedef struct ec_web_options {
-    const char *listen;    /* "127.0.0.1:9100", "[::1]:0" (any free port), "0.0.0.0:9443" with tls and access */
+    const char *listen;    /* "127.0.0.1:8453", "[::1]:0" (any free port), "0.0.0.0:8453" with tls and access */
     const char *store;     /* the store's folder */
     ea_counters *counters; /* the collector's own; borrowed */
     ec_quota *quota;       /* borrowed; may be NULL */

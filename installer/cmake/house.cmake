@@ -25,7 +25,23 @@ if(MSVC)
   if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "cl.exe lacks 128-bit integers and vectors: use Visual Studio's clang-cl (-T ClangCL)")
   endif()
-  add_compile_options(/W4 /utf-8 -Wthread-safety -Wno-gcc-compat)
+  # an enumeration without negative values is an int in Microsoft's ABI, and unsigned in all others
+  add_compile_options(/W4 /utf-8 -Wthread-safety -Wno-gcc-compat -Wno-sign-compare)
+  # Microsoft's library calls C's own functions deprecated; libyaml's header wants to know that it is a static library
+  add_compile_definitions(_CRT_SECURE_NO_WARNINGS _CRT_NONSTDC_NO_WARNINGS YAML_DECLARE_STATIC)
+  # vcpkg's; FindPkgConfig would take a pkg-config that the path has first, such as Perl's
+  find_program(PKG_CONFIG_EXECUTABLE NAMES pkgconf)
+  # Windows' own DLLs alone are imported (proto/base/CMakeLists.txt: /DEPENDENTLOADFLAG finds no other)
+  set(CMAKE_MSVC_RUNTIME_LIBRARY "MultiThreaded$<$<CONFIG:Debug>:Debug>")
+  # clang calls functions of its own library to divide integers of 128 bits, and links that library on no Microsoft target
+  get_filename_component(EA_CLANG "${CMAKE_C_COMPILER}" DIRECTORY)
+  file(GLOB EA_CLANG_BUILTINS "${EA_CLANG}/../lib/clang/*/lib/windows/clang_rt.builtins-x86_64.lib"
+       "${EA_CLANG}/../lib/clang/*/lib/x86_64-pc-windows-msvc/clang_rt.builtins.lib")
+  if(NOT EA_CLANG_BUILTINS)
+    message(FATAL_ERROR "${CMAKE_C_COMPILER} has no clang_rt.builtins library, which divides integers of 128 bits")
+  endif()
+  list(GET EA_CLANG_BUILTINS -1 EA_CLANG_BUILTINS)
+  link_libraries("${EA_CLANG_BUILTINS}")
   if(EA_PDB)
     add_compile_options(/Z7)
     add_link_options(/DEBUG /OPT:REF /OPT:ICF)

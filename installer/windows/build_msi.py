@@ -57,6 +57,13 @@ ACTIONS = [
 ]
 SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
 MESSAGE_FILE = r"%SystemRoot%\System32\EventCreate.exe"  # as service/scm/eventlog.c has it
+RUNBOOK = ("runbook.ps1", "runbook-after-boot.ps1", "runbook-shared.ps1")
+VERSION_MAX = (255, 255, 65535)  # of the three numbers that Windows Installer compares
+# Windows Installer decides which components it installs before an upgrade removes the old product. A key file on disk of a higher version than
+# the File table's would keep the program out, which the removal deletes then; wixl writes no version, which is lower than any. So the table
+# names one that no program has. Source: "Why Windows Installer removes files during a major upgrade if they go backwards in version numbers"
+# (Microsoft's archive of blogs); electron-userland/electron-wix-msi #178.
+FILE_VERSION = "65535.0.0.0"
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 
 
@@ -78,6 +85,7 @@ def add_rows(msi):
     # ours is. Who installs with properties does so as an administrator, whose properties all arrive.
     statements.append("UPDATE `Property` SET `Value` = '" + ";".join(FOUND) + "' WHERE `Property` = 'SecureCustomProperties'")
     statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
+    statements.append(f"UPDATE `File` SET `Version` = {sql_text(FILE_VERSION)} WHERE `File` = 'EtwagentExe'")
     # wixl writes an expandable text without the prefix that makes it one
     statements.append(f"UPDATE `Registry` SET `Value` = {sql_text('#%' + MESSAGE_FILE)} WHERE `Name` = 'EventMessageFile'")
     tables = run(["msiinfo", "tables", msi]).split()
@@ -115,6 +123,11 @@ def settle(msi, begin, package_code):
     msi.write_bytes(data)
 
 
+def is_version(text):
+    """Windows Installer keeps a version in 8, 8 and 16 bits. Source: the win32 page ProductVersion."""
+    return bool(re.fullmatch(r"\d+\.\d+\.\d+", text)) and all(int(n) <= most for n, most in zip(text.split("."), VERSION_MAX))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--exe", type=pathlib.Path, required=True, help="etwagent.exe; etwagent-setup.dll is beside it")
@@ -123,8 +136,8 @@ def main():
     parser.add_argument("--libraries", type=pathlib.Path, default=LIBRARIES, help="what build-windows-deps.sh wrote (default: %(default)s)")
     parser.add_argument("--sign", help="command that signs a file in place")
     arguments = parser.parse_args()
-    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,5}", arguments.version):
-        sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, 1.2.3")
+    if not is_version(arguments.version):
+        sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, up to {'.'.join(map(str, VERSION_MAX))}")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         exe = folder / "etwagent.exe"
@@ -144,6 +157,8 @@ def main():
                            f'<File Id="{key}_file" Name="{profile.name}" Source="{profile.name}" KeyPath="yes"/></Component>\n')
             shutil.copyfile(profile, folder / profile.name)
             references += f'      <ComponentRef Id="{key}"/>\n'
+        for script in RUNBOOK:
+            shutil.copyfile(HERE / script, folder / script)
         source = folder / "etwagent.wxs"
         source.write_text((HERE / "etwagent.wxs").read_text().replace("@PROFILES@", components).replace("@REFERENCES@", references))
         made = folder / "etwagent.msi"

@@ -27,6 +27,7 @@ param(
 )
 Set-StrictMode -Version 2
 $ErrorActionPreference = 'Stop'
+$PSNativeCommandUseErrorActionPreference = $false # this script looks at exit codes itself
 
 $folder = Join-Path $env:ProgramFiles 'etwagent'
 $state = Join-Path ([Environment]::GetFolderPath('CommonApplicationData')) 'etwagent'

@@ -30,7 +30,7 @@ if ($Arm) {
     $session = "{name: runbook, boot-file: '$file', providers: [{provider: Microsoft-Windows-Kernel-Process, any: '0x10'}]}"
     [IO.File]::WriteAllText($configuration, (Add-Session ([IO.File]::ReadAllText($configuration)) $session))
     Invoke-Reload
-    Test-Promise 'the boot session is in the registry' { Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 } }
+    Test-Promise 'the boot session is in the registry' { Wait-For { (Get-RegistryValue $key 'Start') -eq 1 } }
     # the service takes the file before anybody can look at its name
     Set-Service etwagent -StartupType Manual
     Write-Line 'restart the machine, then run this script without -Arm'
@@ -38,15 +38,18 @@ if ($Arm) {
 }
 
 try {
-    Test-Promise 'Windows started the boot session' { $s = (Get-ItemProperty $key).Status; if ($s -eq 0) { $true } else { "Status $s" } }
+    Test-Promise 'Windows started the boot session' { $s = Get-RegistryValue $key 'Status'; if ($s -is [int] -and $s -eq 0) { $true } else { "Status $s" } }
     $names = @(Get-ChildItem "$file*" | ForEach-Object { $_.Name })
     Write-Line "files of the boot session: $names"
     Test-Promise 'its file has a number of digits alone' { if (@($names | Where-Object { $_ -match '^runbook\.etl(\.\d+)?$' }).Count) { $true } else { "$names" } }
-    $counter = (Get-ItemProperty $key).FileCounter
-    Start-Service etwagent
+    $counter = Get-RegistryValue $key 'FileCounter'
+    Test-Promise 'the service starts' { Start-Service etwagent; Test-Service Running }
     Test-Promise 'the file is delivered as source runbook-boot' { Wait-For { $s = Get-Source runbook-boot; $s -and $s.state -eq 'shipped' -and $s.events_acknowledged -gt 0 } }
     Test-Promise 'nothing of it stays where Windows wrote it' { -not @(Get-ChildItem "$file*" -ErrorAction SilentlyContinue) }
-    Test-Promise 'the number of the last file stays in the registry' { if ((Get-ItemProperty $key).FileCounter -eq $counter) { $true } else { "$counter, now $((Get-ItemProperty $key).FileCounter)" } }
+    Test-Promise 'the number of the last file stays in the registry' {
+        $now = Get-RegistryValue $key 'FileCounter'
+        if ($null -ne $counter -and $now -eq $counter) { $true } else { "'$counter', now '$now'" }
+    }
 } finally {
     Copy-Item -Force $kept $configuration
     Remove-Item $kept

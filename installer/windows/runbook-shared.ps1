@@ -1,6 +1,8 @@
 # What runbook.ps1 and runbook-after-boot.ps1 have in common: they read this file into their own scope (". FILE"). It runs in Windows
 # PowerShell 5.1 and in PowerShell 7.
 
+# An exit code of a program is for the promises to judge: as an error it would end the script in a PowerShell 7 that is set so.
+$PSNativeCommandUseErrorActionPreference = $false
 $exe = Join-Path $env:ProgramFiles 'etwagent\etwagent.exe'
 $state = Join-Path ([Environment]::GetFolderPath('CommonApplicationData')) 'etwagent'
 $configuration = Join-Path $state 'etwagent.yaml'
@@ -53,6 +55,12 @@ function Get-Status {
 }
 
 function Test-Service([string]$Wanted) { return (Get-Service etwagent).Status -eq $Wanted }
+
+# A value of a key of the registry; nothing when either is missing, which strict mode would make an error.
+function Get-RegistryValue([string]$Key, [string]$Name) {
+    $p = Get-ItemProperty $Key -ErrorAction SilentlyContinue
+    if ($p -and $p.PSObject.Properties.Name -contains $Name) { return $p.$Name }
+}
 
 # The service reads its configuration again.
 function Invoke-Reload { sc.exe control etwagent paramchange | Out-Null }

@@ -51,7 +51,13 @@ Test-Promise 'it has a SID of its own' { (Get-ItemProperty $registry).ServiceSid
 Test-Promise 'it has only the privileges that sessions need' {
     (@((Get-ItemProperty $registry).RequiredPrivileges) -join ',') -eq 'SeChangeNotifyPrivilege,SeSystemProfilePrivilege'
 }
-Test-Promise 'it is restarted after a crash' { (sc.exe qfailure etwagent | Out-String) -match 'RESTART' }
+# What sc.exe prints depends on the language of Windows. The value is SERVICE_FAILURE_ACTIONS with 32-bit offsets: the number of actions at 12,
+# where they are at 16, and of each its type (1: restart) and delay.
+Test-Promise 'it is restarted after a crash' {
+    $actions = [byte[]](Get-RegistryValue $registry 'FailureActions')
+    if (-not $actions -or $actions.Length -lt 28) { return 'no failure actions' }
+    [BitConverter]::ToInt32($actions, 12) -ge 1 -and [BitConverter]::ToInt32($actions, [BitConverter]::ToInt32($actions, 16)) -eq 1
+}
 # Users, Everyone and authenticated users by SID, since their names differ by the language of Windows.
 function Get-Access([string]$Path) {
     $sids = 'S-1-5-32-545', 'S-1-1-0', 'S-1-5-11'
@@ -346,7 +352,7 @@ Test-Promise 'a session of that name that is there: stopped, or used as it is' {
 Test-Promise 'a session of boot time is in the registry while it is asked for' {
     $key = 'HKLM:\SYSTEM\CurrentControlSet\Control\WMI\Autologger\etwagent-runbook'
     $there = Use-Session "{name: runbook, boot-file: '$state\boot\runbook.etl', providers: [{provider: Microsoft-Windows-Kernel-Process, any: '0x10'}]}" {
-        Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 -and (Get-ItemProperty $key).FileMax -ge 2 } 30
+        Wait-For { (Get-RegistryValue $key 'Start') -eq 1 -and (Get-RegistryValue $key 'FileMax') -ge 2 } 30
     }
     if ($there -ne $true) { $there } else { Wait-For { -not (Test-Path $key) } 30 }
 }
@@ -429,14 +435,20 @@ Test-Promise 'it stops within 30 s' { Stop-Service etwagent; Wait-For { Test-Ser
 Test-Promise 'no session of it is left' { -not @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-' }) }
 Test-Promise 'status says that it is stopped' { Invoke-Agent status | Out-Null; $LASTEXITCODE -eq 1 }
 Test-Promise 'it starts again' { Start-Service etwagent; Wait-For { Test-Service Running } 60 }
+# The version of the package that is installed; the program's own may be the same in two packages.
+function Get-PackageVersion {
+    Get-ChildItem 'HKLM:\SOFTWARE\Microsoft\Windows\CurrentVersion\Uninstall' | ForEach-Object { $_.PSPath } |
+        Where-Object { (Get-RegistryValue $_ 'DisplayName') -eq 'etwagent' } | ForEach-Object { [version](Get-RegistryValue $_ 'DisplayVersion') }
+}
 Test-Promise 'an upgrade ends with 0, also when the event log has shown a message' {
     if (-not $Msi) { return (Skip-Promise 'no package (-Msi)') }
-    $before = (Get-Item $exe).VersionInfo.FileVersion
+    $before = @(Get-PackageVersion)
     Get-WinEvent -FilterHashtable @{ LogName = 'Application'; ProviderName = 'etwagent' } -MaxEvents 1 | ForEach-Object { $_.Message } | Out-Null
     $p = Start-Process msiexec.exe -ArgumentList '/i', "`"$Msi`"", '/qn', '/norestart', '/l*v', "`"$Msi.upgrade.txt`"" -PassThru -Wait
     $runs = Wait-For { (Test-Service Running) -and (Get-Status) } 60
-    $after = (Get-Item $exe).VersionInfo.FileVersion
+    $after = @(Get-PackageVersion)
     $balanced = (Get-Status).ledger_balanced
-    if ($p.ExitCode -eq 0 -and $runs -eq $true -and $balanced) { $true } else { "exit code $($p.ExitCode), runs: $runs, ledger: $balanced, $before, now $after" }
+    $newer = $before.Count -eq 1 -and $after.Count -eq 1 -and $after[0] -gt $before[0]
+    if ($p.ExitCode -eq 0 -and $runs -eq $true -and $balanced -and $newer) { $true } else { "exit code $($p.ExitCode), runs: $runs, ledger: $balanced, $before, now $after" }
 }
 Complete-Runbook 'runbook'

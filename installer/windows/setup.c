@@ -71,7 +71,7 @@ static DWORD run(const WCHAR *program, const char *input, char *said, DWORD *ret
     return failed;
 }
 
-UINT __stdcall WriteConfiguration(MSIHANDLE install);
+__declspec(dllexport) UINT __stdcall WriteConfiguration(MSIHANDLE install);
 
 /* CustomActionData: the program's path, '|', and what its standard input gets. A path has no '|'. */
 __declspec(dllexport) UINT __stdcall WriteConfiguration(MSIHANDLE install) {

@@ -55,6 +55,12 @@ typedef struct ea_option {
                               mappings: not NULL when the example has one */
 } ea_option;
 
+/* A value in a configuration file. */
+typedef struct ea_option_place {
+    char path[160];        /* names of options and places in lists: "sessions/0/filters/1/where" */
+    uint32_t line, column; /* in the value's text, from 1; 0: its begin */
+} ea_option_place;
+
 /* The rows of one mapping of a configuration file. */
 struct ea_table {
     const char *summary;   /* what such a mapping is, for the reference page */
@@ -64,6 +70,8 @@ struct ea_table {
     /* What rows cannot say: an error's message, and in *ret_key the key that is wrong (untouched: the whole mapping).
      * May be NULL. */
     int (*check)(const void *table, const char **ret_key, ea_err *err);
+    /* The same of values inside of lists and mappings, after check: *ret_place says which, and where in its text. */
+    int (*check_values)(const void *table, ea_option_place *ret_place, ea_err *err);
 };
 
 /* Levenshtein distance of two short names, for "did you mean"; above 3 it says nothing. */

@@ -25,8 +25,7 @@ enum ea_counter_part {
 };
 
 /* Counters that were removed, with their wire numbers, which no other counter gets. */
-#define EA_REMOVED_COUNTERS(X)                                                                                         \
-    X(events_filtered, 3) X(events_sampled_out, 4) X(events_aggregated, 5) X(events_dropped_memory, 8)
+#define EA_REMOVED_COUNTERS(X) X(events_dropped_memory, 8)
 
 /* name, wire number (never reused), severity, part, sentence. Add new ones at the end of their block.
  * X: a counter, which only grows. Of several streams its last values are added.
@@ -34,11 +33,18 @@ enum ea_counter_part {
  *    changed since the last batch, its value is news, which travels even if no event does.
  * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
 #define EA_COUNTERS(X, G, S)                                                                                           \
-    /* the agent's ledger: delivered = batched + dropped_* + pending */                                                \
+    /* the agent's ledger: delivered = batched + dropped_* + filtered + sampled_out + limited + aggregated + pending   \
+     */                                                                                                                \
     S(events_delivered, 1, EA_INFO, EA_OF_LEDGER, "events that the source handed over")                                \
     S(events_batched, 2, EA_INFO, EA_OF_LEDGER, "events written into batches")                                         \
     S(events_dropped_full, 6, EA_LOSS, EA_OF_LEDGER, "events dropped because the pipeline was full")                   \
     S(events_dropped_oversize, 7, EA_LOSS, EA_OF_LEDGER, "events dropped because they exceed the format's limits")     \
+    S(events_filtered, 3, EA_INFO, EA_OF_LEDGER, "events dropped by the conditions of a filter in the configuration")  \
+    S(events_sampled_out, 4, EA_INFO, EA_OF_LEDGER, "events dropped by a filter's sampling")                           \
+    S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER,                                                                     \
+      "events that do not travel because a program in the configuration aggregated them")                              \
+    S(events_limited, 192, EA_NOTICE, EA_OF_LEDGER, "events dropped because a filter's limit of a second was reached") \
+    S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
     X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \
     /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \

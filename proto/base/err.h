@@ -41,7 +41,7 @@ enum ea_code {
 #undef X
 };
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define EA_MUST_CHECK  __attribute__((warn_unused_result))
 #define EA_RARE        __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
 #define EA_APART       __attribute__((noinline))       /* keeps what needs many registers out of what is fast */

@@ -77,7 +77,7 @@ static int append(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_
 }
 
 /* One of the held buffers goes to the file; which is chance. */
-static int let_go(ea_etl_writer *w, ea_err *err) {
+static int write_held_buffer(ea_etl_writer *w, ea_err *err) {
     w->random ^= w->random << 13; /* xorshift64 */
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
@@ -94,7 +94,7 @@ static int put_buffer(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes,
     w->buffer_count++;
     if (!w->held_max)
         return append(w, data, len_bytes, err);
-    if (w->held_count == w->held_max && (rc = let_go(w, err)))
+    if (w->held_count == w->held_max && (rc = write_held_buffer(w, err)))
         return rc;
     uint8_t *copy = malloc(len_bytes);
     if (!copy)
@@ -425,7 +425,7 @@ int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err 
     for (size_t i = 0; !rc && i < w->cpu_count; i++)
         rc = ea_etl_writer_flush(w, (uint16_t)i, err);
     while (!rc && w->held_count)
-        rc = let_go(w, err);
+        rc = write_held_buffer(w, err);
     if (rc)
         return rc;
     /* the last buffer has a flag that marks it as the last */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static unsigned leading_zeros(uint32_t v) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
     return v ? (unsigned)__builtin_clz(v) : 32;
 #else
     unsigned n = 0;

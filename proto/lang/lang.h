@@ -47,12 +47,64 @@ typedef struct ea_lang_sources {
 EA_MUST_CHECK int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes,
                                   const ea_lang_sources *sources, ea_lang_problem *ret_problem);
 void ea_lang_program_destroy(ea_lang_program *p); /* NULL is allowed */
+/* 1 when a clause of the program runs on events of the class. */
+int ea_lang_concerns(const ea_lang_program *p, const ea_class *c);
 /* 1 when the program uses stacks of events: the caller has to join them. */
 int ea_lang_needs_stacks(const ea_lang_program *p);
 /* 1 when it uses names that other events give: of file objects, file keys, registry keys and device paths. */
 int ea_lang_needs_names(const ea_lang_program *p);
 
-enum ea_lang_form { EA_LANG_TEXT, EA_LANG_JSON, EA_LANG_CSV };
+/* A class of events on which clauses of a program run, as the compiler knew it; the texts live as long as the program.
+ */
+typedef struct ea_lang_need {
+    ea_guid provider;
+    const char *provider_name, *name; /* "": unknown */
+    uint16_t code;                    /* opcode (classic) or id */
+    uint8_t is_classic;
+    uint8_t has_thread;               /* a field names a thread or a process */
+    uint8_t has_stacks, has_counters; /* a clause reads the events' stacks, their performance counters */
+} ea_lang_need;
+
+const ea_lang_need *ea_lang_needs(const ea_lang_program *p, size_t *ret_count);
+/* 1 when a probe is about all events: *, unmatched. */
+int ea_lang_needs_all(const ea_lang_program *p);
+/* 1 when the program reads what is known of processes and threads, or has variables of threads. */
+int ea_lang_needs_processes(const ea_lang_program *p);
+/* The performance counters that it reads, by name, from 0; NULL: there is no further one. */
+const char *ea_lang_counter(const ea_lang_program *p, size_t i);
+
+/* EA_LANG_ROWS: nothing is printed; on_row takes what would be. */
+enum ea_lang_form { EA_LANG_TEXT, EA_LANG_JSON, EA_LANG_CSV, EA_LANG_ROWS };
+
+enum ea_lang_column_kind {
+    EA_LANG_COLUMN_I64,
+    EA_LANG_COLUMN_U64,
+    EA_LANG_COLUMN_HEX,
+    EA_LANG_COLUMN_F64,
+    EA_LANG_COLUMN_TEXT,
+    EA_LANG_COLUMN_STACK
+};
+
+enum { EA_LANG_COLUMNS_MAX = 16 };
+
+typedef struct ea_lang_column {
+    const char *name;
+    uint8_t kind;     /* enum ea_lang_column_kind */
+    uint64_t bits;    /* of numbers; of F64 those of a double */
+    const char *data; /* of texts: UTF-8 without an end; of stacks: addresses of 8 bytes, the innermost first */
+    size_t len_bytes;
+} ea_lang_column;
+
+/* An entry of an aggregation (of a distribution: a bucket; of top: a value), what printf printed, or what emit gave.
+ * Keys of the entry that holds the sum of keys without room are 0 and "". All is borrowed during the call. */
+typedef struct ea_lang_output {
+    const char *name; /* of the aggregation, without @; "printf", "emit" */
+    size_t name_bytes;
+    int is_aggregation, is_others;
+    int64_t utc_ns; /* when; 0: before the first event */
+    const ea_lang_column *columns;
+    size_t column_count;
+} ea_lang_output;
 
 typedef struct ea_lang_run ea_lang_run;
 
@@ -72,7 +124,11 @@ typedef struct ea_lang_run_options {
     size_t limit_entries;  /* keys of each aggregation and map; 0: EA_LANG_ENTRIES */
     size_t limit_bytes;    /* of variables, aggregations and texts together; 0: 64 MiB */
     uint64_t limit_visits; /* of keys by print and trunc, beside 256 an event; 0: 268,435,456 */
-    int is_terminal;       /* the output goes to a terminal: of CSV, too, nothing steers it */
+    int (*on_row)(void *arg, const ea_lang_output *row); /* of EA_LANG_ROWS; not 0: failed */
+    void *on_row_arg;
+    int (*wants)(const void *arg, int64_t pid); /* likewise: whether they run for this process; NULL: for all */
+    const void *wants_arg;
+    int is_terminal; /* the output goes to a terminal: of CSV, too, nothing steers it */
 } ea_lang_run_options;
 
 /* The program is borrowed. */
@@ -95,6 +151,11 @@ EA_MUST_CHECK int ea_lang_run_begin(ea_lang_run *r);
 EA_MUST_CHECK int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event);
 /* The same for a program that is a condition: 1 when it called exit() for this event. It goes on with the next one. */
 EA_MUST_CHECK int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event);
+/* Runs `tick` clauses that are due at a time that is later than the last event's, where no event has come for a while.
+ * Results are as of ea_lang_run_event. */
+EA_MUST_CHECK int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns);
+/* 1 when clauses run on events of the class, 0, or EA_ENOMEM. */
+int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c);
 /* Runs `end` clauses and prints the aggregations that none of them printed. */
 EA_MUST_CHECK int ea_lang_run_end(ea_lang_run *r);
 /* What the program printed since it was cleared; the caller takes it and clears it. */

@@ -1,6 +1,7 @@
 /* Aggregations. See lang_aggregate.h. */
 #include "proto/lang/lang_aggregate.h"
 
+#include "proto/base/err.h"
 #include "proto/base/map.h"
 
 #include <math.h>
@@ -111,6 +112,7 @@ static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
 
 void lang_aggregate_bucket(const lang_aggregate *a, int64_t bucket, int64_t *ret_from, int64_t *ret_to) {
     if (a->what->function != FUNCTION_QUANTIZE) {
+        EA_ASSERT(bucket >= 0 && (size_t)bucket <= a->bound_count);
         *ret_from = bucket > 0 ? a->bounds[bucket - 1] : INT64_MIN;
         *ret_to = (size_t)bucket < a->bound_count ? a->bounds[bucket] : INT64_MIN;
         return;

@@ -73,6 +73,14 @@ int lang_probe_fits(const probe *p, const ea_class *c) {
     return p->has_code ? p->code == c->code : lang_glob(p->name, c->name, strlen(c->name));
 }
 
+int ea_lang_concerns(const ea_lang_program *p, const ea_class *c) {
+    for (uint32_t i = 0; i < p->clause_count; i++)
+        for (const probe *of = p->clauses[i].probes; of; of = of->next)
+            if (lang_probe_fits(of, c))
+                return 1;
+    return 0;
+}
+
 size_t lang_field_of(const ea_class *c, const char *name, size_t len_bytes) {
     for (size_t i = 0; i < c->field_count; i += c->fields[i].span)
         if (!c->fields[i].hidden && strncmp(c->fields[i].name, name, len_bytes) == 0 && !c->fields[i].name[len_bytes])

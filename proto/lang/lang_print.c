@@ -431,6 +431,86 @@ static void print_csv(ea_lang_run *r, uint32_t number, const uint32_t *sorted, s
     }
 }
 
+/* ---- rows ---- */
+
+static uint8_t column_kind(enum lang_type type) {
+    static const uint8_t KINDS[] = {
+        [TYPE_INT] = EA_LANG_COLUMN_I64,   [TYPE_UINT] = EA_LANG_COLUMN_U64,  [TYPE_HEX] = EA_LANG_COLUMN_HEX,
+        [TYPE_FLOAT] = EA_LANG_COLUMN_F64, [TYPE_TEXT] = EA_LANG_COLUMN_TEXT, [TYPE_STACK] = EA_LANG_COLUMN_STACK};
+    return KINDS[type];
+}
+
+static ea_lang_column column_of(const ea_lang_run *r, const char *name, enum lang_type type, uint64_t v) {
+    ea_lang_column c = {.name = name, .kind = column_kind(type), .bits = v, .data = ""};
+    if (type == TYPE_TEXT || (type == TYPE_STACK && v != STRING_NO_ROOM)) {
+        const lang_string *s = lang_string_at(&r->strings, v);
+        c.data = s->text;
+        c.len_bytes = s->len_bytes;
+    }
+    return c;
+}
+
+static void put_row(ea_lang_run *r, ea_lang_output *o) {
+    o->utc_ns = r->has_first ? r->now_utc_ns : 0;
+    if (!r->out.failed && r->o.on_row(r->o.on_row_arg, o))
+        r->out.failed = 1;
+}
+
+/* An entry's rows: one; of a distribution one a bucket, of top one a value. */
+static void put_entry_rows(ea_lang_run *r, const lang_aggregate *a, const uint64_t *entry) {
+    const lang_aggregation *what = a->what;
+    const uint64_t *state = entry ? entry + what->key_count : a->others;
+    ea_lang_column columns[EA_LANG_COLUMNS_MAX];
+    unsigned n = what->key_count;
+    ea_lang_output o = {.name = what->name.text,
+                        .name_bytes = what->name.len_bytes,
+                        .is_aggregation = 1,
+                        .is_others = !entry,
+                        .columns = columns};
+    for (unsigned k = 0; k < n; k++)
+        if (entry)
+            columns[k] = column_of(r, what->labels[k], (enum lang_type)what->keys[k], entry[k]);
+        else
+            columns[k] = (ea_lang_column){
+                .name = what->labels[k], .kind = column_kind((enum lang_type)what->keys[k]), .data = ""};
+    if (lang_has_histogram(what->function)) {
+        const lang_histogram *h = histogram_of(state);
+        for (uint32_t b = 0; h && b < h->count; b++) {
+            int64_t from, to;
+            if (!h->counts[b])
+                continue;
+            lang_aggregate_bucket(a, (int64_t)h->first + b, &from, &to);
+            columns[n] = column_of(r, "from", TYPE_INT, (uint64_t)from);
+            columns[n + 1] = column_of(r, "to", TYPE_INT, (uint64_t)to);
+            columns[n + 2] = column_of(r, "count", TYPE_UINT, h->counts[b]);
+            o.column_count = n + 3;
+            put_row(r, &o);
+        }
+    } else if (what->function == FUNCTION_TOP) {
+        lang_top *t = top_of(state);
+        size_t count = sort_top(a, t);
+        for (size_t i = 0; i < count; i++) {
+            columns[n] = column_of(r, "value", (enum lang_type)what->type, t->items[i].value);
+            columns[n + 1] = column_of(r, "count", TYPE_UINT, t->items[i].count);
+            columns[n + 2] = column_of(r, "over", TYPE_UINT, t->items[i].over);
+            o.column_count = n + 3;
+            put_row(r, &o);
+        }
+    } else {
+        columns[n] =
+            column_of(r, function_name(what->function), lang_aggregate_type(what), lang_aggregate_result(a, state));
+        o.column_count = n + 1;
+        put_row(r, &o);
+    }
+}
+
+static void print_rows(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count) {
+    for (size_t i = 0; i < count && !r->out.failed; i++)
+        put_entry_rows(r, a, lang_table_entry(&a->table, sorted[i]));
+    if (a->others[0])
+        put_entry_rows(r, a, NULL);
+}
+
 void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows) {
     const lang_aggregate *a = &r->aggregates[number];
     size_t count = a->table.count;
@@ -447,6 +527,8 @@ void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows) {
         print_text(r, a, sorted, count);
     else if (r->o.form == EA_LANG_JSON)
         print_json(r, a, sorted, count);
+    else if (r->o.form == EA_LANG_ROWS)
+        print_rows(r, a, sorted, count);
     else
         print_csv(r, number, sorted, count);
     free(sorted);
@@ -503,7 +585,13 @@ void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args) {
     size_t n = r->scratch.len_bytes;
     if (n && r->scratch.data[n - 1] == '\n')
         n--;
-    if (r->o.form == EA_LANG_JSON) {
+    if (r->o.form == EA_LANG_ROWS) {
+        ea_lang_column text = {.name = "text",
+                               .kind = EA_LANG_COLUMN_TEXT,
+                               .data = r->scratch.data ? r->scratch.data : "",
+                               .len_bytes = n};
+        put_row(r, &(ea_lang_output){.name = "printf", .name_bytes = 6, .columns = &text, .column_count = 1});
+    } else if (r->o.form == EA_LANG_JSON) {
         ea_text_str(out, "{\"printf\":\"");
         ea_text_json(out, r->scratch.data ? r->scratch.data : "", n);
         ea_text_char(out, '"');
@@ -540,6 +628,13 @@ void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values) {
         put_time(r, out);
         ea_text_char(out, '}');
         break;
+    case EA_LANG_ROWS: {
+        ea_lang_column columns[ARGS_OF_ROW_MAX];
+        for (uint32_t i = 0; i < w->count; i++)
+            columns[i] = column_of(r, w->names[i], (enum lang_type)w->types[i], values[i]);
+        put_row(r, &(ea_lang_output){.name = "emit", .name_bytes = 4, .columns = columns, .column_count = w->count});
+        return;
+    }
     case EA_LANG_CSV:
         if (r->printed_csv != -1 - (int)row) {
             for (uint32_t i = 0; i < w->count; i++)

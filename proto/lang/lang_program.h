@@ -243,6 +243,8 @@ struct ea_lang_program {
     span *counters; /* names after pmc. */
     uint32_t counter_count;
     uint8_t needs_stacks, needs_names, needs_delta;
+    ea_lang_need *needs;
+    size_t need_count;
 };
 
 /* Checks that a program cannot do what it must not: jumps go forward and stay inside, registers are written before they

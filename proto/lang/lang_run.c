@@ -85,6 +85,7 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
         return ea_fail(err, EA_ENOMEM, "run a program");
     r->p = p;
     r->o = *options;
+    r->is_selective = r->o.pid || r->o.exe || r->o.wants;
     if (!r->o.limit_entries)
         r->o.limit_entries = EA_LANG_ENTRIES;
     r->memory.limit_bytes = r->o.limit_bytes ? r->o.limit_bytes : LIMIT_BYTES;
@@ -747,7 +748,7 @@ static void free_thread(ea_lang_run *r) {
 /* 1 when the event, as the clause at hand sees it, is of a process that the options name. */
 static int is_wanted(ea_lang_run *r) {
     lang_find_process(r);
-    if (r->o.pid && r->pid != (int64_t)r->o.pid)
+    if ((r->o.pid && r->pid != (int64_t)r->o.pid) || (r->o.wants && !r->o.wants(r->o.wants_arg, r->pid)))
         return 0;
     if (!r->o.exe)
         return 1;
@@ -784,7 +785,7 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
             r->bound = &p->clauses[i];
             r->is_thread_known = r->is_process_known = 0;
-            if ((r->o.pid || r->o.exe) && !is_wanted(r))
+            if (r->is_selective && !is_wanted(r))
                 continue;
             execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
         }
@@ -792,7 +793,7 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         r->this_number++;
         r->bound = NULL;
         r->is_thread_known = r->is_process_known = 0;
-        int is_of_others = (r->o.pid || r->o.exe) && !is_wanted(r);
+        int is_of_others = r->is_selective && !is_wanted(r);
         for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
             run_apart(r, r->unmatched[i]);
     }
@@ -807,6 +808,22 @@ int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
     int rc = ea_lang_run_event(r, event);
     r->is_over = 0;
     return rc;
+}
+
+int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
+    if (r->has_first && r->tick_count && utc_ns > r->now_utc_ns) {
+        r->event = NULL;
+        r->now_utc_ns = utc_ns;
+        run_ticks(r);
+        if (r->strings.count > r->strings.kept)
+            lang_strings_forget(&r->strings);
+    }
+    return result(r);
+}
+
+int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c) {
+    const plan *p = find_plan(r, c);
+    return p ? p->clause_count != 0 : EA_ENOMEM;
 }
 
 int ea_lang_run_end(ea_lang_run *r) {

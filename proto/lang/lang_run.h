@@ -100,9 +100,9 @@ struct ea_lang_run {
     stack_cache *stacks;
     ea_text scratch, out;
     ea_lang_counts counts;
-    uint64_t visits; /* of keys by print and trunc */
-    int is_over, is_ending;
-    int printed_csv; /* the aggregation whose columns were printed last, + 1 */
+    uint64_t visits;                      /* of keys by print and trunc */
+    int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */
+    int printed_csv;                      /* the aggregation whose columns were printed last, + 1 */
 };
 
 static inline uint64_t lang_fixed(const bound_field *b, const uint8_t *at) {

@@ -73,6 +73,7 @@ uint32_t lang_strings_add(lang_strings *s, const char *text, size_t len_bytes) {
     }
     memcpy(copy, text, len_bytes);
     copy[len_bytes] = 0;
+    EA_ASSERT(s->count < s->capacity && s->count * 2 <= s->mask + 1);
     for (at = hash & s->mask; s->slots[at];)
         at = (at + 1) & s->mask;
     s->items[s->count] = (lang_string){copy, (uint32_t)len_bytes, hash};
@@ -98,7 +99,8 @@ uint32_t lang_strings_keep(lang_strings *s, uint64_t number) {
 }
 
 void lang_strings_forget(lang_strings *s) {
-    while (s->count > s->kept) { /* the youngest first: none of the others was placed after it */
+    EA_ASSERT(s->kept >= 2 && s->kept <= s->count); /* the first two are kept from the beginning */
+    while (s->count > s->kept) {                    /* the youngest first: none of the others was placed after it */
         size_t at = s->items[--s->count].hash & s->mask;
         while (s->slots[at] != s->count + 1)
             at = (at + 1) & s->mask;

@@ -1,6 +1,8 @@
 /* A bounded hash table. See lang_table.h. */
 #include "proto/lang/lang_table.h"
 
+#include "proto/base/err.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ static size_t bytes_of(const lang_table *t, size_t capacity) {
 }
 
 void lang_table_deinit(lang_table *t) {
+    EA_ASSERT(!t->memory || t->memory->used_bytes >= bytes_of(t, t->capacity));
     if (t->memory)
         t->memory->used_bytes -= bytes_of(t, t->capacity);
     free(t->entries);
@@ -106,6 +109,7 @@ uint64_t *lang_table_put(lang_table *t, const uint64_t *keys) {
         return words;
     if (t->count >= t->limit_count || (t->count == t->capacity && !grow(t)))
         return NULL;
+    EA_ASSERT(t->count < t->capacity && 2 * t->capacity == t->mask + 1); /* a free slot ends each search */
     uint64_t *entry = lang_table_entry(t, t->count);
     memcpy(entry, keys, t->key_count * sizeof *keys);
     memset(entry + t->key_count, 0, t->word_count * sizeof *entry);
@@ -126,6 +130,7 @@ void lang_table_remove(lang_table *t, const uint64_t *keys) {
         if (same(t, lang_table_entry(t, t->slots[hole] - 1), keys))
             break;
     }
+    EA_ASSERT(t->count && t->slots[hole] <= t->count);
     size_t gone = t->slots[hole] - 1, last = t->count - 1;
     /* what a probe sequence would no longer reach moves into the hole */
     t->slots[hole] = 0;

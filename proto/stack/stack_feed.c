@@ -256,6 +256,22 @@ int ea_stack_feed_brings(ea_stack_feed *f, const ea_record *r, const ea_class *c
     return 0;
 }
 
+static uint32_t thread_of(const layout *l, const ea_record *r) {
+    return l->thread_at != EA_OFFSET_NONE && l->thread_at + 4u <= r->payload_bytes
+               ? ea_load32(r->payload + l->thread_at)
+               : r->tid;
+}
+
+int ea_stack_feed_thread(ea_stack_feed *f, const ea_record *r, const ea_class *c, uint32_t *ret_tid) {
+    const layout *l = find_layout(f, c);
+    if (!l)
+        return EA_ENOMEM;
+    if (l->plan.role != EA_STACK_IS_EVENT)
+        return 0;
+    *ret_tid = thread_of(l, r);
+    return 1;
+}
+
 static uint64_t number_in(const ea_slice *slices, int16_t field) {
     return field >= 0 ? ea_load_uint(slices[field].data, slices[field].len_bytes) : 0;
 }
@@ -333,10 +349,7 @@ int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c
     if (p->role != EA_STACK_IS_EVENT && p->role != EA_STACK_IS_MATCH)
         return walk(j, r, c, l);
     if (p->role == EA_STACK_IS_EVENT) {
-        uint32_t tid = r->tid;
-        if (l->thread_at != EA_OFFSET_NONE && l->thread_at + 4u <= r->payload_bytes)
-            tid = ea_load32(r->payload + l->thread_at);
-        rc = ea_stack_join_event(j, r->time_raw, tid, r->cpu, tag);
+        rc = ea_stack_join_event(j, r->time_raw, thread_of(l, r), r->cpu, tag);
         if (p->clr)
             ea_stack_join_clr_event(j, (uint64_t)p->clr << 32 | r->tid);
     }

@@ -52,6 +52,8 @@ void ea_stack_feed_begin(ea_stack_feed *f, ea_stack_join *j);
 enum { EA_STACK_BRINGS_INSIDE = 1, EA_STACK_BRINGS_WALK = 2 };
 
 EA_MUST_CHECK int ea_stack_feed_brings(ea_stack_feed *f, const ea_record *r, const ea_class *c);
+/* 1 when a walk may name the record as its event: its thread. 0 otherwise. EA_ENOMEM. */
+EA_MUST_CHECK int ea_stack_feed_thread(ea_stack_feed *f, const ea_record *r, const ea_class *c, uint32_t *ret_tid);
 void ea_stack_feed_destroy(ea_stack_feed *f); /* NULL is allowed */
 /* Hands a record to the join; tag: for what comes out of it. Returns 0, what the join's on_event returned, or
  * EA_ENOMEM. */

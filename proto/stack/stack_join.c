@@ -535,6 +535,13 @@ void ea_stack_join_unusable(ea_stack_join *j) {
     miss(j, EA_STACK_HALVES, EA_STACK_too_short);
 }
 
+int ea_stack_join_settle(ea_stack_join *j, int64_t before) {
+    int rc = 0;
+    while (!rc && j->first != j->next && at(j, j->first)->time < before)
+        rc = leave(j);
+    return rc;
+}
+
 int ea_stack_join_end(ea_stack_join *j) {
     int rc = 0;
     while (!rc && j->first != j->next)

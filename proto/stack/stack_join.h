@@ -119,6 +119,9 @@ void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number);
 /* A walk that could not be read. */
 void ea_stack_join_unusable(ea_stack_join *j);
 
+/* Events whose time is before this one (raw) get no further half: they leave the window, up to the first entry that is
+ * not older. Returns 0 or what on_event returned. */
+EA_MUST_CHECK int ea_stack_join_settle(ea_stack_join *j, int64_t before);
 /* The stream ends: all that is in the window leaves it. */
 EA_MUST_CHECK int ea_stack_join_end(ea_stack_join *j);
 

@@ -29,7 +29,7 @@ static inline uint64_t ea_extend(uint64_t value, unsigned width) {
 
 /* Bytes that hold value: 0 to 8. */
 static inline unsigned ea_bytes_of(uint64_t value) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
     return value ? (71 - (unsigned)__builtin_clzll(value)) / 8 : 0;
 #else
     unsigned n = 0;

@@ -366,7 +366,8 @@ static int check_contents(const ea_envelope *e, const batch_fields *b, ea_err *e
                   {"shapes", e->shape_count, EA_SHAPES_MAX},
                   {"contexts", e->context_count, EA_CONTEXTS_MAX},
                   {"class descriptions", e->head.description_count, EA_BATCH_MAX_DESCRIPTIONS},
-                  {"dictionaries", e->dictionary_count, EA_BATCH_MAX_DICTIONARIES}};
+                  {"dictionaries", e->dictionary_count, EA_BATCH_MAX_DICTIONARIES},
+                  {"tombstones", e->head.tombstone_count, EA_BATCH_MAX_TOMBSTONES}};
 
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
         if (bounds[i].count > bounds[i].most)
@@ -488,6 +489,9 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
 
 int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones, size_t count,
                             ea_text *out, ea_err *err) {
+    if (count > EA_BATCH_MAX_TOMBSTONES)
+        return ea_fail(err, EA_ELIMIT, "make a batch of %zu tombstones: at most %d are allowed", count,
+                       EA_BATCH_MAX_TOMBSTONES);
     Etwagent__V1__Batch batch;
     etwagent__v1__batch__init(&batch);
     uint8_t id[EA_STREAM_ID_BYTES];

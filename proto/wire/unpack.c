@@ -32,6 +32,113 @@ void *ea_rows_alloc(ea_rows_reader *r, size_t count, size_t size_bytes) {
     return ea_arena_alloc(r->arena, count * size_bytes);
 }
 
+/* A dictionary's values, or the shared ones that it names, and the width of its indexes. */
+static int unpack_dictionary(ea_rows_reader *r, ea_rows *c, int in_dictionary, ea_err *err) {
+    const Etwagent__V1__Column *m = c->m;
+    if (m->relative_to)
+        return unpack_corrupt(err, "a relative dictionary");
+    if (m->shared) {
+        if (in_dictionary)
+            return unpack_corrupt(err, "a dictionary's values name a shared dictionary");
+        if (m->shared > r->dictionary_count)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: it names shared dictionary %" PRIu32 " of %zu",
+                           m->shared, r->dictionary_count);
+        if (m->values || m->value_count)
+            return unpack_corrupt(err, "it names a shared dictionary, and has values of its own");
+        c->value_count = r->dictionary_counts[m->shared - 1];
+    } else {
+        if (!m->values)
+            return unpack_corrupt(err, "a dictionary without values");
+        if (m->value_count > EA_BATCH_MAX_EVENTS)
+            return ea_fail(err, EA_ELIMIT,
+                           "read a batch's column: a dictionary of %" PRIu32 " values, at most %d are allowed",
+                           m->value_count, EA_BATCH_MAX_EVENTS);
+        c->value_count = m->value_count;
+        if (!(c->values = ea_arena_zalloc(r->arena, 1, sizeof *c->values)))
+            return no_memory(r, err);
+        int rc = ea_rows_build(r, c->values, m->values, c->value_count, c->width, 1, err);
+        if (rc)
+            return rc;
+    }
+    c->bits = m->planes;
+    c->stored_width = c->value_count > 1 && !c->bits ? ea_bytes_of(c->value_count - 1) : 0;
+    if (c->bits > 32 || (c->bits && c->value_count < 2))
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: indexes of %u bits into %" PRIu32 " values", c->bits,
+                       c->value_count);
+    return 0;
+}
+
+/* How the elements are kept, and whether that is allowed. */
+static int unpack_encoding(ea_rows_reader *r, ea_rows *c, int in_dictionary, ea_err *err) {
+    const Etwagent__V1__Column *m = c->m;
+    switch ((int)m->encoding) {
+    case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
+        if (c->width && m->constant.len > c->width)
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: a constant of %zu bytes, its elements have %" PRIu32,
+                           m->constant.len, c->width);
+        return 0;
+    case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
+        if (c->width == 0)
+            return unpack_corrupt(err, "plain elements have no width");
+        if (m->relative_to)
+            return unpack_corrupt(err, "plain elements are relative");
+        c->stored_width = c->width;
+        return 0;
+    case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
+        if (c->width == 0)
+            return unpack_corrupt(err, "elements in planes have no width");
+        if (m->planes > c->width || (c->width > 8 && m->planes))
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: %" PRIu32 " planes of elements of %" PRIu32 " bytes", m->planes,
+                           c->width);
+        c->stored_width = m->planes ? m->planes : c->width;
+        return 0;
+    case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
+    case ETWAGENT__V1__ENCODING__ENCODING_BITS:
+        if (c->width == 0 || c->width > 8)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: numbers of %" PRIu32 " bytes, expected 1 to 8",
+                           c->width);
+        if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT)
+            return 0;
+        if (m->planes == 0 || m->planes > 8 * c->width)
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: %" PRIu32 " bits of an element, expected 1 to %" PRIu32, m->planes,
+                           8 * c->width);
+        c->bits = m->planes;
+        return 0;
+    case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
+        return unpack_dictionary(r, c, in_dictionary, err);
+    default:
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
+    }
+}
+
+/* The column's bytes, and where in its frame they are. */
+static int unpack_place(const ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_err *err) {
+    const Etwagent__V1__Column *m = c->m;
+    if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
+        if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
+            return unpack_corrupt(err, "it is larger than a batch may be");
+        c->bytes = (size_t)m->bytes;
+    } else {
+        if (m->bytes)
+            return unpack_corrupt(err, "its size follows from its rows, but is given, too");
+        if ((uint64_t)rows * c->stored_width > EA_BATCH_MAX_RAW_BYTES)
+            return unpack_corrupt(err, "it is larger than a batch may be");
+        c->bytes = c->bits ? ea_bits_bytes(rows, c->bits) : (size_t)rows * c->stored_width;
+    }
+    if (m->frame >= r->frame_count)
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: it is in frame %" PRIu32 " of %zu", m->frame,
+                       r->frame_count);
+    ea_frame *f = &r->frames[m->frame];
+    if (c->bytes > f->raw_bytes - f->used_bytes)
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: frame %" PRIu32 " is too short for it", m->frame);
+    c->offset = f->used_bytes;
+    f->used_bytes += c->bytes;
+    return 0;
+}
+
 int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m, uint32_t rows, uint32_t width,
                   int in_dictionary, ea_err *err) {
     ea_rows c = {.m = m, .width = m->width};
@@ -57,105 +164,18 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
             return rc;
         rows = (uint32_t)EA_ROWS_UNKNOWN;
     }
-    switch ((int)m->encoding) {
-    case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
-        if (c.width && m->constant.len > c.width)
-            return ea_fail(err, EA_ECORRUPT,
-                           "read a batch's column: a constant of %zu bytes, its elements have %" PRIu32,
-                           m->constant.len, c.width);
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
-        if (c.width == 0)
-            return unpack_corrupt(err, "plain elements have no width");
-        if (m->relative_to)
-            return unpack_corrupt(err, "plain elements are relative");
-        c.stored_width = c.width;
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
-        if (c.width == 0)
-            return unpack_corrupt(err, "elements in planes have no width");
-        if (m->planes > c.width || (c.width > 8 && m->planes))
-            return ea_fail(err, EA_ECORRUPT,
-                           "read a batch's column: %" PRIu32 " planes of elements of %" PRIu32 " bytes", m->planes,
-                           c.width);
-        c.stored_width = m->planes ? m->planes : c.width;
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
-        if (c.width == 0 || c.width > 8)
-            return ea_fail(err, EA_ECORRUPT, "read a batch's column: numbers of %" PRIu32 " bytes, expected 1 to 8",
-                           c.width);
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
-        if (m->relative_to)
-            return unpack_corrupt(err, "a relative dictionary");
-        if (m->shared) {
-            if (in_dictionary)
-                return unpack_corrupt(err, "a dictionary's values name a shared dictionary");
-            if (m->shared > r->dictionary_count)
-                return ea_fail(err, EA_ECORRUPT, "read a batch's column: it names shared dictionary %" PRIu32 " of %zu",
-                               m->shared, r->dictionary_count);
-            if (m->values || m->value_count)
-                return unpack_corrupt(err, "it names a shared dictionary, and has values of its own");
-            c.value_count = r->dictionary_counts[m->shared - 1];
-        } else {
-            if (!m->values)
-                return unpack_corrupt(err, "a dictionary without values");
-            if (m->value_count > EA_BATCH_MAX_EVENTS)
-                return ea_fail(err, EA_ELIMIT,
-                               "read a batch's column: a dictionary of %" PRIu32 " values, at most %d are allowed",
-                               m->value_count, EA_BATCH_MAX_EVENTS);
-            c.value_count = m->value_count;
-            if (!(c.values = ea_arena_zalloc(r->arena, 1, sizeof *c.values)))
-                return no_memory(r, err);
-            rc = ea_rows_build(r, c.values, m->values, c.value_count, c.width, 1, err);
-            if (rc)
-                return rc;
-        }
-        c.bits = m->planes;
-        c.stored_width = c.value_count > 1 && !c.bits ? ea_bytes_of(c.value_count - 1) : 0;
-        if (c.bits > 32 || (c.bits && c.value_count < 2))
-            return ea_fail(err, EA_ECORRUPT, "read a batch's column: indexes of %u bits into %" PRIu32 " values",
-                           c.bits, c.value_count);
-        break;
-    case ETWAGENT__V1__ENCODING__ENCODING_BITS:
-        if (c.width == 0 || c.width > 8)
-            return ea_fail(err, EA_ECORRUPT, "read a batch's column: numbers of %" PRIu32 " bytes, expected 1 to 8",
-                           c.width);
-        if (m->planes == 0 || m->planes > 8 * c.width)
-            return ea_fail(err, EA_ECORRUPT,
-                           "read a batch's column: %" PRIu32 " bits of an element, expected 1 to %" PRIu32, m->planes,
-                           8 * c.width);
-        c.bits = m->planes;
-        break;
-    default:
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
-    }
+    rc = unpack_encoding(r, &c, in_dictionary, err);
+    if (rc)
+        return rc;
     if ((unsigned)m->relative_to > ETWAGENT__V1__BASE__BASE_TID)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: base %d is not known", (int)m->relative_to);
     if (m->relative_to && (c.width == 0 || c.width > 8))
         return ea_fail(err, EA_ECORRUPT,
                        "read a batch's column: relative elements of %" PRIu32 " bytes, expected 1 to 8", c.width);
-    if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
-        if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
-            return unpack_corrupt(err, "it is larger than a batch may be");
-        c.bytes = (size_t)m->bytes;
-    } else {
-        if (m->bytes)
-            return unpack_corrupt(err, "its size follows from its rows, but is given, too");
-        if ((uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
-            return unpack_corrupt(err, "it is larger than a batch may be");
-        c.bytes = c.bits ? ea_bits_bytes(rows, c.bits) : (size_t)rows * c.stored_width;
-    }
-    if (m->frame >= r->frame_count)
-        return ea_fail(err, EA_ECORRUPT, "read a batch's column: it is in frame %" PRIu32 " of %zu", m->frame,
-                       r->frame_count);
-    ea_frame *f = &r->frames[m->frame];
-    if (c.bytes > f->raw_bytes - f->used_bytes)
-        return ea_fail(err, EA_ECORRUPT, "read a batch's column: frame %" PRIu32 " is too short for it", m->frame);
-    c.offset = f->used_bytes;
-    f->used_bytes += c.bytes;
-    *ret = c;
-    return 0;
+    rc = unpack_place(r, &c, rows, err);
+    if (!rc)
+        *ret = c;
+    return rc;
 }
 
 static int frame_bytes(ea_rows_reader *r, const ea_rows *c, const uint8_t **ret, ea_err *err) {

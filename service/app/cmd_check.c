@@ -4,6 +4,7 @@
 #include "service/app/agent_commands.h"
 #include "service/app/check_names.h"
 #include "service/core/agent_config.h"
+#include "service/core/filter.h"
 #include "service/core/labels.h"
 #include "service/host/host.h"
 #include "service/ship/tls_store.h"
@@ -16,7 +17,7 @@ typedef struct options {
     int json, example, reference;
 } options;
 
-static void print_line(void *arg, const char *line) {
+static void check_print_line(void *arg, const char *line) {
     fprintf(arg, "%s\n", line);
 }
 
@@ -77,7 +78,74 @@ static void describe_labels(const ea_labels *given, ea_text *t) {
     ea_arena_deinit(&arena);
 }
 
-static void describe(const ea_agent_config *c, ea_text *t) {
+/* ---- programs ---- */
+
+static void describe_watches(const char *what, const char *name, const ea_tables *watches, ea_text *t) {
+    for (size_t i = 0; i < watches->count; i++) {
+        const ea_watch_config *w = (const ea_watch_config *)watches->items + i;
+        ea_text_printf(t, "program %s of %s %s: tables watch_%s; the events on which it runs %s\n", w->name, what, name,
+                       w->name, w->events == EA_WATCH_SHIP ? "travel, too" : "do not travel");
+    }
+}
+
+/* ---- filters ---- */
+
+static void put_note(void *arg, const char *text) {
+    ea_text *t = arg;
+    ea_text_str(t, "  note: ");
+    ea_text_safe(t, text, strlen(text));
+    ea_text_char(t, '\n');
+}
+
+static void put_part(ea_text *t, const char *name, const char *value) {
+    if (!value)
+        return;
+    ea_text_printf(t, " %s ", name);
+    ea_text_safe(t, value, strlen(value));
+    ea_text_char(t, ';');
+}
+
+/* What becomes of the events of one session or source, and what a filter does not drop. */
+static void describe_filters(const char *what, const char *name, const ea_tables *filters, const ea_agent_config *c,
+                             ea_text *t) {
+    ea_filter_problem problem;
+    ea_event_filters *f = NULL;
+    ea_schemas *schemas = NULL;
+    ea_err err;
+    for (size_t i = 0; i < filters->count; i++) {
+        const ea_filter_config *one = (const ea_filter_config *)filters->items + i;
+        ea_text_printf(t, "filters %s %s:", what, name);
+        for (size_t k = 0; k < one->classes.count; k++) {
+            ea_text_char(t, ' ');
+            ea_text_safe(t, one->classes.items[k], strlen(one->classes.items[k]));
+        }
+        ea_text_char(t, ';');
+        put_part(t, "where", one->where);
+        put_part(t, "drop", one->drop);
+        put_part(t, "sample", one->sample);
+        put_part(t, "limit", one->limit);
+        for (size_t k = 0; k < one->redact.count; k++)
+            put_part(t, one->redact_key ? "hash" : "redact", one->redact.items[k]);
+        t->len_bytes--; /* the last semicolon */
+        ea_text_char(t, '\n');
+        look_at_file("redact-key", one->redact_key, t);
+    }
+    if (!filters->count)
+        return;
+    if (!ea_schema_options_read(&schemas, &c->schemas, &err) &&
+        !ea_event_filters_create(&f, filters, schemas, 0, &problem, &err))
+        ea_event_filters_each_note(f, put_note, t);
+    ea_event_filters_destroy(f);
+    ea_schemas_destroy(schemas);
+}
+
+static void check_describe_session(const ea_session_config *s, const ea_agent_config *c, ea_text *t) {
+    ea_session_describe(s, t);
+    describe_filters("session", s->name, &s->filters, c, t);
+    describe_watches("session", s->name, &s->watches, t);
+}
+
+static void check_describe(const ea_agent_config *c, ea_text *t) {
     const ea_shipping_options *s = &c->shipping;
     for (size_t i = 0; i < s->collectors.count; i++) {
         ea_text_str(t, i ? "when that fails, to " : "ships to ");
@@ -105,11 +173,13 @@ static void describe(const ea_agent_config *c, ea_text *t) {
             ea_text_printf(t, " at %" PRIu64 " times real time\n", f->speed);
         else
             ea_text_str(t, " as fast as it goes\n");
+        describe_filters("source", f->name, &f->filters, c, t);
+        describe_watches("source", f->name, &f->watches, t);
     }
     if (c->sessions.count)
         ea_text_printf(t, "runs %zu ETW session%s:\n", c->sessions.count, c->sessions.count == 1 ? "" : "s");
     for (size_t i = 0; i < c->sessions.count; i++)
-        ea_session_describe((const ea_session_config *)c->sessions.items + i, t);
+        check_describe_session((const ea_session_config *)c->sessions.items + i, c, t);
     if (!c->sources.count && !c->sessions.count)
         ea_text_str(t, "reads nothing: there are no sources and no sessions\n");
     if (ea_store_is_place(s->cert)) {
@@ -127,7 +197,7 @@ static void describe(const ea_agent_config *c, ea_text *t) {
     }
 }
 
-static int put(const ea_text *t, ea_err *err) {
+static int check_put(const ea_text *t, ea_err *err) {
     if (t->failed)
         return ea_fail(err, EA_ENOMEM, "print");
     if (fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes || fflush(stdout))
@@ -135,12 +205,12 @@ static int put(const ea_text *t, ea_err *err) {
     return 0;
 }
 
-static int check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
+static int check_check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
     ea_agent_config c = {0};
     ea_config *config;
     ea_text problems;
     ea_text_init(&problems);
-    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : print_line,
+    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? print_json_line : check_print_line,
                             o->json ? (void *)&problems : (void *)stderr, err);
     int wrong = rc == EA_EFORMAT, is_read = !rc;
     if (o->json && (!rc || wrong)) {
@@ -150,7 +220,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
                        wrong ? 0 : c.shipping.collectors.count, wrong ? 0 : c.sources.count,
                        wrong ? 0 : c.sessions.count);
     } else if (!rc) {
-        describe(&c, t);
+        check_describe(&c, t);
         rc = ea_check_names(&c, t, err);
     }
     ea_text_deinit(&problems);
@@ -159,7 +229,7 @@ static int check_file(const options *o, const char *path, ea_text *t, ea_err *er
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int check_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0}, later;
     ea_text t;
@@ -175,11 +245,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     } else if (!operand_count) {
         rc = ea_fail(&err, EA_EUSAGE, "expected FILE");
     } else {
-        rc = check_file(o, operands[0], &t, &err);
+        rc = check_check_file(o, operands[0], &t, &err);
         wrong = rc == EA_EFORMAT; /* its mistakes were printed */
     }
     if ((!rc || wrong) && t.len_bytes) {
-        int printed = put(&t, &later);
+        int printed = check_put(&t, &later);
         if (printed) {
             rc = printed;
             err = later;
@@ -216,7 +286,7 @@ const ea_command ea_cmd_check = {
                "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = check_run,
     .min_operands = 0,
     .max_operands = 1,
 };

@@ -56,7 +56,7 @@ static int put_path(ea_text *t, const char *name, const char *file, ea_err *err)
 }
 
 /* A profile's name is a name, not a way to a file elsewhere. */
-static int read_profile(const options *o, char **ret_text, size_t *ret_len, ea_err *err) {
+static int configure_read_profile(const options *o, char **ret_text, size_t *ret_len, ea_err *err) {
     const char *name = o->profile && *o->profile ? o->profile : "default";
     size_t n = strlen(name);
     if (n > 64 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != n)
@@ -111,7 +111,7 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
     if (!rc && (is_given(o->enroll) || is_given(o->token) || is_given(o->token_file)))
         put_enroll(o, t);
     if (!rc && !(o->profile && strcmp(o->profile, "none") == 0))
-        rc = read_profile(o, &profile, &len_bytes, err);
+        rc = configure_read_profile(o, &profile, &len_bytes, err);
     if (!rc && profile) {
         ea_text_char(t, '\n');
         ea_text_add(t, profile, len_bytes);
@@ -122,15 +122,16 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
     return rc;
 }
 
-static void print_line(void *arg, const char *line) {
+static void configure_print_line(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
 
-static int check(const ea_text *t, const char *path, ea_err *err) {
+static int configure_check(const ea_text *t, const char *path, ea_err *err) {
     ea_agent_config c = {0};
     ea_config *memory;
-    int rc = ea_config_parse(&memory, path, t->data, t->len_bytes, &ea_agent_table, &c, print_line, NULL, err);
+    int rc =
+        ea_config_parse(&memory, path, t->data, t->len_bytes, &ea_agent_table, &c, configure_print_line, NULL, err);
     if (!rc)
         ea_config_destroy(memory);
     return rc;
@@ -183,7 +184,7 @@ static int write_configuration(const options *o, ea_err *err) {
     if (!rc)
         rc = make_text(o, &t, err);
     if (!rc)
-        rc = check(&t, path, err);
+        rc = configure_check(&t, path, err);
     if (!rc)
         rc = ea_path_make_parent(path, err);
     if (!rc && o->ca && *o->ca)
@@ -251,10 +252,10 @@ static int read_answers(options *o, char *text, ea_err *err) {
 }
 
 /* Before a configuration that exists is kept, and a token is put beside it. */
-static int claim_state(ea_err *err) {
+static int configure_claim_state(ea_err *err) {
     char folder[EA_AGENT_PATH_BYTES];
     int rc = ea_state_dir(folder, sizeof folder, err);
-    return rc ? rc : ea_trust_claim(folder, print_line, NULL, err);
+    return rc ? rc : ea_trust_claim(folder, configure_print_line, NULL, err);
 }
 
 static int configure(options *o, ea_err *err) {
@@ -265,7 +266,7 @@ static int configure(options *o, ea_err *err) {
     if (!rc)
         rc = check_values(o, err);
     if (!rc)
-        rc = claim_state(err);
+        rc = configure_claim_state(err);
     if (!rc)
         rc = write_configuration(o, err);
     if (!rc && (is_given(o->token) || is_given(o->token_file)))
@@ -276,7 +277,7 @@ static int configure(options *o, ea_err *err) {
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int configure_run(const void *arg, int operand_count, char **operands) {
     options o = *(const options *)arg;
     ea_err err = {0};
     (void)operand_count;
@@ -351,5 +352,5 @@ const ea_command ea_cmd_configure = {
              .help = "read values from standard input, as the MSI gives them: NAME=VALUE|NAME=VALUE..."},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = configure_run,
 };

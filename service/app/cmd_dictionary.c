@@ -79,7 +79,7 @@ static int encode(pass *p, ea_encoder *e, const ea_open_batch *batch, size_t *re
     return rc;
 }
 
-static int take(pass *p) {
+static int dictionary_take(pass *p) {
     size_t with = 0, without = 0, directory_bytes;
     const uint8_t *directory;
     ea_open_batch *batch = ea_builder_take(p->builder);
@@ -101,7 +101,7 @@ static int take(pass *p) {
     return rc;
 }
 
-static int read_all(pass *p, ea_source *source, ea_decoder *decoder) {
+static int dictionary_read_all(pass *p, ea_source *source, ea_decoder *decoder) {
     const ea_record *r;
     int rc;
     while ((rc = ea_source_next(source, &r, p->err)) > 0) {
@@ -109,13 +109,13 @@ static int read_all(pass *p, ea_source *source, ea_decoder *decoder) {
         const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
         int full = ea_builder_add(p->builder, r, c);
         if (full == EA_EFULL) {
-            if ((rc = take(p)))
+            if ((rc = dictionary_take(p)))
                 return rc;
             full = ea_builder_add(p->builder, r, c);
         }
         if (full < 0 && full != EA_ELIMIT) /* a record that no batch can hold is none of ours */
             return ea_fail(p->err, full, "train a dictionary");
-        if (full > 0 && (rc = take(p)))
+        if (full > 0 && (rc = dictionary_take(p)))
             return rc;
     }
     return rc;
@@ -148,7 +148,7 @@ static int read_trace(const options *o, const char *path, const uint8_t *diction
     if (!rc && dictionary)
         ea_encoder_known(p.with, hash);
     if (!rc)
-        rc = read_all(&p, source, decoder);
+        rc = dictionary_read_all(&p, source, decoder);
     ea_encoder_destroy(p.with);
     ea_encoder_destroy(p.without);
     ea_builder_destroy(p.builder);
@@ -157,7 +157,7 @@ static int read_trace(const options *o, const char *path, const uint8_t *diction
     return rc;
 }
 
-static void print(const options *o, size_t dictionary_bytes, const samples *s, const measured *m) {
+static void dictionary_print(const options *o, size_t dictionary_bytes, const samples *s, const measured *m) {
     double with = m->batches ? (double)m->with_bytes / (double)m->batches : 0,
            without = m->batches ? (double)m->without_bytes / (double)m->batches : 0;
     printf(o->json
@@ -168,7 +168,7 @@ static void print(const options *o, size_t dictionary_bytes, const samples *s, c
            dictionary_bytes, s->count, s->len_bytes, m->batches, with, without);
 }
 
-static int run(const void *opts, int operand_count, char **operands) {
+static int dictionary_run(const void *opts, int operand_count, char **operands) {
     const options *o = opts;
     samples kept = {0};
     measured first = {0}, second = {0};
@@ -186,7 +186,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     if (!rc)
         rc = ea_path_write_all(o->out, dictionary, dictionary_bytes, 1, &err);
     if (!rc)
-        print(o, dictionary_bytes, &kept, &second);
+        dictionary_print(o, dictionary_bytes, &kept, &second);
     free(dictionary);
     free(kept.data);
     free(kept.sizes);
@@ -236,7 +236,7 @@ const ea_command ea_cmd_dictionary_train = {
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = dictionary_run,
     .min_operands = 1,
     .max_operands = -1,
 };

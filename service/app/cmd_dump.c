@@ -63,7 +63,7 @@ static int set_data(ea_printer *printer, const ea_input *in, ea_err *err) {
     return ea_printer_set_data(printer, begin_ns, end_ns, err);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int dump_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_input in;
@@ -151,7 +151,7 @@ const ea_command ea_cmd_dump = {
     "--strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = dump_run,
     .min_operands = 1,
     .max_operands = -1,
 };

@@ -52,7 +52,7 @@ static int enroll(const options *o, ea_err *err) {
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int enroll_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
@@ -125,5 +125,5 @@ const ea_command ea_cmd_enroll = {
                              .help = "http://HOST:PORT of an HTTP proxy; default: none"},
                             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = enroll_run,
 };

@@ -14,7 +14,7 @@ typedef struct options {
     const char *wpr, *profile;
 } options;
 
-static int read_profile(ea_import *im, const options *o, ea_err *err) {
+static int import_read_profile(ea_import *im, const options *o, ea_err *err) {
     char *data;
     size_t len_bytes;
     int rc = ea_path_read_all(o->wpr, PROFILE_MAX_BYTES, &data, &len_bytes, err);
@@ -29,7 +29,8 @@ static int read_words(ea_import *im, const options *o, int count, char **operand
     const char *words[EA_IMPORT_WORDS_MAX];
     size_t n = 0;
     if (o->wpr)
-        return count ? ea_fail(err, EA_EUSAGE, "--wpr: expected no command line beside it") : read_profile(im, o, err);
+        return count ? ea_fail(err, EA_EUSAGE, "--wpr: expected no command line beside it")
+                     : import_read_profile(im, o, err);
     if (o->profile)
         return ea_fail(err, EA_EUSAGE, "--profile goes with --wpr");
     if (!count)
@@ -49,7 +50,7 @@ static int read_words(ea_import *im, const options *o, int count, char **operand
     return ea_import_command(im, words, n, err);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int import_run(const void *arg, int operand_count, char **operands) {
     ea_import *im = malloc(sizeof *im);
     ea_err err = {0};
     ea_text t;
@@ -107,7 +108,7 @@ const ea_command ea_cmd_import = {
         "  etwagent import --providers 'Microsoft-Windows-DotNETRuntime:GC+Jit:Verbose:@StacksEnabled=true'",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = import_run,
     .min_operands = 0,
     .max_operands = -1,
 };

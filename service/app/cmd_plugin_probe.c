@@ -7,7 +7,7 @@ typedef struct options {
     int quiet;
 } options;
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int plugin_probe_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_text answer;
     ea_err err = {0};
@@ -43,7 +43,7 @@ const ea_command ea_cmd_plugin_probe = {
                "prints what all of them decode. Exit codes: 0 it can be used; otherwise standard output says why not.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = plugin_probe_run,
     .min_operands = 1,
     .max_operands = 1,
 };

@@ -91,7 +91,7 @@ static int ask_tdh(question *q, const char *path, ea_schemas *into, ea_err *err)
 }
 
 /* From the file, or TDH; when TDH fails, from a file of any age. */
-static int get(question *q, ea_schemas *into, ea_err *err) {
+static int providers_get(question *q, ea_schemas *into, ea_err *err) {
     char path[PATH_BYTES];
     int rc = make_path(q, path, err);
     if (rc || read_file(path, q->o->max_age_ns, into))
@@ -106,7 +106,7 @@ static int get(question *q, ea_schemas *into, ea_err *err) {
 }
 
 /* The provider of this name or GUID that Windows knows; NULL: none. */
-static const ea_schema_provider *find(const ea_schemas *schemas, const char *wanted) {
+static const ea_schema_provider *providers_find(const ea_schemas *schemas, const char *wanted) {
     ea_guid guid;
     int by_guid = !ea_guid_parse(wanted, &guid);
     for (size_t i = 0; i < ea_schemas_provider_count(schemas); i++) {
@@ -121,19 +121,19 @@ static const ea_schema_provider *find(const ea_schemas *schemas, const char *wan
 /* Adds what Windows says: an ea_schema_more. arg: the options. */
 static int add_windows(const void *arg, const char *wanted, ea_schemas *into, ea_err *err) {
     question q = {.o = arg};
-    int rc = get(&q, into, err);
-    const ea_schema_provider *p = !rc && wanted ? find(into, wanted) : NULL;
+    int rc = providers_get(&q, into, err);
+    const ea_schema_provider *p = !rc && wanted ? providers_find(into, wanted) : NULL;
     if (p) {
         ea_guid guid = p->guid;
         q.guid = &guid;
         q.name = p->name;
-        rc = get(&q, into, err);
+        rc = providers_get(&q, into, err);
     }
     ea_tdh_close(q.tdh);
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int providers_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     return ea_schema_print(&o->schemas, operand_count ? operands[0] : NULL, o->json,
                            ea_live_is_possible() ? add_windows : NULL, o);
@@ -172,6 +172,6 @@ const ea_command ea_cmd_providers = {
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print a JSON array"},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = providers_run,
     .max_operands = 1,
 };

@@ -31,12 +31,12 @@ typedef struct recording {
     ea_live_status status; /* at its end */
 } recording;
 
-static void log_note(void *arg, const char *text) {
+static void record_log_note(void *arg, const char *text) {
     const recording *r = arg;
     fprintf(stderr, "etwagent: session %s: %s\n", r->session.name, text);
 }
 
-static void print_problem(void *arg, const char *line) {
+static void record_print_problem(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -78,7 +78,7 @@ static void wait_for_end(const options *o, recording *all, size_t count) {
     }
 }
 
-static void print(const options *o, const recording *all, size_t count) {
+static void record_print(const options *o, const recording *all, size_t count) {
     ea_text t;
     ea_text_init(&t);
     for (size_t i = 0, printed = 0; i < count; i++) {
@@ -117,8 +117,8 @@ static void print(const options *o, const recording *all, size_t count) {
 }
 
 /* Starts what is wanted; what cannot be started is the error, and nothing is recorded then. */
-static int start(const options *o, const char *file, const ea_tables *sessions, recording *all, size_t *ret_count,
-                 ea_err *err) {
+static int record_start(const options *o, const char *file, const ea_tables *sessions, recording *all,
+                        size_t *ret_count, ea_err *err) {
     const ea_session_config *given = sessions->items;
     size_t count = 0;
     int rc = 0;
@@ -134,12 +134,12 @@ static int start(const options *o, const char *file, const ea_tables *sessions, 
         r->session.output = EA_OUTPUT_FILE;
         r->session.file = r->file;
         if (r->session.images)
-            log_note(r, "images: ignored; files of images are read for shipped sessions only");
+            record_log_note(r, "images: ignored; files of images are read for shipped sessions only");
         if (!rc)
             rc = ea_live_open(
                 &r->source,
                 &(ea_live_options){
-                    .session = &r->session, .counters = &r->counters, .on_note = log_note, .on_note_arg = r},
+                    .session = &r->session, .counters = &r->counters, .on_note = record_log_note, .on_note_arg = r},
                 err);
         if (rc)
             r->source = NULL;
@@ -147,7 +147,7 @@ static int start(const options *o, const char *file, const ea_tables *sessions, 
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int record_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_agent_config c = {0};
     ea_config *memory = NULL;
@@ -155,12 +155,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     size_t count = 0;
     ea_err err = {0};
     (void)operand_count;
-    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, print_problem, NULL, &err);
+    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, record_print_problem, NULL, &err);
     if (!rc && !(all = calloc(c.sessions.count + 1, sizeof *all)))
         rc = ea_fail(&err, EA_ENOMEM, "record %s", operands[0]);
     (void)ea_stop_flag();
     if (!rc)
-        rc = start(o, operands[0], &c.sessions, all, &count, &err);
+        rc = record_start(o, operands[0], &c.sessions, all, &count, &err);
     if (rc)
         atomic_store(ea_stop_flag(), 1);
     wait_for_end(o, all, count);
@@ -170,7 +170,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             ea_source_close(all[i].source);
         }
     if (!rc)
-        print(o, all, count);
+        record_print(o, all, count);
     else if (rc != EA_EFORMAT) /* mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     free(all);
@@ -215,7 +215,7 @@ const ea_command ea_cmd_record = {
                                     .help = "print a JSON array at the end"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = record_run,
     .min_operands = 1,
     .max_operands = 1,
 };

@@ -86,7 +86,7 @@ static void show_progress(replay *r) {
     fflush(stderr);
 }
 
-static void watch(void *arg) {
+static void replay_watch(void *arg) {
     replay *r = arg;
     int canceled = 0;
     int64_t shown_ns = 0;
@@ -135,7 +135,7 @@ static int transfer(replay *r, ea_err *err) {
     if (rc)
         return rc;
     atomic_store(&r->watching, 1);
-    rc = ea_thread_start(&watcher, "progress", watch, r, err);
+    rc = ea_thread_start(&watcher, "progress", replay_watch, r, err);
     if (rc)
         return rc;
     rc = ea_ingest_session_run(r->feed, err);
@@ -168,7 +168,7 @@ static int transfer(replay *r, ea_err *err) {
     return rc;
 }
 
-static int open_all(replay *r, char **paths, int count, ea_err *err) {
+static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
     const options *o = r->o;
     double speed = 0;
     uint64_t target = 0;
@@ -211,11 +211,11 @@ typedef struct summary {
     double seconds;
 } summary;
 
-static uint64_t get(const summary *m, enum ea_counter which) {
+static uint64_t replay_get(const summary *m, enum ea_counter which) {
     return ea_counter_get(&m->c, which);
 }
 
-static void print_json(const replay *r, const summary *m) {
+static void replay_print_json(const replay *r, const summary *m) {
     ea_text t;
     ea_text_init(&t);
     ea_text_str(&t, "{\"stream\": \"");
@@ -228,8 +228,8 @@ static void print_json(const replay *r, const summary *m) {
         ", \"sent_bytes\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"failures\": %" PRIu64
         ", \"seconds\": %.3f, \"events_per_second\": %.0f, \"damaged_places\": %" PRIu64 ", \"ledger_balanced\": %s"
         ", \"ledger\": {",
-        m->complete ? "true" : "false", m->p.events, get(m, EA_COUNT_events_acknowledged),
-        get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->feed->trace_bytes,
+        m->complete ? "true" : "false", m->p.events, replay_get(m, EA_COUNT_events_acknowledged),
+        replay_get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->feed->trace_bytes,
         m->p.encoded_events, m->p.encoded_bytes,
         m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0, m->s.sent_bytes,
         m->s.requests, m->s.failures, m->seconds, m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0,
@@ -239,7 +239,7 @@ static void print_json(const replay *r, const summary *m) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
         if (row->part != EA_OF_LEDGER)
             continue;
-        ea_text_printf(&t, "%s\"%s\": %" PRIu64, first ? "" : ", ", row->name, get(m, (enum ea_counter)i));
+        ea_text_printf(&t, "%s\"%s\": %" PRIu64, first ? "" : ", ", row->name, replay_get(m, (enum ea_counter)i));
         first = 0;
     }
     ea_text_str(&t, "}}\n");
@@ -248,7 +248,7 @@ static void print_json(const replay *r, const summary *m) {
     ea_text_deinit(&t);
 }
 
-static void print_text(const replay *r, const summary *m) {
+static void replay_print_text(const replay *r, const summary *m) {
     ea_text t;
     ea_text_init(&t);
     ea_text_hex(&t, r->stream, sizeof r->stream);
@@ -261,7 +261,7 @@ static void print_text(const replay *r, const summary *m) {
                (double)m->p.encoded_bytes / (double)m->p.encoded_events);
     printf("%.2f s, %.0f events/s, %" PRIu64 " requests with %" PRIu64 " bytes, %" PRIu64 " failures\n", m->seconds,
            m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, m->s.requests, m->s.sent_bytes, m->s.failures);
-    printf("acknowledged: %" PRIu64 " events%s\n", get(m, EA_COUNT_events_acknowledged),
+    printf("acknowledged: %" PRIu64 " events%s\n", replay_get(m, EA_COUNT_events_acknowledged),
            m->complete ? ", which is all" : "");
 
     static const enum ea_counter ELSEWHERE[] = {EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
@@ -270,8 +270,8 @@ static void print_text(const replay *r, const summary *m) {
                                                 EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
 
     for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
-        if (get(m, ELSEWHERE[i]))
-            printf("%s: %" PRIu64 "\n", ea_counter_row(ELSEWHERE[i])->text, get(m, ELSEWHERE[i]));
+        if (replay_get(m, ELSEWHERE[i]))
+            printf("%s: %" PRIu64 "\n", ea_counter_row(ELSEWHERE[i])->text, replay_get(m, ELSEWHERE[i]));
     ea_text_deinit(&t);
 }
 
@@ -284,21 +284,23 @@ static int summarise(replay *r, int rc, ea_err *err) {
     ea_sender_get_status(r->sender, &m.s);
     m.balanced = ea_ledger_check(&m.c, &families, &unbalanced) == 0;
     m.complete =
-        !rc && m.balanced && get(&m, EA_COUNT_events_acknowledged) == m.p.events + get(&m, EA_COUNT_events_synthesised);
+        !rc && m.balanced &&
+        replay_get(&m, EA_COUNT_events_acknowledged) == m.p.events + replay_get(&m, EA_COUNT_events_synthesised);
     if (r->o->json)
-        print_json(r, &m);
+        replay_print_json(r, &m);
     else
-        print_text(r, &m);
+        replay_print_text(r, &m);
     if (!m.balanced)
         ea_err_print(stderr, "etwagent", &unbalanced);
     if (!rc && !m.complete)
         rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " of %" PRIu64 " events are not acknowledged",
-                     m.p.events + get(&m, EA_COUNT_events_synthesised) - get(&m, EA_COUNT_events_acknowledged),
-                     m.p.events + get(&m, EA_COUNT_events_synthesised));
+                     m.p.events + replay_get(&m, EA_COUNT_events_synthesised) -
+                         replay_get(&m, EA_COUNT_events_acknowledged),
+                     m.p.events + replay_get(&m, EA_COUNT_events_synthesised));
     return rc;
 }
 
-static int run(const void *opts, int operand_count, char **operands) {
+static int replay_run(const void *opts, int operand_count, char **operands) {
     ea_err err = {0}, later;
     replay *r = calloc(1, sizeof *r);
     if (!r)
@@ -307,7 +309,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     r->shows_progress = ea_is_terminal(stderr);
     r->begin_ns = ea_monotonic_ns();
     (void)ea_stop_flag();
-    int rc = open_all(r, operands, operand_count, &err);
+    int rc = replay_open_all(r, operands, operand_count, &err);
     if (!rc) {
         rc = transfer(r, &err);
         if (r->sender && r->end_ns)
@@ -388,7 +390,7 @@ const ea_command ea_cmd_replay = {
              .help = "print the summary as one JSON object"},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = replay_run,
     .min_operands = 1,
     .max_operands = -1,
 };

@@ -17,7 +17,7 @@ static void ask_to_reload(void) {
     atomic_store(&control.reload, 1);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int run_command(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     (void)operand_count;
@@ -52,5 +52,5 @@ const ea_command ea_cmd_run = {
                                     .help = "the configuration, YAML; \"etwagent check --example\" prints one"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = run_command,
 };

@@ -52,7 +52,7 @@ static void print_family(output *o, const ea_family *family) {
     }
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int schema_run(const void *arg, int operand_count, char **operands) {
     output o = {.options = arg, .patterns = operands, .pattern_count = operand_count};
     ea_err err = {0};
     size_t family_count;
@@ -98,7 +98,7 @@ const ea_command ea_cmd_schema = {
         "and what the value stands for.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = schema_run,
     .min_operands = 0,
     .max_operands = -1,
 };

@@ -10,7 +10,7 @@ typedef struct options {
 } options;
 
 /* What a file holds goes to a terminal: nothing of it may steer that. */
-static void print_problem(void *arg, unsigned long line, unsigned long column, const char *text) {
+static void schema_check_print_problem(void *arg, unsigned long line, unsigned long column, const char *text) {
     const char *file = arg;
     ea_text t;
     ea_text_init(&t);
@@ -25,9 +25,10 @@ static void print_problem(void *arg, unsigned long line, unsigned long column, c
     ea_text_deinit(&t);
 }
 
-static int check_file(char *path, ea_manifest_result *ret, ea_err *err) {
+static int schema_check_check_file(char *path, ea_manifest_result *ret, ea_err *err) {
     ea_schemas *schemas = NULL;
-    ea_manifest_options o = {.file = path, .layer = EA_SCHEMA_GIVEN, .on_problem = print_problem, .arg = path};
+    ea_manifest_options o = {
+        .file = path, .layer = EA_SCHEMA_GIVEN, .on_problem = schema_check_print_problem, .arg = path};
     int rc = ea_schemas_create(&schemas, 0, err);
     if (!rc)
         rc = ea_schema_file_read(schemas, &o, ret, err);
@@ -35,13 +36,13 @@ static int check_file(char *path, ea_manifest_result *ret, ea_err *err) {
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int schema_check_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     int worst = 0;
     for (int i = 0; i < operand_count; i++) {
         ea_manifest_result result = {0};
         ea_err err = {0};
-        int rc = check_file(operands[i], &result, &err);
+        int rc = schema_check_check_file(operands[i], &result, &err);
         if (rc)
             ea_err_print(stderr, "etwagent", &err);
         else if (!o->quiet)
@@ -71,7 +72,7 @@ const ea_command ea_cmd_schema_check = {
                "Exit codes: 0 no mistakes, 1 a file cannot be read, 2 usage, 3 mistakes.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = schema_check_run,
     .min_operands = 1,
     .max_operands = -1,
 };

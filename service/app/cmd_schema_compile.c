@@ -11,7 +11,7 @@ typedef struct options {
     const char *output, *language;
 } options;
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int schema_compile_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_schemas *schemas = NULL;
     ea_err err = {0};
@@ -62,7 +62,7 @@ const ea_command ea_cmd_schema_compile = {
         "carries a checksum; the same files in the same order make the same bytes.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = schema_compile_run,
     .min_operands = 1,
     .max_operands = -1,
 };

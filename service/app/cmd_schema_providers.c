@@ -11,13 +11,13 @@ typedef struct options {
     int json;
 } options;
 
-static int run_list(const void *arg, int operand_count, char **operands) {
+static int schema_providers_run_list(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     (void)operand_count, (void)operands;
     return ea_schema_print(&o->schemas, NULL, o->json, NULL, NULL);
 }
 
-static int run_show(const void *arg, int operand_count, char **operands) {
+static int schema_providers_run_show(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     (void)operand_count;
     return ea_schema_print(&o->schemas, operands[0], o->json, NULL, NULL);
@@ -40,7 +40,7 @@ const ea_command ea_cmd_schema_list = {
                "and --tmf name, plug-in those of --plugins, catalogue is what ships with it (config/schemas).",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run_list,
+    .run = schema_providers_run_list,
     .min_operands = 0,
     .max_operands = 0,
 };
@@ -54,7 +54,7 @@ const ea_command ea_cmd_schema_show = {
                "by itself.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run_show,
+    .run = schema_providers_run_show,
     .min_operands = 1,
     .max_operands = 1,
 };

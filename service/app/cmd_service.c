@@ -83,7 +83,7 @@ static void on_status(void *arg, const char *json, size_t len_bytes) {
 }
 
 /* The pipe's thread: the status as it is now; as it was last when the main thread has no time for it. */
-static void answer(void *arg, ea_text *out) {
+static void service_answer(void *arg, ea_text *out) {
     service *s = arg;
     int64_t until = ea_monotonic_ns() + (int64_t)STATUS_WAIT_MS * 1000000;
     ea_mutex_lock(s->lock);
@@ -139,7 +139,7 @@ static void keep_line(void *arg, const char *line) {
 
 /* The folder for state becomes the system's and administrators' own before anything in it is read. *said: what was
  * changed, for when there is a log. */
-static int claim_state(ea_text *said, ea_err *err) {
+static int service_claim_state(ea_text *said, ea_err *err) {
     char folder[EA_AGENT_PATH_BYTES];
     int rc = ea_state_dir(folder, sizeof folder, err);
     return rc ? rc : ea_trust_claim(folder, keep_line, said, err);
@@ -151,7 +151,7 @@ static int run_agent(service *s, ea_err *err) {
     int rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
     without(rc ? rc : ea_guard_crashes(path, &e), &e);
     without(ea_watchdog_start(&s->watchdog, &s->control.beats, &e), &e);
-    without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, answer, s, &e), &e);
+    without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, service_answer, s, &e), &e);
     return ea_agent_run(&(ea_agent_options){.config_path = s->config,
                                             .control = &s->control,
                                             .wait_for_config = 1,
@@ -163,7 +163,7 @@ static int run_agent(service *s, ea_err *err) {
                         err);
 }
 
-static int serve(void *arg, ea_err *err) {
+static int service_serve(void *arg, ea_err *err) {
     service *s = arg;
     char path[EA_AGENT_PATH_BYTES];
     ea_err e = {0};
@@ -175,7 +175,7 @@ static int serve(void *arg, ea_err *err) {
         return rc;
     ea_text_init(&s->status);
     ea_text_init(&claimed);
-    int refused = claim_state(&claimed, err);
+    int refused = service_claim_state(&claimed, err);
     int opened = ea_eventlog_open(&e);
     int logs = ea_agent_file_path(NULL, "log.txt", path, &e);
     if (!logs)
@@ -209,7 +209,7 @@ static int serve(void *arg, ea_err *err) {
     return rc;
 }
 
-static int report(int rc, const ea_err *err) {
+static int service_report(int rc, const ea_err *err) {
     if (rc)
         ea_err_print(stderr, "etwagent", err);
     return ea_exit_code(rc);
@@ -223,18 +223,18 @@ static int run_service(const void *arg, int operand_count, char **operands) {
     (void)operands;
     int rc = ea_agent_file_path(o->config, CONFIG_NAME, s.config, &err);
     if (!rc)
-        rc = ea_service_main(&(ea_service){.arg = &s, .run = serve, .on_request = on_request}, &err);
-    return report(rc, &err);
+        rc = ea_service_main(&(ea_service){.arg = &s, .run = service_serve, .on_request = on_request}, &err);
+    return service_report(rc, &err);
 }
 
 /* ---- the commands of a person or an installer ---- */
 
-static void print_line(void *arg, const char *line) {
+static void service_print_line(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "etwagent: %s\n", line);
 }
 
-static const ea_service_report TO_PERSON = {.on_note = print_line};
+static const ea_service_report TO_PERSON = {.on_note = service_print_line};
 
 /* The service's program runs as the system: no other account may be able to write to it, or to a folder above it. */
 static int check_program(const char *program, ea_err *err) {
@@ -258,7 +258,7 @@ static int run_install(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_state_dir(state, sizeof state, &err);
     if (!rc)
-        rc = ea_trust_claim(state, print_line, NULL, &err);
+        rc = ea_trust_claim(state, service_print_line, NULL, &err);
     if (!rc)
         rc = ea_agent_file_path(o->config, CONFIG_NAME, config, &err);
     if (!rc)
@@ -274,7 +274,7 @@ static int run_install(const void *arg, int operand_count, char **operands) {
     }
     if (!rc && o->start)
         rc = ea_service_start(&err);
-    return report(rc, &err);
+    return service_report(rc, &err);
 }
 
 /* Removes an unused token, which any reader of the file could use. */
@@ -292,15 +292,15 @@ static int run_uninstall(const void *arg, int operand_count, char **operands) {
     (void)operands;
     int rc = ea_autologgers_write(NULL, NULL, NULL, &err);
     if (o->boot)
-        return report(rc, &err);
+        return service_report(rc, &err);
     if (rc)
-        print_line(NULL, err.message);
+        service_print_line(NULL, err.message);
     rc = ea_service_uninstall(&TO_PERSON, &err);
     if (!rc)
         rc = forget_token(&err);
     if (!rc && !ea_state_dir(folder, sizeof folder, &later))
         printf("the service is gone; configuration, keys, spool and log stay in %s\n", folder);
-    return report(rc, &err);
+    return service_report(rc, &err);
 }
 
 /* Removes a folder with all that is in it. depth bounds what a hostile folder could make of it. */
@@ -338,12 +338,12 @@ static int run_purge(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     (void)operands;
     if (o->token)
-        return report(forget_token(&err), &err);
+        return service_report(forget_token(&err), &err);
     int rc = o->yes ? ea_state_dir(folder, sizeof folder, &err)
                     : ea_fail(&err, EA_EUSAGE, "configuration, keys, spool and log are removed: say --yes");
     if (!rc && ea_path_exists(folder))
         rc = remove_folder(folder, 0, &err);
-    return report(rc, &err);
+    return service_report(rc, &err);
 }
 
 static int run_harden(const void *arg, int operand_count, char **operands) {
@@ -351,23 +351,23 @@ static int run_harden(const void *arg, int operand_count, char **operands) {
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_harden(&TO_PERSON, &err), &err);
+    return service_report(ea_service_harden(&TO_PERSON, &err), &err);
 }
 
-static int run_start(const void *arg, int operand_count, char **operands) {
+static int service_run_start(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_start(&err), &err);
+    return service_report(ea_service_start(&err), &err);
 }
 
-static int run_stop(const void *arg, int operand_count, char **operands) {
+static int service_run_stop(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_stop(&err), &err);
+    return service_report(ea_service_stop(&err), &err);
 }
 
 static int run_reload(const void *arg, int operand_count, char **operands) {
@@ -375,15 +375,15 @@ static int run_reload(const void *arg, int operand_count, char **operands) {
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_request_send(EA_SERVICE_RELOAD, &err), &err);
+    return service_report(ea_service_request_send(EA_SERVICE_RELOAD, &err), &err);
 }
 
-static int run_flush(const void *arg, int operand_count, char **operands) {
+static int service_run_flush(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)arg;
     (void)operand_count;
     (void)operands;
-    return report(ea_service_request_send(EA_SERVICE_FLUSH, &err), &err);
+    return service_report(ea_service_request_send(EA_SERVICE_FLUSH, &err), &err);
 }
 
 #define CONFIG_OPTION                                                                                                  \
@@ -475,7 +475,7 @@ const ea_command ea_cmd_start = {
     .summary = "Start the Windows service and wait until it runs",
     .options = NO_OPTIONS,
     .options_size = sizeof(options),
-    .run = run_start,
+    .run = service_run_start,
 };
 
 const ea_command ea_cmd_stop = {
@@ -484,7 +484,7 @@ const ea_command ea_cmd_stop = {
     .summary = "Stop the Windows service and wait until it has ended",
     .options = NO_OPTIONS,
     .options_size = sizeof(options),
-    .run = run_stop,
+    .run = service_run_stop,
 };
 
 const ea_command ea_cmd_reload = {
@@ -502,5 +502,5 @@ const ea_command ea_cmd_flush = {
     .summary = "Have the Windows service force its spool to the disk and send it without a pause",
     .options = NO_OPTIONS,
     .options_size = sizeof(options),
-    .run = run_flush,
+    .run = service_run_flush,
 };

@@ -19,7 +19,7 @@ static void print_note(void *arg, const char *text) {
 }
 
 /* Writes what was gathered, or the error; returns the exit code. */
-static int end(ea_text *t, int rc, ea_err *err) {
+static int session_end(ea_text *t, int rc, ea_err *err) {
     if (!rc && t->failed)
         rc = ea_fail(err, EA_ENOMEM, "print a session");
     if (!rc && t->len_bytes && fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes)
@@ -44,7 +44,7 @@ typedef struct start_options {
     int json;
 } start_options;
 
-static void print_problem(void *arg, const char *line) {
+static void session_print_problem(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -61,7 +61,7 @@ static int choose(const ea_tables *sessions, const char *config, const char *nam
                 : ea_fail(err, EA_EUSAGE, "%s: it has %zu sessions: give the NAME of one", config, sessions->count);
 }
 
-static int run_start(const void *arg, int operand_count, char **operands) {
+static int session_run_start(const void *arg, int operand_count, char **operands) {
     const start_options *o = arg;
     ea_agent_config c = {0};
     ea_config *memory = NULL;
@@ -70,7 +70,7 @@ static int run_start(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     ea_text t;
     ea_text_init(&t);
-    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, print_problem, NULL, &err);
+    int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, session_print_problem, NULL, &err);
     if (!rc)
         rc = choose(&c.sessions, o->config, operand_count ? operands[0] : NULL, &given, &err);
     if (!rc) {
@@ -84,7 +84,7 @@ static int run_start(const void *arg, int operand_count, char **operands) {
     if (!rc)
         add_session(&t, &status, o->json);
     ea_config_destroy(memory);
-    return end(&t, rc, &err);
+    return session_end(&t, rc, &err);
 }
 
 const ea_command ea_cmd_session_start = {
@@ -120,7 +120,7 @@ const ea_command ea_cmd_session_start = {
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(start_options, json), .help = JSON_HELP},
             {.name = NULL}},
     .options_size = sizeof(start_options),
-    .run = run_start,
+    .run = session_run_start,
     .max_operands = 1,
 };
 
@@ -144,15 +144,15 @@ static int run_control(const void *arg, const char *name, control fn) {
     int rc = fn(name, &s, &err);
     if (!rc)
         add_session(&t, &s, o->json);
-    return end(&t, rc, &err);
+    return session_end(&t, rc, &err);
 }
 
-static int run_stop(const void *arg, int operand_count, char **operands) {
+static int session_run_stop(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     return run_control(arg, operands[0], ea_control_stop);
 }
 
-static int run_flush(const void *arg, int operand_count, char **operands) {
+static int session_run_flush(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     return run_control(arg, operands[0], ea_control_flush);
 }
@@ -168,7 +168,7 @@ const ea_command ea_cmd_session_stop = {
                "Exit codes: 0 stopped, 1 no such session, failed, or no Windows.",
     .options = JSON_OPTIONS,
     .options_size = sizeof(json_options),
-    .run = run_stop,
+    .run = session_run_stop,
     .min_operands = 1,
     .max_operands = 1,
 };
@@ -181,7 +181,7 @@ const ea_command ea_cmd_session_flush = {
                "Exit codes: 0 flushed, 1 no such session, failed, or no Windows.",
     .options = JSON_OPTIONS,
     .options_size = sizeof(json_options),
-    .run = run_flush,
+    .run = session_run_flush,
     .min_operands = 1,
     .max_operands = 1,
 };
@@ -208,7 +208,7 @@ static int add_provider(const ea_control_provider *p, void *arg) {
     return 0;
 }
 
-static int run_show(const void *arg, int operand_count, char **operands) {
+static int session_run_show(const void *arg, int operand_count, char **operands) {
     const json_options *o = arg;
     ea_live_status status;
     ea_err err = {0};
@@ -227,7 +227,7 @@ static int run_show(const void *arg, int operand_count, char **operands) {
         rc = ea_control_providers(&status, add_provider, &(showing){.json = o->json, .text = &t}, &err);
     if (o->json)
         ea_text_str(&t, "]}\n");
-    return end(&t, rc, &err);
+    return session_end(&t, rc, &err);
 }
 
 const ea_command ea_cmd_session_show = {
@@ -240,7 +240,7 @@ const ea_command ea_cmd_session_show = {
                "Exit codes: 0 printed, 1 no such session, failed, or no Windows.",
     .options = JSON_OPTIONS,
     .options_size = sizeof(json_options),
-    .run = run_show,
+    .run = session_run_show,
     .min_operands = 1,
     .max_operands = 1,
 };
@@ -266,7 +266,7 @@ static int run_enable(const void *arg, int operand_count, char **operands) {
         return ea_exit_code(EA_EUSAGE);
     }
     rc = ea_control_enable(operands[0], &p, print_note, NULL, &err);
-    return end(&t, rc, &err);
+    return session_end(&t, rc, &err);
 }
 
 #define AT(field) .offset = offsetof(enable_options, provider.field)
@@ -327,7 +327,7 @@ static int run_disable(const void *arg, int operand_count, char **operands) {
     ea_text t;
     (void)arg, (void)operand_count;
     ea_text_init(&t);
-    return end(&t, ea_control_disable(operands[0], operands[1], &err), &err);
+    return session_end(&t, ea_control_disable(operands[0], operands[1], &err), &err);
 }
 
 const ea_command ea_cmd_session_disable = {
@@ -378,7 +378,7 @@ static int run_counters(const void *arg, int operand_count, char **operands) {
         ea_text_str(&t, s.count ? "]\n" : "[]\n");
     else if (at_once)
         ea_text_printf(&t, "counted at a time: at most %" PRIu32 "\n", at_once);
-    return end(&t, rc, &err);
+    return session_end(&t, rc, &err);
 }
 
 const ea_command ea_cmd_counters = {

@@ -17,7 +17,7 @@ typedef struct listing {
     ea_text text;
 } listing;
 
-static int add(const ea_live_status *s, void *arg) {
+static int sessions_add(const ea_live_status *s, void *arg) {
     listing *l = arg;
     if (l->json) {
         ea_text_str(&l->text, l->count ? ",\n {" : "{");
@@ -30,7 +30,7 @@ static int add(const ea_live_status *s, void *arg) {
     return 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int sessions_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     listing l = {.json = o->json};
     ea_err err = {0};
@@ -39,7 +39,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.text);
     if (o->json)
         ea_text_char(&l.text, '[');
-    int rc = ea_control_list(o->all, add, &l, &more, &err);
+    int rc = ea_control_list(o->all, sessions_add, &l, &more, &err);
     if (o->json)
         ea_text_str(&l.text, "]\n");
     else if (!l.count)
@@ -77,5 +77,5 @@ const ea_command ea_cmd_sessions = {
             {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print a JSON array"},
             {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = sessions_run,
 };

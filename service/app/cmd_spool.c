@@ -183,7 +183,7 @@ static void look_deinit(look *l) {
     ea_text_deinit(&l->segments);
 }
 
-static int print(ea_text *t, ea_err *err) {
+static int spool_print(ea_text *t, ea_err *err) {
     int good =
         !t->failed && fwrite(t->data ? t->data : "", 1, t->len_bytes, stdout) == t->len_bytes && fflush(stdout) == 0;
     ea_text_deinit(t);
@@ -197,7 +197,7 @@ static int failed(int rc, const ea_err *err) {
 
 /* ---- spool list ---- */
 
-static int run_list(const void *opts, int operand_count, char **operands) {
+static int spool_run_list(const void *opts, int operand_count, char **operands) {
     const look_options *o = opts;
     char path[EA_SPOOL_PATH_BYTES];
     look l = {0};
@@ -230,7 +230,7 @@ static int run_list(const void *opts, int operand_count, char **operands) {
         ea_text_str(&t, "the spool is empty\n");
     look_deinit(&l);
     if (!rc)
-        rc = print(&t, &err);
+        rc = spool_print(&t, &err);
     else
         ea_text_deinit(&t);
     return rc ? failed(rc, &err) : 0;
@@ -257,7 +257,7 @@ const ea_command ea_cmd_spool_list = {
                "JSON keys: [stream, owner, resumable, highest, acknowledged, waiting, events, bytes, locked].",
     .options = (const ea_option[]){LOOK_OPTIONS},
     .options_size = sizeof(look_options),
-    .run = run_list,
+    .run = spool_run_list,
 };
 
 /* ---- spool verify ---- */
@@ -290,7 +290,7 @@ static int run_verify(const void *opts, int operand_count, char **operands) {
     }
     look_deinit(&l);
     if (!rc)
-        rc = print(&t, &err);
+        rc = spool_print(&t, &err);
     else
         ea_text_deinit(&t);
     return rc ? failed(rc, &err) : bad ? 3 : 0;

@@ -54,7 +54,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     return rc;
 }
 
-static int read_all(ea_input *in, ea_registry *registry, ea_stack_feed *feed, tally *t, ea_err *err) {
+static int stacks_read_all(ea_input *in, ea_registry *registry, ea_stack_feed *feed, tally *t, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -118,7 +118,7 @@ static void print_summary(const tally *t, const ea_stack_join *join, const ea_st
                    100.0 * (double)counts[i] / (double)all, ea_stack_outcome_text(i));
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int stacks_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_registry *registry = NULL;
     ea_stacks *stacks = NULL;
@@ -141,7 +141,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
     } else if ((exit_code = ea_input_open(&in, operands, operand_count, 0, o->strict)) == 0) {
-        rc = read_all(&in, registry, feed, &t, &err);
+        rc = stacks_read_all(&in, registry, feed, &t, &err);
         if (!rc && (rc = ea_stack_join_end(join)))
             rc = ea_fail(&err, rc, "join stacks");
         if (!rc && o->list)
@@ -196,7 +196,7 @@ const ea_command ea_cmd_stacks = {
         "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = stacks_run,
     .min_operands = 1,
     .max_operands = -1,
 };

@@ -169,7 +169,7 @@ static void put_time_json(ea_text *out, const ea_input *in, const tally *t, cons
     ea_text_str(out, t->events ? "\"" : "");
 }
 
-static void print_json(ea_text *out, const tally *t, const ea_input *in) {
+static void stats_print_json(ea_text *out, const tally *t, const ea_input *in) {
     uint64_t events_lost, buffers_lost;
     put_lost(in->set, &events_lost, &buffers_lost);
     ea_text_char(out, '{');
@@ -242,7 +242,7 @@ static void put_file_text(ea_text *out, const ea_etl_info *f) {
                    f->clock_type < 4 ? clocks[f->clock_type] : "unknown", f->clock.frequency);
 }
 
-static void print_text(ea_text *out, const tally *t, const ea_input *in) {
+static void stats_print_text(ea_text *out, const tally *t, const ea_input *in) {
     uint64_t events_lost, buffers_lost;
     put_lost(in->set, &events_lost, &buffers_lost);
     for (size_t i = 0; i < ea_etl_file_count(in->set); i++)
@@ -285,7 +285,7 @@ static void print_text(ea_text *out, const tally *t, const ea_input *in) {
     }
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int stats_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_input in;
     ea_err err = {0};
@@ -319,9 +319,9 @@ static int run(const void *arg, int operand_count, char **operands) {
         if (!rc) {
             sort_and_merge(t);
             if (o->json)
-                print_json(&out, t, &in);
+                stats_print_json(&out, t, &in);
             else
-                print_text(&out, t, &in);
+                stats_print_text(&out, t, &in);
             if (out.failed || fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout))
                 rc = ea_fail(&err, EA_EIO, "write to standard output");
         }
@@ -380,7 +380,7 @@ const ea_command ea_cmd_stats = {
         "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = stats_run,
     .min_operands = 1,
     .max_operands = -1,
 };

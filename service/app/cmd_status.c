@@ -45,7 +45,8 @@ typedef struct source {
     const char *name, *state, *stream, *trouble;
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
-    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, held_seconds, paced_seconds;
+    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
+        limited, redacted, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
@@ -134,6 +135,10 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_evicted_damage", evicted_damage),
     NUMBER(source, "events_evicted_refused", evicted_refused),
     NUMBER(source, "events_dropped_oversize", dropped_oversize),
+    NUMBER(source, "events_filtered", filtered),
+    NUMBER(source, "events_sampled_out", sampled_out),
+    NUMBER(source, "events_limited", limited),
+    NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "batches", batches),
@@ -254,7 +259,7 @@ static int is_waiting(const status *s) {
     return s->state && strcmp(s->state, "waiting") == 0;
 }
 
-static void describe(const status *s, int runs, ea_text *t) {
+static void status_describe(const status *s, int runs, ea_text *t) {
     if (runs && is_waiting(s)) {
         ea_text_printf(t, "etwagent waits for its configuration, process %" PRIu64 ": ", s->pid);
         put_text(t, s->trouble);
@@ -273,8 +278,9 @@ static void describe(const status *s, int runs, ea_text *t) {
         describe_source((const source *)s->sources.items + i, t);
     ea_text_printf(t, "spool: %" PRIu64 " batches wait, %.1f MiB\n", s->spool.batches,
                    (double)s->spool.disk_bytes / 1048576.0);
-    ea_text_str(t, "shipping to ");
-    put_text(t, s->shipping.collector);
+    const char *collector = s->shipping.collector ? s->shipping.collector : "";
+    ea_text_str(t, *collector ? "shipping to " : "shipping to no collector");
+    put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
     describe_enrolment(&s->enrolment, t);
     const char *const troubles[] = {s->spool.trouble, s->shipping.trouble, s->enrolment.trouble};
@@ -341,6 +347,14 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, evicted_refused)},
         {"etwagent_events_dropped_oversize_total", "events dropped because they exceed the format's limits", EA_COUNTER,
          offsetof(source, dropped_oversize)},
+        {"etwagent_events_filtered_total", "events dropped by the conditions of a filter in the configuration",
+         EA_COUNTER, offsetof(source, filtered)},
+        {"etwagent_events_sampled_out_total", "events dropped by a filter's sampling", EA_COUNTER,
+         offsetof(source, sampled_out)},
+        {"etwagent_events_limited_total", "events dropped because a filter's limit of a second was reached", EA_COUNTER,
+         offsetof(source, limited)},
+        {"etwagent_events_redacted_total", "events of which a filter replaced fields", EA_COUNTER,
+         offsetof(source, redacted)},
         {"etwagent_source_counters_refused_total",
          "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
          offsetof(source, session.refused_counters)},
@@ -416,7 +430,7 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
 }
 
 /* *ret_runs: it has written the file when it should have. */
-static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
+static int status_look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES], *text = NULL;
     size_t len_bytes = 0;
     ea_config *memory;
@@ -437,7 +451,7 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
         else if (o->metrics || o->open_metrics)
             put_metrics(&s, *ret_runs, o->open_metrics, t);
         else
-            describe(&s, *ret_runs, t);
+            status_describe(&s, *ret_runs, t);
         ea_config_destroy(memory);
     }
     free(text);
@@ -468,7 +482,7 @@ static int put_out(const options *o, const ea_text *t, ea_err *err) {
 static int print_status(const options *o, int *ret_runs, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
-    int rc = look(o, &t, ret_runs, err);
+    int rc = status_look(o, &t, ret_runs, err);
     if (rc && o->every && put_absence(o, &t))
         rc = 0;
     if (!rc)
@@ -485,11 +499,11 @@ static void put_scrape(void *arg, int open_metrics, ea_text *t) {
     o.json = 0;
     o.metrics = !open_metrics;
     o.open_metrics = open_metrics;
-    if (look(&o, t, &runs, &ignored))
+    if (status_look(&o, t, &runs, &ignored))
         (void)put_absence(&o, t);
 }
 
-static int serve(const options *o, ea_err *err) {
+static int status_serve(const options *o, ea_err *err) {
     ea_metrics_server *server = NULL;
     options copy = *o;
     if (o->output || o->every || o->json)
@@ -506,14 +520,14 @@ static int serve(const options *o, ea_err *err) {
     return 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int status_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     int runs = 0, rc = 0;
     (void)operand_count;
     (void)operands;
     if (o->listen) {
-        rc = serve(o, &err);
+        rc = status_serve(o, &err);
         if (rc)
             ea_err_print(stderr, "etwagent", &err);
         return rc ? ea_exit_code(rc) : 0;
@@ -591,5 +605,5 @@ const ea_command ea_cmd_status = {
                                     .help = "serve /metrics at this address on loopback until Ctrl-C"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = status_run,
 };

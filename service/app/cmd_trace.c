@@ -50,12 +50,12 @@ typedef struct plan {
     ea_provider_config *providers;
 } plan;
 
-static void log_note(void *arg, const char *text) {
+static void trace_log_note(void *arg, const char *text) {
     const part *p = arg;
     fprintf(stderr, "etwagent: session %s: %s\n", p->name, text);
 }
 
-static void print_problem(void *arg, const char *line) {
+static void trace_print_problem(void *arg, const char *line) {
     (void)arg;
     fprintf(stderr, "%s\n", line);
 }
@@ -128,7 +128,7 @@ static int add_own(plan *p, const options *o, ea_err *err) {
 
 static int make_plan(plan *p, const options *o, ea_err *err) {
     ea_agent_config c = {0};
-    int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, print_problem, NULL, err) : 0;
+    int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, trace_print_problem, NULL, err) : 0;
     if (rc)
         return rc;
     const ea_session_config *given = c.sessions.items;
@@ -177,11 +177,12 @@ static void free_plan(plan *p) {
 
 /* ---- recording ---- */
 
-static int open_all(plan *p, ea_err *err) {
+static int trace_open_all(plan *p, ea_err *err) {
     int rc = 0;
     for (size_t i = 0; i < p->count && !rc; i++) {
         part *q = &p->parts[i];
-        ea_live_options o = {.session = &q->session, .counters = &q->counters, .on_note = log_note, .on_note_arg = q};
+        ea_live_options o = {
+            .session = &q->session, .counters = &q->counters, .on_note = trace_log_note, .on_note_arg = q};
         rc = ea_live_open(&q->source, &o, err);
         if (rc)
             q->source = NULL;
@@ -207,7 +208,7 @@ static void close_all(plan *p) {
 }
 
 /* Until the command and what it started have ended. Ctrl-C reaches the command, too: it has a moment to end by it. */
-static void watch(ea_launch *command) {
+static void trace_watch(ea_launch *command) {
     int64_t until_ns = 0;
     while (!ea_launch_wait(command, TICK_NS)) {
         if (atomic_load(ea_stop_flag()) && !until_ns)
@@ -244,7 +245,7 @@ static int begin_file(sieve *s, const options *o, int64_t start_raw, ea_err *err
                                 err);
 }
 
-static int keep(sieve *s, const ea_record *r, ea_err *err) {
+static int trace_keep(sieve *s, const ea_record *r, ea_err *err) {
     ea_record own = *r;
     own.source = 0;
     int rc = ea_etl_writer_add(s->writer, &own, err);
@@ -268,7 +269,7 @@ static int sift(sieve *s, const options *o, ea_err *err) {
             ea_registry_schemas_changed(s->registry);
         rc = ea_process_tree_filter_take(s->lineage, r, ea_registry_find(s->registry, r), err);
         if (rc > 0)
-            rc = keep(s, r, err);
+            rc = trace_keep(s, r, err);
         if (rc)
             return rc;
     }
@@ -345,7 +346,7 @@ static void free_sieve(sieve *s) {
     ea_process_tree_filter_destroy(s->lineage);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int trace_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     plan p = {0};
     sieve s = {0};
@@ -358,11 +359,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_launch_suspended(&command, o->command, &pid, &err);
     if (!rc)
-        rc = open_all(&p, &err);
+        rc = trace_open_all(&p, &err);
     if (!rc)
         rc = ea_launch_resume(command, &err);
     if (!rc)
-        watch(command);
+        trace_watch(command);
     close_all(&p);
     if (!rc && !ea_launch_exit_code(command, &exit_code))
         fprintf(stderr, "etwagent: the command continues without being recorded\n");
@@ -441,7 +442,7 @@ const ea_command ea_cmd_trace = {
                                     .help = "name of the sessions; two recordings at a time need two names"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
-    .run = run,
+    .run = trace_run,
     .min_operands = 0,
     .max_operands = 0,
 };

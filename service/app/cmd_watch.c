@@ -1,12 +1,14 @@
-/* etwagent watch: runs a program of the query language over traces. Called by: main.c. Calls: proto/lang,
- * service/decode, proto/state. Thread: the main one. */
+/* etwagent watch: runs a program of the query language over traces, or on a live session (watch_live.h). Called by:
+ * main.c. Calls: proto/lang, service/decode, proto/state. Thread: the main one. */
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
 #include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
 #include "service/app/programs.h"
+#include "service/app/watch_live.h"
 #include "service/decode/decoder.h"
+#include "service/etw/live.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@ typedef struct options {
     const char *program;
     int json, csv, strict;
     uint64_t keys, memory, pid;
-    const char *exe;
+    const char *exe, *command, *name;
+    ea_strings pmc_samples;
 } options;
 
 typedef struct event_stack {
@@ -198,8 +201,8 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     return rc < 0 ? rc : ended;
 }
 
-static void report(const watch *w) {
-    ea_lang_counts c = ea_lang_run_counts(w->run);
+static void watch_report(const ea_lang_run *run) {
+    ea_lang_counts c = ea_lang_run_counts(run);
 
     const struct {
         uint64_t count;
@@ -220,7 +223,45 @@ static void report(const watch *w) {
         fprintf(stderr, "etwagent: no clause is of any of the %" PRIu64 " events\n", c.events);
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static void report_live(void *arg, ea_lang_run *run) {
+    (void)arg;
+    watch_report(run);
+}
+
+static ea_lang_run_options run_options(const options *o, watch *w) {
+    return (ea_lang_run_options){.form = o->json  ? EA_LANG_JSON
+                                         : o->csv ? EA_LANG_CSV
+                                                  : EA_LANG_TEXT,
+                                 .flush = take_output,
+                                 .flush_arg = w,
+                                 .is_terminal = ea_is_terminal(stdout),
+                                 .pid = o->pid,
+                                 .exe = o->exe,
+                                 .limit_entries = o->keys,
+                                 .limit_bytes = o->memory};
+}
+
+/* Without a trace. */
+static int run_live(watch *w, ea_err *err) {
+    const options *o = w->o;
+    int rc = ea_watch_live(&(ea_watch_live_options){.program = w->program,
+                                                    .how = run_options(o, w),
+                                                    .name = o->name,
+                                                    .command = o->command,
+                                                    .pmc_samples = &o->pmc_samples,
+                                                    .schemas = &o->schemas,
+                                                    .report = report_live},
+                           err);
+    if (!rc && fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    if (rc)
+        ea_err_print(stderr, "etwagent", err);
+    ea_lang_program_destroy(w->program);
+    free(w->text);
+    return ea_exit_code(rc);
+}
+
+static int watch_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     watch w = {.o = o, .name = "program", .paths = operands, .path_count = operand_count};
@@ -238,17 +279,25 @@ static int run(const void *arg, int operand_count, char **operands) {
             memcpy(w.text, o->program, w.text_bytes + 1);
         else
             rc = ea_fail(&err, EA_ENOMEM, "read the program");
+    } else if (!rc && operand_count < 1) {
+        rc = ea_fail(&err, EA_EUSAGE, "expected -e PROGRAM, or a file with a program");
     } else if (!rc) {
         w.name = operands[0];
         rc = read_program(&w, operands[0], &err);
         w.paths++;
         w.path_count--;
     }
-    if (!rc && w.path_count < 1)
-        rc = ea_fail(&err, EA_EUSAGE, "expected a trace after the program");
+    if (!rc && w.path_count < 1 && !ea_live_is_possible())
+        rc = ea_fail(&err, EA_EUSAGE,
+                     "expected a trace after the program: only Windows has live sessions. Record one there by "
+                     "\"etwagent record\" or \"etwagent trace\", and give the .etl file");
+    if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
+        rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
         rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0},
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
+    if (!rc && w.path_count < 1)
+        return run_live(&w, &err);
     if (!rc)
         rc = ea_schema_options_read(&schemas, &o->schemas, &err);
     if (!rc)
@@ -258,17 +307,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_machine_create(&w.machine, &(ea_machine_options){0}, &err);
     if (!rc) {
-        ea_lang_run_options how = {.form = o->json  ? EA_LANG_JSON
-                                           : o->csv ? EA_LANG_CSV
-                                                    : EA_LANG_TEXT,
-                                   .machine = w.machine,
-                                   .flush = take_output,
-                                   .flush_arg = &w,
-                                   .is_terminal = ea_is_terminal(stdout),
-                                   .pid = o->pid,
-                                   .exe = o->exe,
-                                   .limit_entries = o->keys,
-                                   .limit_bytes = o->memory};
+        ea_lang_run_options how = run_options(o, &w);
+        how.machine = w.machine;
         if (ea_lang_needs_stacks(w.program)) {
             w.has_stacks = 1;
             rc = lookahead_open(&w.ahead, w.paths, w.path_count, &err);
@@ -290,7 +330,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, w.paths, w.path_count, 0, o->strict)) == 0) {
         rc = run_all(&w, &in, decoder, &err);
         exit_code = ea_input_close(&in, rc, &err);
-        report(&w);
+        watch_report(w.run);
     }
     ea_lang_run_destroy(w.run);
     lookahead_close(&w.ahead);
@@ -324,6 +364,23 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, exe),
      .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
+    {.name = "command",
+     .letter = 'c',
+     .argument = "COMMAND",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, command),
+     .help = "start this command, run the clauses of events only for it and what it starts, and end with them"},
+    {.name = "name",
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, name),
+     .fallback = "watch",
+     .help = "name of the live session, etwagent-NAME in Windows; two at a time need two names"},
+    {.name = "pmc-sample",
+     .argument = "COUNTER",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, pmc_samples),
+     .help = "of a live session: a performance counter that PerfInfo/PmcCounterProf samples; may be repeated"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
     {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
     {.name = "keys",
@@ -353,13 +410,18 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ea_cmd_watch = {
     .name = "watch",
-    .operands = "[FILE.watch] TRACE...",
-    .summary = "Run a program of the query language over traces: filter, count, sum, distributions",
+    .operands = "[FILE.watch] [TRACE...]",
+    .summary = "Run a program of the query language live or over traces: filter, count, sum, distributions",
     .details =
         "docs/reference/language.md describes the language, config/watch/ has programs.\n"
         "  etwagent watch -e 'sched:::on-cpu { @[execname] = count(); }' trace.etl\n"
         "  etwagent watch -e '\"DiskIo/*\" /TransferSize > 64KiB/ { @[execname] = quantize(TransferSize); }' "
         "trace.etl\n"
+        "  etwagent watch -e 'tick:10s { print(@); clear(@); } sched:::on-cpu { @[execname] = count(); }'\n"
+        "Without a trace it runs on Windows on a session of its own until Ctrl-C, exit() or the end of COMMAND. The "
+        "session has\n"
+        "exactly the kernel flags, stacks, counters and providers that the program's probes need; standard error says "
+        "which.\n"
         "Several files are read as one trace, merged by time. A program with a mistake is refused before anything is\n"
         "read, with line, column and the nearest name. Aggregations that no end clause prints are printed at the end.\n"
         "With --json each line is an object: aggregation, time, keys [...], others (when it is the sum of the keys "
@@ -369,7 +431,7 @@ const ea_command ea_cmd_watch = {
         "Exit codes: 0 read, 1 failed, 2 usage or a mistake in the program, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
-    .min_operands = 1,
+    .run = watch_run,
+    .min_operands = 0,
     .max_operands = -1,
 };

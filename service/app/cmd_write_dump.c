@@ -13,7 +13,7 @@ static int read_number(const char *text, uint64_t max, uint64_t *ret, ea_err *er
     return errno || end == text || *end || *ret > max ? ea_fail(err, EA_EUSAGE, "'%.40s': expected a number", text) : 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int write_dump_run(const void *arg, int operand_count, char **operands) {
     uint64_t pid = 0, thread = 0, address = 0;
     ea_err err = {0};
     (void)arg, (void)operand_count;
@@ -41,7 +41,7 @@ const ea_command ea_cmd_write_dump = {
         "processes are ended. THREAD and ADDRESS: of its exception; 0: it has none.",
     .options = OPTIONS,
     .options_size = sizeof(char),
-    .run = run,
+    .run = write_dump_run,
     .min_operands = 4,
     .max_operands = 4,
 };

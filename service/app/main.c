@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static int run(int argc, char **argv) {
+static int main_run(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ea_cmd_check,
         &ea_cmd_configure,
@@ -70,12 +70,12 @@ int wmain(int argc, wchar_t **wide);
 int wmain(int argc, wchar_t **wide) {
     char **argv = ea_narrow_all(argc, wide);
     if (argv)
-        return run(argc, argv);
+        return main_run(argc, argv);
     fputs("etwagent: an argument is not valid UTF-16, or out of memory\n", stderr);
     return ea_exit_code(EA_EUSAGE);
 }
 #else
 int main(int argc, char **argv) {
-    return run(argc, argv);
+    return main_run(argc, argv);
 }
 #endif

@@ -212,7 +212,7 @@ static int is_our_name(const char *host) {
     return is_v6 || strcmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1;
 }
 
-static int judge(const char *head) {
+static int metrics_server_judge(const char *head) {
     static const char PATH[] = "/metrics";
     const char *path = strchr(head, ' ');
     if (!path || strchr(head, '\r') < path)
@@ -225,7 +225,7 @@ static int judge(const char *head) {
     return is_our_name(header(head, "host:")) ? 200 : 421;
 }
 
-static void answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text *t), void *arg) {
+static void metrics_server_answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text *t), void *arg) {
     static const struct {
         int status;
         const char *reason;
@@ -241,7 +241,7 @@ static void answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text
     int64_t deadline = ea_monotonic_ns() + REQUEST_NS;
     if (!read_head(s, head, deadline))
         return;
-    int status = judge(head), is_open = 0;
+    int status = metrics_server_judge(head), is_open = 0;
     const char *accept = header(head, "accept:"), *wanted = strstr(head, "application/openmetrics-text");
     ea_text_init(&body);
     ea_text_init(&out);
@@ -279,6 +279,6 @@ void ea_metrics_server_serve(ea_metrics_server *s, int64_t wait_ns,
 #endif
     /* a slow reader does not hold up a write for longer */
     (void)setsockopt(one, SOL_SOCKET, SO_SNDTIMEO, (const char *)&patience, sizeof patience);
-    answer(one, put, arg);
+    metrics_server_answer(one, put, arg);
     close_socket(one);
 }

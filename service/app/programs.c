@@ -33,6 +33,8 @@ static int collect_classes(collection *k, const ea_program_classes *from, ea_err
     enum ea_counter outcome;
     ea_u64_map seen;
     ea_u64_map_init(&seen, 0);
+    if (from->path_count < 1) /* a live session's are not known before */
+        return 0;
     int rc = ea_etl_open(&set, (const char *const *)from->paths, (size_t)from->path_count, &(ea_etl_options){0}, err);
     while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
         const ea_class *c = ea_decoder_find(k->decoder, &r, &outcome);
@@ -67,7 +69,7 @@ static int add_described(collection *k, ea_err *err) {
     return rc;
 }
 
-static int collect(collection *k, const ea_program_classes *from, ea_err *err) {
+static int programs_collect(collection *k, const ea_program_classes *from, ea_err *err) {
     int rc = ea_schema_options_read(&k->schemas, from->schemas, err);
     if (!rc)
         rc = add_described(k, err);
@@ -86,7 +88,8 @@ static void discard(collection *k) {
     free(k->classes);
 }
 
-static void print_problem(const ea_lang_problem *problem, const char *name, const char *text, size_t len_bytes) {
+static void programs_print_problem(const ea_lang_problem *problem, const char *name, const char *text,
+                                   size_t len_bytes) {
     ea_text t;
     ea_text_init(&t);
     ea_lang_problem_print(problem, name, text, len_bytes, &t);
@@ -122,7 +125,7 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const ea_program
     ea_lang_sources sources = {.registry = k.registry};
     rc = ea_lang_compile(ret, text, len_bytes, &sources, &problem);
     if (rc && rc != EA_ENOMEM && problem.is_class) {
-        rc = collect(&k, from, err);
+        rc = programs_collect(&k, from, err);
         if (rc) {
             discard(&k);
             return rc;
@@ -136,7 +139,7 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const ea_program
     } else if (rc) {
         size_t shown_bytes = len_bytes - t->before_bytes - t->after_bytes;
         move_place(&problem, text + t->before_bytes, shown_bytes, t->before_bytes);
-        print_problem(&problem, name, text + t->before_bytes, shown_bytes);
+        programs_print_problem(&problem, name, text + t->before_bytes, shown_bytes);
         rc = ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
                      problem.column);
     }

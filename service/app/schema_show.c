@@ -66,7 +66,7 @@ static size_t family_events(output *o, const ea_family *family, const ea_class *
     return n;
 }
 
-static int collect(output *o, ea_err *err) {
+static int schema_show_collect(output *o, ea_err *err) {
     size_t family_count, cursor = 0;
     const ea_family *const *families = ea_event_families(&family_count);
     ea_schema s;
@@ -166,7 +166,7 @@ static void put_line(ea_text *t, const known *k) {
     ea_text_str(t, ")\n");
 }
 
-static int list(output *o) {
+static int schema_show_list(output *o) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->json) {
             ea_text_str(&o->text, i ? ",\n" : "[");
@@ -187,7 +187,7 @@ int ea_schema_is_name(const char *a, const char *b) {
     return *a == *b;
 }
 
-static int show(output *o, const char *wanted, ea_err *err) {
+static int schema_show_show(output *o, const char *wanted, ea_err *err) {
     ea_guid guid;
     int by_guid = !ea_guid_parse(wanted, &guid), rc = 0;
     size_t shown = 0;
@@ -226,9 +226,9 @@ static int print_schemas(ea_schemas *schemas, const char *wanted, int json, ea_e
     ea_text_init(&o.text);
     int rc = ea_registry_create(&o.registry, 0, err);
     if (!rc)
-        rc = collect(&o, err);
+        rc = schema_show_collect(&o, err);
     if (!rc)
-        rc = wanted ? show(&o, wanted, err) : list(&o);
+        rc = wanted ? schema_show_show(&o, wanted, err) : schema_show_list(&o);
     if (!rc &&
         (o.text.failed || fwrite(o.text.data, 1, o.text.len_bytes, stdout) != o.text.len_bytes || fflush(stdout)))
         rc = ea_fail(err, EA_EIO, "write to standard output");

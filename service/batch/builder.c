@@ -179,7 +179,7 @@ static ea_sources *copy_sources(const ea_wire_source *rows, size_t n, const ea_l
 }
 
 /* With the lock. */
-static void let_go(ea_sources *s) {
+static void unref_sources(ea_sources *s) {
     EA_ASSERT(s->users);
     if (--s->users == 0)
         free_sources(s);
@@ -251,7 +251,7 @@ static int change_sources(ea_builder *b, const ea_labels *labels, size_t source,
     if (fresh) {
         if (clock)
             fresh->rows[source].clock = *clock;
-        let_go(b->sources);
+        unref_sources(b->sources);
         b->sources = fresh;
     }
     ea_mutex_unlock(b->lock);
@@ -492,7 +492,7 @@ void ea_open_batch_release(ea_open_batch *o) {
     o->content_bytes = 0;
     o->item_bytes = 0;
     ea_mutex_lock(b->lock);
-    let_go(o->held);
+    unref_sources(o->held);
     o->held = NULL;
     o->next = b->free_list;
     b->free_list = o;

@@ -23,8 +23,8 @@ static void agent_on_trouble(void *arg, const ea_err *err) {
     ea_mutex_unlock(a->tasks.lock);
 }
 
-static enum ea_sender_pace pace_now(void *thrift) {
-    return ea_power_policy_pace(thrift, ea_monotonic_ns());
+static enum ea_sender_pace pace_now(void *power_policy) {
+    return ea_power_policy_pace(power_policy, ea_monotonic_ns());
 }
 
 /* ---- starting and stopping the rest ---- */
@@ -86,10 +86,10 @@ static void start_sender(ea_agent *a) {
     so.fail_fast = 0;
     so.give_up_ns = 0;
     so.renew = ea_sender_events_renew;
-    ea_power_policy_init(&a->thrift, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
+    ea_power_policy_init(&a->power_policy, (enum ea_sender_pace)o->on_battery, (enum ea_sender_pace)o->on_metered,
                          &ea_power_policy_of_machine, agent_log_line, NULL);
     so.pace = pace_now;
-    so.pace_arg = &a->thrift;
+    so.pace_arg = &a->power_policy;
     int rc = ea_shipping_name(o, name, &err);
     if (!rc)
         rc = ea_spool_own(a->tasks.spool, name, &err);

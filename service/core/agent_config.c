@@ -1,7 +1,9 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "service/core/agent_config.h"
 #include "proto/base/platform.h"
+#include "service/core/filter.h"
 #include "service/core/labels.h"
+#include "service/core/watch_results.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
@@ -205,12 +207,22 @@ static const ea_option SOURCE_ROWS[] = {
      .fallback = "bulk",
      .choices = PRIORITIES,
      .help = "what is sent first"},
+    EA_FILTERS_OPTION(offsetof(ea_file_source_config, filters)),
+    EA_WATCHES_OPTION(offsetof(ea_file_source_config, watches)),
     {.name = NULL},
 };
+
+static int check_source(const void *table, const char **ret_key, ea_err *err) {
+    const ea_file_source_config *c = table;
+    *ret_key = "watch";
+    return ea_watches_check(&c->watches, err);
+}
+
 const ea_table ea_file_source_table = {
     .summary = "Trace files that are shipped, each event once, however often the agent is started.",
     .rows = SOURCE_ROWS,
-    .size = sizeof(ea_file_source_config)};
+    .size = sizeof(ea_file_source_config),
+    .check = check_source};
 
 /* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
 static int is_name_of_boot(const char *source, const ea_session_config *session) {
@@ -239,6 +251,77 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
                                sessions[k].name);
     *ret_key = "sessions";
     return ea_sessions_check(&c->sessions, err);
+}
+
+/* ---- programs ---- */
+
+/* The programs of one list; files of schemas are read when a class or a field is not known without them. */
+static int check_watches(const char *list, size_t item, const ea_tables *watches, const ea_schema_options *options,
+                         ea_option_place *ret_place, ea_err *err) {
+    ea_watches *w = NULL;
+    ea_schemas *schemas = NULL;
+    ea_watch_problem problem = {0};
+    ea_err unread;
+    int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
+    if (!watches->count)
+        return 0;
+    int rc = ea_watches_create(&w, watches, NULL, &problem, err);
+    if (rc == EA_EINVAL && problem.is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
+        rc = ea_watches_create(&w, watches, schemas, &problem, err);
+    ea_schemas_destroy(schemas);
+    if (!rc)
+        ea_watches_destroy(w);
+    snprintf(ret_place->path, sizeof ret_place->path, "%s/%zu/watch/%zu/program", list, item, problem.program);
+    ret_place->line = problem.line;
+    ret_place->column = problem.column;
+    return rc;
+}
+
+/* ---- filters ---- */
+
+/* The filters of one list; files of schemas are read when a class or a field is not known without them. */
+static int check_filters(const ea_tables *filters, const ea_schema_options *options, ea_filter_problem *ret_problem,
+                         ea_err *err) {
+    ea_event_filters *f = NULL;
+    ea_schemas *schemas = NULL;
+    ea_err unread;
+    int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
+    int rc = ea_event_filters_create(&f, filters, NULL, 0, ret_problem, err);
+    if (rc == EA_EINVAL && ret_problem->is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
+        rc = ea_event_filters_create(&f, filters, schemas, 0, ret_problem, err);
+    if (!rc)
+        ea_event_filters_destroy(f);
+    ea_schemas_destroy(schemas);
+    return rc;
+}
+
+static int check_list(const char *list, size_t item, const ea_tables *filters, const ea_agent_config *c,
+                      ea_option_place *ret_place, ea_err *err) {
+    ea_filter_problem problem;
+    int rc = filters->count ? check_filters(filters, &c->schemas, &problem, err) : 0;
+    if (rc != EA_EINVAL)
+        return rc;
+    snprintf(ret_place->path, sizeof ret_place->path, "%s/%zu/filters/%zu/%s/%zu", list, item, problem.filter,
+             problem.key, problem.item);
+    ret_place->line = problem.line;
+    ret_place->column = problem.at;
+    return rc;
+}
+
+static int check_values(const void *table, ea_option_place *ret_place, ea_err *err) {
+    const ea_agent_config *c = table;
+    const ea_file_source_config *sources = c->sources.items;
+    const ea_session_config *sessions = c->sessions.items;
+    int rc = 0;
+    for (size_t i = 0; i < c->sources.count && !rc; i++)
+        rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
+    for (size_t i = 0; i < c->sources.count && !rc; i++)
+        rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
+    for (size_t i = 0; i < c->sessions.count && !rc; i++)
+        rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
+    for (size_t i = 0; i < c->sessions.count && !rc; i++)
+        rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
+    return rc;
 }
 
 static const ea_option ROWS[] = {
@@ -288,8 +371,11 @@ static const ea_option ROWS[] = {
      .help = "ETW sessions that run while the agent runs"},
     {.name = NULL},
 };
-const ea_table ea_agent_table = {
-    .summary = "The agent's configuration.", .rows = ROWS, .size = sizeof(ea_agent_config), .check = check_agent};
+const ea_table ea_agent_table = {.summary = "The agent's configuration.",
+                                 .rows = ROWS,
+                                 .size = sizeof(ea_agent_config),
+                                 .check = check_agent,
+                                 .check_values = check_values};
 
 int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
     size_t n = strlen(name) + 2;

@@ -13,8 +13,10 @@
 typedef struct ea_file_source_config {
     const char *name;
     ea_strings files;
-    uint64_t speed; /* times real time; 0: as fast as it goes */
-    int priority;   /* index into security, bulk */
+    uint64_t speed;    /* times real time; 0: as fast as it goes */
+    int priority;      /* index into security, bulk */
+    ea_tables filters; /* ea_filter_config */
+    ea_tables watches; /* ea_watch_config */
     /* what its file is called once the spool has its events; "": it is removed; NULL, as for all that users write: it
      * stays */
     const char *taken;

@@ -19,9 +19,9 @@ typedef struct ea_agent {
     int64_t started_utc_ns, tried_ns, status_ns;
     uint64_t reloads, reloads_refused;
     ea_sender *sender;
-    ea_sender_events events; /* its callbacks */
-    ea_enroller *enroller;   /* NULL: the configuration asks for no enrolment */
-    ea_power_policy thrift;  /* the sender's thread */
+    ea_sender_events events;      /* its callbacks */
+    ea_enroller *enroller;        /* NULL: the configuration asks for no enrolment */
+    ea_power_policy power_policy; /* the sender's thread */
     ea_sticky_error config_error, log_error, enroll_error, spool_error, sender_error, status_error;
     ea_sticky_error line_error; /* the collector's line; the tasks' lock */
 } ea_agent;

@@ -30,6 +30,8 @@ static size_t add_boot_files(ea_config_snapshot *snapshot, const ea_session_conf
         c->files = (ea_strings){.items = {ea_arena_strdup(&snapshot->arena, path)}, .count = 1};
         c->taken = ea_arena_strdup(&snapshot->arena, taken);
         c->priority = s->priority;
+        c->filters = s->filters;
+        c->watches = s->watches;
         n += c->name && c->files.items[0] && c->taken;
     }
     return n;

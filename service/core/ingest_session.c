@@ -16,6 +16,11 @@ enum {
     PACE_EVENTS = 256,
 };
 
+/* Filters and programs shape batches. */
+static uint64_t shape_hash(const ea_ingest_session *f) {
+    return ea_event_filters_hash(f->filters) ^ ea_watches_hash(f->watches) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
 int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_options *options, ea_err *err) {
     ea_ingest_session *f = calloc(1, sizeof *f);
     if (!f) {
@@ -29,14 +34,24 @@ int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_opti
                           .on_damage = f->o.on_damage,
                           .on_damage_arg = f->o.on_damage_arg,
                           .follow = f->o.follow};
-    int rc = 0;
+    ea_filter_problem problem;
+    f->source = f->o.source;
+    int rc = f->o.filters && f->o.filters->count
+                 ? ea_event_filters_create(&f->filters, f->o.filters, f->o.schemas, 1, &problem, err)
+                 : 0;
+    ea_watch_problem mistake;
+    if (!rc && f->o.watches && f->o.watches->count)
+        rc = ea_watches_create(&f->watches, f->o.watches, f->o.schemas, &mistake, err);
+    if (rc) {
+        ea_ingest_session_close(f);
+        return rc;
+    }
     if (f->o.source) {
-        f->source = f->o.source;
         memcpy(f->stream, f->o.stream, sizeof f->stream);
     } else {
         rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
                                  b->keyframe_events, b->keyframe_ns, b->keyframe_bytes, f->o.follow,
-                                 ea_schema_options_hash(f->o.schemas), f->stream, &f->trace_bytes, err);
+                                 ea_schema_options_hash(f->o.schemas), shape_hash(f), f->stream, &f->trace_bytes, err);
         if (!rc && f->o.live)
             rc = ea_random_bytes(f->stream, sizeof f->stream, err);
         if (!rc)
@@ -85,6 +100,8 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
                                                        .is_numbered = f->o.source != NULL,
                                                        .schemas = f->o.schemas,
                                                        .ask = f->o.ask,
+                                                       .filters = f->filters,
+                                                       .watches = f->watches,
                                                        .spool = spool,
                                                        .ledger = f->ledger},
                                 err);
@@ -135,6 +152,8 @@ int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
         int is_record = rc != EA_SOURCE_NOTHING_YET;
         if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;
+        if (!is_record && (rc = ea_pipeline_idle(f->pipeline, err)))
+            break;
         n += (unsigned)is_record;
         if ((!is_record || n % FLUSH_EVENTS == 0) && (rc = flush_if_due(f, err)))
             break;
@@ -184,6 +203,8 @@ void ea_ingest_session_close(ea_ingest_session *f) {
         ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
     }
+    ea_event_filters_destroy(f->filters);
+    ea_watches_destroy(f->watches);
     ea_source_close(f->source);
     ea_ledger_destroy(f->ledger);
     free(f->dictionary);

@@ -23,6 +23,8 @@ typedef struct ea_ingest_session_options {
     int remember;          /* when all is shipped its record stays in the spool: the next time nothing is sent again */
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
+    const ea_tables *filters;            /* ea_filter_config; borrowed until it is attached; NULL: none */
+    const ea_tables *watches;            /* ea_watch_config; borrowed; NULL: none */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask;         /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */
@@ -40,7 +42,9 @@ typedef struct ea_ingest_session {
     atomic_uint progress_permille; /* of the source; any thread */
     ea_ingest_session_options o;
     ea_batching_options batching;
-    uint8_t *dictionary; /* NULL: none */
+    ea_event_filters *filters; /* NULL: none */
+    ea_watches *watches;       /* NULL: none */
+    uint8_t *dictionary;       /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */
     int is_over;        /* the source came to its end; from then on of the thread that calls ea_ingest_session_end */

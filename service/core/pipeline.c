@@ -1,6 +1,6 @@
 /* A record's way, top-down, in the order in which it goes:
  *
- *     ea_pipeline_add           its class; the machine's state; stacks; the open batch
+ *     ea_pipeline_add           its class; the machine's state; filters; stacks; the open batch
  *     pipeline_keyframe_if_due  before it, where one is due: the state, as batches of its own
  *     pipeline_close_batch      a full batch: its events go into the ledger
  *     pipeline_hand_on          its number, the claim in the spool, the ledger as it is now, the ring to the encoders
@@ -21,11 +21,27 @@ static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err);
 static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err);
 static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err);
 static int pipeline_failure(ea_pipeline *p, ea_err *err);
+static int pipeline_redact(ea_pipeline *p, const ea_record **in_out, const ea_class *c, enum ea_counter *in_out_outcome,
+                           ea_err *err);
+static int pipeline_filter(ea_pipeline *p, const ea_record *given, const ea_record *redacted, const ea_class *c,
+                           ea_err *err);
+
+static void count_delivered(ea_pipeline *p) {
+    if (++p->delivered % PROGRESS_EVENTS == 0)
+        atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
+}
+
+static int pipeline_watch(ea_pipeline *p, const ea_record **in_out, ea_record *own, const ea_class *c, ea_err *err);
+static void pipeline_count_drop(ea_pipeline *p, const ea_class *c, enum ea_counter place);
 
 int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     enum ea_counter outcome;
     const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
-    int rc = 0;
+    const ea_record *given = record;
+    int rc = 0, is_aggregated = 0;
+    ea_record own;
+    if (p->o.filters && (rc = pipeline_redact(p, &record, c, &outcome, err)))
+        return rc;
     if (p->machine) {
         rc = pipeline_keyframe_if_due(p, err);
         if (!rc)
@@ -33,17 +49,24 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
         if (rc)
             return rc;
     }
+    if (p->o.filters && (rc = pipeline_filter(p, given, record, c, err)))
+        return rc < 0 ? rc : 0;
+    if (p->o.watches && (is_aggregated = pipeline_watch(p, &record, &own, c, err)) < 0)
+        return is_aggregated;
     rc = ea_stack_meter_add(p->stacks, record, c);
     if (rc)
         return ea_fail(err, rc, "count stacks");
+    if (is_aggregated) {
+        pipeline_count_drop(p, c, EA_COUNT_events_aggregated);
+        return 0;
+    }
     rc = ea_builder_add(p->builder, record, c);
     if (rc == EA_EFULL) {
         if ((rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err)))
             return rc;
         rc = ea_builder_add(p->builder, record, c);
     }
-    if (++p->delivered % PROGRESS_EVENTS == 0)
-        atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
+    count_delivered(p);
     if (rc >= 0) {
         p->outcomes[outcome - EA_COUNT_decode_whole]++;
         p->families[c->family % EA_LEDGER_FAMILIES]++;
@@ -62,6 +85,131 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     if (atomic_load(&p->failed))
         return pipeline_failure(p, err);
     return pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+}
+
+/* ---- filters ---- */
+
+static const enum ea_counter DROPS[EA_PIPELINE_DROPS] = {EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
+                                                         EA_COUNT_events_limited, EA_COUNT_events_aggregated};
+
+/* What filters dropped into the ledger, with its delivery. */
+static void pipeline_post_drops(ea_pipeline *p) {
+    for (size_t i = 0; p->dropped_count && i < EA_PIPELINE_DROPS; i++) {
+        ea_family_count families[EA_LEDGER_FAMILIES];
+        size_t count = 0;
+        int64_t n = 0;
+        for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+            if (p->dropped[i][f]) {
+                families[count++] = (ea_family_count){p->dropped[i][f], (uint8_t)f};
+                n += p->dropped[i][f];
+            }
+        if (n)
+            ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, n}, {DROPS[i], n}}, 2, families,
+                           count);
+    }
+    if (p->dropped_count)
+        memset(p->dropped, 0, sizeof p->dropped);
+    p->dropped_count = 0;
+    if (p->redacted)
+        ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_events_redacted, (int64_t)p->redacted}, 1, NULL, 0);
+    p->redacted = 0;
+}
+
+/* Before anything of the event is kept, be it in the state. A payload with other fields is judged anew. */
+static int pipeline_redact(ea_pipeline *p, const ea_record **in_out, const ea_class *c, enum ea_counter *in_out_outcome,
+                           ea_err *err) {
+    size_t used;
+    int rc = ea_event_filters_redact(p->o.filters, in_out, c);
+    if (rc <= 0)
+        return rc ? ea_fail(err, rc, "filter an event") : 0;
+    p->redacted++;
+    if (*in_out_outcome == EA_COUNT_decode_whole) {
+        size_t whole = ea_class_places(c, (*in_out)->payload, (*in_out)->payload_bytes, NULL, &used);
+        if (!ea_class_is_whole(c, whole, used, (*in_out)->payload_bytes))
+            *in_out_outcome = EA_COUNT_decode_partial;
+    }
+    return 0;
+}
+
+/* An event that does not travel. */
+static void pipeline_count_drop(ea_pipeline *p, const ea_class *c, enum ea_counter place) {
+    for (size_t i = 0; i < EA_PIPELINE_DROPS; i++)
+        p->dropped[i][c->family % EA_LEDGER_FAMILIES] += DROPS[i] == place;
+    count_delivered(p);
+    if (++p->dropped_count >= PROGRESS_EVENTS)
+        pipeline_post_drops(p);
+}
+
+/* 1 when a filter drops the event, which is counted then; 0; or an error. The expressions see it as it came. */
+static int pipeline_filter(ea_pipeline *p, const ea_record *given, const ea_record *redacted, const ea_class *c,
+                           ea_err *err) {
+    enum ea_counter place;
+    if (given->source >= p->o.source_count)
+        return 0; /* the builder drops and counts it */
+    int rc = ea_event_filters_judge(p->o.filters, given, redacted, c, &p->clocks[given->source], &place, err);
+    if (rc || place == EA_COUNT_events_batched)
+        return rc;
+    pipeline_count_drop(p, c, place);
+    return 1;
+}
+
+/* ---- programs ---- */
+
+/* A result of a program, into the open batch. */
+static int pipeline_add_row(void *arg, const ea_record *result) {
+    ea_pipeline *p = arg;
+    enum ea_counter outcome;
+    ea_record own = *result;
+    const ea_record *record = &own;
+    if (p->o.is_numbered)
+        own.position = p->next_position + p->rows_made;
+    const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
+    int rc = ea_builder_add(p->builder, record, c);
+    if (rc == EA_EFULL) {
+        if ((rc = pipeline_close_batch(p, EA_BATCH_EVENTS, &p->row_error)))
+            return rc;
+        rc = ea_builder_add(p->builder, record, c);
+    }
+    if (rc < 0)
+        return ea_fail(&p->row_error, rc, "add a result to a batch");
+    p->rows_made++;
+    p->rows++;
+    p->row_family = c->family % EA_LEDGER_FAMILIES;
+    p->families[p->row_family]++;
+    return rc ? pipeline_close_batch(p, EA_BATCH_EVENTS, &p->row_error) : 0;
+}
+
+int ea_pipeline_start_watches(ea_pipeline *p, ea_err *err) {
+    return ea_watches_start(p->o.watches, pipeline_add_row, p, err);
+}
+
+static int pipeline_watch_failed(ea_pipeline *p, int rc, ea_err *err) {
+    if (rc < 0 && p->row_error.code) {
+        if (err)
+            *err = p->row_error;
+        return p->row_error.code;
+    }
+    return rc;
+}
+
+/* An event to the programs: 1 when it does not travel. Then *in_out is after their results, by its number. */
+static int pipeline_watch(ea_pipeline *p, const ea_record **in_out, ea_record *own, const ea_class *c, ea_err *err) {
+    const ea_record *record = *in_out;
+    if (record->source >= p->o.source_count)
+        return 0; /* the builder drops and counts it */
+    p->next_position = record->position;
+    int rc = ea_watches_add(p->o.watches, record, c, &p->clocks[record->source], err);
+    if (p->rows_made && p->o.is_numbered) {
+        *own = *record;
+        own->position += p->rows_made;
+        *in_out = own;
+    }
+    p->next_position++;
+    return pipeline_watch_failed(p, rc, err);
+}
+
+int ea_pipeline_idle(ea_pipeline *p, ea_err *err) {
+    return p->o.watches ? pipeline_watch_failed(p, ea_watches_idle(p->o.watches, err), err) : 0;
 }
 
 /* ---- keyframes ---- */
@@ -179,6 +327,7 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
 /* Closes the open batch, if it holds anything, and hands it on. */
 static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
     uint32_t n = ea_builder_pending(p->builder);
+    pipeline_post_drops(p);
     if (!n)
         return 0;
     ea_mutex_lock(p->turn);
@@ -193,6 +342,19 @@ static void pipeline_wait_for_encoders(ea_pipeline *p) EA_REQUIRES(p->turn);
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
                             const ea_family_count *families, size_t family_count, ea_err *err) EA_REQUIRES(p->turn);
 
+/* Results in the open batch: no source delivered them. Returns how many they are. */
+static uint32_t pipeline_post_rows(ea_pipeline *p) {
+    uint32_t n = p->rows;
+    if (n)
+        ea_ledger_post(p->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_synthesised, n},
+                                      {EA_COUNT_events_batched, -(int64_t)n},
+                                      {EA_COUNT_events_pending, n}},
+                       3, &(ea_family_count){n, p->row_family}, 1);
+    p->rows = 0;
+    return n;
+}
+
 /* With turn. */
 static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err) {
     ea_mutex_assert_held(p->turn);
@@ -206,14 +368,19 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
                                       {EA_COUNT_events_pending, n}},
                        3, families, family_count);
     } else {
-        ea_posting postings[] = {{EA_COUNT_events_delivered, n},
-                                 {EA_COUNT_events_pending, n},
+        ea_family_count delivered[EA_LEDGER_FAMILIES];
+        uint32_t rows = pipeline_post_rows(p);
+        memcpy(delivered, families, family_count * sizeof *families);
+        for (size_t i = 0; i < family_count; i++)
+            delivered[i].events -= delivered[i].family == p->row_family ? rows : 0;
+        ea_posting postings[] = {{EA_COUNT_events_delivered, n - rows},
+                                 {EA_COUNT_events_pending, n - rows},
                                  {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
                                  {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
                                  {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]},
                                  {EA_COUNT_decode_unread, (int64_t)(ea_decoder_unread(p->decoder) - p->unread)},
                                  {EA_COUNT_source_lost_records, (int64_t)p->lost_records}};
-        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, families, family_count);
+        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, delivered, family_count);
         memset(p->outcomes, 0, sizeof p->outcomes);
         p->lost_records = 0;
         p->unread = ea_decoder_unread(p->decoder);
@@ -430,7 +597,9 @@ int ea_pipeline_set_clock(ea_pipeline *p, size_t source, const ea_clock *clock, 
 
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     ea_stack_meter_end(p->stacks);
-    int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
+    int rc = p->o.watches ? pipeline_watch_failed(p, ea_watches_end(p->o.watches, err), err) : 0;
+    if (!rc)
+        rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
     if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);

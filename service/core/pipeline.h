@@ -11,6 +11,8 @@
 #include "proto/base/record.h"
 #include "proto/event/schemas.h"
 #include "service/batch/builder.h"
+#include "service/core/filter.h"
+#include "service/core/watch_results.h"
 #include "service/decode/schema_resolver.h"
 #include "service/spool/spool.h"
 
@@ -40,6 +42,8 @@ typedef struct ea_pipeline_options {
     int live;
     ea_schemas *schemas;         /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask; /* resolves schemas of other events; copied; NULL: none */
+    ea_event_filters *filters;   /* borrowed; NULL: all events go on */
+    ea_watches *watches;         /* borrowed; NULL: no programs run on the events */
     ea_spool *spool;             /* borrowed */
     ea_ledger *ledger;           /* borrowed */
 } ea_pipeline_options;
@@ -52,6 +56,8 @@ void ea_pipeline_destroy(ea_pipeline *p);
 /* Adds a record; may block. Fails when an encoder or the spool failed (EA_ECANCELED after ea_spool_cancel). The
  * source's thread. */
 EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err);
+/* No record has come for some milliseconds. Live only. The source's thread. */
+EA_MUST_CHECK int ea_pipeline_idle(ea_pipeline *p, ea_err *err);
 /* Closes the open batch, if it holds anything, so that it does not wait for events that fill it; without it, what was
  * counted since the last one goes out in a batch that holds nothing else. Live only: a replay's
  * batches end where the events alone say. The source's thread. */

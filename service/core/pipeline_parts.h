@@ -30,6 +30,8 @@ typedef struct ea_pipeline_job {
     size_t of_count;
 } ea_pipeline_job;
 
+enum { EA_PIPELINE_DROPS = 4 };
+
 typedef struct ea_pipeline_worker {
     ea_pipeline *pipeline;
     ea_encoder *encoder; /* encode: the worker's thread */
@@ -64,11 +66,21 @@ struct ea_pipeline {
     uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
     uint64_t lost_records;                 /* in the open batch */
-    uint8_t lost_family;                   /* whose records say that events were lost */
+    /* what filters and programs dropped since it was posted: filtered, sampled_out, limited, aggregated; and the events
+     * with replaced fields */
+    uint32_t dropped[EA_PIPELINE_DROPS][EA_LEDGER_FAMILIES];
+    uint64_t dropped_count, redacted;
+    uint8_t lost_family; /* whose records say that events were lost */
     ea_builder *builder;
     uint64_t delivered;
-    ea_clock *clocks;    /* of the sources, when there is a machine */
-    ea_machine *machine; /* NULL: no keyframes */
+    /* results of programs */
+    uint32_t rows;          /* in the open batch */
+    uint8_t row_family;     /* of them */
+    uint64_t rows_made;     /* ever: positions of numbered records count them, too */
+    uint64_t next_position; /* of the next result, without them */
+    ea_err row_error;       /* why the last one could not be added */
+    ea_clock *clocks;       /* of the sources, when there is a machine, a filter or a program */
+    ea_machine *machine;    /* NULL: no keyframes */
     ea_open_object_names *names;
     ea_counters state; /* the machine's */
     uint64_t given_up; /* of them, in the ledger */
@@ -94,6 +106,9 @@ struct ea_pipeline {
 void ea_pipeline_worker_main(void *worker); /* an encoder's thread */
 /* The state as it is now, in batches of its own. The open batch must be closed. The source's thread. */
 EA_MUST_CHECK int ea_pipeline_write_keyframe(ea_pipeline *p, ea_err *err);
+
+/* Before the first event, when there are programs. The source's thread, or before it begins. */
+EA_MUST_CHECK int ea_pipeline_start_watches(ea_pipeline *p, ea_err *err);
 
 /* ---- pipeline_ledger.c ---- */
 

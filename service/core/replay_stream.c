@@ -82,7 +82,7 @@ static int add_sessions(EVP_MD_CTX *md, const char *const *paths, size_t count, 
 
 int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events, uint32_t batch_bytes,
                         uint64_t keyframe_events, int64_t keyframe_ns, uint64_t keyframe_bytes, int follow,
-                        uint64_t schemas, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err) {
+                        uint64_t schemas, uint64_t filters, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err) {
     static const char REPLAY[] = "etwagent replay 1\n", FOLLOW[] = "etwagent follow 1\n";
     _Static_assert(sizeof REPLAY == sizeof FOLLOW, "hashed alike");
     uint8_t digest[EVP_MAX_MD_SIZE];
@@ -114,6 +114,11 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     if (!rc && schemas) {
         uint8_t bytes[16] = "schemas";
         ea_store64(bytes + 8, schemas);
+        rc = replay_stream_add(md, bytes, sizeof bytes, err);
+    }
+    if (!rc && filters) {
+        uint8_t bytes[16] = "filters";
+        ea_store64(bytes + 8, filters);
         rc = replay_stream_add(md, bytes, sizeof bytes, err);
     }
     if (!rc)

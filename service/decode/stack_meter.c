@@ -7,6 +7,15 @@
 
 static const size_t WINDOW_BYTES = 2200 << 10; /* three times what the farthest half that was measured needs */
 
+enum { RECENT = 256 }; /* between an event and its walk come those of other processors */
+
+/* What a walk may name, before there is a join. */
+typedef struct recent {
+    int64_t time;
+    uint32_t tid;
+    uint16_t cpu;
+} recent;
+
 /* Two outcomes are one counter: a half that came inside its event has found it. */
 static const enum ea_counter COUNTERS[] = {
     [EA_STACK_in_event] = EA_COUNT_stacks_joined,
@@ -27,6 +36,8 @@ _Static_assert(sizeof COUNTERS / sizeof *COUNTERS == EA_STACK_OUTCOME_COUNT, "ea
 struct ea_stack_meter {
     ea_stack_join *join; /* NULL: no stack has come */
     ea_stack_feed *feed;
+    recent *recent;      /* RECENT of them; NULL once there is a join */
+    uint64_t remembered; /* how many there were; the last ones are in recent, each at its number modulo RECENT */
     uint64_t taken[EA_STACK_OUTCOME_COUNT];
 };
 
@@ -34,8 +45,10 @@ int ea_stack_meter_create(ea_stack_meter **ret, ea_err *err) {
     ea_stack_meter *m = calloc(1, sizeof *m);
     if (!m)
         return ea_fail(err, EA_ENOMEM, "count stacks");
-    int rc = ea_stack_feed_create(&m->feed, NULL, err);
+    m->recent = calloc(RECENT, sizeof *m->recent);
+    int rc = m->recent ? ea_stack_feed_create(&m->feed, NULL, err) : ea_fail(err, EA_ENOMEM, "count stacks");
     if (rc) {
+        free(m->recent);
         free(m);
         return rc;
     }
@@ -48,23 +61,46 @@ void ea_stack_meter_destroy(ea_stack_meter *m) {
         return;
     ea_stack_feed_destroy(m->feed);
     ea_stack_join_destroy(m->join);
+    free(m->recent);
     free(m);
 }
 
-static int begin(ea_stack_meter *m, const ea_record *r) {
-    int rc = ea_stack_join_create(
-        &m->join, NULL, &(ea_stack_join_options){.limit_bytes = WINDOW_BYTES, .has_begin = 1, .begin = r->time_raw},
-        NULL);
-    if (!rc)
-        ea_stack_feed_begin(m->feed, m->join);
+static int begin(ea_stack_meter *m) {
+    ea_stack_join_options options = {.limit_bytes = WINDOW_BYTES};
+    uint64_t first = m->remembered > RECENT ? m->remembered - RECENT : 0;
+    if (first) { /* there were earlier events, which are not known any more */
+        options.has_begin = 1;
+        options.begin = m->recent[first % RECENT].time;
+    }
+    int rc = ea_stack_join_create(&m->join, NULL, &options, NULL);
+    if (rc)
+        return rc;
+    ea_stack_feed_begin(m->feed, m->join);
+    for (uint64_t i = first; !rc && i < m->remembered; i++) {
+        const recent *e = &m->recent[i % RECENT];
+        rc = ea_stack_join_event(m->join, e->time, e->tid, e->cpu, 0);
+    }
+    free(m->recent);
+    m->recent = NULL;
     return rc;
+}
+
+static int remember(ea_stack_meter *m, const ea_record *r, const ea_class *c) {
+    uint32_t tid = 0;
+    int named = ea_stack_feed_thread(m->feed, r, c, &tid);
+    if (named > 0)
+        m->recent[m->remembered++ % RECENT] = (recent){r->time_raw, tid, r->cpu};
+    return named < 0 ? named : 0;
 }
 
 int ea_stack_meter_add(ea_stack_meter *m, const ea_record *r, const ea_class *c) {
     if (!m->join) {
-        int brings = ea_stack_feed_brings(m->feed, r, c), rc = brings > 0 ? begin(m, r) : 0;
-        if (brings <= 0 || rc)
-            return brings < 0 ? brings : rc;
+        int brings = ea_stack_feed_brings(m->feed, r, c);
+        if (brings < 0)
+            return brings;
+        int rc = brings ? begin(m) : remember(m, r, c);
+        if (!brings || rc)
+            return rc;
     }
     return ea_stack_feed_record(m->feed, r, c, 0);
 }

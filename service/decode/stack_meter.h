@@ -13,7 +13,8 @@ typedef struct ea_stack_meter ea_stack_meter;
 EA_MUST_CHECK int ea_stack_meter_create(ea_stack_meter **ret, ea_err *err);
 void ea_stack_meter_destroy(ea_stack_meter *m); /* NULL is allowed */
 /* A record, in the order of its session. The first one that brings a stack begins the join, which has a window of
- * 32,768 events (2 MiB); halves of events before it are too late. EA_ENOMEM. */
+ * 32,768 events (2 MiB) and begins with the 256 events before it: the first stack's own event is among them. Halves of
+ * earlier events are too late. EA_ENOMEM. */
 EA_MUST_CHECK int ea_stack_meter_add(ea_stack_meter *m, const ea_record *r, const ea_class *c);
 /* No record comes any more: halves that wait for their events are counted. */
 void ea_stack_meter_end(ea_stack_meter *m);

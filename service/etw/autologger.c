@@ -20,9 +20,9 @@ typedef struct writer {
     void *note_arg;
 } writer;
 
-static void log_line(const writer *w, const char *format, ...) EA_PRINTF(2, 3);
+static void autologger_log_line(const writer *w, const char *format, ...) EA_PRINTF(2, 3);
 
-static void log_line(const writer *w, const char *format, ...) {
+static void autologger_log_line(const writer *w, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -32,7 +32,7 @@ static void log_line(const writer *w, const char *format, ...) {
         w->note(w->note_arg, line);
 }
 
-static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
+static void autologger_to_wide(const char *utf8, WCHAR *out, size_t capacity) {
     size_t bytes = ea_utf8_to_utf16(utf8, strlen(utf8), out, (capacity - 1) * sizeof *out);
     out[bytes / sizeof *out < capacity ? bytes / sizeof *out : capacity - 1] = 0;
 }
@@ -40,7 +40,7 @@ static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
 static void name_session(const ea_session_config *s, WCHAR *out) {
     char name[NAME_CHARS];
     snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", s->name);
-    to_wide(name, out, NAME_CHARS);
+    autologger_to_wide(name, out, NAME_CHARS);
 }
 
 static LSTATUS set_number(HKEY key, const WCHAR *name, uint64_t value) {
@@ -63,7 +63,7 @@ static void guid_text(const ea_guid *guid, WCHAR *out, size_t capacity) {
     ea_text_char(&t, '{');
     ea_text_guid(&t, guid);
     ea_text_char(&t, '}');
-    to_wide(t.failed ? "" : t.data, out, capacity);
+    autologger_to_wide(t.failed ? "" : t.data, out, capacity);
     ea_text_deinit(&t);
 }
 
@@ -80,7 +80,7 @@ static int write_provider(const writer *w, HKEY session, const ea_provider_confi
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {
-        log_line(w, "at boot provider %.128s is left out: %s", p->provider, why.message);
+        autologger_log_line(w, "at boot provider %.128s is left out: %s", p->provider, why.message);
         return 0;
     }
     guid_text(&guid, name, sizeof name / sizeof *name);
@@ -104,7 +104,7 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
     if (ea_provider_guid_of_name(name, &id, NULL))
         return ERROR_INVALID_DATA;
     guid_text(&id, guid, sizeof guid / sizeof *guid);
-    to_wide(s->boot_file, file, sizeof file / sizeof *file);
+    autologger_to_wide(s->boot_file, file, sizeof file / sizeof *file);
 
     const struct {
         const WCHAR *name;

@@ -12,9 +12,9 @@ typedef struct taker {
     void *arg;
 } taker;
 
-static void log_line(const taker *t, const char *format, ...) EA_PRINTF(2, 3);
+static void boot_files_log_line(const taker *t, const char *format, ...) EA_PRINTF(2, 3);
 
-static void log_line(const taker *t, const char *format, ...) {
+static void boot_files_log_line(const taker *t, const char *format, ...) {
     char line[2 * EA_BOOT_PATH_BYTES + 512];
     va_list args;
     va_start(args, format);
@@ -55,11 +55,11 @@ static int make_room(const ea_session_config *s, const taker *t, unsigned *lost)
         ea_boot_file_path(s, age, to);
         ea_boot_file_path(s, age - 1, from);
         if (ea_path_rename(from, to, &err)) {
-            log_line(t, "%s", err.message);
+            boot_files_log_line(t, "%s", err.message);
             return 0;
         }
         if (is_full)
-            log_line(t, "%s, the oldest that waited, was replaced unread by a later boot's", to);
+            boot_files_log_line(t, "%s, the oldest that waited, was replaced unread by a later boot's", to);
         *lost += (unsigned)is_full;
         is_full = 0;
     }
@@ -83,7 +83,7 @@ typedef struct written_list {
     written all[WRITTEN_MAX];
 } written_list;
 
-static const char *base_name(const char *path) {
+static const char *boot_files_base_name(const char *path) {
     const char *base = path;
     for (const char *p = path; *p; p++)
         if (*p == '/' || *p == '\\')
@@ -124,20 +124,21 @@ static void written_path(const ea_session_config *s, const written *w, char *pat
 static void find_written(const ea_session_config *s, const taker *t, written_list *ret) {
     char folder[EA_BOOT_PATH_BYTES], path[EA_BOOT_PATH_BYTES];
     ea_err err;
-    ret->base = base_name(s->boot_file);
+    ret->base = boot_files_base_name(s->boot_file);
     size_t n = (size_t)(ret->base - s->boot_file);
     snprintf(folder, sizeof folder, "%.*s", n > 1 ? (int)n - 1 : (int)n, s->boot_file);
     if (n == 3 && folder[1] == ':')
         snprintf(folder, sizeof folder, "%.3s", s->boot_file); /* the root of a drive */
     int rc = ea_path_list(n ? folder : ".", see_file, ret, &err);
     if (rc && rc != EA_ENOTFOUND)
-        log_line(t, "%s", err.message);
+        boot_files_log_line(t, "%s", err.message);
     if (ret->is_full)
-        log_line(t, "%s has more than %d files of boots; the rest stays where it is", s->boot_file, WRITTEN_MAX);
+        boot_files_log_line(t, "%s has more than %d files of boots; the rest stays where it is", s->boot_file,
+                            WRITTEN_MAX);
     for (unsigned i = 0; i < ret->count; i++) {
         written_path(s, &ret->all[i], path);
         if (ea_path_modified(path, &ret->all[i].utc_ns, &err))
-            log_line(t, "%s", err.message);
+            boot_files_log_line(t, "%s", err.message);
     }
 }
 
@@ -155,8 +156,8 @@ unsigned ea_boot_files_take(const ea_session_config *s, void (*note)(void *arg, 
     ea_err err;
     find_written(s, &t, &l);
     if (l.numbered >= ea_boot_files_count(s)) {
-        log_line(&t, "%u boots left their files in %s; Windows may have replaced earlier ones", l.numbered,
-                 s->boot_file);
+        boot_files_log_line(&t, "%u boots left their files in %s; Windows may have replaced earlier ones", l.numbered,
+                            s->boot_file);
         lost++;
     }
     qsort(l.all, l.count, sizeof *l.all, older);
@@ -166,7 +167,7 @@ unsigned ea_boot_files_take(const ea_session_config *s, void (*note)(void *arg, 
             break; /* it stays where Windows wrote it */
         ea_boot_file_path(s, 0, to);
         if (ea_path_rename(from, to, &err))
-            log_line(&t, "%s", err.message);
+            boot_files_log_line(&t, "%s", err.message);
     }
     return lost;
 }

@@ -9,7 +9,7 @@
 
 enum { NAME_CHARS = sizeof((ea_properties *)0)->name / sizeof(WCHAR) };
 
-static void to_utf8(const WCHAR *wide, size_t capacity_chars, char *out, size_t capacity) {
+static void control_to_utf8(const WCHAR *wide, size_t capacity_chars, char *out, size_t capacity) {
     size_t chars = 0;
     while (chars < capacity_chars && wide[chars])
         chars++;
@@ -33,8 +33,8 @@ static void read_status(const ea_etw_api *api, const ea_properties *from, ea_liv
                             .written_buffers = p->BuffersWritten,
                             .lost_events = p->EventsLost,
                             .lost_buffers = (uint64_t)p->LogBuffersLost + p->RealTimeBuffersLost};
-    to_utf8(from->name, sizeof from->name / sizeof *from->name, ret->name, sizeof ret->name);
-    to_utf8(from->file, sizeof from->file / sizeof *from->file, ret->file, sizeof ret->file);
+    control_to_utf8(from->name, sizeof from->name / sizeof *from->name, ret->name, sizeof ret->name);
+    control_to_utf8(from->file, sizeof from->file / sizeof *from->file, ret->file, sizeof ret->file);
     if (p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)
         EA_IGNORE(ea_session_flags(api, p->Wnode.HistoricalContext, ret->masks));
 }
@@ -133,7 +133,7 @@ int ea_control_start(const ea_session_config *c, ea_control_note note, void *arg
         return ea_fail(err, EA_ENOMEM, "start session %s", c->name);
     int rc = ea_session_init(s, c, NULL, note, arg, err);
     if (!rc) {
-        to_utf8(s->name, sizeof s->name / sizeof *s->name, name, sizeof name);
+        control_to_utf8(s->name, sizeof s->name / sizeof *s->name, name, sizeof name);
         rc = control(s->api, name, EVENT_TRACE_CONTROL_QUERY, "query", &p, err);
         if (!rc)
             rc = ea_fail(err, EA_EEXIST, "session %s runs already; \"etwagent session stop %s\" stops it", name, name);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Returns whether Windows took it. */
-static int set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
+static int enable_set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
     ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(s->handle, which, data, (ULONG)bytes)
                                               : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
@@ -126,7 +126,7 @@ static void enable_kernel(ea_session *s) {
     if (c->stacks.count) {
         CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
         size_t n = ea_session_class_ids(&c->stacks, ids);
-        (void)set(s, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
+        (void)enable_set(s, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
     }
     ea_session_masks(c, masks);
     ea_session_system_flags(s, masks);

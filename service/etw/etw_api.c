@@ -12,7 +12,7 @@ typedef void (*any_function)(void);
 
 /* Two threads that load concurrently both do the same work. A DLL is still loaded only once, and it is never unloaded.
  */
-static any_function find(const WCHAR *dll, const char *name) {
+static any_function etw_api_find(const WCHAR *dll, const char *name) {
     HMODULE module = LoadLibraryExW(dll, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     return module ? (any_function)GetProcAddress(module, name) : NULL;
 }
@@ -26,7 +26,7 @@ int ea_etw_load(const ea_etw_api **ret, ea_err *err) {
     if (atomic_compare_exchange_strong(&state, &expected, 1)) {
         any_function f;
 #define X(dll, name, result, parameters, required)                                                                     \
-    f = find(dll, #name);                                                                                              \
+    f = etw_api_find(dll, #name);                                                                                      \
     memcpy(&table.name, &f, sizeof f);                                                                                 \
     if (!f && (required))                                                                                              \
         atomic_store(&missing, #name);

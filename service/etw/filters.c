@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t *add(ea_filters *f, int type, size_t bytes) {
+static uint8_t *filters_add(ea_filters *f, int type, size_t bytes) {
+    EA_ASSERT(f->count < EA_FILTERS_MAX); /* each kind is added once */
     uint8_t *data = (uint8_t *)f->data[f->count];
     f->items[f->count++] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)data, .Size = (ULONG)bytes, .Type = (ULONG)type};
     return data;
@@ -17,7 +18,7 @@ static void add_ids(ea_filters *f, const ea_strings *given, int type, int filter
     size_t n = ea_ids_expand(given, ids, EA_FILTER_IDS_MAX);
     if (!n || n > EA_FILTER_IDS_MAX)
         return;
-    uint8_t *data = add(f, type, offsetof(ea_filter_event_id, events) + n * sizeof *ids);
+    uint8_t *data = filters_add(f, type, offsetof(ea_filter_event_id, events) + n * sizeof *ids);
     data[0] = (uint8_t)filter_in;
     ea_store16(data + 2, (uint16_t)n);
     memcpy(data + 4, ids, n * sizeof *ids);
@@ -27,7 +28,7 @@ static void add_ids(ea_filters *f, const ea_strings *given, int type, int filter
 static void add_names(ea_filters *f, const ea_strings *given, int type) {
     if (!given->count)
         return;
-    uint8_t *data = add(f, type, 0);
+    uint8_t *data = filters_add(f, type, 0);
     size_t at = 0, room = EA_FILTER_BYTES_MAX - 2;
     for (size_t i = 0; i < given->count; i++) {
         if (i && at < room) {
@@ -50,7 +51,7 @@ static void add_arguments(ea_filters *f, const ea_strings *given) {
     size_t at = 0;
     if (!given->count)
         return;
-    uint8_t *data = add(f, EA_FILTER_NONE, 0);
+    uint8_t *data = filters_add(f, EA_FILTER_NONE, 0);
     for (size_t i = 0; i < given->count; i++) {
         size_t n = strlen(given->items[i]) + 1;
         const char *equals = strchr(given->items[i], '=');
@@ -68,7 +69,7 @@ static void add_arguments(ea_filters *f, const ea_strings *given) {
 static void add_pids(ea_filters *f, const ea_strings *given) {
     if (!given->count || given->count > EA_FILTER_PIDS_MAX)
         return;
-    uint8_t *data = add(f, EA_FILTER_PID, 4 * given->count);
+    uint8_t *data = filters_add(f, EA_FILTER_PID, 4 * given->count);
     for (size_t i = 0; i < given->count; i++)
         ea_store32(data + 4 * i, (uint32_t)strtoul(given->items[i], NULL, 0));
 }
@@ -137,7 +138,7 @@ static int add_stack_level(ea_filters *f, const ea_guid *provider, const ea_prov
         rc = ea_provider_keywords(f->api, provider, c->stack_any, &any, err);
     filter.any = any;
     if (!rc)
-        memcpy(add(f, EA_FILTER_STACKWALK_LEVEL_KW, sizeof filter), &filter, sizeof filter);
+        memcpy(filters_add(f, EA_FILTER_STACKWALK_LEVEL_KW, sizeof filter), &filter, sizeof filter);
     return rc;
 }
 
@@ -148,7 +149,7 @@ typedef struct question {
     GUID provider;
 } question;
 
-static ULONG call_events(const void *arg, void *data, ULONG *bytes) {
+static ULONG filters_call_events(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     GUID provider = q->provider;
     return q->api->TdhEnumerateManifestProviderEvents(&provider, data, bytes);
@@ -160,7 +161,7 @@ typedef struct predicates {
     ULONG count;
 } predicates;
 
-static WCHAR *to_wide(const char *utf8, WCHAR *out, size_t capacity) {
+static WCHAR *filters_to_wide(const char *utf8, WCHAR *out, size_t capacity) {
     size_t bytes = ea_utf8_to_utf16(utf8, strlen(utf8), out, (capacity - 1) * sizeof *out);
     out[bytes / sizeof *out < capacity ? bytes / sizeof *out : capacity - 1] = 0;
     return out;
@@ -172,9 +173,9 @@ static void collect(predicates *to, const ea_provider_config *c, uint64_t event)
     for (size_t i = 0; i < c->payload.count && to->count < EA_FILTER_PREDICATES_MAX; i++)
         if (all[i].event == event) {
             WCHAR(*texts)[256] = to->texts[to->count];
-            to->items[to->count++] = (ea_payload_predicate){.field = to_wide(all[i].field, texts[0], 256),
+            to->items[to->count++] = (ea_payload_predicate){.field = filters_to_wide(all[i].field, texts[0], 256),
                                                             .compare = ea_payload_compares[all[i].compare].number,
-                                                            .value = to_wide(all[i].value, texts[1], 256)};
+                                                            .value = filters_to_wide(all[i].value, texts[1], 256)};
         }
 }
 
@@ -184,8 +185,8 @@ typedef struct made_filters {
     ULONG count;
 } made_filters;
 
-static int make(made_filters *to, const question *q, const ea_tdh_events *events, size_t room,
-                const ea_provider_config *c, uint64_t event, ea_err *err) {
+static int filters_make(made_filters *to, const question *q, const ea_tdh_events *events, size_t room,
+                        const ea_provider_config *c, uint64_t event, ea_err *err) {
     predicates p;
     int known = 0;
     collect(&p, c, event);
@@ -218,7 +219,7 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
         return;
     }
     ea_err why = {0};
-    int rc = ea_tdh_get(call_events, &q, &data, &bytes, &why);
+    int rc = ea_tdh_get(filters_call_events, &q, &data, &bytes, &why);
     if (rc) {
         (void)ea_fail(err, rc, "payload filters ignored: %s", why.message);
         return;
@@ -232,7 +233,7 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
         for (size_t k = 0; k < i; k++)
             is_first &= all[k].event != all[i].event;
         if (is_first)
-            (void)make(&made, &q, events, room, c, all[i].event, err);
+            (void)filters_make(&made, &q, events, room, c, all[i].event, err);
     }
     free(data);
     ULONG error = made.count ? f->api->TdhAggregatePayloadFilters(made.count, made.items, NULL, &f->payload) : 0;
@@ -244,7 +245,8 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
         (void)ea_fail_os(err, error ? ea_etw_code(error) : EA_ELIMIT, (int)error, "payload filters ignored%s",
                          error ? "" : ": too many conditions");
     else if (f->payload.Ptr)
-        f->items[f->count++] = f->payload;
+        EA_ASSERT(f->count < sizeof f->items / sizeof *f->items);
+    f->items[f->count++] = f->payload;
 }
 
 int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *c,

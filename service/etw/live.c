@@ -67,9 +67,9 @@ typedef struct live {
     int64_t youngest_raw;
 } live;
 
-static void log_line(const live *l, const char *format, ...) EA_PRINTF(2, 3);
+static void live_log_line(const live *l, const char *format, ...) EA_PRINTF(2, 3);
 
-static void log_line(const live *l, const char *format, ...) {
+static void live_log_line(const live *l, const char *format, ...) {
     char line[512];
     va_list args;
     va_start(args, format);
@@ -79,8 +79,8 @@ static void log_line(const live *l, const char *format, ...) {
         l->o.on_note(l->o.on_note_arg, line);
 }
 
-static void pass_note(void *arg, const char *text) {
-    log_line(arg, "%s", text);
+static void live_pass_note(void *arg, const char *text) {
+    live_log_line(arg, "%s", text);
 }
 
 /* ---- ProcessTrace's thread ---- */
@@ -96,7 +96,7 @@ static size_t ring_bytes(const ea_session_config *c) {
 
 /* The rundown at a session's start and end, and the buffers of a stopped session, are delivered in one burst. The
  * callback may wait in such a burst: Windows' buffers have eight times the capacity of the ring. */
-static void wait_for_room(const live *l, int64_t until_ns) {
+static void live_wait_for_room(const live *l, int64_t until_ns) {
     while (ea_ring_used(l->ring) > ring_bytes(l->o.session) / 2 && ea_monotonic_ns() < until_ns)
         ea_sleep_ns(MS_NS);
 }
@@ -112,11 +112,11 @@ static int is_complete(const EVENT_RECORD *e) {
            memcmp(&e->EventHeader.ProviderId, &EVENT_TRACE, sizeof EVENT_TRACE) == 0;
 }
 
-static void WINAPI on_event(EVENT_RECORD *e) {
+static void WINAPI live_on_event(EVENT_RECORD *e) {
     live *l = e->UserContext;
     int64_t wait_until_ns = atomic_load_explicit(&l->wait_until_ns, memory_order_relaxed);
     if (wait_until_ns) {
-        wait_for_room(l, wait_until_ns);
+        live_wait_for_room(l, wait_until_ns);
         int64_t start_until_ns = l->start_until_ns;
         if (is_complete(e)) /* ends the wait of the start, not that of a stop */
             atomic_compare_exchange_strong(&l->wait_until_ns, &start_until_ns, 0);
@@ -126,11 +126,11 @@ static void WINAPI on_event(EVENT_RECORD *e) {
     (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts dropped records */
 }
 
-static void trace_main(void *arg) {
+static void live_trace_main(void *arg) {
     live *l = arg;
     ULONG error = l->session.api->ProcessTrace(&l->trace_handle, 1, NULL, NULL);
     if (error && error != ERROR_CANCELLED)
-        log_line(l, "ProcessTrace ended with error %lu", error);
+        live_log_line(l, "ProcessTrace ended with error %lu", error);
     atomic_store(&l->traced, 1);
     ea_mutex_lock(l->lock);
     ea_cond_signal(l->wake);
@@ -149,7 +149,7 @@ static int64_t ticks_now(uint32_t clock_type) {
 
 /* Takes a raw time and the UTC at that moment. Of PAIR_TRIES tries it keeps the pair with the least time between the
  * two reads of the ticks. */
-static void take_pair(ea_clock *c) {
+static void live_take_pair(ea_clock *c) {
     int64_t least = INT64_MAX;
     for (int i = 0; i < PAIR_TRIES; i++) {
         int64_t before = ticks_now(c->type), utc_ns = ea_utc_ns(), took = ticks_now(c->type) - before;
@@ -184,7 +184,7 @@ static void read_clock(live *l) {
         c->frequency = 10000000;
     else
         c->frequency = ea_machine_cycle_frequency();
-    take_pair(c);
+    live_take_pair(c);
     l->row.clock = *c;
     l->seen_utc_ns = c->base_utc_ns;
     l->seen_mono_ns = l->paired_ns = ea_monotonic_ns();
@@ -246,16 +246,16 @@ static uint64_t take_losses(live *l) {
     l->status.written_buffers += written;
     ea_mutex_unlock(l->lock);
     if (events || buffers)
-        log_line(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
+        live_log_line(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
     return (uint64_t)events + buffers;
 }
 
-static int open_trace(live *l, ea_err *err) {
+static int live_open_trace(live *l, ea_err *err) {
     memset(&l->logfile, 0, sizeof l->logfile);
     l->logfile.LoggerName = l->session.name;
     l->logfile.ProcessTraceMode =
         PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD | PROCESS_TRACE_MODE_RAW_TIMESTAMP;
-    l->logfile.EventRecordCallback = on_event;
+    l->logfile.EventRecordCallback = live_on_event;
     l->logfile.Context = l;
     l->trace_handle = l->session.api->OpenTraceW(&l->logfile);
     if (l->trace_handle == INVALID_PROCESSTRACE_HANDLE) {
@@ -269,12 +269,13 @@ static int open_trace(live *l, ea_err *err) {
 /* ---- existing objects: the rundown ---- */
 
 static void begin_rundown(live *l) {
+    EA_ASSERT(!l->rundown);
     if (l->rundown_ring)
         ea_rundown_begin(&l->rundown, &(ea_rundown_options){.session = l->o.session,
                                                             .clock = (int)l->clock.type - 1,
                                                             .ring = l->rundown_ring,
                                                             .counters = l->o.counters,
-                                                            .note = pass_note,
+                                                            .note = live_pass_note,
                                                             .note_arg = l});
 }
 
@@ -325,7 +326,8 @@ static void look_at_first_capture(live *l) {
 }
 
 /* Starts the session, and the thread that ProcessTrace needs. */
-static int begin(live *l, int is_first, ea_err *err) {
+static int live_begin(live *l, int is_first, ea_err *err) {
+    EA_ASSERT(!l->trace && !l->rundown); /* a session that ran before was ended */
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
     int rc = ea_session_start(&l->session, err);
     if (rc)
@@ -338,12 +340,12 @@ static int begin(live *l, int is_first, ea_err *err) {
     l->seen_written = l->session.had_written;
     l->delivered_before = atomic_load_explicit(&l->delivered, memory_order_relaxed);
     if (realtime)
-        rc = open_trace(l, err);
+        rc = live_open_trace(l, err);
     if (!rc && is_first) {
         read_clock(l);
         fill_row(l);
     }
-    if (!rc && realtime && (rc = ea_thread_start(&l->trace, "trace", trace_main, l, err)))
+    if (!rc && realtime && (rc = ea_thread_start(&l->trace, "trace", live_trace_main, l, err)))
         l->session.api->CloseTrace(l->trace_handle);
     if (rc) {
         ea_session_stop(&l->session);
@@ -362,7 +364,7 @@ static int begin(live *l, int is_first, ea_err *err) {
 }
 
 /* Ends what begin() started; delivers the events that are still in Windows' buffers. */
-static void end(live *l) {
+static void live_end(live *l) {
     int had = l->session.handle != 0;
     end_rundown(l);
     atomic_store(&l->wait_until_ns, ea_monotonic_ns() + PATIENCE_NS);
@@ -385,7 +387,7 @@ static void end(live *l) {
 /* Replaces the pair in use with a current one, unless the old pair is still accurate to PAIR_OFF_NS. */
 static void renew_pair(live *l) {
     ea_clock c = l->clock;
-    take_pair(&c);
+    live_take_pair(&c);
     int64_t off_ns = c.base_utc_ns - ea_clock_to_utc_ns(&l->clock, c.base_raw);
     if (off_ns < PAIR_OFF_NS && off_ns > -PAIR_OFF_NS)
         return;
@@ -405,7 +407,8 @@ static void look_at_clock(live *l) {
     l->seen_mono_ns = mono_ns;
     if (is_step) {
         ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
-        log_line(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
+        live_log_line(l, "the system's clock was set by %.3f s; times of this session follow it",
+                      (double)step_ns / 1e9);
     }
     if (!is_step && mono_ns - l->paired_ns < PAIR_NS)
         return;
@@ -414,30 +417,30 @@ static void look_at_clock(live *l) {
 }
 
 /* After a loss: doubles the session's maximum number of buffers, up to the configuration's max_buffers. */
-static void grow(live *l) {
+static void live_grow(live *l) {
     ea_err err = {0};
     uint32_t bound = (uint32_t)l->o.session->max_buffers, was = l->session.max_buffers;
     if (was >= bound)
         return;
     l->session.max_buffers = was > bound / 2 ? bound : was * 2;
     if (ea_session_grow(&l->session, &err)) {
-        log_line(l, "%s", err.message);
+        live_log_line(l, "%s", err.message);
         l->session.max_buffers = was;
         return;
     }
     ea_mutex_lock(l->lock);
     l->status.grown++;
     ea_mutex_unlock(l->lock);
-    log_line(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
+    live_log_line(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
 }
 
 /* Returns 0 when the session has ended. */
-static int look(live *l) {
+static int live_look(live *l) {
     if (atomic_load(&l->traced) || ea_session_query(&l->session, NULL))
         return 0;
     note_status(l, 1);
     if (take_losses(l))
-        grow(l);
+        live_grow(l);
     look_at_clock(l);
     if (!l->is_first_capture_due)
         ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
@@ -464,24 +467,24 @@ static void rest(live *l) {
  * else it grows (see rest). */
 static void begin_again(live *l) {
     char last_error[sizeof((ea_err){0}).message] = "";
-    log_line(l, "the session was ended by another program; it is started again");
+    live_log_line(l, "the session was ended by another program; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
     ea_mutex_unlock(l->lock);
     if (ea_monotonic_ns() - l->began_ns >= STEADY_NS)
         l->pause_ns = 0;
-    end(l);
+    live_end(l);
     atomic_store(&l->traced, 0);
     for (rest(l); !atomic_load(&l->stop); rest(l)) {
         ea_err err = {0};
-        if (!begin(l, 0, &err)) {
-            log_line(l, "the session runs again");
+        if (!live_begin(l, 0, &err)) {
+            live_log_line(l, "the session runs again");
             return;
         }
         ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
         if (strcmp(last_error, err.message) != 0)
-            log_line(l, "%s; it is tried again", err.message);
+            live_log_line(l, "%s; it is tried again", err.message);
         memcpy(last_error, err.message, sizeof last_error);
     }
 }
@@ -490,10 +493,10 @@ static void begin_again(live *l) {
 static void log_end(live *l) {
     ea_live_status s;
     ea_live_get_status(&l->base, &s);
-    log_line(l,
-             "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64
-             " events and %" PRIu64 " buffers; others ended it %" PRIu64 " times",
-             s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
+    live_log_line(l,
+                  "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64
+                  " events and %" PRIu64 " buffers; others ended it %" PRIu64 " times",
+                  s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
 }
 
 static void supervise(void *arg) {
@@ -515,11 +518,11 @@ static void supervise(void *arg) {
         }
         if (!atomic_load(&l->stop) && (atomic_load(&l->traced) || now - l->looked_ns >= l->o.look_ns)) {
             l->looked_ns = now;
-            if (!look(l))
+            if (!live_look(l))
                 begin_again(l);
         }
     }
-    end(l);
+    live_end(l);
     log_end(l);
     atomic_store(&l->over, 1);
 }
@@ -546,7 +549,7 @@ static int take_own(live *l, const ea_record **ret) {
 
 /* The next record of either ring, in turn. Positions number the records of both rings in the order of this function; a
  * record that the session's own ring dropped leaves a gap. */
-static int take(live *l, const ea_record **ret) {
+static int live_take(live *l, const ea_record **ret) {
     if (!l->rundown_ring)
         return take_own(l, ret);
     for (int i = 0; i < 2; i++) {
@@ -569,7 +572,7 @@ static int live_next(ea_source *source, const ea_record **ret, ea_err *err) {
     live *l = (live *)source;
     (void)err;
     int over = atomic_load(&l->over); /* read before the ring: all records until then are in it */
-    if (take(l, ret)) {
+    if (live_take(l, ret)) {
         l->wait_ms = 0;
         return 1;
     }
@@ -631,7 +634,7 @@ static int live_clock(ea_source *source, size_t *ret_source, ea_clock *ret) {
     return is_new;
 }
 
-static void to_utf8(const WCHAR *wide, char *out, size_t capacity) {
+static void live_to_utf8(const WCHAR *wide, char *out, size_t capacity) {
     if (!WideCharToMultiByte(CP_UTF8, 0, wide, -1, out, (int)capacity, NULL, NULL))
         out[0] = 0;
 }
@@ -658,14 +661,14 @@ int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
     if (!rc)
         rc = ea_cond_create(&l->wake, err);
     if (!rc)
-        rc = ea_session_init(&l->session, l->o.session, l->o.counters, pass_note, l, err);
+        rc = ea_session_init(&l->session, l->o.session, l->o.counters, live_pass_note, l, err);
     if (!rc) {
-        to_utf8(l->session.name, l->name, sizeof l->name);
+        live_to_utf8(l->session.name, l->name, sizeof l->name);
         memcpy(l->status.name, l->name, sizeof l->name);
-        rc = begin(l, 1, err);
+        rc = live_begin(l, 1, err);
     }
     if (!rc && (rc = ea_thread_start(&l->supervisor, "session", supervise, l, err)))
-        end(l);
+        live_end(l);
     if (rc) {
         live_close(&l->base);
         return rc;

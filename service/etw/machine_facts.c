@@ -56,7 +56,7 @@ int64_t ea_machine_cycles(void) {
 
 /* A pair of both counters at one moment: of TRIES tries the one with the least time between its two reads of the
  * cycles. */
-static void take_pair(int64_t *cycles, int64_t *ticks) {
+static void facts_take_pair(int64_t *cycles, int64_t *ticks) {
     int64_t least = INT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         LARGE_INTEGER counter;
@@ -79,9 +79,9 @@ static BOOL CALLBACK measure(INIT_ONCE *once, void *parameter, void **context) {
     int64_t cycles[2] = {0, 0}, ticks[2] = {0, 0};
     (void)once, (void)parameter, (void)context;
     QueryPerformanceFrequency(&per_second);
-    take_pair(&cycles[0], &ticks[0]);
+    facts_take_pair(&cycles[0], &ticks[0]);
     Sleep(MEASURE_MS);
-    take_pair(&cycles[1], &ticks[1]);
+    facts_take_pair(&cycles[1], &ticks[1]);
     double seconds = (double)(ticks[1] - ticks[0]) / (double)per_second.QuadPart;
     frequency = seconds > 0 ? (uint64_t)((double)(cycles[1] - cycles[0]) / seconds) : 0;
     return TRUE;

@@ -32,13 +32,13 @@ static SRWLOCK lock = SRWLOCK_INIT;
 static entry entries[ENTRIES_MAX];
 
 /* Returns whether Windows took it; it needs the privilege that pmc.c enables. */
-static int set(const ea_etw_api *api, uint32_t source, uint32_t interval) {
+static int profile_interval_set(const ea_etw_api *api, uint32_t source, uint32_t interval) {
     TRACE_PROFILE_INTERVAL value = {source, interval};
     return api->TraceSetInformation &&
            !api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value);
 }
 
-static entry *find(uint32_t source) {
+static entry *profile_interval_find(uint32_t source) {
     for (size_t i = 0; i < ENTRIES_MAX; i++)
         if (entries[i].users && entries[i].source == source)
             return &entries[i];
@@ -79,7 +79,7 @@ void ea_profile_keep(ea_session *s, uint32_t source) {
         s->api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &now, sizeof now, &bytes) || !now.Interval)
         return;
     AcquireSRWLockExclusive(&lock);
-    entry *e = find(source);
+    entry *e = profile_interval_find(source);
     for (size_t i = 0; !e && i < ENTRIES_MAX; i++)
         if (!entries[i].users) {
             e = &entries[i];
@@ -96,11 +96,11 @@ void ea_profile_keep(ea_session *s, uint32_t source) {
 void ea_profile_restore(ea_session *s) {
     AcquireSRWLockExclusive(&lock);
     for (unsigned i = 0; i < s->profiled_count; i++) {
-        entry *e = find(s->profiled[i]);
+        entry *e = profile_interval_find(s->profiled[i]);
         WCHAR name[NAME_CHARS];
         if (!e || --e->users)
             continue;
-        (void)set(s->api, e->source, e->interval);
+        (void)profile_interval_set(s->api, e->source, e->interval);
         _snwprintf(name, NAME_CHARS, L"%u", e->source);
         remove_value(name);
     }
@@ -130,8 +130,8 @@ void ea_profile_recover(const ea_etw_api *api) {
         if (RegEnumValueW(key, i, name, &chars, NULL, &type, (BYTE *)&value, &bytes))
             break;
         uint32_t source = (uint32_t)wcstoul(name, NULL, 10);
-        if (type != REG_BINARY || bytes != sizeof value || find(source) || is_alive(&value) ||
-            !set(api, source, value.interval)) {
+        if (type != REG_BINARY || bytes != sizeof value || profile_interval_find(source) || is_alive(&value) ||
+            !profile_interval_set(api, source, value.interval)) {
             i++;
             continue;
         }

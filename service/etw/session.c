@@ -10,7 +10,7 @@
 
 static const int64_t SECOND_NS = 1000000000;
 
-static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
+static void session_to_wide(const char *utf8, WCHAR *out, size_t capacity) {
     size_t bytes = ea_utf8_to_utf16(utf8, strlen(utf8), out, (capacity - 1) * sizeof *out);
     out[bytes / sizeof *out < capacity ? bytes / sizeof *out : capacity - 1] = 0;
 }
@@ -26,7 +26,7 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *coun
     /* few at first; raised when events are lost (live.c) */
     s->max_buffers = (uint32_t)(2 * c->min_buffers < c->max_buffers ? 2 * c->min_buffers : c->max_buffers);
     snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", c->name);
-    to_wide(name, s->name, sizeof s->name / sizeof *s->name);
+    session_to_wide(name, s->name, sizeof s->name / sizeof *s->name);
     if (c->kind == EA_SESSION_KERNEL_LOGGER)
         memcpy(s->name, KERNEL_LOGGER_NAMEW, sizeof KERNEL_LOGGER_NAMEW);
     return ea_etw_load(&s->api, err);
@@ -64,7 +64,7 @@ static uint32_t minimum_buffers(const ea_session_config *c) {
 static void name_file(const ea_session *s, ea_properties *p) {
     char path[4096];
     ea_session_file(s->c, s->starts + 1, path, sizeof path);
-    to_wide(path, p->file, sizeof p->file / sizeof *p->file);
+    session_to_wide(path, p->file, sizeof p->file / sizeof *p->file);
 }
 
 /* NAME.etl as NAME.N.etl. */
@@ -189,7 +189,7 @@ static ULONG have_stale(ea_session *s, int *ret_existed) {
     return start_after_stop(s);
 }
 
-static const WCHAR *base_name(const WCHAR *path) {
+static const WCHAR *session_base_name(const WCHAR *path) {
     const WCHAR *slash = wcsrchr(path, L'\\'), *base = slash ? slash + 1 : path;
     const WCHAR *other = wcsrchr(base, L'/');
     return other ? other + 1 : base;
@@ -199,8 +199,8 @@ static const WCHAR *base_name(const WCHAR *path) {
  * another form of it, such as \??\C:\ or a path without environment variables. */
 static int is_boot_file(const ea_session *s, const WCHAR *file) {
     WCHAR wanted[1024];
-    to_wide(s->c->boot_file, wanted, sizeof wanted / sizeof *wanted);
-    const WCHAR *name = base_name(file), *base = base_name(wanted);
+    session_to_wide(s->c->boot_file, wanted, sizeof wanted / sizeof *wanted);
+    const WCHAR *name = session_base_name(file), *base = session_base_name(wanted);
     size_t n = wcslen(base);
     return _wcsnicmp(name, base, n) == 0 && (!name[n] || name[n] == L'.');
 }

@@ -60,7 +60,7 @@ static ULONG call_fields(const void *arg, void *data, ULONG *bytes) {
     return q->api->TdhEnumerateProviderFieldInformation(q->provider, q->kind, data, bytes);
 }
 
-static ULONG call_events(const void *arg, void *data, ULONG *bytes) {
+static ULONG tdh_schemas_call_events(const void *arg, void *data, ULONG *bytes) {
     const question *q = arg;
     return q->api->TdhEnumerateManifestProviderEvents(q->provider, data, bytes);
 }
@@ -245,7 +245,7 @@ static int get_events(ea_tdh *t, GUID *guid, ea_schemas *into, ea_err *err) {
     void *data, *info;
     ULONG bytes, info_bytes;
     if (!t->api->TdhEnumerateManifestProviderEvents || !t->api->TdhGetManifestEventInformation ||
-        ea_tdh_get(call_events, &(question){.api = t->api, .provider = guid}, &data, &bytes, NULL))
+        ea_tdh_get(tdh_schemas_call_events, &(question){.api = t->api, .provider = guid}, &data, &bytes, NULL))
         return 0;
     ea_tdh_events *all = data;
     size_t room = room_for(bytes, offsetof(ea_tdh_events, items), sizeof *all->items);

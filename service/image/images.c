@@ -135,7 +135,7 @@ static void remove_row(ea_images *im, list *l, uint32_t r) {
         im->rows[at->next].before = at->before;
 }
 
-static void let_go(known *k) {
+static void unref_known(known *k) {
     if (k && !--k->users)
         free(k);
 }
@@ -153,7 +153,7 @@ static uint32_t place(ea_images *im) {
             continue;
         remove_row(im, &im->idle, r);
         ea_u64_map_remove(&im->by_path, at->key);
-        let_go(at->now);
+        unref_known(at->now);
         free(at->path);
         *at = (row){0};
         count(im, EA_COUNT_images_forgotten);
@@ -245,7 +245,7 @@ int ea_images_take(ea_images *im, ea_text *payload) {
         opcode = EA_IMAGE_FACTS_OPCODE;
         module *at = &im->modules[m];
         ea_image_facts_write(payload, at->pid, at->base, im->rows[at->row].path, &at->found->facts);
-        let_go(at->found);
+        unref_known(at->found);
         im->rows[at->row].undelivered--;
         free_module(im, m);
         atomic_fetch_sub(&im->found_count, 1);
@@ -424,7 +424,7 @@ static enum ea_counter cause_of(int rc) {
 static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
     row *at = &im->rows[r];
     if (fresh) {
-        let_go(at->now);
+        unref_known(at->now);
         at->now = fresh;
         fresh->users = 1;
     } else if (!rc) {
@@ -449,7 +449,7 @@ static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
 static void destroy(ea_images *im) {
     ea_account_queue_deinit(&im->accounts);
     for (size_t r = 0; im->rows && r < im->row_count; r++) {
-        let_go(im->rows[r].now);
+        unref_known(im->rows[r].now);
         free(im->rows[r].path);
     }
     ea_u64_map_deinit(&im->by_path);
@@ -563,7 +563,7 @@ void ea_images_stop(ea_images *im) {
             while (take_module(im, &im->rows[r].waiting) != NONE)
                 count(im, EA_COUNT_images_left_end);
         for (uint32_t m; (m = take_module(im, &im->found)) != NONE;) {
-            let_go(im->modules[m].found);
+            unref_known(im->modules[m].found);
             count(im, EA_COUNT_images_left_end);
         }
         size_t accounts = ea_account_queue_clear(&im->accounts) + (size_t)im->accounts.is_at_hand;

@@ -35,6 +35,28 @@ static LONG WINAPI minidump_on_crash(EXCEPTION_POINTERS *exception) {
     return EXCEPTION_EXECUTE_HANDLER;
 }
 
+/* A job whose limits end the dumped process when the last handle is closed, hence also when this process is killed in
+ * the middle of a dump: the other one's threads would stay suspended. NULL when Windows refuses it. */
+static HANDLE bind_fates(void) {
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {
+        .BasicLimitInformation = {.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE}};
+    HANDLE job = CreateJobObjectW(NULL, NULL);
+    if (job && SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits) &&
+        AssignProcessToJobObject(job, dumped))
+        return job;
+    if (job)
+        CloseHandle(job);
+    return NULL;
+}
+
+static void release(HANDLE job) {
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION none = {.BasicLimitInformation = {.LimitFlags = 0}};
+    if (!job)
+        return;
+    SetInformationJobObject(job, JobObjectExtendedLimitInformation, &none, sizeof none);
+    CloseHandle(job);
+}
+
 static int find_function(write_dump *ret, ea_err *err) {
     HMODULE help = LoadLibraryExW(L"dbghelp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     FARPROC found = help ? GetProcAddress(help, "MiniDumpWriteDump") : NULL;
@@ -55,8 +77,9 @@ static int write_to(HANDLE file, write_dump write, uint32_t pid, uint32_t thread
 
 int ea_minidump_write(uint32_t pid, uint32_t thread, uint64_t address, const char *path, ea_err *err) {
     write_dump write = NULL;
-    dumped =
-        OpenProcess(PROCESS_QUERY_INFORMATION | PROCESS_VM_READ | PROCESS_DUP_HANDLE | PROCESS_TERMINATE, FALSE, pid);
+    dumped = OpenProcess(PROCESS_QUERY_INFORMATION | PROCESS_VM_READ | PROCESS_DUP_HANDLE | PROCESS_SET_QUOTA |
+                             PROCESS_TERMINATE,
+                         FALSE, pid);
     if (!dumped)
         return ea_fail_os(err, EA_ENOTFOUND, (int)GetLastError(), "open process %lu", (unsigned long)pid);
     HANDLE limit = CreateThread(NULL, 0, limit_main, NULL, 0, NULL);
@@ -70,8 +93,11 @@ int ea_minidump_write(uint32_t pid, uint32_t thread, uint64_t address, const cha
         file = CreateFileW(wide, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
         if (file == INVALID_HANDLE_VALUE)
             rc = ea_fail_os(err, EA_EIO, (int)GetLastError(), "write %s", path);
-        else
+        else {
+            HANDLE job = bind_fates();
             rc = write_to(file, write, pid, thread, address, err);
+            release(job);
+        }
     }
     if (file != INVALID_HANDLE_VALUE)
         CloseHandle(file);

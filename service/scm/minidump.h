@@ -10,7 +10,8 @@
 enum { EA_DUMP_MS = 120000 }; /* a dump that takes longer is given up, and the process is ended */
 
 /* thread, address: where the exception is, its EXCEPTION_POINTERS in that process; 0: there is none. The process is
- * ended when the dump takes too long, or fails with an exception: MiniDumpWriteDump suspends its threads. */
+ * ended when the dump takes too long, fails with an exception, or this process is killed: MiniDumpWriteDump suspends
+ * its threads. */
 EA_MUST_CHECK int ea_minidump_write(uint32_t pid, uint32_t thread, uint64_t address, const char *path, ea_err *err);
 
 #endif

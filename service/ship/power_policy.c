@@ -1,4 +1,4 @@
-/* Thrift. See power_policy.h. */
+/* Power policy. See power_policy.h. */
 #include "service/ship/power_policy.h"
 
 #include "proto/base/platform.h"

@@ -1,6 +1,6 @@
-/* Thrift: how fast batches are sent while the machine runs on its battery, or while its network is metered. What waits
- * meanwhile stays in the spool, within the spool's bounds. Input: the configuration, the operating system. Used by: the
- * sender, before each request. Thread: the sender's, after ea_power_policy_init. */
+/* Power policy: how fast batches are sent while the machine runs on its battery, or while its network is metered. What
+ * waits meanwhile stays in the spool, within the spool's bounds. Input: the configuration, the operating system. Used
+ * by: the sender, before each request. Thread: the sender's, after ea_power_policy_init. */
 #ifndef EA_SHIP_POWER_POLICY_H
 #define EA_SHIP_POWER_POLICY_H
 

@@ -25,7 +25,7 @@ typedef struct held_key {
     ea_signer signer;     /* sign is NULL: a public key that is compared with others */
 } held_key;
 
-static void let_go(void *keydata) {
+static void unref_key(void *keydata) {
     held_key *k = keydata;
     if (!k || atomic_fetch_sub(&k->users, 1) != 1)
         return;
@@ -50,7 +50,7 @@ static void *key_new(void *provider) {
 static void key_free(void *keydata) {
     shell *s = keydata;
     if (s)
-        let_go(s->key);
+        unref_key(s->key);
     free(s);
 }
 
@@ -152,7 +152,7 @@ static void sign_free(void *context) {
     signing *s = context;
     if (!s)
         return;
-    let_go(s->key);
+    unref_key(s->key);
     EVP_MD_free(s->md);
     free(s);
 }
@@ -191,7 +191,7 @@ static int sign_init(void *context, const char *md_name, void *keydata, const OS
     if (size != 32 && size != 48 && size != 64)
         return 0;
     atomic_fetch_add(&key->key->users, 1);
-    let_go(s->key);
+    unref_key(s->key);
     s->key = key->key;
     return sign_set_params(s, params);
 }
@@ -337,7 +337,7 @@ int ea_tls_key_create(EVP_PKEY **ret, ea_tls_keys *keys, EVP_PKEY *public_key, c
     EVP_PKEY *key = NULL;
     int good = c && EVP_PKEY_fromdata_init(c) == 1 && EVP_PKEY_fromdata(c, &key, EVP_PKEY_KEYPAIR, params) == 1;
     EVP_PKEY_CTX_free(c);
-    let_go(k);
+    unref_key(k);
     if (!good)
         return ea_fail(err, name ? EA_ENOMEM : EA_EUNSUPPORTED,
                        name ? "use a key of a certificate store"

@@ -15,7 +15,8 @@
 typedef struct gone {
     stream *stream;
     uint64_t number, event_count;
-    int tombstone; /* it is a tombstone itself; the rows that it has are added to `older` */
+    int tombstone;      /* it is a tombstone itself; the rows that it has are added to `older` */
+    size_t older_count; /* those */
     int64_t utc_min_ns, utc_max_ns;
 } gone;
 
@@ -32,11 +33,12 @@ typedef struct eviction {
     /* the rows of evicted tombstones, which are copied to the new tombstones */
     struct older {
         stream *stream;
+        uint64_t under; /* the number of the evicted tombstone */
         ea_tombstone row;
     } * older;
 
     size_t older_count, older_capacity;
-    stream *reading;       /* whose tombstone is being read */
+    gone *reading;         /* the tombstone that is being read */
     uint64_t moved_number; /* its number now, when its record has an older name; else 0 */
     int owes;              /* tombstones were deferred */
     ea_err *err;
@@ -101,8 +103,18 @@ static int on_older(const ea_tombstone *t, void *arg) {
     ea_tombstone row = *t;
     if (v->moved_number)
         row.first = row.last = v->moved_number;
-    v->older[v->older_count++] = (struct older){v->reading, row};
+    v->older[v->older_count++] = (struct older){v->reading->stream, v->reading->number, row};
+    v->reading->older_count++;
     return 0;
+}
+
+static void drop_older(eviction *v, gone *g) {
+    size_t n = 0;
+    for (size_t i = 0; i < v->older_count; i++)
+        if (v->older[i].stream != g->stream || v->older[i].under != g->number)
+            v->older[n++] = v->older[i];
+    v->older_count = n;
+    g->older_count = 0;
 }
 
 static int on_record(const ea_spool_record *r, void *arg) {
@@ -121,8 +133,10 @@ static int on_record(const ea_spool_record *r, void *arg) {
     gone *g = bsearch(&wanted, v->list, v->count, sizeof *v->list, by_stream_and_number);
     if (!g)
         return 0;
-    v->reading = g->stream;
+    v->reading = g;
     v->moved_number = memcmp(home->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0 ? number : 0;
+    if (g->older_count) /* a second record of it names all numbers of the first */
+        drop_older(v, g);
     if (g->tombstone)
         return ea_batch_each_tombstone(r->batch, r->len_bytes, on_older, v, v->err);
     ea_spool_record plain = *r;
@@ -162,8 +176,8 @@ static void widen(ea_tombstone *t, const gone *g) {
         t->utc_max_ns = g->utc_max_ns;
 }
 
-/* The caller holds `write_lock`. Writes the tombstones of list[0..count), which are of one stream. Without room they
- * are deferred. */
+/* The caller holds `write_lock`. Writes the tombstones of list[0..count), which are of one stream, ordered, and fit
+ * into one batch. Without room they are deferred. */
 static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v->s->write_lock) {
     ea_spool_assert_held(v->s, v->s->write_lock);
     stream *k = list[0].stream;
@@ -182,7 +196,8 @@ static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v-
         widen(&rows[n - 1], g);
     }
     for (size_t i = 0; i < v->older_count; i++)
-        if (v->older[i].stream == k)
+        if (v->older[i].stream == k && v->older[i].under >= list[0].number &&
+            v->older[i].under <= list[count - 1].number)
             rows[n++] = v->older[i].row;
     int rc = n ? ea_spool_write_tombstones(v->s, k->state.stream, list[0].number, rows, n, v->err) : 0;
     if (rc == EA_EFULL)
@@ -200,6 +215,19 @@ static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v-
         ea_mutex_unlock(v->s->lock);
     }
     return rc;
+}
+
+/* How many of list[0..count), which are of one stream, fit into one batch of tombstones: at least one does. */
+static size_t fitting(const gone *list, size_t count) {
+    size_t n = 0, rows = 0;
+    while (n < count) {
+        size_t more = list[n].tombstone ? list[n].older_count : 1;
+        if (n && rows + more > EA_BATCH_MAX_TOMBSTONES)
+            break;
+        rows += more;
+        n++;
+    }
+    return n;
 }
 
 int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause, ea_err *err) {
@@ -230,8 +258,10 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
         n = 1;
         while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
             n++;
-        if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
-            rc = mark_gone(&v, v.list + done, n);
+        if (v.list[done].stream->state.resumable != EA_SPOOL_LIVE) /* a replay makes its batches again */
+            continue;
+        n = fitting(v.list + done, n);
+        rc = mark_gone(&v, v.list + done, n);
     }
     if (v.owes)
         ea_spool_note_deferred(v.s);

@@ -373,18 +373,21 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) EA_S
         if (i < there.count)
             last = there.ranges[i].last;
     }
-    if (!rc && count) {
+    if (!rc && count)
         *ret_mended = 1;
+    for (size_t at = 0, n; !rc && at < count; at += n) { /* those of one batch */
+        const ea_tombstone *rows = holes + at;
+        n = count - at < EA_BATCH_MAX_TOMBSTONES ? count - at : EA_BATCH_MAX_TOMBSTONES;
         /* the tombstone's own number is not settled yet; all others are */
-        rc = ea_spool_write_tombstones(s, k->state.stream, holes[0].first, holes, count, err);
+        rc = ea_spool_write_tombstones(s, k->state.stream, rows[0].first, rows, n, err);
         int is_owed = rc == EA_EFULL;
         if (is_owed) {
-            ea_spool_defer_tombstones(s, k, holes[0].first, holes, count);
+            ea_spool_defer_tombstones(s, k, rows[0].first, rows, n);
             rc = 0;
         }
-        for (size_t i = 0; !is_owed && !rc && i < count; i++) {
-            uint64_t first = holes[i].first + (i == 0);
-            if (first <= holes[i].last && ea_range_set_add(&k->state.acknowledged, first, holes[i].last))
+        for (size_t i = 0; !is_owed && !rc && i < n; i++) {
+            uint64_t first = rows[i].first + (i == 0);
+            if (first <= rows[i].last && ea_range_set_add(&k->state.acknowledged, first, rows[i].last))
                 rc = ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
         }
     }

@@ -129,12 +129,12 @@ def gaps(env, checks):
             status, _, said = thief.post([test_quotas.tombstones(stream, number + i, 200) for i in range(min(16, 2 + GAPS // 200 - number))])
             refused += [(status, str(said)[:200])] if status != 200 or said.refused else []
         checks.equal(refused[:1], [], "refused uploads of tombstones")
-        receiver.sleep_until(lambda: ask(w)["blind_periods"] == GAPS, 120, 0.5)
+        receiver.sleep_until(lambda: ask(w)["gap_periods"] == GAPS, 120, 0.5)
         for name, question in questions.items():
             after = processor_s(w, question)
             print(f"{name}: {before[name] * 1e3:.0f} ms of a processor, with {GAPS} gaps of one of them {after * 1e3:.0f} ms", flush=True)
             checks.that(after < 2 * max(before[name], world.FLOOR_S), f"{name}: {after * 1e3:.0f} ms, without the gaps {before[name] * 1e3:.0f} ms")
-        checks.equal(ask(w)["blind_periods"], GAPS, "gaps of the attacker")
+        checks.equal(ask(w)["gap_periods"], GAPS, "gaps of the attacker")
         row = ask_about_gaps(w)
         checks.equal((row["periods"], row["batches"]), (GAPS, GAPS), "gaps and missing batches of the attacker")
 

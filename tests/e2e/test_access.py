@@ -124,7 +124,7 @@ def check_group(checks, client, token):
                                      body={"sql": f'SELECT count(*) FILTER (WHERE host = \'beta\'), count(DISTINCT host), count(*) FROM "{table}"'})
         rows = json.loads(text)["rows"][0] if status == 200 else text
         checks.that(status == 200 and rows[0] == 0 and rows[1] <= 1, f"{table} of a group: {rows}")
-    for path in ("/api/v1/hosts", "/api/v1/processes", "/api/v1/processes?host=", "/api/v1/modules", "/api/v1/events", "/api/v1/blindness",
+    for path in ("/api/v1/hosts", "/api/v1/processes", "/api/v1/processes?host=", "/api/v1/modules", "/api/v1/events", "/api/v1/gaps",
                  "/api/v1/queries/process-starts", "/api/v1/events?format=jsonl&limit=2000", "/api/v1/hosts?format=csv"):
         status, text, _ = client.ask(path, token, source="127.9.0.4")
         checks.that(status == 200 and "beta" not in text, f"{path} of a group: {status} {text[:300]}")

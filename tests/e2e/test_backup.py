@@ -5,6 +5,7 @@ usage: test_backup.py --build DIR [--soak] [--keep]
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 10: A backup of a growing store is whole, and a restored store goes on. | repeated copies, each read back; the last one
 #   is restored | 2026-11-22
+import fcntl
 import http.client
 import json
 import os
@@ -162,6 +163,31 @@ def tokens(env, checks, collector):
         shutil.rmtree(store)
 
 
+def interrupted(env, checks, store, copy):
+    """A backup that was interrupted does not block the next one into its folder. What is not of a backup stays."""
+    rest = env.folder / "rest"
+    shutil.copytree(copy, rest)
+    (rest / "backup.json").unlink()
+    (rest / "backup.unfinished").touch()
+    (rest / "index.db-journal").write_bytes(b"half")
+    segment = min((rest / "segments").iterdir())
+    segment.write_bytes(segment.read_bytes()[:100])
+    (rest / "letter.txt").touch()
+    command = [env.collector, "backup", "--store", store, "--to", rest, "--verify"]
+    with open(rest / "backup.unfinished") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = env.run(command, check=False)
+        checks.that(done.returncode == 1 and "another backup is being made in" in done.stderr, f"a backup beside another one: {done.returncode} {done.stderr}")
+        checks.that((rest / "index.db").exists(), "the other one's files stay")
+    done = env.run(command, check=False)
+    checks.that(done.returncode == 2 and "it has 'letter.txt'" in done.stderr, f"a folder with another file: {done.returncode} {done.stderr}")
+    (rest / "letter.txt").unlink()
+    done = env.run(command, check=False)
+    checks.equal(done.returncode, 0, f"a backup into what an interrupted one left: {done.stderr}")
+    checks.that(not (rest / "backup.unfinished").exists() and (rest / "backup.json").exists(), "the mark of an unfinished backup is removed at the end")
+    checks.equal(env.run([env.collector, "backup", "--store", store, "--to", env.folder / "again", "--verify"], check=False).returncode, 0, "the store is as it was")
+
+
 def refuse(env, checks, store, copy):
     for to in (copy, store):
         checks.equal(env.run([env.collector, "backup", "--store", store, "--to", to], check=False).returncode, 2, f"backup to {to.name}")
@@ -252,6 +278,7 @@ def test(env, checks, _):
     copy, copies = backup_meanwhile(env, checks, collector, paths)
     tokens(env, checks, collector)
     store = restore(env, checks, collector, copy)
+    interrupted(env, checks, store, copy)
     damaged = refuse(env, checks, store, copy)
     doctor(env, checks, store, damaged)
     print(f"{copies} backups of a store that grew, each read back whole; the last one restored and gone on with")

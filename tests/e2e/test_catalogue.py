@@ -15,7 +15,7 @@ import traces
 PROVIDERS = {f"Microsoft-Windows-{name}" for name in (
     "Kernel-Process", "Kernel-File", "Kernel-Network", "Kernel-Registry", "Kernel-Memory", "Kernel-EventTracing", "DNS-Client", "DNSServer",
     "WinINet", "WebIO", "SMBClient", "SMBServer", "LDAP-Client", "WMI-Activity", "PowerShell", "Threat-Intelligence", "Security-Auditing",
-    "TaskScheduler", "RPC", "DxgKrnl", "Win32k", "IIS-Logging", "HttpService")} | {"Microsoft-Antimalware-Scan-Interface"}
+    "TaskScheduler", "RPC", "DxgKrnl", "Win32k", "IIS-Logging", "HttpService")} | {"Microsoft-Antimalware-Scan-Interface", "System.Diagnostics.Metrics"}
 # (provider, id, version) whose fields differ from those of a manifest at hand, and why
 DIFFERENT = {
 }

@@ -296,7 +296,7 @@ def healing(env, checks):
     checks.that({a["kind"] for a in stream["alerts"]} <= {"stored", "keyframe"}, f"alerts: {stream['alerts'][:3]}")
     numbers = {uploads.Head(b).number for b in gone}
     checks.equal(stream["missing_batches"], len(numbers), "batches that the collector misses")
-    checks.equal(sum(b["events"] or 0 for b in stream["blindness"]), sum(uploads.Head(b).event_count for b in gone), "events in them")
+    checks.equal(sum(b["events"] or 0 for b in stream["gaps"]), sum(uploads.Head(b).event_count for b in gone), "events in them")
     # the truth: the same stream, whole, in another collector
     whole, _ = test_keyframes.folded(env, checks, "healing-whole", agent, kept)
     last = max(uploads.Head(b).number for b in kept if uploads.Head(b).kind == 2)

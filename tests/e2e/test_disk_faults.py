@@ -176,7 +176,7 @@ def evicting_spool(case, checks):
                  (ledger["events_batched"] + ledger["events_synthesised"], True), f"{what}: acknowledged and evicted are all, balanced")
     stream, = test_ledger.ledger(case.collector, case.name)["streams"]
     test_live.check_sound(checks, stream, what)
-    checks.equal((stream["stored_events"], stream["missing_batches"], sum(b["events"] for b in stream["blindness"])),
+    checks.equal((stream["stored_events"], stream["missing_batches"], sum(b["events"] for b in stream["gaps"])),
                  (ledger["events_acknowledged"], 0, ledger["events_evicted_size"]), f"{what}: stored, batches missing, named by tombstones")
     case.collector.stop()
     return faults.happened()
@@ -207,14 +207,14 @@ def killed_while_owing(case, checks):
     checks.that("0 are left" in done.stdout, f"{case.name}: drain: {done.stdout} {done.stderr}")
     streams, owed = test_ledger.ledger(case.collector, case.name)["streams"], 0
     for stream in streams:
-        blind = stream["blindness"]
+        gaps = stream["gaps"]
         checks.equal(stream["missing_batches"], 0, f"{case.name}: numbers without batch and tombstone")
-        full = [b for b in blind if b["cause"] == "events_evicted_size"]
+        full = [b for b in gaps if b["cause"] == "events_evicted_size"]
         # the second run closes the first one's stream: its closing batch has no events, and may be dropped, too
         closings = sum(100 * b["batches"] - b["events"] for b in full)
         checks.that(closings in (0, 100), f"{case.name}: events that tombstones name: {full}")
         # the batches that were in the encoders when the agent was killed; no tombstone has their counts
-        checks.that(sum(b["batches"] for b in blind if b not in full) <= 8, f"{case.name}: holes without counts: {blind}")
+        checks.that(sum(b["batches"] for b in gaps if b not in full) <= 8, f"{case.name}: holes without counts: {gaps}")
         owed += sum(b["batches"] for b in full)
     checks.that(len(streams) == 2 and owed > 100, f"{case.name}: {len(streams)} streams, {owed} batches were evicted")
     case.collector.stop()

@@ -76,9 +76,9 @@ def check_terminal(env, checks, collector):
     sql = f"SELECT '{cell}' AS \"n\x1b[2J\u202e\""
     command = [env.collector, "query", "--store", collector.store, "--format", "csv", sql]
     piped = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, check=True).stdout.decode()
-    checks.equal(piped, f'n\x1b[2J\u202e\r\n"{cell}"\r\n', "csv in a pipe")
+    checks.equal(piped, f'n\x1b[2J\u202e\n"{cell}"\n', "csv in a pipe")
     shown = on_terminal(env, command).decode()
-    checks.equal(shown, "n\\x1b[2J\\xe2\\x80\\xae\r\n\"a\\x1b[31m\\x07\\x0a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\\xe2\\x80\\x8f,\u00e9\"\r\n",
+    checks.equal(shown, "n\\x1b[2J\\xe2\\x80\\xae\n\"a\\x1b[31m\\x07\\x0a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\\xe2\\x80\\x8f,\u00e9\"\n",
                  "csv on a terminal")
     for form in ("table", "jsonl", "json"):
         text = on_terminal(env, [*command[:-2], form, sql]).decode()

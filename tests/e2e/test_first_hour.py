@@ -138,6 +138,14 @@ def check_empty_profile(w):  # 24
     w.says(24, w.collector("profile", "--weight", "pmc:Nope"), 0, "no sample of the counter Nope")
 
 
+def check_parents(w):  # 15: powershell that winword started
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "attack", "--seed", "3", "--out", w.env.folder / "attack.etl"])
+    done = w.collector("query", "attack.etl", "--format", "csv", "SELECT command_line FROM processes WHERE begin_cause = 'start' AND image_name LIKE 'powershell.exe' AND "
+                       "parent_image_name LIKE 'winword.exe' AND parent_command_line LIKE '%.doc%'", store=False)
+    w.says(15, done, 0, "-Enc ")
+    w.checks.equal(len(done.stdout.splitlines()), 2, f"(15) powershell by winword is one process: {done.stdout[:300]}")
+
+
 def check_second_replay(w):  # 25
     stream = w.value("SELECT DISTINCT stream FROM batches WHERE host = 'twin'")
     w.says(25, w.collector("forget", "--host", "twin", "--run", stream[:8]), 0, "removed twin")
@@ -161,7 +169,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_second_replay, check_package, check_table):
+                  check_parents, check_second_replay, check_package, check_table):
         check(w)
 
 

@@ -121,8 +121,8 @@ def run(env, checks, trace, dice):
                     f"{trace}: differences at {[a['batch'] for a in found]}, expected them at the next keyframes only, {healing}")
         missing = alive(whole, agent, end) ^ alive(lossy, agent, end)
         checks.equal(len(missing), 0, f"{trace}: rows that differ after the last keyframe, {gone} gone: {list(missing)[:2]}")
-        checks.equal(sum(b["batches"] for b in stream["blindness"]), len(gone), f"{trace}: batches missed")
-        checks.equal(sum(b["events"] for b in stream["blindness"]), sum(heads[i].event_count for i in gone),
+        checks.equal(sum(b["batches"] for b in stream["gaps"]), len(gone), f"{trace}: batches missed")
+        checks.equal(sum(b["events"] for b in stream["gaps"]), sum(heads[i].event_count for i in gone),
                      f"{trace}: events missed")
     checks.that(differing > 0, f"{trace}: nothing of what was thrown away was missed by a keyframe")
     print(f"{trace}: {len(batches)} batches, {len(keyframes)} of keyframes; {DRAWS} times {len(gone)} thrown away: keyframes "

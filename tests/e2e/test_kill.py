@@ -59,8 +59,8 @@ def check_ledger(checks, collector, agent, events, kills):
     """All of the trace is stored, by numbers that add up in the last batch; and no batch before it said anything else."""
     stream, = test_ledger.ledger(collector, agent)["streams"]
     what = f"{agent}, {kills} kills"
-    checks.equal((stream["stored_events"], stream["missing_batches"], stream["blindness"]), (events, 0, []),
-                 f"{what}: events stored, batches missing, blindness")
+    checks.equal((stream["stored_events"], stream["missing_batches"], stream["gaps"]), (events, 0, []),
+                 f"{what}: events stored, batches missing, gaps")
     checks.equal(([e["name"] for e in stream["equations"] if e["holds"]], stream["unbalanced_families"], stream["alerts"]),
                  (["delivered", "batched", "stored"], [], []), f"{what}: equations that hold, families that do not add up, alerts")
     checks.equal(test_ledger.counters(stream)["events_delivered"], events, f"{what}: events delivered, says the last batch")
@@ -106,7 +106,7 @@ def live_kills(env, checks, collector, rng, wanted, paths):
     for stream in streams:
         checks.equal((stream["missing_batches"], stream["unbalanced_families"], [a for a in stream["alerts"] if a["kind"] != "keyframe"]),
                      (0, [], []), f"live: {stream['stream']}: numbers without batch and tombstone, families that do not add up, alerts")
-    gone = sum(b["batches"] for stream in streams for b in stream["blindness"])
+    gone = sum(b["batches"] for stream in streams for b in stream["gaps"])
     checks.that(len(streams) >= wanted * 3 // 4 and gone > 1000, f"live: {len(streams)} streams, {gone} batches were evicted")
     print(f"{wanted} kills of a live agent with a full spool: {gone} batches were evicted, each named by a tombstone")
 

@@ -167,14 +167,14 @@ def check_balanced(checks, collector, total):
     checks.equal(have["events_delivered"], total, "events delivered, says the last batch")
     checks.equal([e["name"] for e in stream["equations"] if e["holds"]], ["delivered", "batched", "stored"], "equations")
     checks.equal(stream["alerts"], [], "alerts of a sound replay")
-    checks.equal(stream["blindness"], [], "blindness of a sound replay")
+    checks.equal(stream["gaps"], [], "gaps of a sound replay")
     checks.equal(len(stream["series"]), stream["stored_batches"], "points of the series")
     values, wrong = collections.Counter(), 0
     for point in stream["series"]:
         values.update({name: 0 for name in point["changes"]})
         values = {**values, **point["changes"]}
         evicted = sum(v for n, v in values.items() if n.startswith("events_evicted_"))
-        dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_"))
+        dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_") or n in ("events_filtered", "events_sampled_out", "events_limited"))
         get = lambda name: values.get(name, 0)  # noqa: E731
         wrong += get("events_delivered") != get("events_batched") + dropped + get("events_pending")
         wrong += get("events_batched") != evicted + sum(
@@ -338,7 +338,7 @@ def naive_start(path):
 
 
 def shown(row):
-    """A blind period as the command and the API show it, in one form."""
+    """A gap as the command and the API show it, in one form."""
     return (row["kind"], row["cause"], row["batches"], None if row["events"] == "unknown" else row["events"], row["at_least"], row["counted"], row["records"],
             utc_ns(row.get("from", row.get("begin"))), utc_ns(row.get("to", row.get("end"))))
 
@@ -359,11 +359,11 @@ def check_losses(env, checks, collector):
     for cause, counter, count, at_least in (("RTLostEvent", "source_events_lost", events, events), ("RTLostBuffer", "source_buffers_lost", buffers, 0)):
         of = [r for r in records if r[0] == cause]
         expected[("counted", counter, 0, None, at_least, count, len(of), min(r[1] for r in of), max(r[2] for r in of))] += 1
-    api = json.loads(web_get(collector, "/api/v1/hosts/lossy/blindness?limit=1000"))["items"]
-    everywhere = json.loads(web_get(collector, "/api/v1/blindness?host=lossy&limit=1000"))["items"]
-    sql = json.loads(collector.ask("query", "--format", "json", "--host", "lossy", "SELECT * FROM blindness"))["rows"]
-    for what, rows in (("ledger", stream["blindness"]), ("a machine's API", api), ("the API", everywhere), ("SQL", sql)):
-        checks.equal(collections.Counter(map(shown, rows)), expected, f"blind periods, by {what}")
+    api = json.loads(web_get(collector, "/api/v1/hosts/lossy/gaps?limit=1000"))["items"]
+    everywhere = json.loads(web_get(collector, "/api/v1/gaps?host=lossy&limit=1000"))["items"]
+    sql = json.loads(collector.ask("query", "--format", "json", "--host", "lossy", "SELECT * FROM gaps"))["rows"]
+    for what, rows in (("ledger", stream["gaps"]), ("a machine's API", api), ("the API", everywhere), ("SQL", sql)):
+        checks.equal(collections.Counter(map(shown, rows)), expected, f"gaps, by {what}")
     losses = {(row["name"], row["count"], utc_ns(row["from"]), utc_ns(row["to"])) for row in stream["losses"]}
     checks.equal(losses, {(row[1], row[5], row[7], row[8]) for row in expected if row[0] == "counted"}, "losses, by ledger")
     text = collector.ask("ledger", "--host", "lossy")
@@ -374,11 +374,11 @@ def check_losses(env, checks, collector):
     for path in ("/api/v1/hosts?q=lossy", "/api/v1/hosts/lossy"):
         row = json.loads(web_get(collector, path))
         row = row["items"][0] if "items" in row else row
-        checks.equal((row["blind_periods"], row["missing_batches"], row["lost_events"]), (len(records), 0, events), path)
-    numbers = dict(re.findall(r'^(etwcollector_blind_\w+\{host="lossy",stream="\w+",kind="\w+")\} (\d+)$', web_get(collector, "/metrics"), re.M))
+        checks.equal((row["gap_periods"], row["missing_batches"], row["lost_events"]), (len(records), 0, events), path)
+    numbers = dict(re.findall(r'^(etwcollector_gap_\w+\{host="lossy",stream="\w+",kind="\w+")\} (\d+)$', web_get(collector, "/metrics"), re.M))
     checks.equal(sorted((name.rpartition("kind=")[2], "events" in name.split("{")[0], int(value)) for name, value in numbers.items()),
                  sorted([('"batches"', False, 0), ('"recorded"', False, len(records)), ('"counted"', False, 2),
-                         ('"batches"', True, 0), ('"recorded"', True, 0), ('"counted"', True, events)]), "blind periods, by /metrics")
+                         ('"batches"', True, 0), ('"recorded"', True, 0), ('"counted"', True, events)]), "gaps, by /metrics")
     doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
     checks.that(f"lossy: 0 batches are missing, with 0 events and 0 times an unknown number; at least {events} further events were lost, and 1 times an unknown number" in doctor,
                 f"doctor: {doctor}")
@@ -392,25 +392,25 @@ def check_hole(env, checks, collector, batches):
     collector.stop()  # while it runs it waits for the batch
     stream, = ledger(collector, "holed")["streams"]
     checks.equal(stream["missing_batches"], 1, "batches missing")
-    checks.equal([(b["cause"], b["first"], b["last"], b["events"]) for b in stream["blindness"]],
+    checks.equal([(b["cause"], b["first"], b["last"], b["events"]) for b in stream["gaps"]],
                  [("missing", left_out + 1, left_out + 1, gone)], "what the hole held")
     collector.start()
     upload(env, collector, "holed", batches[left_out:left_out + 1])
     collector.stop()
     stream, = ledger(collector, "holed")["streams"]
-    checks.equal((stream["missing_batches"], stream["blindness"]), (0, []), "the hole after the batch came")
+    checks.equal((stream["missing_batches"], stream["gaps"]), (0, []), "the hole after the batch came")
 
 
 def check_headless(env, checks, collector, batches):
-    """A stream whose first batches never come is blind from its session's begin, as the trace's header has it, to the first event that is there."""
+    """A stream whose first batches never come has a gap from its session's begin, as the trace's header has it, to the first event that is there."""
     missing = 3
     upload(env, collector, "headless", batches[missing:])
     collector.stop()
     header = naive_start(traces.paths(TRACE, env.build)[0])
     first = min(utc_ns(json.loads(line)["time"]) for line in collector.ask("export", "--host", "headless", "--format", "jsonl", "--no-names", "--raw").splitlines())
     stream, = ledger(collector, "headless")["streams"]
-    row, = stream["blindness"]
-    checks.equal((row["first"], row["last"], row["batches"], utc_ns(row["from"]), utc_ns(row["to"])), (1, missing, missing, header, first), "a blind period at the begin")
+    row, = stream["gaps"]
+    checks.equal((row["first"], row["last"], row["batches"], utc_ns(row["from"]), utc_ns(row["to"])), (1, missing, missing, header, first), "a gap at the begin")
     checks.that(header < first, f"it has a length: {header} to {first}")
     here, gone = (sum(uploads.Head(batch).event_count for batch in part) for part in (batches[missing:], batches[:missing]))
     acknowledged = last_ledger(batches)["events_acknowledged"]
@@ -420,18 +420,18 @@ def check_headless(env, checks, collector, batches):
                  "what is stored here or may be elsewhere, and what is acknowledged")
     text = env.run([env.collector, "ledger", "--store", collector.store, "--host", "headless"], check=False).stdout
     checks.that(f"another collector >= acknowledged: {here + gone} and {acknowledged}: holds" in text and
-                f"blind from {row['from']} to {row['to']}: {missing} batches of 1..{missing} (they have not come), events: {gone}\n" in text, f"the ledger's words: {text[-1500:]}")
+                f"gap from {row['from']} to {row['to']}: {missing} batches of 1..{missing} (they have not come), events: {gone}\n" in text, f"the ledger's words: {text[-1500:]}")
     doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
     checks.that(re.search(rf"^info +gaps +headless: {missing} batches are missing, with {gone} events and 0 times an unknown number; .*; the first began at "
                           rf"{row['from']}, the last ended at {row['to']}: ", doctor, re.M), f"doctor: {doctor}")
-    # the first batch that comes has no events: the blind period ends with the first event after it
+    # the first batch that comes has no events: the gap ends with the first event after it
     head = [batch for batch in batches if uploads.Head(batch).event_count]
     collector.start()
     upload(env, collector, "headless-late", batches[-1:])
     collector.stop()
-    row, = ledger(collector, "headless-late")["streams"][0]["blindness"]
+    row, = ledger(collector, "headless-late")["streams"][0]["gaps"]
     checks.equal((row["first"], row["last"], row["batches"], row["events"]), (1, len(head), len(head), sum(uploads.Head(batch).event_count for batch in head)),
-                 "a blind period of all batches but the closing one")
+                 "a gap of all batches but the closing one")
 
 
 def check_imbalance(env, checks, collector, batches):
@@ -494,7 +494,7 @@ def check_damaged_spool(env, checks, collector, batches):
     points = {point["batch"]: point for point in stream["series"]}
     checks.equal([(row["batch"], row["from"], row["to"]) for row in stream["losses"]], [(2, points[1]["to"], points[2]["to"])],
                  "a loss without a blind period is from the last event of the batch before to that of its own")
-    checks.equal(stream["blindness"], [], "blind periods when every batch is here")
+    checks.equal(stream["gaps"], [], "gaps when every batch is here")
     samples = re.findall(r'^(\w+)\{host="again",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
     checks.that(sum(int(value) for name, value in samples if name in WAITING) > 0, "the agent's last numbers, of its last batch of events, say that it waits")
     checks.equal([int(value) for name, value in samples if name == "etwcollector_waiting_events"], [0], "events that wait when every batch is here")

@@ -142,8 +142,8 @@ def evicting(env, checks, collector):
     stream, = streams_of(collector, agent)
     check_sound(checks, stream, agent)
     checks.equal(stream["stored_events"], ledger["events_acknowledged"], "events stored")
-    checks.equal(sum(b["events"] for b in stream["blindness"]), ledger["events_evicted_size"], "events that tombstones name")
-    checks.equal({b["cause"] for b in stream["blindness"]}, {"events_evicted_size"}, "their cause")
+    checks.equal(sum(b["events"] for b in stream["gaps"]), ledger["events_evicted_size"], "events that tombstones name")
+    checks.equal({b["cause"] for b in stream["gaps"]}, {"events_evicted_size"}, "their cause")
     checks.equal(stream["missing_batches"], 0, "batches that are missing without a record")
     checks.that(0 < watch.spool_bytes <= SPOOL_BYTES + SPOOL_SLACK_BYTES, f"the spool had {watch.spool_bytes} bytes")
     if "san" not in env.build.name:

@@ -132,7 +132,7 @@ def check_installed(env, checks):
         shutil.copy(env.certs / f"server.{pair}", env.certs / f"web.{pair}")
     run_configured(env, checks, root / "bin/etwcollector", text, {"/var/lib/etwcollector": env.folder / "example-store", "/etc/etwcollector": env.certs,
                                                                   "0.0.0.0:8443": "127.0.0.1:0", "0.0.0.0:8444": "127.0.0.1:0",
-                                                                  "127.0.0.1:9100": "127.0.0.1:0"}, "config/collector.yaml")
+                                                                  "127.0.0.1:8453": "127.0.0.1:0"}, "config/collector.yaml")
 
 
 def check_bill(env, checks, root):
@@ -192,7 +192,7 @@ def test(env, checks, arguments):
     text = (root / "etc/etwcollector/collector.yaml").read_text()
     moved = {"/var/lib/etwcollector": env.folder / "store", "/etc/etwcollector/server.crt": env.certs / "server.crt",
              "/run/credentials/etwcollector.service/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
-             "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
+             "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8453": "127.0.0.1:0"}
     said = run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
     checks.that("dashboard on https://127.0.0.1:" in said and (env.folder / "store/audit.lock").exists(), f"the packaged dashboard needs tokens: {said}")
     check_completions(env, checks)

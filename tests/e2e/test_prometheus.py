@@ -71,7 +71,7 @@ class Prometheus:
         self.folder.mkdir()
         rules = (RULES / "etwagent.rules.yml").read_text()
         (self.folder / "etwagent.rules.yml").write_text(rules.replace("interval: 15s", "interval: 1s"))
-        config = (RULES / "prometheus.yml").read_text().replace("127.0.0.1:9100", f"127.0.0.1:{target}").replace(": 15s", ": 1s")
+        config = (RULES / "prometheus.yml").read_text().replace("127.0.0.1:8453", f"127.0.0.1:{target}").replace(": 15s", ": 1s")
         (self.folder / "prometheus.yml").write_text(config)
         with socket.socket() as probe:  # it cannot be asked which port it took
             probe.bind(("127.0.0.1", 0))

@@ -123,6 +123,18 @@ def calls_of_windows(checks, script):
         checks.that(any(PROMISES[f] in p for p in promises), f"no promise of the runbook is called: {PROMISES[f]}")
 
 
+def plain(checks, path):
+    """Windows PowerShell 5.1 reads a script without a mark as text of the machine's old code page. A PowerShell 7 that is set so makes an error,
+    which "Stop" turns into an end, of a program's exit code: a script that looks at exit codes says that it is not to."""
+    text = path.read_bytes()
+    checks.that(text.isascii() and b"\r" not in text, f"{path.name} has other characters than those of ASCII")
+    own = text.decode("ascii", "replace")
+    ends = "$ErrorActionPreference = 'Stop'" in own and re.search(r"(?m)LASTEXITCODE|^(?!.*Start-Process).*\w\.exe ", own) and "runbook-shared.ps1'" not in own
+    checks.that(not ends or "$PSNativeCommandUseErrorActionPreference = $false" in own, f"{path.name}: a program's exit code may end it")
+    # a property of an expression that may be missing: the value is read by Get-RegistryValue
+    checks.equal(re.findall(r"\(Get-ItemProperty \$key\)\.\w+", own), [], f"{path.name}: values that strict mode refuses when they are missing")
+
+
 def shared(checks, path):
     """runbook-shared.ps1 is beside the scripts that read it; a function that it has is nowhere else, and the end of each script is its own."""
     text, common = path.read_text(), (FOLDER / "runbook-shared.ps1").read_text()
@@ -132,7 +144,7 @@ def shared(checks, path):
     both = set(re.findall(r"(?m)^function ([\w-]+)", text)) & set(re.findall(r"(?m)^function ([\w-]+)", common))
     checks.equal(both, set(), f"functions of {path.name} that runbook-shared.ps1 has, too")
     known = set(re.findall(r"(?m)^function ([\w-]+)", text + common))
-    used = set(re.findall(r"\b((?:Test|Wait|Get|Use|Invoke|Skip|Complete|Write|Add|Start)-(?:Promise|For|Agent|Status|SessionStatus|Session|Recording|Count|Ids|Mine|Runbook|Line|Reload|Something|Source|Access|Build|Printable|Flags))\b", text + common))
+    used = set(re.findall(r"\b((?:Test|Wait|Get|Use|Invoke|Skip|Complete|Write|Add|Start)-(?:Promise|For|Agent|Status|SessionStatus|Session|Recording|Count|Ids|Mine|Runbook|Line|Reload|Something|Source|Access|Build|Printable|Flags|RegistryValue|PackageVersion))\b", text + common))
     checks.equal(used - known, set(), f"functions that {path.name} calls and no script has")
     for name in ("$Format", "$Out", "$Seconds"):
         checks.that(name in text[:text.index("Set-StrictMode")], f"{path.name} has no parameter {name}, which runbook-shared.ps1 reads")
@@ -142,6 +154,7 @@ def shared(checks, path):
 def test(env, checks, arguments):
     for path in sorted(FOLDER.glob("*.ps1")):
         strings = strings_of(checks, path.name, path.read_text())
+        plain(checks, path)
         shared(checks, path)
         if path.name == "runbook.ps1":
             script = re.sub(r"(?m)^\s*#.*$", "", path.read_text())

@@ -2,10 +2,13 @@
 counters, a self-describing event EventCounters with a struct: of a mean (CounterType Mean), or of an increment (Sum). The test encodes such
 events of two processes, 64 and 32 bit, in both forms, and looks for each of them in the view's rows: process, time, provider, counter, value,
 unit, kind. Records whose struct has other fields or types, no struct, or a payload that ends early make rows without these values.
+The values of instruments (System.Diagnostics.Metrics) in each version of their events are rows, too; texts that are no number have no value.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 13: Counters of .NET's EventSources are rows that SQL reads: process, time, provider, counter, value, unit. | each value
 #   of both forms, of 64 and 32 bit, in events that the test encodes | 2026-11-27
+# - Answers and pages 15: Values of .NET's instruments (System.Diagnostics.Metrics) are rows of the same view. | each kind of instrument in each
+#   version of its event, encoded by the test | 2026-11-27
 import json
 import math
 import random
@@ -80,6 +83,69 @@ def make(dice, rounds):
     return records + strange, want, clock
 
 
+# ---- instruments: dotnet/runtime MetricsEventSource.cs ----
+
+METRICS = uuid.UUID("20752bc4-c151-50f5-f27b-df92d8af5a61")
+EVENTS = {"Counter": (4, (0, 1, 2)), "Gauge": (5, (0, 2)), "Histogram": (6, (0, 1, 2)), "UpDownCounter": (16, (0, 1, 2))}
+
+
+def instrument(kind, version, texts, more, clock, pid=100):
+    """texts: session, meter, its version, instrument, unit, tags, then what the kind has; more: bytes after them."""
+    body = struct.pack("<BBHHIIq", 19, 0xC0, 0x40, 0, pid + 1, pid, clock) + METRICS.bytes_le + \
+        struct.pack("<HBBBBHQII", EVENTS[kind][0], version, 0, 4, 0, 65534 - EVENTS[kind][0], 0xF00000000002, 0, 0) + bytes(16) + \
+        b"".join(text.encode("utf-16-le") + b"\0\0" for text in texts) + more
+    return struct.pack("<H", 2 + len(body)) + body
+
+
+def make_instruments(dice):
+    """Each kind in each version, and texts that are no number."""
+    records, want, clock = [kernel.process(100, "shop.exe", 1000)], [], 2000
+    for kind, (_, versions) in EVENTS.items():
+        for version in versions:
+            for tags, unit in (("", ""), ("http.route=/größe,ok=true", "{request}")):
+                head = ["SHARED", "Shop.Meter", "1.0", f"{kind.lower()}-{version}", unit, tags]
+                change, whole, count = dice.choice((0.0, -1.5, 1e21, dice.random())), float(dice.randrange(1 << 40)), dice.randrange(1, 9)
+                more = struct.pack("<i", 7) if version == 2 else b""
+                row = [None, None, None, None]  # value, count, total, quantiles
+                if kind in ("Counter", "UpDownCounter"):
+                    head += [repr(change)] + ([repr(whole)] if version else [])
+                    row = [change, None, whole if version else None, None]
+                elif kind == "Gauge":
+                    head += [repr(change)]
+                    row[0] = change
+                else:
+                    head += ["0.5=1.25;0.95=7"]
+                    if version:
+                        more = struct.pack("<id", count, whole) + more
+                        row = [whole / count, float(count), whole, None]
+                    row[3] = "0.5=1.25;0.95=7"
+                records.append(instrument(kind, version, head, more, clock))
+                want.append(("Shop.Meter", 100, "shop.exe", head[3], unit or None, kind, tags or None, *row))
+                clock += 10
+    for text in ("", "NaN", "seven", "[1]"):
+        records.append(instrument("Gauge", 0, ["SHARED", "Shop.Meter", "", "strange", "", "", text], b"", clock))
+        want.append(("Shop.Meter", 100, "shop.exe", "strange", None, "Gauge", None, None, None, None, None))
+        clock += 10
+    records.append(instrument("Histogram", 1, ["SHARED", "Shop.Meter", "", "empty", "", "", ""], struct.pack("<id", 0, 0.0), clock))
+    want.append(("Shop.Meter", 100, "shop.exe", "empty", None, "Histogram", None, None, 0.0, 0.0, None))
+    return records, want
+
+
+def check_instruments(env, checks):
+    records, want = make_instruments(random.Random(11))
+    path = env.folder / "instruments.etl"
+    path.write_bytes(single.trace(records))
+    collector = env.new_collector("metering").start()
+    env.replay([path], collector, agent="metered")
+    got = [tuple(row.values()) for row in rows(env, collector.store, "SELECT provider, pid, image, counter, unit, kind, tags, value, count, total, quantiles "
+                                               "FROM runtime_counters WHERE host = 'metered' ORDER BY time")]
+    checks.equal(len(got), len(want), "rows of instruments")
+    for mine, theirs in zip(got, want):
+        checks.equal(mine, theirs, "an instrument's row")
+    collector.stop()
+    print(f"{len(got)} rows of instruments agree")
+
+
 def rows(env, store, sql):
     return [json.loads(line) for line in env.run([env.collector, "query", "--store", store, "--format", "jsonl", sql]).stdout.splitlines()]
 
@@ -88,7 +154,6 @@ def check_rows(env, checks, rounds=60):
     records, want, clock = make(random.Random(10), rounds)
     path = env.folder / "counters.etl"
     path.write_bytes(single.trace(records))
-    env.make_certificates(("counted",))
     collector = env.new_collector().start()
     env.replay([path], collector, agent="counted")
     times = {row["clock"]: row["time"] for row in rows(env, collector.store, "SELECT clock, time FROM events WHERE name LIKE '%Counters'")}
@@ -114,7 +179,9 @@ def check_rows(env, checks, rounds=60):
 
 
 def test(env, checks, arguments):
+    env.make_certificates(("counted", "metered"))
     check_rows(env, checks, 2000 if arguments.soak else 60)
+    check_instruments(env, checks)
 
 
 if __name__ == "__main__":

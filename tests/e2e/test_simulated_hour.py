@@ -126,7 +126,7 @@ def hour(env, checks, collector, speed):
     stream, = test_ledger.ledger(collector, agent)["streams"]
     test_live.check_sound(checks, stream, agent)
     checks.equal((stream["stored_events"], stream["missing_batches"]), (ledger["events_acknowledged"], 0), "stored, and batches missing")
-    named = sum(b["events"] for b in stream["blindness"] if b["cause"].startswith("events_evicted"))
+    named = sum(b["events"] for b in stream["gaps"] if b["cause"].startswith("events_evicted"))
     checks.equal(named, evicted, "events that tombstones name")
     checks.that(0 < watch.spool_bytes <= SPOOL_BYTES + SPOOL_SLACK_BYTES, f"the spool had {watch.spool_bytes} bytes")
     checks.that(0 < watch.memory_bytes <= MOST_MEMORY_BYTES, f"the agent had {watch.memory_bytes} bytes of memory")

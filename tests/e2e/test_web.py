@@ -12,6 +12,7 @@ import json
 import re
 import select
 import socket
+import sqlite3
 import time
 
 import harness
@@ -84,6 +85,23 @@ def check_document(checks, web):
                      {p["name"]: p["required"] for p in query["parameters"]}, f"parameters of {query['name']}")
 
 
+def check_files(checks, web):
+    """The statement of "rare-modules" groups by hash where there is one. It runs here over a table that is made by hand."""
+    statement, = (q["sql"] for q in web.get("queries")["items"] if q["name"] == "rare-modules")
+    db = sqlite3.connect(":memory:")
+    db.create_function("path_on_volume", 1, lambda path: path.lower().removeprefix("c:"))
+    db.create_function("time_text", 1, str)
+    db.execute("CREATE TABLE modules(host, begin, path, sha256)")
+    db.executemany("INSERT INTO modules VALUES(?, ?, ?, ?)", [
+        ("a", 1, "C:\\usual.dll", "aa"), ("b", 2, "\\Usual.dll", "aa"), ("c", 3, "C:\\usual.dll", ""),  # one whose hash is not known yet
+        ("d", 4, "C:\\usual.dll", "bb"),  # another file under the usual path
+        ("a", 5, "C:\\one.dll", "cc"), ("b", 6, "C:\\renamed.dll", "cc"),  # one file, two names
+        ("a", 7, "C:\\alone.dll", ""), ("a", 8, "\\Alone.DLL", None), ("a", 9, "", "")])
+    checks.equal(sorted(db.execute(statement, {"1": "", "2": 1}).fetchall()),
+                 [("C:\\alone.dll", None, 1, "a", 2, "7"), ("C:\\usual.dll", "bb", 1, "d", 1, "4")], "files on one machine, by hash and by path")
+    db.close()
+
+
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
@@ -113,7 +131,7 @@ def check_answers(checks, web, process):
                 continue
             status, _, text = web.ask(where + f"?{p['name']}=wrong")
             checks.that(status == 400 and p["name"] in text, f"{path}?{p['name']}=wrong: {status} {text[:200]}")
-    for path, host in (("alerts", HOLED), ("blindness", HOLED), (f"hosts/{HOLED}/blindness", None), ("connections", MACHINE)):
+    for path, host in (("alerts", HOLED), ("gaps", HOLED), (f"hosts/{HOLED}/gaps", None), ("connections", MACHINE)):
         answer = web.get(path, **({"host": host} if host else {}))
         name = "/api/v1/" + path.replace(HOLED, "{host}")
         wrong = matches(DOCUMENT["paths"][name]["get"]["responses"]["200"]["content"]["application/json"]["schema"], answer, DOCUMENT, name)
@@ -268,6 +286,23 @@ def check_profile(checks, web):
     checks.equal(both["total"] + both["other"]["total"], samples, "both ranges of a difference")
     folded = web.ask(f"/api/v1/profile?host={HOSTILE}&weight=samples&format=folded")[2].splitlines()
     checks.equal(sum(int(line.rsplit(" ", 1)[1]) for line in folded), samples, "folded stacks")
+
+
+def check_edges(checks, web):
+    """Whether the end of a range is in it, and that the document says so."""
+    sampled = {"host": HOSTILE, "class": "PerfInfo/SampleProf", "limit": 10000}
+    times = [e["time"] for e in web.get("events", **sampled)["items"]]
+    edge = times[len(times) // 2]
+    before, upto = sum(time < edge for time in times), sum(time <= edge for time in times)
+    found = {"/api/v1/events": len(web.get("events", to=edge, **sampled)["items"]),
+             "/api/v1/profile": sum(n[2] for n in web.get("profile", host=HOSTILE, weight="samples", to=edge)["nodes"])}
+    for path, methods in DOCUMENT["paths"].items():
+        said = {p["name"]: p["description"].split("; ")[-1] for p in methods.get("get", {}).get("parameters", []) if p["name"] in ("from", "to")}
+        last = "not included" if path == "/api/v1/profile" else "included"
+        if said:
+            checks.equal(said, {"from": "included", "to": last}, f"what the document says of a range's edges: {path}")
+        if path in found:
+            checks.equal(found[path], before if last == "not included" else upto, f"samples up to {edge}: {path}")
 
 
 def check_pages(checks, web):
@@ -586,11 +621,11 @@ def check_far_numbers(env, checks, target, web):
         graves = uploads._bytes(15, uploads._number(1, 1) + uploads._number(2, 2**63 - 2) + uploads._number(3, 15) + uploads._number(4, 2**64 - 1))
         test_ledger.upload(env, target, "far", [empty(stream, 1, uploads._number(4, 1) + graves)])
     test_ledger.upload(env, target, "far", [empty(b"far-away-stream3", number, ledger({moves: 1})) for number in (5, 2**40 + 5)])
-    harness.wait_until(lambda: len(web.get("blindness", host="far")["items"]) == 6, "the gaps of an agent far away", 60)
+    harness.wait_until(lambda: len(web.get("gaps", host="far")["items"]) == 6, "the gaps of an agent far away", 60)
     missing = 3 * (2**40 - 1) + 6  # a gap counts at most 2^40 - 1 batches: two tombstones and one gap exceed this limit; and the small gaps
     checks.equal(int(web.get("fleet")["missing_batches"]), missing + before, "batches that are missing in all")
     checks.that(0 < before < 1000, f"{before} before")
-    for statement, expected in (("SELECT sum(batches) AS n FROM blindness", missing + before), ("SELECT count(*) AS n FROM batches WHERE batch = 5 AND host = 'far'"
+    for statement, expected in (("SELECT sum(batches) AS n FROM gaps", missing + before), ("SELECT count(*) AS n FROM batches WHERE batch = 5 AND host = 'far'"
                                  " OR batch = 1099511627781 AND host = 'far'", 2), ("SELECT sum(missing) >= 0 AS n FROM streams", 1)):
         row, = json.loads(env.run([env.collector, "query", "--store", target.store, "--format", "json", statement]).stdout)["rows"]
         checks.equal(row["n"], expected, statement)
@@ -664,12 +699,14 @@ def test(env, checks, _):
     web_world.settled(web)
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
     check_document(checks, web)
+    check_files(checks, web)
     check_answers(checks, web, process)
     check_types(checks, web, process)
     check_choices(checks, web, process)
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)
+    check_edges(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)

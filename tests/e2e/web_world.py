@@ -106,7 +106,7 @@ def settled(web):
     """Waits until the tables of machines hold all that is stored."""
     def done():
         held = {r["host"]: r["alerts"] for r in web.get("hosts")["items"]}
-        blind = web.get("blindness", host=HOLED)["items"]
-        return held.get(HOLED) and blind and all(
+        gaps = web.get("gaps", host=HOLED)["items"]
+        return held.get(HOLED) and gaps and all(
             web.get(f"hosts/{host}/processes", limit=1)["items"] for host in (MACHINE, HOSTILE, HOLED))
     harness.wait_until(done, "the history of three machines", 120)

@@ -117,11 +117,12 @@ static int open_socket(const door *d) {
     const int one = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(fd >= 0);
+    /* without a deadline: on a busy machine the queue of accepted connections may be full for a while */
+    must(connect(fd, (const struct sockaddr *)&d->address, sizeof d->address) == 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    must(connect(fd, (const struct sockaddr *)&d->address, sizeof d->address) == 0);
     return fd;
 }
 

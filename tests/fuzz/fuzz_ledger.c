@@ -93,8 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fold.event_count += row.event_count;
         at += len_bytes;
     }
-    must(ec_ledger_each_last(tables, fold.fold_id, INT64_MAX, take_value, values, &err));
-    must(ec_ledger_elsewhere(tables, fold.fold_id, INT64_MAX, values, &elsewhere, &err));
+    must(ec_ledger_each_last(tables, fold.stream_number, INT64_MAX, take_value, values, &err));
+    must(ec_ledger_elsewhere(tables, fold.stream_number, INT64_MAX, values, &elsewhere, &err));
     ec_ledger_close(ledger);
     ec_state_db_rollback(tables);
     return 0;

@@ -37,12 +37,12 @@ static void read_tokens(void) {
 }
 
 static void read_grants(void) {
-    ec_grant *grants = NULL, *again = NULL;
+    ec_enroll_token *grants = NULL, *again = NULL;
     size_t count = 0, count_again = 0;
     ea_err err;
     if (ec_enroll_tokens_read(folder, &grants, &count, &err))
         return;
-    must(count <= EC_GRANTS_MAX && ec_enroll_tokens_write(folder, grants, count, &err) == 0);
+    must(count <= EC_ENROLL_TOKENS_MAX && ec_enroll_tokens_write(folder, grants, count, &err) == 0);
     must(ec_enroll_tokens_read(folder, &again, &count_again, &err) == 0 && count_again == count);
     for (size_t i = 0; i < count; i++)
         must(strcmp(grants[i].names, again[i].names) == 0 && grants[i].expires_s == again[i].expires_s &&

@@ -6,7 +6,7 @@ import naive_activity
 from judge_state import ns
 from judge_store import source_of
 from naive_activity import ANY
-from naive_state import format_time
+from naive_state import format_time, parse_time
 
 EVER = -1 << 62, 1 << 62
 
@@ -126,3 +126,31 @@ def judge_usage(world):
                 world.same(f"route /api/v1/hosts/{{host}}/{route}", name, got, want)
     got = [((row["host"], row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"]), row["samples"]) for row in world.get("queries/top-processes-by-cpu", limit=10000)]
     world.same("query top-processes-by-cpu", "all", got, top.items())
+
+
+GC_COLUMNS = ["clr_instance", "number", "generation", "reason", "type", "begin", "ns", "pauses", "pause_begin", "pause_end", "pause_ns", "suspension_ns", "before_bytes", "after_bytes"]
+JIT_COLUMNS = ["tid", "clr_instance", "method_id", "method", "tier", "begin", "ns", "il_bytes", "native_bytes"]
+
+
+def cell(row, column):
+    """A cell as the judge has it: times in units of 100 ns."""
+    value = row[column]
+    return value if value is None else parse_time(value) if column in ("begin", "pause_begin", "pause_end") else int(value, 0) if column == "method_id" else value
+
+
+def units_of(row, columns):
+    return tuple(value // 100 if column in ("begin", "pause_begin", "pause_end") and value is not None else value for column, value in zip(columns, row))
+
+
+def judge_dotnet(world):
+    """gc_pauses, jit_methods."""
+    known = keys(world)
+    for host in filter(whole, world.hosts.values()):
+        whose, clock = naive_activity.Whose(host.state), clock_of(host)
+        for where, low, high in spans(host, True):
+            for table, columns, naive in (("gc_pauses", GC_COLUMNS, naive_activity.gc_pauses), ("jit_methods", JIT_COLUMNS, naive_activity.jit_methods)):
+                got = [(row["stream"], known.get(row["process_key"], (None,) * 3)[2], row["pid"], row["image"] or "", *(cell(row, column) for column in columns))
+                       for row in world.sql(f"SELECT * FROM {table}{where} WHERE host = '{host.name}'")]
+                want = [(stream, *row[:2], image(host, row[0]), *units_of(row[2:], columns)) for stream in host.streams
+                        for row in naive(host.records, whose, clock.ns, low, high)]
+                world.same(f"table {table}", host.name, got, want)

@@ -120,6 +120,12 @@ def lived(i, record):
 REGISTRY = ["Registry/Create", "Registry/Open", "Registry/SetValue", "Registry/DeleteValue", "Registry/Delete"]
 
 
+def status(record):
+    """(whether the operation succeeded, what its NTSTATUS is called) of a registry event."""
+    found = record["fields"]["Status"]
+    return int(found["value"], 16) < 1 << 31, found["name"] or found["value"]
+
+
 def judge_doings(world):
     """Files and registry keys of single processes: of the process that had the number at that time."""
     for name, host in world.hosts.items():
@@ -129,8 +135,8 @@ def judge_doings(world):
             files = collections.Counter(record["fields"]["OpenPath"] for record in mine if record["name"] == "FileIo/Create")
             got = [(item["path"], item["count"]) for item in world.get(f"{base}/files", limit=10000)]
             world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/files", name, got, files.items())
-            keys = [(record["time"], record["name"], record["fields"]["KeyName"]) for record in mine if record["name"] in REGISTRY]
-            got = [(item["time"], item["name"], item["key_name"]) for item in world.get(f"{base}/registry", limit=10000)]
+            keys = [(record["time"], record["name"], record["fields"]["KeyName"], status(record)[1]) for record in mine if record["name"] in REGISTRY]
+            got = [(item["time"], item["name"], item["key_name"], item["status"]) for item in world.get(f"{base}/registry", limit=10000)]
             world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/registry", name, got, keys)
 
 
@@ -191,10 +197,10 @@ def key_names(host):
 
 
 def autostarts(host):
-    """Events that set a value under a key from which Windows starts programs; each has the key's name as `called`."""
+    """Events that have set (a failed attempt sets none) a value under a key from which Windows starts programs; each has the key's name as `called`."""
     names, found = key_names(host), []
     for record in host.records:
-        if record["name"] != "Registry/SetValue":
+        if record["name"] != "Registry/SetValue" or not status(record)[0]:
             continue
         for begin, end, text in names[record["fields"]["KeyHandle"]]:
             if (begin is None or begin <= record["ordinal"]) and (end is None or record["ordinal"] < end) and AUTOSTART.search(text):

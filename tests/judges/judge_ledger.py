@@ -63,7 +63,7 @@ def holes(world):
 
 
 def judge_troubles(world):
-    """Alerts and blind periods: the tables, the routes, machines with gaps."""
+    """Alerts and gaps: the tables, the routes, machines with gaps."""
     want = [(host, stream, batch, "", kind, left, right) for (host, stream), ledger in ledgers(world).items() for batch, kind, left, right in ledger.wrongs()]
     got = world.sql("SELECT host, stream, batch, family, kind, \"left\", \"right\", text, time FROM alerts WHERE kind <> 'keyframe'")
     world.same("table alerts", "all", [tuple(row.values())[:7] for row in got], want)
@@ -74,23 +74,23 @@ def judge_troubles(world):
         world.same("route /api/v1/alerts", host or "all", [(row["host"], row["stream"], row["family"], row["kind"], row["left"], row["right"]) for row in items],
                    [(*row[:2], *row[3:]) for row in want if host in (None, row[0])])
     totals = {host: judge_store.troubles(world, host) for host in world.hosts}
-    got = world.sql("SELECT host, alerts, blind_periods, missing_batches, lost_events FROM host_totals")
-    names = ("alerts", "blind_periods", "missing_batches", "lost_events")
+    got = world.sql("SELECT host, alerts, gap_periods, missing_batches, lost_events, blind_periods FROM host_totals")
+    names = ("alerts", "gap_periods", "missing_batches", "lost_events", "gap_periods")
     world.same("table host_totals", "all", [tuple(row.values()) for row in got], [(host, *(found[name] for name in names)) for host, found in totals.items()])
-    blind = []
+    gaps = []
     for host, stream, first, last, events in holes(world):
         records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
-        blind.append((host, stream, first, last, "missing", last - first + 1, events, records[begin - 1]["time"], records[begin]["time"]))
+        gaps.append((host, stream, first, last, "missing", last - first + 1, events, records[begin - 1]["time"], records[begin]["time"]))
     keys = ("first", "kind", "cause", "at_least", "counted", "records")
     lost = [(host, stream, *row) for host in world.hosts for stream, rows in judge_store.losses(world, host).items() for row in rows]
     for name in ("gaps", "blindness"):
         got = world.sql(f'SELECT host, stream, first, last, cause, batches, events, begin, "end" FROM {name} WHERE cause = \'missing\'')
-        world.same(f"table {name}", "all", [tuple(row.values()) for row in got], blind)
+        world.same(f"table {name}", "all", [tuple(row.values()) for row in got], gaps)
         got = world.sql(f'SELECT host, stream, {", ".join(keys)}, begin, "end" FROM {name} WHERE cause <> \'missing\'')
         world.same(f"table {name}", "losses", [tuple(row.values()) for row in got], lost)
         items = world.get(name, limit=10000)
         world.same(f"route /api/v1/{name}", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items if row["cause"] == "missing"],
-                   [(*row[:4], row[6]) for row in blind])
+                   [(*row[:4], row[6]) for row in gaps])
         world.same(f"route /api/v1/{name}", "losses", [tuple(row[key] for key in ("host", "stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], lost)
         for host in world.hosts:
             items = world.get(f"hosts/{host}/{name}", limit=10000)
@@ -98,7 +98,7 @@ def judge_troubles(world):
                        [tuple(row[key] for key in ("stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], [row[1:] for row in lost if row[0] == host])
             world.same(f"route /api/v1/hosts/{{host}}/{name}", host,
                        [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items if row["cause"] == "missing"],
-                       [(*row[1:4], row[5], row[6]) for row in blind if row[0] == host])
+                       [(*row[1:4], row[5], row[6]) for row in gaps if row[0] == host])
 
 
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
@@ -147,16 +147,25 @@ def judge_metrics(world):
     lacking = {(host, stream): events for host, stream, _, _, events in holes(world) if not books[host, stream].values.get(("", NUMBERS["stream_ended"]))}
     world.same("metric etwcollector_waiting_events", "all", got["etwcollector_waiting_events"], {keys[key]: float(lacking.get(key, 0)) for key in books})
     world.same("metric etwcollector_ledger_alerts", "all", got["etwcollector_ledger_alerts"], {keys[key]: float(len(book.wrongs())) for key, book in books.items()})
-    want = {"etwcollector_blind_periods": {}, "etwcollector_blind_events": {}}
+    totals = {host: judge_store.troubles(world, host) for host in world.hosts}
+    for word in ("alerts", "gap_periods", "missing_batches", "lost_events"):
+        world.same(f"metric etwcollector_host_{word}", "all", got[f"etwcollector_host_{word}"], {f'host="{host}"': float(found[word]) for host, found in totals.items()})
+    stored = collections.Counter()
+    for (host, _), book in books.items():
+        stored[host] += book.stored
+    world.same("metric etwcollector_host_stored_events", "all", got["etwcollector_host_stored_events"], {f'host="{host}"': float(events) for host, events in stored.items()})
+    want = {"etwcollector_gap_periods": {}, "etwcollector_gap_events": {}}
     for host, stream in books:
         rows = [(kind, at_least) for _, kind, _, at_least, *_ in judge_store.losses(world, host)[stream]]
         rows += [("batches", events) for name, of, _, _, events in holes(world) if (name, of) == (host, stream)]
         for kind in ("batches", "recorded", "counted"):
             sample = keys[host, stream] + f',kind="{kind}"'
-            want["etwcollector_blind_periods"][sample] = float(sum(row[0] == kind for row in rows))
-            want["etwcollector_blind_events"][sample] = float(sum(row[1] for row in rows if row[0] == kind))
+            want["etwcollector_gap_periods"][sample] = float(sum(row[0] == kind for row in rows))
+            want["etwcollector_gap_events"][sample] = float(sum(row[1] for row in rows if row[0] == kind))
     for name, samples in want.items():
         world.same(f"metric {name}", "all", got[name], samples)
+        old = name.replace("_gap_", "_blind_")
+        world.same(f"metric {old}", "all", got[old], samples)
     world.same("metric etwcollector_ledger_unbalanced_families", "all", got["etwcollector_ledger_unbalanced_families"], dict.fromkeys(keys.values(), 0.0))
     batches = [batch for found in world.stored.values() for batch in found]
     last = {host: max(batch.received for (name, _), found in world.stored.items() if name == host for batch in found) for host in world.hosts}

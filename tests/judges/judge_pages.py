@@ -98,7 +98,7 @@ def judge_pages(world):
                      and judge_profile.sampled(world.hosts[other])[0]), None)
     pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
-             "ledger": {"url": link(world, page="ledger", host=wrong)}, "blind": {"url": link(world, page="host", host=wrong)},
+             "ledger": {"url": link(world, page="ledger", host=wrong)}, "gaps": {"url": link(world, page="host", host=wrong)},
              "events": {"url": link(world, page="events", host=name, **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
@@ -115,7 +115,7 @@ def judge_pages(world):
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
     ledger_page(world, found["ledger"], wrong)
-    blind_note(world, found["blind"], wrong)
+    gap_note(world, found["gaps"], wrong)
     security_pages(world, found, host)
     if profiled:
         profile_page(world, found["profile"], world.hosts[profiled])
@@ -136,7 +136,7 @@ def fleet_page(world, page):
     want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing",
             f"{count(total['lost_events'])} events lost at least"]
     world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
-    want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["blind_periods"]), moment(row["received_last"])) for row in listed]
+    want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["gap_periods"]), moment(row["received_last"])) for row in listed]
     world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Gaps", "Last heard"), want)
     groups = collections.defaultdict(list)
     for row in listed:
@@ -187,8 +187,8 @@ def process_page(world, page, host, stream, i):
     got = columns(page, "Files", "Opened", "Path")
     want = sorted(((-n, path) for path, n in files.items()))[:500]
     world.same("panel Process: Files", host.name, got, [(str(-n), path) for n, path in want])
-    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"]) for record in lived if record["name"] in judge_events.REGISTRY]
-    got = columns(page, "Registry", "Time", "What", "Key or value")
+    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"], judge_events.status(record)[1]) for record in lived if record["name"] in judge_events.REGISTRY]
+    got = columns(page, "Registry", "Time", "What", "Key or value", "Result")
     if len(keys) > 500:  # of those at the last moment some are not shown
         keys, got = [row[0] for row in sorted(keys)[:500]], [row[0] for row in got]
     world.same("panel Process: Registry", host.name, got, keys)
@@ -274,7 +274,7 @@ def named_query(world, page, host):
 LOST = {"source_events_lost": "events that Windows says it lost", "source_buffers_lost": "buffers that Windows says it lost"}
 
 
-def blind_note(world, page, name):
+def gap_note(world, page, name):
     """Below the timeline of a machine: how many periods are shaded, when the first three were, and what was lost."""
     periods, lost = [], []
     if world.hosts[name].missing:
@@ -296,16 +296,17 @@ def blind_note(world, page, name):
 
 def security_pages(world, found, host):
     name = host.name
-    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
+    starts = [(moment(r["begin"]), name, r["image_name"], str(r["pid"]), r["parent_image_name"] or "", r["command_line"], shown(r["account"] or r["sid"])) for i, r in rows(host, "process") if i.known_by == "start"]
     world.same("panel Security: Process starts", name, table(found["security starts"], "Process starts"), sorted(starts, reverse=True)[:100])
     unusual = [(moment(r["begin"]), name, str(r["pid"]), r["path"]) for i, r in rows(host, "module") if any(part in r["path"].lower() for part in judge_state.UNUSUAL)]
     world.same("panel Security: Unusual places", name, table(found["security places"], "Unusual places"), sorted(unusual, reverse=True)[:100])
     flows = [(moment(record["time"]), name, i.get("name", "") if i else "", record["name"], f"{record['fields']['saddr']} {record['fields']['sport']}",
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
-    loads = collections.Counter(r["path"] for _, r in rows(host, "module") if r["path"])
+    own = {judge_state.file_of(r["path"]) for _, r in rows(host, "module")}
+    loads = {path: str(count) for path, hosts, count, *_ in judge_state.by_file(world) if hosts <= 1 and judge_state.file_of(path) in own}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
-    world.same("panel Security: Rare modules", name, [(row[1], row[2], row[3]) for row in got], [("1", name, str(loads[row[4]])) for row in got])
+    world.same("panel Security: Rare modules", name, [row[1:5] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
     sets = [(moment(record["time"]), name) for record in judge_events.autostarts(host)] * len(host.streams)
     world.same("panel Security: Autostart keys", name, [row[:2] for row in table(found["security autostart"], "Autostart keys")], sorted(sets, reverse=True)[:100])

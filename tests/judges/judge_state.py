@@ -1,11 +1,13 @@
 """Judges of answers about processes, threads and modules, out of naive_state."""
 import collections
 import functools
+import re
 
 import naive_accounts
 import naive_state
-from naive_state import FOREVER, format_time
+from naive_state import FOREVER, format_time, parse_time
 
+LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 KEYS = ["host", "stream", "instance"]
 
 
@@ -33,6 +35,7 @@ def said_of(host):
 
 def process_row(i, host):
     return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
+            "parent_image_name": i.owner.get("name", "") if i.owner else None, "parent_command_line": i.owner.get("command_line", "") if i.owner else None,
             "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
             "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid"), said_of(host)), "package": i.get("package", ""), "application": i.get("application", ""),
             "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
@@ -89,7 +92,8 @@ def judge_instances(world):
 
 # ---- the API ----
 
-PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "session_id", "image_name",
+PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "parent_image_name",
+           "parent_command_line", "session_id", "image_name",
            "command_line", "sid", "account", "package", "exit_status"]
 MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
           "file_version", "company", "product"]
@@ -159,15 +163,39 @@ def chosen(processes):
     return list({row["stream"] + str(row["instance"]): (i, row) for i, row in [*processes[:2], *started, *ended, *again]}.values())
 
 
+def folded(path):
+    """A path in lower case, as SQLite's NOCASE compares: letters of ASCII alone."""
+    return path.translate(LOWER)
+
+
 def by_path(world, keep=lambda i: True, hosts=None):
-    """path -> (machines, loads, the first machine by name, first and last beginning, largest size)"""
+    """path -> (machines, loads, the first machine by name, first and last beginning, largest size). The case of a path's letters does not matter; the first
+    spelling by its characters is the path's."""
     found = collections.defaultdict(list)
     for host in hosts or world.hosts.values():
         for i, row in rows(host, "module"):
             if keep(i):
-                found[row["path"]].append(row)
-    return {path: (len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads), min(row["begin"] for row in loads),
-                   max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for path, loads in found.items()}
+                found[folded(row["path"])].append(row)
+    return {min(row["path"] for row in loads): (len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads), min(row["begin"] for row in loads),
+                   max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for loads in found.values()}
+
+
+def file_of(path):
+    """The path without its volume, as machines and starts of a machine number volumes differently."""
+    path = re.sub(r"^\\\\[?]\\|^\\[?][?]\\", "", path)
+    path = re.sub(r"^\\Device\\HarddiskVolume\d+(?=\\)|^[A-Za-z]:(?=\\)", "", path, flags=re.I)
+    return re.sub(r"^\\SystemRoot(?=\\)", r"\\Windows", path, flags=re.I).lower()
+
+
+def by_file(world):
+    """The files of all modules; no machine of the judges has hashes: [(the first path, machines, loads, the first machine, first beginning)]"""
+    found = collections.defaultdict(list)
+    for host in world.hosts.values():
+        for _, row in rows(host, "module"):
+            if row["path"]:
+                found[file_of(row["path"])].append(row)
+    return [(min(row["path"] for row in loads), len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads),
+             min(row["begin"] for row in loads)) for loads in found.values()]
 
 
 UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recycle.bin\\", "\\windows\\tasks\\"]
@@ -175,7 +203,7 @@ UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recy
 
 def judge_modules(world):
     """Modules by path over all machines, and the named queries about modules and starts of processes."""
-    paths = by_path(world)
+    paths, files = by_path(world), by_file(world)
     got = [(row["path"], row["hosts"], row["loads"], row["first"], row["last"], row["size_bytes"]) for row in world.get("modules", limit=10000)]
     world.same("route /api/v1/modules", "all", got, [(path, hosts, loads, first, last, size) for path, (hosts, loads, _, first, last, size) in paths.items()])
     begin, end = next(iter(world.hosts.values())).span
@@ -183,23 +211,28 @@ def judge_modules(world):
     got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", from_=ns(begin), to=ns(end), q=".dll", limit=10000)]
     world.same("route /api/v1/modules", "range", got, [(path, hosts, loads) for path, (hosts, loads, *_) in ranged.items() if ".dll" in path.lower()])
     got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=1, limit=10000)]
-    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, (hosts, loads, *_) in paths.items() if hosts > 1])
+    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, hosts, loads, *_ in files if hosts > 1])
     got = [(row["path"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
-    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, (hosts, loads, host, first, *_) in paths.items() if hosts <= 1 and path])
+    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, hosts, loads, host, first in files if hosts <= 1])
     for one in world.hosts:  # of one machine alone
         mine = by_path(world, hosts=[world.hosts[one]])
         if mine:
             got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", host=one, limit=10000)]
             world.same("route /api/v1/modules", one, got, [(path, hosts, loads) for path, (hosts, loads, *_) in mine.items()])
-            got = [(row["path"], row["loads"]) for row in world.get("queries/rare-modules", hosts=1, host=one, limit=10000)]
-            world.same("query rare-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items() if path])
-            got = [(row["path"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=0, host=one, limit=10000)]
-            world.same("query widespread-modules", one, got, [(path, loads) for path, (_, loads, *_) in mine.items()])
-            got = [row["path"] for row in world.get("queries/new-binaries", host=one, since=0, limit=10000)]
-            world.same("query new-binaries", one, got, [*mine])
+            own = {file_of(path) for path in mine}  # how rare they are is said of all machines
+            theirs = [row for row in files if file_of(row[0]) in own]
+            for most in (1, 2):
+                got = [(row["path"], row["hosts"], row["host"], row["loads"]) for row in world.get("queries/rare-modules", hosts=most, host=one, limit=10000)]
+                world.same("query rare-modules", one, got, [(path, hosts, one, loads) for path, hosts, loads, *_ in theirs if hosts <= most])
+                got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=most, host=one, limit=10000)]
+                world.same("query widespread-modules", one, got, [(path, hosts, loads) for path, hosts, loads, *_ in theirs if hosts > most])
+            firsts = sorted(row[4] for row in theirs)
+            half = parse_time(firsts[len(firsts) // 2])
+            got = [(row["path"], row["hosts"], row["host"]) for row in world.get("queries/new-binaries", host=one, since=half * 100, limit=10000)]
+            world.same("query new-binaries", one, got, [(path, hosts, one) for path, hosts, _, _, first in theirs if parse_time(first) >= half])
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
-    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])
+    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, hosts, _, host, first in files if first > moment])
     names = ["host", "stream", "begin", "pid", "path"]
     for name, host in world.hosts.items():
         begin, end = host.span
@@ -210,3 +243,5 @@ def judge_modules(world):
             world.same("query modules-from-unusual-places", name, got, unusual)
             starts = [picked(row, PROCESS) for i, row in rows(host, "process") if i.known_by == "start" and low <= i.begin <= high]
             world.same("query process-starts", name, listed(world.get("queries/process-starts", host=name, limit=10000, **params), PROCESS), starts)
+            got = listed(world.get("queries/process-starts", host=name, parent="E", limit=10000, **params), PROCESS)
+            world.same("query process-starts", name, got, [row for row in starts if "e" in (dict(row)["parent_image_name"] or "").lower()])

@@ -185,8 +185,9 @@ def troubles(world, name):
     gaps = [after.number - before.number - 1 for found in mine.values() for before, after in zip(found, found[1:]) if after.number - before.number > 1]
     alerts = sum(len(naive_store.Ledger(found).wrongs()) for found in mine.values())
     lost = [row for rows in losses(world, name).values() for row in rows]
-    return {"alerts": alerts, "missing_batches": sum(gaps), "blind_periods": len(gaps) + sum(row[1] == "recorded" or not row[5] for row in lost),
-            "lost_events": sum(row[3] for row in lost)}
+    periods = len(gaps) + sum(row[1] == "recorded" or not row[5] for row in lost)
+    return {"alerts": alerts, "missing_batches": sum(gaps), "gap_periods": periods, "lost_events": sum(row[3] for row in lost),
+            "blind_periods": periods}  # the old name, until version 0.2
 
 
 def without(rows, *names):

@@ -221,3 +221,84 @@ def counted(records, whose):
                         row[1] += 1
             before[record["cpu"]] = (record["fields"]["NewThreadId"], counts) if counts else None
     return {key: tuple(row) for key, row in found.items()}
+
+
+RUNTIME = "Microsoft-Windows-DotNETRuntime"
+HEAPS = [f"GenerationSize{n}" for n in range(5)]
+FOR_GC = 1, 6  # reasons of a suspension: a collection, its preparation
+TIERS = {1: "MinOptJitted", 2: "Optimized", 3: "QuickJitted", 4: "OptimizedTier1", 5: "OptimizedTier1OSR"}
+
+
+def named(value):
+    return value.get("name") if isinstance(value, dict) else None
+
+
+def by_runtime(records, whose):
+    """{(process, pid, CLR's instance): [events of the runtime since the last loss]}, one list after each loss."""
+    parts, groups = [], collections.defaultdict(list)
+    for record in records:
+        if record["name"] in LOSSES:
+            parts, groups = parts + list(groups.items()), collections.defaultdict(list)
+        elif record.get("provider_name") == RUNTIME:
+            groups[(*whose.process(record["pid"], record), record["fields"].get("ClrInstanceID", 0))].append(record)
+    return parts + list(groups.items())
+
+
+def gc_pauses(records, whose, ns, low, high):
+    """Rows of gc_pauses without host and stream: each collection that began in the range, out of the lists of its runtime's events."""
+    rows = []
+    for key, events in by_runtime(records, whose):
+        begun, ends = [], {}
+        for at, e in enumerate(events):  # (where it began, where it ended)
+            if e["name"] == "GC/Start" and not any(b["fields"]["Count"] == e["fields"]["Count"] and i not in ends for i, b in begun):
+                begun.append((at, e))
+            elif e["name"] == "GC/Stop":
+                ends.update({i: at for i, b in begun if b["fields"]["Count"] == e["fields"]["Count"] and i not in ends})
+        pauses = collections.defaultdict(list)
+        for at, e in enumerate(events):
+            if e["name"] != "GC/SuspendEEStart":
+                continue
+            after = [(i, n) for i, n in enumerate(events[at + 1:], at + 1) if n["name"] in ("GC/SuspendEEStart", "GC/RestartEEStop")]
+            if not after or after[0][1]["name"] != "GC/RestartEEStop":
+                continue
+            until, done = after[0]
+            suspended = next((n for n in reversed(events[at:until]) if n["name"] == "GC/SuspendEEStop"), None)
+            inside = [i for i, _ in begun if at < i < until]
+            running = [i for i, _ in begun if i < at and ends.get(i, len(events)) > at]
+            owner = inside[0] if inside else running[-1] if running and number(e["fields"].get("Reason", 0)) in FOR_GC else None
+            pauses[owner].append((ns(e["clock"]), suspended and ns(suspended["clock"]), ns(done["clock"])))
+        for i, e in begun:
+            if not low <= ns(e["clock"]) < high:
+                continue
+            fields, end, mine = e["fields"], ends.get(i), pauses.get(i, [])
+            before = [n["fields"]["Values"] for at, n in enumerate(events) if n["name"] == "GC/PerHeapHistory" and i < at < (len(events) if end is None else end)
+                      and [b for b, _ in begun if b < at and ends.get(b, len(events)) > at][-1] == i]
+            next_end = min([at for at in ends.values() if end is not None and at > end], default=len(events))
+            after = [n for at, n in enumerate(events) if n["name"] == "GC/HeapStats" and end is not None and end < at < next_end]
+            suspensions = [b - a for a, b, _ in mine if b is not None]
+            rows.append((*key, fields["Count"], fields.get("Depth"), named(fields["Reason"]), named(fields.get("Type")), ns(e["clock"]),
+                         None if end is None else ns(events[end]["clock"]) - ns(e["clock"]), len(mine), mine[0][0] if mine else None, mine[-1][2] if mine else None,
+                         sum(c - a for a, _, c in mine) if mine else None, sum(suspensions) if suspensions else None,
+                         sum(number(one["SizeBefore"]) for heap in before for one in heap) if before else None,
+                         sum(number(after[0]["fields"][name]) for name in HEAPS if name in after[0]["fields"]) if after else None))
+    return rows
+
+
+def jit_methods(records, whose, ns, low, high):
+    """Rows of jit_methods without host and stream."""
+    rows = []
+    for key, events in by_runtime(records, whose):
+        jitting = [e for e in events if e["name"] in ("Method/JittingStarted", "Method/LoadVerbose")]
+        last = {}
+        for e in jitting:
+            fields, of = e["fields"], (e["tid"], number(e["fields"]["MethodID"]))
+            if e["name"] == "Method/JittingStarted":
+                name = ".".join(filter(None, (fields["MethodNamespace"], fields["MethodName"])))
+                last[of] = [*key[:2], e["tid"], key[2], of[1], name, None, ns(e["clock"]), None, fields["MethodILSize"], None]
+                if low <= ns(e["clock"]) < high:
+                    rows.append(last[of])
+            elif of in last:
+                row = last.pop(of)
+                row[6] = TIERS.get(number(fields["MethodFlags"]) >> 7 & 7)
+                row[8], row[10] = ns(e["clock"]) - row[7], fields["MethodSize"]
+    return [tuple(row) for row in rows]

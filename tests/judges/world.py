@@ -122,7 +122,7 @@ class World:
     def ready(self):
         """Waits for the history of all that is stored; then it may be judged."""
         if DAMAGED in self.hosts:
-            harness.wait_until(lambda: self.sql("SELECT 1 FROM blindness"), "the blind period of a batch that does not come", 60)
+            harness.wait_until(lambda: self.sql("SELECT 1 FROM gaps"), "the gap of a batch that does not come", 60)
         self.sql("SELECT 1 FROM processes LIMIT 1")  # waits until all that is stored is in the history; the list of machines does not
         self.stored = naive_store.by_stream(naive_store.batches(self.collector.store))
         return self

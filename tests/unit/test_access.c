@@ -2,6 +2,7 @@
  * wait. */
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
+#include "collector/access/visit.h"
 
 #include "tests/unit/scratch.h"
 
@@ -337,9 +338,35 @@ static void damaged_files_admit_no_token(void **state) {
     ec_access_close(a);
 }
 
+static void a_ticket_has_an_end(void **state) {
+    (void)state;
+
+    enum { PORT = 8080, END = 1000 };
+
+    char cookie[EC_VISIT_COOKIE_BYTES];
+    ec_visit *v = NULL;
+    assert_int_equal(ec_visit_create(&v, END, &err), 0);
+    const char *ticket = ec_visit_ticket(v);
+    assert_false(ec_visit_is_right(v, ticket, END));
+    assert_false(ec_visit_redeem(v, ticket, END, PORT, cookie));
+    assert_true(ec_visit_has_expired(v, END));
+    assert_false(ec_visit_has_expired(v, END - 1));
+    assert_false(ec_visit_redeem(v, "", END - 1, PORT, cookie));
+    assert_true(ec_visit_is_right(v, ticket, END - 1));
+    assert_true(ec_visit_redeem(v, ticket, END - 1, PORT, cookie));
+    assert_false(ec_visit_redeem(v, ticket, END - 1, PORT, cookie)); /* once */
+    assert_false(ec_visit_has_expired(v, 2 * END));                  /* there is a visitor */
+    assert_non_null(strchr(cookie, ';'));
+    *strchr(cookie, ';') = 0;
+    assert_true(ec_visit_has_cookie(v, cookie, PORT));
+    assert_false(ec_visit_has_cookie(v, cookie, PORT + 1));
+    ec_visit_destroy(v);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_character_counts, scratch_make, scratch_clear),
+        cmocka_unit_test(a_ticket_has_an_end),
         cmocka_unit_test_setup_teardown(groups_see_theirs, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(tokens_expire, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(guessing_ends, scratch_make, scratch_clear),

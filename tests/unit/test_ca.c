@@ -243,8 +243,9 @@ static void enrolment_tokens_are_kept(void **state) {
     (void)state;
     ea_err err;
     char token[EC_SECRET_BYTES], wrong[EC_SECRET_BYTES];
-    ec_grant grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = 3600, .uses_left = 2, .names = "a-*,b"};
-    ec_grant *grants = NULL;
+    ec_enroll_token grant = {
+        .expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = 3600, .uses_left = 2, .names = "a-*,b"};
+    ec_enroll_token *grants = NULL;
     ec_ca_enrolled got;
     size_t count = 0;
     init();
@@ -273,15 +274,15 @@ static void enrolment_tokens_are_kept(void **state) {
 static void fill_with_tokens(int64_t now_s) {
     ea_err err;
     char token[EC_SECRET_BYTES];
-    ec_grant *grants = calloc(EC_GRANTS_MAX, sizeof *grants);
+    ec_enroll_token *grants = calloc(EC_ENROLL_TOKENS_MAX, sizeof *grants);
     assert_non_null(grants);
-    for (size_t i = 0; i < EC_GRANTS_MAX; i++) {
-        grants[i] = (ec_grant){
+    for (size_t i = 0; i < EC_ENROLL_TOKENS_MAX; i++) {
+        grants[i] = (ec_enroll_token){
             .created_s = now_s - 60, .expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "a-*"};
         must(ec_secret_make("ece_", &grants[i].secret, token, &err), &err);
     }
     grants[0].expires_s = now_s - 1;
-    must(ec_enroll_tokens_write(scratch, grants, EC_GRANTS_MAX, &err), &err);
+    must(ec_enroll_tokens_write(scratch, grants, EC_ENROLL_TOKENS_MAX, &err), &err);
     free(grants);
 }
 
@@ -291,12 +292,13 @@ static void enrolment_tokens_are_bounded(void **state) {
     ea_err err;
     char token[EC_SECRET_BYTES], refused[EC_SECRET_BYTES] = "untouched", *text = NULL;
     const int64_t now_s = ea_utc_ns() / 1000000000;
-    ec_grant grant = {.expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "b"}, *grants = NULL;
+    ec_enroll_token grant = {.expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "b"}, *grants = NULL;
     size_t count = 0, len_bytes = 0;
     fill_with_tokens(now_s);
     must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
-    assert_int_equal(ec_enroll_tokens_add(scratch, &(ec_grant){.expires_s = now_s + 60, .names = "c"}, refused, &err),
-                     EA_ELIMIT);
+    assert_int_equal(
+        ec_enroll_tokens_add(scratch, &(ec_enroll_token){.expires_s = now_s + 60, .names = "c"}, refused, &err),
+        EA_ELIMIT);
     assert_non_null(strstr(err.message, "4096 enrolment tokens"));
     assert_string_equal(refused, "untouched");
     must(ec_enroll_tokens_read(scratch, &grants, &count, &err), &err);
@@ -319,7 +321,7 @@ static void enrolment_tokens_are_bounded(void **state) {
     must(ec_enroll_tokens_revoke(scratch, grant.secret.id, &err), &err);
     must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
     /* nor is one of more uses than a token may have */
-    grant.uses_left = EC_GRANT_USES_MAX;
+    grant.uses_left = EC_ENROLL_TOKEN_USES_MAX;
     must(ec_enroll_tokens_write(scratch, &grant, 1, &err), &err);
     must(ec_enroll_tokens_read(scratch, &grants, &count, &err), &err);
     free(grants);
@@ -538,7 +540,7 @@ static int renew_key(ec_ca *ca, const char *pem, EVP_PKEY *key, ec_ca_enrolled *
 static ec_ca *open_with_token(const char *names, int64_t life_s, uint64_t uses, char token[EC_SECRET_BYTES]) {
     ea_err err;
     ec_ca *ca = NULL;
-    ec_grant grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = life_s, .uses_left = uses};
+    ec_enroll_token grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = life_s, .uses_left = uses};
     snprintf(grant.names, sizeof grant.names, "%s", names);
     init();
     must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);

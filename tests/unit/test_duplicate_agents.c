@@ -22,9 +22,9 @@ static ec_duplicate_agents *make(uint32_t agents) {
 }
 
 static int see(ec_duplicate_agents *t, const char *agent, const char *run, uint64_t connection, int64_t at_ns) {
-    ec_twin twin;
+    ec_duplicate_agent other;
     return ec_duplicate_agents_see(
-        t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection}, at_ns, &twin);
+        t, &(ec_visit){.agent = agent, .run = run, .peer = "192.0.2.1", .connection = connection}, at_ns, &other);
 }
 
 static void one_after_the_other_is_one(void **state) {
@@ -42,17 +42,17 @@ static void one_after_the_other_is_one(void **state) {
 
 static void two_runs_by_turns_are_two(void **state) {
     ec_duplicate_agents *t = make(0);
-    ec_twin twin;
+    ec_duplicate_agent other;
     (void)state;
     assert_int_equal(see(t, "a", "x", 1, 1 * SECOND), 0);
     assert_int_equal(see(t, "a", "y", 2, 2 * SECOND), 0);
     assert_int_equal(see(t, "b", "x", 3, 2 * SECOND), 0); /* another agent */
     assert_int_equal(see(t, "a", "x", 1, 3 * SECOND), 0); /* may be a straggler */
     ec_visit visit = {.agent = "a", .run = "y", .peer = "192.0.2.7", .connection = 2};
-    assert_int_equal(ec_duplicate_agents_see(t, &visit, 5 * SECOND, &twin), 1);
-    assert_string_equal(twin.other_run, "x");
-    assert_string_equal(twin.other_peer, "192.0.2.1");
-    assert_true(twin.other_age_ns == 2 * SECOND);
+    assert_int_equal(ec_duplicate_agents_see(t, &visit, 5 * SECOND, &other), 1);
+    assert_string_equal(other.other_run, "x");
+    assert_string_equal(other.other_peer, "192.0.2.1");
+    assert_true(other.other_age_ns == 2 * SECOND);
     assert_int_equal(see(t, "a", "x", 1, 6 * SECOND), 1);
     assert_int_equal(see(t, "b", "x", 3, 7 * SECOND), 0);
     /* a return after hours is the first one again */
@@ -85,9 +85,9 @@ static void the_table_is_bounded(void **state) {
     memset(run, 'r', sizeof run);
     memset(peer, 'p', sizeof peer);
     run[EC_RUN_BYTES] = peer[EC_PEER_BYTES] = 0;
-    ec_twin twin;
+    ec_duplicate_agent other;
     ec_visit visit = {.agent = name, .run = run, .peer = peer, .connection = 1};
-    assert_int_equal(ec_duplicate_agents_see(t, &visit, SECOND, &twin), 0);
+    assert_int_equal(ec_duplicate_agents_see(t, &visit, SECOND, &other), 0);
     ec_duplicate_agents_destroy(t);
 }
 

@@ -1,5 +1,6 @@
 /* Ingest over real TLS on loopback: who is let in, what is answered, and what a bad client can do to others. */
 #include "collector/ingest/ingest.h"
+#include "collector/ingest/writer.h"
 #include "proto/base/platform.h"
 #include "proto/wire/ack.h"
 #include "tests/unit/batches.h"
@@ -16,6 +17,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -888,6 +890,89 @@ static void a_stop_in_the_middle(void **state) {
     parallel_senders(state, 1);
 }
 
+/* ---- a stop leaves batches ---- */
+
+typedef struct stopping {
+    atomic_int has_begun, is_stopping, is_answered;
+} stopping;
+
+/* After the first batch: the rest comes after the stop. */
+static void wait_for_stop(void *arg, const char *agent, int64_t cpu_ns) {
+    stopping *t = arg;
+    (void)agent, (void)cpu_ns;
+    if (atomic_exchange(&t->has_begun, 1))
+        return;
+    for (int i = 0; i < 1000 && !atomic_load(&t->is_stopping); i++)
+        ea_sleep_ns(INT64_C(10000000));
+    ea_sleep_ns(INT64_C(200000000)); /* until ec_writer_stop has said so */
+}
+
+static void note_answer(void *arg, ec_upload *u) {
+    (void)u;
+    atomic_fetch_add(&((stopping *)arg)->is_answered, 1);
+}
+
+/* An upload that is being stored when the collector stops: what is not stored yet is left to a later upload, so that a
+ * stop takes no longer than one batch. */
+static void a_stop_leaves_batches(void **state) {
+    enum { COUNT = 50 };
+
+    server *s = *state;
+    stopping t = {.has_begun = 0};
+    ec_writer *w = NULL;
+    ec_upload u = {.agent = "alpha"};
+    test_maker m;
+    ea_text body;
+    ea_arena arena;
+    ea_ack ack;
+    ec_store_options o = {.writable = 1, .counters = &s->counters};
+    assert_int_equal(ec_store_open(&s->store, s->store_dir, &o, &s->err), 0);
+    test_maker_init(&m, 1);
+    ea_text_init(&body);
+    ea_text_init(&u.answer);
+    ea_arena_init(&u.texts, 0);
+    ea_arena_init(&arena, 0);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        test_batch b;
+        test_make(&m, i, 5, 0, &b);
+        add_frame(&body, &b);
+        free(b.data);
+    }
+    u.data = (const uint8_t *)body.data;
+    u.len_bytes = body.len_bytes;
+    int rc;
+    while ((rc = ec_upload_check_next(&u, &s->err)) == 1) {
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(ec_writer_start(&w,
+                                     &(ec_writer_options){.store = s->store,
+                                                          .counters = &s->counters,
+                                                          .on_used = wait_for_stop,
+                                                          .done = note_answer,
+                                                          .done_arg = &t},
+                                     &s->err),
+                     0);
+    assert_int_equal(ec_writer_push(w, &u), 0);
+    for (int i = 0; i < 3000 && !atomic_load(&t.has_begun); i++)
+        ea_sleep_ns(INT64_C(10000000));
+    atomic_store(&t.is_stopping, 1);
+    ec_writer_stop(w);
+    assert_int_equal(atomic_load(&t.is_answered), 1);
+    assert_int_equal(u.status, 200);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)u.answer.data, u.answer.len_bytes, &s->err), 0);
+    assert_int_equal(ack.acknowledged_count, 1);
+    assert_true(ack.acknowledged[0].first == 1 && ack.acknowledged[0].last == 1);
+    assert_int_equal(ack.refused_count, COUNT - 1);
+    assert_int_equal(ack.refused[0].cause, EA_REFUSED_RETRY);
+    assert_non_null(strstr(ack.refused[0].text, "stopping"));
+    assert_int_equal(ea_counter_get(&s->counters, EA_COUNT_ingest_batches), 1);
+    ec_writer_destroy(w);
+    ec_upload_deinit(&u);
+    ea_arena_deinit(&arena);
+    ea_text_deinit(&body);
+    test_maker_deinit(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lets_in_whom_it_should, setup, teardown),
@@ -902,6 +987,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(connections_are_capped, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_in_the_middle, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_leaves_batches, setup, teardown),
     };
     return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
 }

@@ -58,13 +58,13 @@ static void start(fixture *f, uint8_t stream) {
 
 static int64_t ask(const fixture *f, const char *sql);
 
-/* The sums of blindness and alerts are those of their rows. */
+/* The sums of gaps and alerts are those of their rows. */
 static void check_sums(const fixture *f) {
-    static const char BLIND[] =
-        "SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count) FROM blindness"
+    static const char GAPS[] =
+        "SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count) FROM gaps"
         " GROUP BY stream, cause";
     static const char ALERTS[] = "SELECT stream, count(*) FROM alerts GROUP BY stream";
-    const char *const sums[][2] = {{BLIND, "SELECT * FROM blind_sums"}, {ALERTS, "SELECT * FROM alert_sums"}};
+    const char *const sums[][2] = {{GAPS, "SELECT * FROM gap_sums"}, {ALERTS, "SELECT * FROM alert_sums"}};
     for (int i = 0; i < 2; i++)
         for (int turn = 0; turn < 2; turn++) {
             char sql[512];
@@ -175,7 +175,7 @@ static int64_t ask(const fixture *f, const char *sql) {
     sqlite3 *db = ec_state_db_database(f->tables);
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    sqlite3_bind_int64(s, 1, f->fold.fold_id);
+    sqlite3_bind_int64(s, 1, f->fold.stream_number);
     int64_t v =
         sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL ? sqlite3_column_int64(s, 0) : -1;
     sqlite3_finalize(s);
@@ -316,24 +316,24 @@ static void holes_and_tombstones(void **state) {
     TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
     /* 2 and 3 have not come: they held what went into batches meanwhile */
     TAKE(&f, 4, 10, {"", C(events_delivered), 57}, {"", C(events_batched), 57}, {"", C(events_compressing), 57});
-    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 2 AND last = 3"), 37);
-    assert_int_equal(ask(&f, "SELECT cause FROM blindness WHERE stream = ?1 AND first = 2"), EC_BLIND_MISSING);
+    assert_int_equal(ask(&f, "SELECT event_count FROM gaps WHERE stream = ?1 AND first = 2 AND last = 3"), 37);
+    assert_int_equal(ask(&f, "SELECT cause FROM gaps WHERE stream = ?1 AND first = 2"), EC_GAP_MISSING);
     /* A hole before the first number of another run of the agent: its count of events is unknown. */
     f.incarnation = 2;
     TAKE(&f, 6, 5, {"", C(events_delivered), 90}, {"", C(events_batched), 90}, {"", C(events_compressing), 90});
-    assert_int_equal(ask(&f, "SELECT batch_count FROM blindness WHERE stream = ?1 AND first = 5"), 1);
-    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"), -1); /* NULL */
+    assert_int_equal(ask(&f, "SELECT batch_count FROM gaps WHERE stream = ?1 AND first = 5"), 1);
+    assert_int_equal(ask(&f, "SELECT event_count FROM gaps WHERE stream = ?1 AND first = 5"), -1); /* NULL */
     /* A tombstone has the count itself. Its events are not part of a hole that follows it. */
     ea_tombstone t = {.first = 7, .last = 9, .cause = 15, .event_count = 30, .utc_min_ns = 700, .utc_max_ns = 999};
     size_t n;
     uint8_t *data = pack(&f, NULL, 0, &t, &n);
     take_bytes(&f, 7, 0, data, n);
     free(data);
-    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 7 AND cause = 15"), 30);
+    assert_int_equal(ask(&f, "SELECT event_count FROM gaps WHERE stream = ?1 AND first = 7 AND cause = 15"), 30);
     f.fold.position = 9; /* the tombstone covers them */
     TAKE(&f, 11, 5, {"", C(events_delivered), 130}, {"", C(events_batched), 130}, {"", C(events_compressing), 100},
          {"", C(events_evicted_size), 30});
-    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 10"), 5);
+    assert_int_equal(ask(&f, "SELECT event_count FROM gaps WHERE stream = ?1 AND first = 10"), 5);
     assert_int_equal(alerts(&f), 0);
     finish(&f);
 }
@@ -365,7 +365,8 @@ static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, in
 static void period(const fixture *f, uint64_t first, uint32_t cause, int64_t begin, int64_t end) {
     char sql[200];
     for (int i = 0; i < 2; i++) {
-        snprintf(sql, sizeof sql, "SELECT %s FROM blind WHERE stream = ?1 AND first = %" PRIu64 " AND cause = %" PRIu32,
+        snprintf(sql, sizeof sql,
+                 "SELECT %s FROM gap_periods WHERE stream = ?1 AND first = %" PRIu64 " AND cause = %" PRIu32,
                  i ? "end_utc_ns" : "begin_utc_ns", first, cause);
         assert_int_equal(ask(f, sql), i ? end : begin);
     }
@@ -382,33 +383,33 @@ static void times_of_missing_batches(void **state) {
         f.reopen = reopen;
         /* the first ones: from the session's begin */
         turn(&f, 4, 10, 1000, 1100, &session, NULL, 0);
-        period(&f, 1, EC_BLIND_MISSING, 500, 1000);
+        period(&f, 1, EC_GAP_MISSING, 500, 1000);
         turn(&f, 6, 10, 1300, 1400, &session, NULL, 0);
-        period(&f, 5, EC_BLIND_MISSING, 1100, 1300);
+        period(&f, 5, EC_GAP_MISSING, 1100, 1300);
         /* events that overlap those before the hole: all of the overlap */
         turn(&f, 8, 10, 1350, 1500, &session, NULL, 0);
-        period(&f, 7, EC_BLIND_MISSING, 1350, 1400);
+        period(&f, 7, EC_GAP_MISSING, 1350, 1400);
         /* nothing but an empty batch follows: no end, until an event comes */
         turn(&f, 10, 0, 0, 0, NULL, NULL, 0);
-        period(&f, 9, EC_BLIND_MISSING, 1500, -1);
+        period(&f, 9, EC_GAP_MISSING, 1500, -1);
         turn(&f, 11, 0, 0, 0, NULL, NULL, 0);
-        period(&f, 9, EC_BLIND_MISSING, 1500, -1);
+        period(&f, 9, EC_GAP_MISSING, 1500, -1);
         turn(&f, 12, 1, 1700, 1800, &session, NULL, 0);
-        period(&f, 9, EC_BLIND_MISSING, 1500, 1700);
+        period(&f, 9, EC_GAP_MISSING, 1500, 1700);
         finish(&f);
         /* all are missing but an empty one: neither end is known, until an event comes */
         start(&f, (uint8_t)(32 + reopen));
         f.reopen = reopen;
         turn(&f, 3, 0, 0, 0, NULL, made, 2);
-        assert_int_equal(ask(&f, "SELECT end_utc_ns FROM blind WHERE stream = ?1"), -1);
+        assert_int_equal(ask(&f, "SELECT end_utc_ns FROM gap_periods WHERE stream = ?1"), -1);
         turn(&f, 4, 5, 900, 950, &session, NULL, 0);
-        period(&f, 1, EC_BLIND_MISSING, 500, 900);
+        period(&f, 1, EC_GAP_MISSING, 500, 900);
         finish(&f);
         /* a session whose clock says nothing: the first event */
         start(&f, (uint8_t)(34 + reopen));
         f.reopen = reopen;
         turn(&f, 2, 5, 900, 950, &unknown, NULL, 0);
-        period(&f, 1, EC_BLIND_MISSING, 900, 900);
+        period(&f, 1, EC_GAP_MISSING, 900, 900);
         finish(&f);
     }
 }
@@ -424,7 +425,7 @@ static void times_of_losses(void **state) {
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {
         fixture f;
-        ec_lost_record r = {.cause = EC_BLIND_LOST_EVENT, .count = 1, .begin_utc_ns = 1150, .end_utc_ns = 1180};
+        ec_lost_record r = {.cause = EC_GAP_LOST_EVENT, .count = 1, .begin_utc_ns = 1150, .end_utc_ns = 1180};
         start(&f, (uint8_t)(36 + reopen));
         f.reopen = reopen;
         turn(&f, 1, 10, 1000, 1100, &file, lost, 2);
@@ -438,15 +439,15 @@ static void times_of_losses(void **state) {
         r.begin_utc_ns = 1250, r.end_utc_ns = 1260;
         must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
         period(&f, 1, events, 1150, 1260);
-        assert_int_equal(ask(&f, "SELECT record_count FROM blind WHERE stream = ?1 AND cause = 30"), 2);
-        assert_int_equal(ask(&f, "SELECT least_count FROM blind WHERE stream = ?1 AND cause = 30"), 7);
-        assert_int_equal(ask(&f, "SELECT least_count FROM blind WHERE stream = ?1 AND cause = 31"), 0);
-        assert_int_equal(ask(&f, "SELECT counted FROM blind WHERE stream = ?1 AND cause = 31"), 2);
+        assert_int_equal(ask(&f, "SELECT record_count FROM gap_periods WHERE stream = ?1 AND cause = 30"), 2);
+        assert_int_equal(ask(&f, "SELECT least_count FROM gap_periods WHERE stream = ?1 AND cause = 30"), 7);
+        assert_int_equal(ask(&f, "SELECT least_count FROM gap_periods WHERE stream = ?1 AND cause = 31"), 0);
+        assert_int_equal(ask(&f, "SELECT counted FROM gap_periods WHERE stream = ?1 AND cause = 31"), 2);
         /* another run of the agent takes the replay up again: it finds the same losses, which were lost once */
         f.incarnation = 2;
         turn(&f, 4, 10, 1300, 1400, &file, three, 1);
         turn(&f, 5, 10, 1400, 1500, &file, lost, 1);
-        assert_int_equal(ask(&f, "SELECT count(*) FROM blind WHERE stream = ?1 AND cause = 30"), 1);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM gap_periods WHERE stream = ?1 AND cause = 30"), 1);
         finish(&f);
 
         start(&f, (uint8_t)(38 + reopen));
@@ -461,7 +462,50 @@ static void times_of_losses(void **state) {
         period(&f, 4, events, 1210, 1220); /* the record came before this count, and is its */
         if (!reopen)
             period(&f, 2, events, 1100, 1200);
-        assert_int_equal(ask(&f, "SELECT counted FROM blind WHERE stream = ?1 AND first = 4 AND cause = 30"), 4);
+        assert_int_equal(ask(&f, "SELECT counted FROM gap_periods WHERE stream = ?1 AND first = 4 AND cause = 30"), 4);
+        finish(&f);
+    }
+}
+
+/* A record of a loss may have been in a batch that is missing: the counted loss may be of that time, too. */
+static void losses_in_missing_batches(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
+    const uint32_t events = number_of(C(source_events_lost));
+    const pair none[] = {{"", C(keyframes_written), 1}}, five[] = {{"", C(source_events_lost), 5}};
+    const pair six[] = {{"", C(source_events_lost), 6}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        ec_lost_record r = {.cause = EC_GAP_LOST_EVENT, .count = 1, .begin_utc_ns = 1050, .end_utc_ns = 1060};
+        start(&f, (uint8_t)(60 + reopen));
+        f.reopen = reopen;
+        turn(&f, 4, 10, 1000, 1100, &file, five, 1);
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 500, 1060);
+        turn(&f, 5, 10, 1100, 1200, &file, five, 1);
+        period(&f, 4, events, 500, 1060);
+        turn(&f, 7, 10, 1400, 1500, &file, five, 1);
+        period(&f, 4, events, 500, 1400);
+        turn(&f, 9, 0, 0, 0, NULL, NULL, 0); /* its end is not known before an event comes */
+        turn(&f, 10, 1, 1700, 1800, &file, five, 1);
+        r.begin_utc_ns = 1710, r.end_utc_ns = 1720;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 500, 1720);
+        finish(&f);
+
+        start(&f, (uint8_t)(62 + reopen)); /* a live session: what was lost since the count before */
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &live, none, 1);
+        turn(&f, 3, 10, 1200, 1300, &live, five, 1);
+        r.begin_utc_ns = 1210, r.end_utc_ns = 1220;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 3, events, 1100, 1220);
+        turn(&f, 4, 10, 1300, 1400, &live, six, 1);
+        r.begin_utc_ns = 1310, r.end_utc_ns = 1320;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 1310, 1320);
+        turn(&f, 6, 10, 1600, 1700, &live, six, 1);
+        period(&f, 4, events, 1310, 1320);
         finish(&f);
     }
 }
@@ -501,15 +545,13 @@ static void numbers_that_no_machine_has(void **state) {
         TAKE(&f, 2, 0, {"", C(events_batched), MOST}, {"", C(events_acknowledged), 1}, {"", C(collector_moves), 1});
         TAKE(&f, 4, 0, {"", C(events_batched), 2 * MOST}, {"", C(events_acknowledged), UINT64_MAX},
              {"", C(collector_moves), 1});
-        assert_int_equal(ask(&f, "SELECT count(*) FROM blindness WHERE stream = ?1 AND event_count = (1 << 40) - 1"),
-                         2);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM gaps WHERE stream = ?1 AND event_count = (1 << 40) - 1"), 2);
         one_alert(&f, EC_ALERT_STORED, "", 4, 0, UINT64_MAX);
         ea_tombstone t5 = {.first = 5, .last = EA_BATCH_MAX_NUMBER, .cause = 15, .event_count = UINT64_MAX};
         uint8_t *data = pack(&f, NULL, 0, &t5, &n);
         take_bytes(&f, 5, 0, data, n);
         free(data);
-        assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"),
-                         EC_BLIND_COUNT_MAX);
+        assert_int_equal(ask(&f, "SELECT event_count FROM gaps WHERE stream = ?1 AND first = 5"), EC_GAP_COUNT_MAX);
         finish(&f);
     }
     ea_text_init(&t);
@@ -780,7 +822,7 @@ static void add_troubles(fixture *f) {
         take_bytes(f, 7 + (uint64_t)i, 0, data, len_bytes);
         free(data);
     }
-    const ec_lost_record record = {.cause = EC_BLIND_LOST_EVENT, .count = 2, .begin_utc_ns = 5, .end_utc_ns = 6};
+    const ec_lost_record record = {.cause = EC_GAP_LOST_EVENT, .count = 2, .begin_utc_ns = 5, .end_utc_ns = 6};
     for (int i = 0; i < 2; i++)
         must(ec_ledger_take_lost(f->ledger, &record, 1, &err));
 }
@@ -790,47 +832,69 @@ static void sums_follow_their_rows(void **state) {
     fixture f;
     start(&f, 16);
     add_troubles(&f);
-    assert_int_equal(ask(&f, "SELECT row_count FROM blind_sums WHERE stream = ?1 AND cause = 15"), 1);
-    assert_int_equal(ask(&f, "SELECT batch_count FROM blind_sums WHERE stream = ?1 AND cause = 15"), 3);
-    assert_int_equal(ask(&f, "SELECT row_count FROM blind_sums WHERE stream = ?1 AND cause = 1001"), 1);
-    assert_int_equal(ask(&f, "SELECT unrecorded_count FROM blind_sums WHERE stream = ?1 AND cause = 1001"), 0);
+    assert_int_equal(ask(&f, "SELECT row_count FROM gap_sums WHERE stream = ?1 AND cause = 15"), 1);
+    assert_int_equal(ask(&f, "SELECT batch_count FROM gap_sums WHERE stream = ?1 AND cause = 15"), 3);
+    assert_int_equal(ask(&f, "SELECT row_count FROM gap_sums WHERE stream = ?1 AND cause = 1001"), 1);
+    assert_int_equal(ask(&f, "SELECT unrecorded_count FROM gap_sums WHERE stream = ?1 AND cause = 1001"), 0);
     assert_true(alerts(&f) > 0);
     check_sums(&f);
     must(ec_state_db_prune(f.tables, &f.fold, INT64_MAX - 1, 2, &err)); /* retention deleted what is older */
     check_sums(&f);
-    assert_int_equal(ask(&f, "SELECT count(*) FROM blind_sums WHERE cause IN (15, 1001)"), 0);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gap_sums WHERE cause IN (15, 1001)"), 0);
     assert_int_equal(ask(&f, "SELECT row_count FROM alert_sums WHERE stream = ?1"), alerts(&f));
     add_troubles(&f);
     must(ec_state_db_reset_fold(f.tables, &f.fold, &err)); /* a late batch: the stream is folded again */
     check_sums(&f);
-    assert_int_equal(ask(&f, "SELECT count(*) FROM blind_sums"), 0);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gap_sums"), 0);
     assert_int_equal(ask(&f, "SELECT count(*) FROM alert_sums"), 0);
     finish(&f);
 }
 
-/* Tables of the version without sums are completed, not built again. */
-static void sums_are_added_to_older_tables(void **state) {
-    (void)state;
+/* Tables of version 5, which has no sums, and of version 6, which has other names, are completed, not built again. */
+static void older_tables_are_completed(int old_version, const char *more_sql) {
     fixture f;
     start(&f, 17);
     add_troubles(&f);
-    const int64_t version = ask(&f, "PRAGMA user_version"), periods = ask(&f, "SELECT count(*) FROM blindness");
+    const int64_t version = ask(&f, "PRAGMA user_version"), periods = ask(&f, "SELECT count(*) FROM gaps");
     finish(&f);
     must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
-    run_sql(ec_state_db_database(f.tables),
-            "DROP TRIGGER blind_added; DROP TRIGGER blind_changed; DROP TRIGGER blind_removed; DROP TRIGGER"
-            " alert_added; DROP TRIGGER alert_removed; DROP TABLE blind_sums; DROP TABLE alert_sums; DROP TABLE"
-            " rounds; PRAGMA user_version = 5");
+    sqlite3 *db = ec_state_db_database(f.tables);
+    run_sql(db, "DROP VIEW blindness; DROP VIEW blind; DROP VIEW gap_periods; DROP TRIGGER gap_added; DROP TRIGGER"
+                " gap_changed; DROP TRIGGER gap_removed; DROP TABLE gap_sums; DROP INDEX gaps_end; ALTER TABLE gaps"
+                " RENAME TO blindness; CREATE VIEW blind AS SELECT * FROM blindness");
+    run_sql(db, more_sql);
+    char sql[48];
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", old_version);
+    run_sql(db, sql);
     ec_state_db_close(f.tables);
     assert_int_equal(ec_state_db_open(&f.tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
     must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
     assert_int_equal(ask(&f, "PRAGMA user_version"), version);
-    assert_int_equal(ask(&f, "SELECT count(*) FROM blindness"), periods);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gaps"), periods);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gap_periods"), periods);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blindness"), periods); /* the old name, until version 0.2 */
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blind"), periods);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM sqlite_schema WHERE name IN ('blind_sums', 'blindness_end')"), 0);
     assert_true(periods > 2);
     check_sums(&f);
-    run_sql(ec_state_db_database(f.tables), "DELETE FROM blindness WHERE cause = 15; DELETE FROM alerts");
+    run_sql(ec_state_db_database(f.tables), "DELETE FROM gaps WHERE cause = 15; DELETE FROM alerts");
     check_sums(&f);
     ec_state_db_close(f.tables);
+}
+
+static void sums_are_added_to_older_tables(void **state) {
+    (void)state;
+    older_tables_are_completed(5, "DROP TRIGGER alert_added; DROP TRIGGER alert_removed; DROP TABLE alert_sums; DROP"
+                                  " TABLE rounds");
+}
+
+static void tables_of_before_get_the_new_names(void **state) {
+    (void)state;
+    older_tables_are_completed(
+        6, "CREATE TABLE blind_sums(stream INTEGER NOT NULL, cause INTEGER NOT NULL); CREATE INDEX blindness_end ON"
+           " blindness(stream, end_utc_ns); CREATE TRIGGER blind_added AFTER INSERT ON blindness BEGIN INSERT INTO"
+           " blind_sums VALUES(NEW.stream, NEW.cause); END; CREATE TRIGGER blind_removed AFTER DELETE ON blindness"
+           " BEGIN DELETE FROM blind_sums WHERE stream = OLD.stream; END");
 }
 
 /* A reader refuses tables of another version, with the version in the error. A writer creates them anew. */
@@ -882,6 +946,7 @@ int main(void) {
         T(holes_and_tombstones),
         T(times_of_missing_batches),
         T(times_of_losses),
+        T(losses_in_missing_batches),
         T(what_is_elsewhere_is_judged),
         T(numbers_that_no_machine_has),
         T(unreadable),
@@ -894,6 +959,7 @@ int main(void) {
         T(exposed_agents_are_bounded),
         T(sums_follow_their_rows),
         T(sums_are_added_to_older_tables),
+        T(tables_of_before_get_the_new_names),
         T(tables_of_another_version_are_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

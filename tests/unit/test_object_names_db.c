@@ -39,7 +39,7 @@ static void open_naming(fixture *f) {
     check(ec_state_db_open(&f->tables, scratch_path("."), 1, &err), &err);
     check(ec_state_db_begin(f->tables, &err), &err);
     check(ec_state_db_get_fold(f->tables, "host", STREAM, &f->fold, &err), &err);
-    check(ec_object_names_db_open(&f->naming, f->tables, f->fold.fold_id, &f->options, &err), &err);
+    check(ec_object_names_db_open(&f->naming, f->tables, f->fold.stream_number, &f->options, &err), &err);
 }
 
 static void close_naming(fixture *f, int commit) {

@@ -762,7 +762,7 @@ static void count_words(void *arg, const char *text) {
     ++*(int *)arg;
 }
 
-static void thrift_follows_the_machine(void **state) {
+static void power_policy_follows_the_machine(void **state) {
     static const ea_power_policy_facts FAKE = {fake_battery, fake_metered};
     const int64_t look_ns = EA_POWER_POLICY_LOOK_SECONDS * 1000 * MS;
     int64_t now = 1;
@@ -892,7 +892,7 @@ int main(void) {
         T(forbidden_and_not_found),
         T(gives_up_after_a_while),
         T(stops_at_once),
-        T(thrift_follows_the_machine),
+        T(power_policy_follows_the_machine),
         T(holds_and_goes_on),
         T(options_are_checked),
     };

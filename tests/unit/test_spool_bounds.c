@@ -407,6 +407,76 @@ static void age_takes_nothing_of_a_file(void **state) {
     close_spool(s);
 }
 
+typedef struct covered_numbers {
+    ea_range_set numbers;
+    uint64_t events;
+    size_t rows;
+} covered_numbers;
+
+static int count_tombstone(const ea_tombstone *t, void *arg) {
+    covered_numbers *c = arg;
+    c->rows++;
+    c->events += t->event_count;
+    return ea_range_set_add(&c->numbers, t->first, t->last);
+}
+
+/* Reads all that waits: batches of tombstones with at most EA_BATCH_MAX_TOMBSTONES each. settles: and settles it.
+ * Returns how many such batches there were. */
+static size_t read_tombstones(ea_spool *s, int settles, covered_numbers *c) {
+    static ea_spool_item items[3 * EA_BATCH_MAX_TOMBSTONES];
+    static uint8_t outcomes[3 * EA_BATCH_MAX_TOMBSTONES];
+    size_t count = ea_spool_take(s, SIZE_MAX / 2, items, 3 * EA_BATCH_MAX_TOMBSTONES), found = 0;
+    ea_text body;
+    ea_err err;
+    ea_text_init(&body);
+    for (size_t i = 0; i < count; i++) {
+        outcomes[i] = settles ? EA_SPOOL_DONE : EA_SPOOL_AGAIN;
+        if (!items[i].is_tombstone)
+            continue;
+        size_t before = c->rows;
+        ea_text_clear(&body);
+        must(ea_spool_read(s, &items[i], &body, &err), &err);
+        must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, count_tombstone, c, &err), &err);
+        assert_in_range(c->rows - before, 1, EA_BATCH_MAX_TOMBSTONES);
+        found++;
+    }
+    must(ea_spool_settle(s, items, outcomes, count, &err), &err);
+    ea_text_deinit(&body);
+    return found;
+}
+
+/* A segment with more gaps than a batch of tombstones may have: several batches have them, each under a number that it
+ * names, also after a restart. */
+static void many_gaps_are_several_batches(void **state) {
+    (void)state;
+
+    enum { GAPS = EA_BATCH_MAX_TOMBSTONES + 500 };
+
+    ea_err err;
+    ea_spool *s = open_with(&(ea_spool_options){
+        .limit_bytes = 256 << 20, .segment_bytes = 16 << 20, .limit_batches = 2 * GAPS, .sync = EA_SPOOL_SYNC_NEVER});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 2 * GAPS; n++)
+        must(offer_batch(s, STREAM, n, 1, n % 2 ? 0 : 2, 40, &err), &err);
+    must(offer_batch(s, STREAM, 2 * GAPS + 1, 1, 2, 40, &err), &err); /* evicts the segment of all odd numbers */
+    assert_int_equal(counter(EA_COUNT_events_evicted_size), GAPS);
+    covered_numbers c = {0};
+    assert_int_equal(read_tombstones(s, 0, &c), 2);
+    assert_int_equal(c.rows, GAPS);
+    assert_int_equal(c.events, GAPS);
+    assert_int_equal(c.numbers.count, GAPS);
+    free(c.numbers.ranges);
+    close_spool(s);
+    new_process();
+    s = open_spool();
+    c = (covered_numbers){0};
+    assert_int_equal(read_tombstones(s, 1, &c), 2);
+    assert_int_equal(c.numbers.count, GAPS);
+    free(c.numbers.ranges);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
 /* A spool so full of what matters more that not even tombstones find a place: they follow when there is some, with the
  * next batch, by the maintenance thread, or when the spool is closed; one for all that lie together. */
 static void owed_tombstones_follow(void **state) {
@@ -509,6 +579,7 @@ int main(void) {
         T(a_file_waits_and_live_streams_give_way),
         T(a_segment_of_both_kinds_stays),
         T(age_takes_nothing_of_a_file),
+        T(many_gaps_are_several_batches),
         T(owed_tombstones_follow),
         TWICE(what_is_on_its_way_does_not_give_way),
         TWICE(too_old_gives_way),

@@ -276,6 +276,30 @@ static void test_sids(void **state) {
     CHECK(LIST);
 }
 
+static void test_paths(void **state) {
+    static const expectation LIST[] = {
+        {"path_on_volume('\\Device\\HarddiskVolume3\\Windows\\System32\\A.dll')", "\\windows\\system32\\a.dll"},
+        {"path_on_volume('\\device\\harddiskvolume12\\a.dll')", "\\a.dll"},
+        {"path_on_volume('\\Device\\HarddiskVolumeShadowCopy1\\a.dll')", "\\device\\harddiskvolumeshadowcopy1\\a.dll"},
+        {"path_on_volume('\\Device\\HarddiskVolume3')", "\\device\\harddiskvolume3"},
+        {"path_on_volume('\\Device\\HarddiskVolume3x\\a')", "\\device\\harddiskvolume3x\\a"},
+        {"path_on_volume('C:\\Windows\\A.dll')", "\\windows\\a.dll"},
+        {"path_on_volume('\\??\\c:\\Windows\\A.dll')", "\\windows\\a.dll"},
+        {"path_on_volume('\\\\?\\c:\\Windows\\A.dll')", "\\windows\\a.dll"},
+        {"path_on_volume('\\SystemRoot\\System32\\A.sys')", "\\windows\\system32\\a.sys"},
+        {"path_on_volume('\\Windows\\A.dll')", "\\windows\\a.dll"},
+        {"path_on_volume('\\Device\\Mup\\Server\\Share\\a.dll')", "\\device\\mup\\server\\share\\a.dll"},
+        {"path_on_volume('a.dll')", "a.dll"},
+        {"path_on_volume('1:\\a')", "1:\\a"},
+        {"path_on_volume('C:')", "c:"},
+        {"path_on_volume('')", ""},
+        {"path_on_volume(NULL)", "NULL"},
+        {"path_on_volume(4)", "! path_on_volume: expected"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
 static void test_addresses(void **state) {
     static const expectation LIST[] = {
         {"ip('192.0.2.1')", "192.0.2.1"},
@@ -408,10 +432,10 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping),   cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
-        cmocka_unit_test(test_printf),    cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_refused), cmocka_unit_test(test_texts_of_times),
-        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_mapping),        cmocka_unit_test(test_u64),       cmocka_unit_test(test_times),
+        cmocka_unit_test(test_printf),         cmocka_unit_test(test_guids),     cmocka_unit_test(test_sids),
+        cmocka_unit_test(test_paths),          cmocka_unit_test(test_addresses), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_texts_of_times), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -591,12 +591,12 @@ static void expect_counted(ea_stack_meter *m, uint64_t joined, uint64_t no_event
     assert_int_equal(all, joined + no_event + too_late);
 }
 
-/* An agent's count: begins with the first stack, halves of events before it are too late, and so is what comes after
- * 32,768 events. */
+/* An agent's count: begins with the first stack and the 256 events before it, halves of events before those are too
+ * late, and so is what comes after 32,768 events. */
 static void counted_on_the_way(void **state) {
     (void)state;
 
-    enum { WINDOW = 32768 };
+    enum { WINDOW = 32768, RECENT = 256 };
 
     ea_registry *registry = NULL;
     ea_stack_meter *m = NULL;
@@ -616,38 +616,46 @@ static void counted_on_the_way(void **state) {
     ea_store32(payload + 12, 7);
     ea_store64(payload + 16, KERNEL_ADDRESS);
     ea_store64(payload + 24, 0x2000);
-    plain.time_raw = 10;
-    measure(m, registry, plain);
-    ea_store64(payload, 10);
-    walked.time_raw = 20;
-    measure(m, registry, walked); /* two halves of an event before the join */
+    for (int i = 0; i <= RECENT; i++) {
+        plain.time_raw = i;
+        measure(m, registry, plain);
+    }
+    ea_store64(payload, RECENT);
+    walked.time_raw = RECENT + 1;
+    measure(m, registry, walked); /* the first stack: its event came just before it */
+    expect_counted(m, 2, 0, 0);
+    ea_store64(payload, 1);
+    measure(m, registry, walked); /* two halves of the oldest event that is known */
+    expect_counted(m, 2, 0, 0);
+    ea_store64(payload, 0);
+    measure(m, registry, walked); /* ... and of the one before it, twice */
     measure(m, registry, walked);
     expect_counted(m, 0, 0, 4);
-    plain.time_raw = 21;
+    plain.time_raw = 1021;
     measure(m, registry, plain);
-    ea_store64(payload, 21);
+    ea_store64(payload, 1021);
     measure(m, registry, walked);
-    plain.time_raw = 22;
+    plain.time_raw = 1022;
     plain.ext = &item;
     plain.ext_count = 1;
     measure(m, registry, plain);
     expect_counted(m, 4, 0, 0);
-    ea_store64(payload, 23); /* of no event, or of an event that comes later */
+    ea_store64(payload, 1023); /* of no event, or of an event that comes later */
     measure(m, registry, walked);
     expect_counted(m, 0, 0, 0);
     plain.ext_count = 0;
     for (int i = 0; i < WINDOW; i++) {
-        plain.time_raw = 24 + i;
+        plain.time_raw = 1024 + i;
         measure(m, registry, plain);
     }
     expect_counted(m, 0, 2, 0);
-    ea_store64(payload, 22);
+    ea_store64(payload, 1022);
     measure(m, registry, walked);
     expect_counted(m, 0, 0, 2);
-    ea_store64(payload, 24 + WINDOW - 1);
+    ea_store64(payload, 1024 + WINDOW - 1);
     measure(m, registry, walked);
     expect_counted(m, 2, 0, 0);
-    ea_store64(payload, 24 + WINDOW);
+    ea_store64(payload, 1024 + WINDOW);
     measure(m, registry, walked);
     ea_stack_meter_end(m);
     expect_counted(m, 0, 2, 0);

@@ -849,7 +849,7 @@ static void check_names(ec_query *q, const char *at, const char *expected) {
     ea_err err = {0};
     char got[256] = "";
     check(ec_query_moment(q, "alpha", NULL, at, &moment, &err), &err);
-    check(ec_query_processes(q, moment.fold.fold_id, &moment.utc_ns, &list, &err), &err);
+    check(ec_query_processes(q, moment.fold.stream_number, &moment.utc_ns, &list, &err), &err);
     size_t *order = calloc(list.count + 1, sizeof *order);
     uint32_t *depth = calloc(list.count + 1, sizeof *depth);
     assert_non_null(order);
@@ -870,7 +870,7 @@ static void check_where(ec_query *q, const char *at, uint32_t pid, uint64_t addr
     found n = {.address = address};
     ea_err err = {0};
     check(ec_query_moment(q, "alpha", NULL, at, &moment, &err), &err);
-    int rc = ec_query_where(q, moment.fold.fold_id, pid, moment.utc_ns, address, on_place, &n, &err);
+    int rc = ec_query_where(q, moment.fold.stream_number, pid, moment.utc_ns, address, on_place, &n, &err);
     assert_int_equal(rc, name ? 1 : 0);
     if (name) {
         assert_string_equal(n.names[0], name);
@@ -911,7 +911,7 @@ static void test_questions(void **state) {
     check(ec_query_moment(q, NULL, NULL, "end", &moment, &err), &err);
     assert_int_equal(moment.utc_ns, EPOCH_NS + 90000);
     found modules = {0};
-    check(ec_query_modules(q, moment.fold.fold_id, 20, moment.utc_ns, on_module, &modules, &err), &err);
+    check(ec_query_modules(q, moment.fold.stream_number, 20, moment.utc_ns, on_module, &modules, &err), &err);
     assert_int_equal(modules.count, 2);
     assert_string_equal(modules.names[0], "app.exe");
     assert_string_equal(modules.names[1], "b.dll");

@@ -540,6 +540,40 @@ static void tombstones_are_read_before_they_are_stored(void **state) {
     ea_text_deinit(&damaged);
 }
 
+/* Batch `number` of a stream with one definition of 1,000 bytes more; tag: its field, two bytes. */
+static int append_defining(fixture *f, const test_maker *m, uint64_t number, const char *tag) {
+    test_batch b;
+    ea_text batch;
+    test_make(m, number, 1, 0, &b);
+    ea_text_init(&batch);
+    ea_text_add(&batch, (const char *)b.data, b.len_bytes);
+    ea_text_printf(&batch, "%s\xe8\x07%01000d", tag, (int)number);
+    int rc = ec_store_append(f->store, "alpha", (const uint8_t *)batch.data, batch.len_bytes, &f->err);
+    ea_text_deinit(&batch);
+    free(b.data);
+    return rc;
+}
+
+/* A stream keeps eight dictionaries: a ninth one takes nothing of its agent's bytes, and is no reason to refuse its
+ * batch. */
+static void a_dictionary_that_is_not_kept_counts_nothing(void **state) {
+    enum { KEPT = 8 };
+
+    static const char DICTIONARY[] = "\xc2\x01", SHAPE[] = "\xb2\x01"; /* fields 24 and 22 */
+    fixture *f = *state;
+    test_maker m;
+    test_maker_init(&m, 5);
+    ec_store_options o = {.writable = 1, .agent_definition_bytes = KEPT * 1512 + 1000, .counters = &f->counters};
+    assert_int_equal(ec_store_open(&f->store, f->dir, &o, &f->err), 0);
+    for (uint64_t n = 1; n <= KEPT; n++)
+        assert_int_equal(append_defining(f, &m, n, DICTIONARY), EC_STORED);
+    assert_int_equal(append_defining(f, &m, KEPT + 1, DICTIONARY), EC_STORED);
+    assert_int_equal(append_defining(f, &m, KEPT + 2, SHAPE), EA_EREFUSED);
+    commit(f);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM stream_definitions WHERE kind = 24"), KEPT);
+    test_maker_deinit(&m);
+}
+
 /* A description that the stream has costs no statement; a batch that is refused in the end has written nothing, so that
  * what it described is unknown, and nothing is taken back. */
 static void known_names_cost_no_statements(void **state) {
@@ -1351,6 +1385,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones_are_read_before_they_are_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_dictionary_that_is_not_kept_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),

@@ -430,7 +430,7 @@ def full_disk(env, checks, session, windows, collector):
     for stream in test_ledger.ledger(collector, "full-disk")["streams"]:
         alerts = [a for a in stream["alerts"] if a["kind"] != "keyframe"]  # what was lost is asked for and mended
         checks.equal((stream["unbalanced_families"], alerts, stream["missing_batches"]), ([], [], 0), "alerts of the collector, and batches missing")
-        named = sum(b["events"] for b in stream["blindness"] if b["cause"] == "events_evicted_size")
+        named = sum(b["events"] for b in stream["gaps"] if b["cause"] == "events_evicted_size")
         checks.equal(named, s["events_evicted_size"], "events that tombstones of the same run name")
     print(f"full disk: {s['session']['events']} events, {s['events_evicted_size']} found no room and are counted", flush=True)
 
@@ -470,7 +470,7 @@ def pressed(env, checks, session, windows, collector):
     streams = {x["stream"]: x for x in test_ledger.ledger(collector, "pressed")["streams"]}
     for name, x in s.items():
         reported = streams[x["stream"]]
-        named = sum(b["events"] for b in reported["blindness"] if b["cause"] == "events_evicted_size")
+        named = sum(b["events"] for b in reported["gaps"] if b["cause"] == "events_evicted_size")
         checks.equal((reported["stored_events"], reported["missing_batches"], named), (x["events_acknowledged"], 0, x["events_evicted_size"]),
                      f"{name}: stored, batches missing, named by tombstones")
         checks.equal((reported["unbalanced_families"], reported["alerts"]), ([], []), f"{name}: alerts of the collector")

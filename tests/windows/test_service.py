@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ import traces  # noqa: E402
 import wine  # noqa: E402
 
 ONE, TWO, LONG, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider", "shutdown-win10"
+BUILD_MSI = ROOT / "installer" / "windows" / "build_msi.py"
 DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent"
 MESSAGE_FILE = "%SystemRoot%\\System32\\EventCreate.exe"
 WAIT_S = 240
@@ -114,12 +116,12 @@ def msi(session, what, package, **properties):
 
 def build_msi(env, build, version):
     package = env.folder / f"etwagent-{version}.msi"
-    env.run([sys.executable, ROOT / "installer" / "windows" / "build_msi.py", "--exe", build / "service" / "app" / "etwagent.exe",
+    env.run([sys.executable, BUILD_MSI, "--exe", build / "service" / "app" / "etwagent.exe",
              "--version", version, "--output", package])
     return package
 
 
-def check_tables(env, checks, package):
+def check_tables(env, checks, build, package):
     """What the package has beside files."""
     def rows(table):
         return [line.rstrip("\r").split("\t") for line in env.run(["msiinfo", "export", package, table]).stdout.split("\n")[3:] if line.strip()]
@@ -127,7 +129,20 @@ def check_tables(env, checks, package):
     checks.equal([t for t in tables if t.startswith("MsiServiceConfig")], [], "tables whose restart actions fail on Windows; etwagent install sets what they would")
     actions = {line.split("\t")[0]: line.split("\t")[3] for line in env.run(["msiinfo", "export", package, "CustomAction"]).stdout.splitlines()[3:] if line.strip()}
     checks.equal(actions["CompleteService"], "install", "the action that sets recovery, delayed start, SID and privileges")
+    for version in ("256.0.0", "1.256.0", "1.2.65536", "1.2", "1.2.3.4"):
+        refused = env.run([sys.executable, BUILD_MSI, "--exe", package, "--version", version, "--output", env.folder / "refused.msi"], check=False)
+        checks.that(refused.returncode and "up to 255.255.65535" in refused.stderr, f"version {version}: {refused.returncode} {refused.stderr}")
     checks.equal(dict(row[:2] for row in rows("Property"))["MSIRESTARTMANAGERCONTROL"], "Disable", "the Restart Manager, which would stop other services")
+    files = {row[2].split("|")[-1] for row in rows("File")}
+    # what Windows Installer compares with the program on disk, before an upgrade removes that
+    versions = {row[0]: tuple(map(int, row[4].split("."))) for row in rows("File") if row[4]}
+    program = (build / "service" / "app" / "etwagent.exe").read_bytes()
+    at = program.index(struct.pack("<II", 0xFEEF04BD, 0x10000))  # VS_FIXEDFILEINFO
+    high, low = struct.unpack_from("<II", program, at + 8)
+    on_disk = high >> 16, high & 0xffff, low >> 16, low & 0xffff
+    checks.that(on_disk > (0, 0, 0, 0) and versions.get("EtwagentExe", ()) > on_disk, f"the program's version {on_disk}, in the package {versions}: an upgrade would leave it out")
+    scripts = {path.name for path in (ROOT / "installer" / "windows").glob("runbook*.ps1")}
+    checks.equal((len(scripts), scripts - files), (3, set()), "scripts of the runbook that the package lacks")
     message_files = [row[4] for row in rows("Registry") if row[3] == "EventMessageFile"]
     checks.equal(message_files, ["#%" + MESSAGE_FILE], "the message file, which no upgrade replaces")
     # No property of a user reaches the system's part of a repair, no property is on a command line, and a repair writes no configuration.
@@ -397,7 +412,7 @@ def removal(checks, service, older, newer):
 def test(env, checks, build):
     env.make_certificates(("wine-machine", "native-machine"))
     older, newer = (build_msi(env, build, version) for version in ("0.1.0", "0.1.1"))
-    check_tables(env, checks, newer)
+    check_tables(env, checks, build, newer)
     collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
     if (build / "wine" / "drive_c" / "Program Files" / "etwagent").exists():
         shutil.rmtree(build / "wine")  # a test that was broken off left its installation there

@@ -174,18 +174,18 @@ static int accounts_add(ec_accounts *a, const char *host, const ec_event_cursor 
 }
 
 static int accounts_read_stream(ec_accounts *a, const ec_archive_stream *stream, ea_err *err) {
-    ec_event_cursor *tape = NULL;
+    ec_event_cursor *cursor = NULL;
     ec_event_cursor_event e;
     a->plan_count = 0;
     int rc = ec_event_cursor_open(
-        &tape, a->archive,
+        &cursor, a->archive,
         &(ec_event_cursor_options){
             .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = accounts_plan, .arg = a},
         err);
-    while (!rc && (rc = ec_event_cursor_next(tape, &e, err)) == 1)
-        if ((rc = accounts_add(a, stream->row.host, tape, &e)))
+    while (!rc && (rc = ec_event_cursor_next(cursor, &e, err)) == 1)
+        if ((rc = accounts_add(a, stream->row.host, cursor, &e)))
             rc = ea_fail(err, rc, "read accounts");
-    ec_event_cursor_close(tape);
+    ec_event_cursor_close(cursor);
     return rc;
 }
 

@@ -82,7 +82,7 @@ static int sum_stream(ec_activity *a, ea_err *err) {
             &a->cursor, a->archive,
             &(ec_event_cursor_options){.stream = a->stream,
                                        .from_utc_ns = INT64_MIN,
-                                       .to_utc_ns = ec_activity_reads_threads(a->kind) ? INT64_MAX : a->to_utc_ns,
+                                       .to_utc_ns = ec_activity_reads_on(a->kind) ? INT64_MAX : a->to_utc_ns,
                                        .plan = ec_activity_plan_class,
                                        .arg = a,
                                        .wants_gaps = 1},
@@ -117,6 +117,7 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
     a->every_ns = every_ns;
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->kernel_network, 0);
+    ea_bytes_map_init(&a->runtimes, 0);
     ea_bytes_map_init(&a->texts, 0);
     ea_bytes_map_init(&a->index, 0);
     ec_request_tracker_init(&a->requests);
@@ -157,6 +158,7 @@ void ec_activity_destroy(ec_activity *a) {
         end_activity_stream(a);
     ec_merge_destroy(a->places);
     ea_bytes_map_deinit(&a->kernel_network);
+    ea_bytes_map_deinit(&a->runtimes);
     ea_bytes_map_deinit(&a->texts);
     ea_bytes_map_deinit(&a->index);
     ec_request_tracker_deinit(&a->requests);

@@ -1,12 +1,14 @@
 /* Sums the activity of a period: how long threads ran, were ready and waited, which thread woke which, the counter
- * values of each thread, how long interrupts, disk requests, file operations and hard faults took. One table a kind.
+ * values of each thread, how long interrupts, disk requests, file operations, hard faults, .NET collections and
+ * compilations took. One table a kind.
  * Called by: sql_activity.c. Calls: event_cursor.h, address_space.h, sched_tracker.h, stack_query.h. Thread: its
  * owner's.
  *
  * Of a time that crosses an end of the range only the part inside counts; a time that began before the first event
  * counts from there, as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins
  * with their state at that time. A time without a recorded end (the stream ends, events were lost, the thread's number
- * begins anew) is summed separately. Everything else belongs to the range in which it ended. */
+ * begins anew) is summed separately. A .NET collection and a compilation belong to the range in which they began.
+ * Everything else belongs to the range in which it ended. */
 #ifndef EC_QUERY_ANALYSIS_ACTIVITY_H
 #define EC_QUERY_ANALYSIS_ACTIVITY_H
 
@@ -14,7 +16,7 @@
 #include "collector/query/scan/scan.h"
 #include "collector/query/scan/table_schema.h"
 
-enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 8, EC_ACTIVITY_COLUMNS = 17 };
+enum { EC_ACTIVITY_KEYS = 5, EC_ACTIVITY_SUMS = 9, EC_ACTIVITY_COLUMNS = 20 };
 
 enum ec_activity_kind {
     EC_ACTIVITY_THREADS,
@@ -36,6 +38,8 @@ enum ec_activity_kind {
     EC_ACTIVITY_DISK_USAGE,
     EC_ACTIVITY_FILE_USAGE,
     EC_ACTIVITY_NETWORK_USAGE,
+    EC_ACTIVITY_GC_PAUSES,
+    EC_ACTIVITY_JIT_METHODS,
     EC_ACTIVITY_KINDS
 };
 
@@ -45,6 +49,7 @@ enum ec_activity_source {
     EC_OF_STREAM,
     EC_OF_KEY,
     EC_OF_SUM,
+    EC_OF_KNOWN,    /* a sum; NULL when it is EC_SUM_UNKNOWN */
     EC_OF_INTERVAL, /* a key, events a sample: NULL when it is 0, unknown */
     EC_OF_EVENTS,   /* a sum; NULL of samples whose interval is unknown */
     EC_OF_TEXT,

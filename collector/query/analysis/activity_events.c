@@ -13,15 +13,6 @@ typedef struct plan {
     const char *text; /* the operation; NULL: it has no name */
 } plan;
 
-/* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
-static void activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
-    uint32_t at = ec_address_space_process(a->space, pid, utc_ns);
-    const ea_process *p = ec_address_space_get_process(a->space, at);
-    const char *name = p ? ec_base_name(p->image_name) : "";
-    k->image[which] = ec_activity_text(a, name, strlen(name));
-    k->process[which] = ec_address_space_process_key(a->space, at);
-}
-
 static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
     ea_resolver resolver;
     ea_text_clear(&a->scratch);
@@ -35,10 +26,6 @@ static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns)
 
 static uint32_t activity_pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
     return ec_address_space_pid_of_thread(a->space, tid, utc_ns);
-}
-
-static int is_in_range(const ec_activity *a, int64_t utc_ns) {
-    return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;
 }
 
 /* A time of a key: ns, the longest, bytes; it counts where it ended. */
@@ -93,23 +80,23 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid}};
     ec_activity_row *r = NULL;
     int rc = 0;
-    activity_put_process(a, &k, 0, pid, begin);
+    ec_activity_put_process(a, &k, 0, pid, begin);
     if (a->kind == EC_ACTIVITY_THREADS) {
         rc = ec_activity_row_of(a, &k, &r);
         if (!rc)
             r->sum[SUM_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAITS) {
         k.key[KEY_REASON] = s->reason;
-        rc = add_part(a, &k, ns, 0, is_in_range(a, at));
+        rc = add_part(a, &k, ns, 0, ec_activity_is_in_range(a, at));
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
-               is_in_range(a, at)) {
+               ec_activity_is_in_range(a, at)) {
         uint32_t waker_pid = activity_pid_of(a, s->waker, at);
         k = (ec_activity_key){.key = {[KEY_WAKER_PID] = waker_pid,
                                       [KEY_WAKER_TID] = s->waker,
                                       [KEY_WOKEN_PID] = pid,
                                       [KEY_WOKEN_TID] = s->tid}};
-        activity_put_process(a, &k, 0, waker_pid, at);
-        activity_put_process(a, &k, 1, pid, begin);
+        ec_activity_put_process(a, &k, 0, waker_pid, at);
+        ec_activity_put_process(a, &k, 1, pid, begin);
         rc = add_latency(a, &k, at > began ? (uint64_t)(at - began) : 0, 0);
     }
     return rc;
@@ -132,7 +119,7 @@ static int add_unfinished(ec_activity *a, const ec_sched_slice *s, int64_t until
         return 0;
     uint32_t pid = activity_pid_of(a, s->tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid, [KEY_REASON] = is_wait ? s->reason : 0}};
-    activity_put_process(a, &k, 0, pid, begin);
+    ec_activity_put_process(a, &k, 0, pid, begin);
     int rc = ec_activity_row_of(a, &k, &r);
     if (!rc)
         r->sum[is_wait ? SUM_UNFINISHED_NS : SUM_UNFINISHED_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
@@ -147,17 +134,18 @@ static int know_nothing(ec_activity *a, int64_t until_utc_ns) {
         rc = add_unfinished(a, &s, until_utc_ns);
     ec_sched_lost(a->sched);
     forget_cpus(a);
+    ea_bytes_map_clear(&a->runtimes);
     return rc;
 }
 
 /* Every switch counts for the thread that begins to run, every wait for the thread that begins to wait. */
 static int count_switch(ec_activity *a, uint32_t tid, enum sum_of_threads sum, int64_t utc_ns) {
     ec_activity_row *r = NULL;
-    if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
+    if (!tid || a->kind != EC_ACTIVITY_THREADS || !ec_activity_is_in_range(a, utc_ns))
         return 0;
     uint32_t pid = activity_pid_of(a, tid, utc_ns);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid}};
-    activity_put_process(a, &k, 0, pid, utc_ns);
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
     int rc = ec_activity_row_of(a, &k, &r);
     if (!rc)
         r->sum[sum]++;
@@ -221,7 +209,7 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
                           int64_t utc_ns) {
     ea_ext item;
     unsigned i = 0;
-    int rc = 0, has_item, is_inside = is_in_range(a, utc_ns);
+    int rc = 0, has_item, is_inside = ec_activity_is_in_range(a, utc_ns);
     while ((has_item = ec_event_cursor_item(a->cursor, e, i, &item)) && item.type != EA_EXT_PMC_COUNTERS)
         i++;
     if (e->cpu >= EC_ACTIVITY_CPUS)
@@ -241,7 +229,7 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
     uint32_t pid = is_counted ? activity_pid_of(a, old_tid, utc_ns) : 0;
     ec_activity_key of = {.key = {[KEY_PID] = pid, [KEY_TID] = old_tid}};
     if (is_counted)
-        activity_put_process(a, &of, 0, pid, utc_ns);
+        ec_activity_put_process(a, &of, 0, pid, utc_ns);
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
         if (is_known && is_inside && now < c->last[k])
@@ -368,10 +356,12 @@ static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
     const char *name = ec_sample_source_name(&a->sources, source, e->c);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = tid, [KEY_SOURCE] = source, [KEY_INTERVAL] = interval},
                          .text = {[TEXT_COUNTER] = name ? ec_activity_text(a, name, strlen(name)) : NULL}};
-    activity_put_process(a, &k, 0, pid, utc_ns);
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
     uint64_t address = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_ADDRESS);
     if (a->places) {
-        int rc = is_in_range(a, utc_ns) ? place_of(a, pid, address, e->c->pointer_size, utc_ns, &k.key[KEY_PLACE]) : 0;
+        int rc = ec_activity_is_in_range(a, utc_ns)
+                     ? place_of(a, pid, address, e->c->pointer_size, utc_ns, &k.key[KEY_PLACE])
+                     : 0;
         if (rc)
             return rc;
         k.key[KEY_HAS_NO_INTERVAL] = !interval;
@@ -383,7 +373,7 @@ static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
         k.key[KEY_OFFSET] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
         k.key[KEY_HAS_NO_INTERVAL] = !interval; /* samples whose events are unknown are rows of their own */
     }
-    return is_in_range(a, utc_ns) ? add_latency(a, &k, interval, 0) : 0;
+    return ec_activity_is_in_range(a, utc_ns) ? add_latency(a, &k, interval, 0) : 0;
 }
 
 /* ---- what processes use ---- */
@@ -399,11 +389,11 @@ static int64_t activity_bucket_of(const ec_activity *a, int64_t utc_ns) {
 }
 
 static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
-    if (!is_in_range(a, utc_ns))
+    if (!ec_activity_is_in_range(a, utc_ns))
         return 0;
     uint32_t pid = activity_pid_of(a, (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID), utc_ns);
     ec_activity_key k = {.key = {[KEY_PID] = pid}, .bucket = activity_bucket_of(a, utc_ns)};
-    activity_put_process(a, &k, 0, pid, utc_ns);
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
     return add_counted(a, &k, 0);
 }
 
@@ -414,7 +404,7 @@ static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char
     ec_activity_row *r = NULL;
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_IS_MANIFEST] = is_manifest != 0},
                          .bucket = activity_bucket_of(a, utc_ns)};
-    activity_put_process(a, &k, 0, pid, utc_ns);
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
     int rc = ec_activity_row_of(a, &k, &r), at = strcmp(direction, EC_OPERATION_OUT) == 0 ? SUM_OUT : SUM_IN;
     if (rc)
         return rc;
@@ -456,7 +446,7 @@ void ec_activity_drop_doubles(ec_activity *a) {
 
 static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     uint64_t pid = e->pid, tid = e->tid;
-    if (!is_in_range(a, utc_ns))
+    if (!ec_activity_is_in_range(a, utc_ns))
         return 0;
     (void)ec_event_cursor_u64(a->cursor, e, EC_TRANSFER_TID, &tid);
     if (!ec_event_cursor_u64(a->cursor, e, EC_TRANSFER_PID, &pid) && pid == UINT32_MAX)
@@ -483,7 +473,7 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
     int is_known = ec_request_end(&a->requests, ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_IRP), &q);
     if (ec_event_cursor_u64(a->cursor, e, EC_DISK_TID, &tid))
         q.tid = (uint32_t)tid;
-    if (!is_in_range(a, utc_ns))
+    if (!ec_activity_is_in_range(a, utc_ns))
         return 0;
     /* whose thread it is decides: an IRP is used again, and a begin may be lost or belong to another request */
     uint32_t pid = activity_pid_of(a, q.tid, utc_ns);
@@ -497,7 +487,7 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
                                  [KEY_DISK] = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_NUMBER),
                                  [KEY_FILE_OBJECT] = file_object},
                          .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
-    activity_put_process(a, &k, 0, pid, utc_ns);
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, ec_disk_request_ns(a->cursor, e), bytes);
 }
 
@@ -513,13 +503,13 @@ static int on_file_begin(ec_activity *a, const ec_event_cursor_event *e, const p
 static int on_file_end(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     ec_request q;
     if (!ec_request_end(&a->requests, ec_event_cursor_u64_or_0(a->cursor, e, EC_FILE_IRP), &q) ||
-        !is_in_range(a, utc_ns))
+        !ec_activity_is_in_range(a, utc_ns))
         return 0;
     int64_t begin = ea_clock_to_utc_ns(e->clock, q.time);
     uint32_t pid = q.pid != UINT32_MAX ? q.pid : activity_pid_of(a, q.tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.subject},
                          .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = file_of(a, q.subject, begin)}};
-    activity_put_process(a, &k, 0, pid, begin);
+    ec_activity_put_process(a, &k, 0, pid, begin);
     return add_latency(a, &k, ec_event_span_ns(e, q.time, e->time), 0);
 }
 
@@ -530,16 +520,16 @@ static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_
     int64_t begin_raw = (int64_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_BEGIN);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
                          .text = {[TEXT_FILE] = file_of(a, file_object, utc_ns)}};
-    activity_put_process(a, &k, 0, pid, utc_ns);
-    return is_in_range(a, utc_ns) ? add_latency(a, &k, ec_event_span_ns(e, begin_raw, e->time),
-                                                ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_SIZE))
-                                  : 0;
+    ec_activity_put_process(a, &k, 0, pid, utc_ns);
+    return ec_activity_is_in_range(a, utc_ns) ? add_latency(a, &k, ec_event_span_ns(e, begin_raw, e->time),
+                                                            ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_SIZE))
+                                              : 0;
 }
 
 static int on_interrupt(ec_activity *a, const ec_event_cursor_event *e, const plan *p, int64_t utc_ns) {
     uint64_t begin, routine;
     int unloaded;
-    if (!is_in_range(a, utc_ns) || !ec_event_cursor_u64(a->cursor, e, EC_INTERRUPT_BEGIN, &begin) ||
+    if (!ec_activity_is_in_range(a, utc_ns) || !ec_event_cursor_u64(a->cursor, e, EC_INTERRUPT_BEGIN, &begin) ||
         !ec_event_cursor_u64(a->cursor, e, EC_INTERRUPT_ROUTINE, &routine))
         return 0;
     ec_activity_key k = {.key = {[KEY_ROUTINE] = routine, [KEY_CPU] = e->cpu}, .text = {[TEXT_INTERRUPT] = p->text}};
@@ -560,6 +550,10 @@ static int on_interrupt(ec_activity *a, const ec_event_cursor_event *e, const pl
 
 int ec_activity_reads_threads(enum ec_activity_kind kind) {
     return kind == EC_ACTIVITY_THREADS || kind == EC_ACTIVITY_WAITS || kind == EC_ACTIVITY_WAKES;
+}
+
+int ec_activity_reads_on(enum ec_activity_kind kind) {
+    return ec_activity_reads_threads(kind) || kind == EC_ACTIVITY_GC_PAUSES || kind == EC_ACTIVITY_JIT_METHODS;
 }
 
 #define BIT          EC_ROLE_BIT
@@ -585,6 +579,9 @@ static const uint32_t ROLES_OF_TABLES[EC_ACTIVITY_KINDS] = {
     [EC_ACTIVITY_DISK_USAGE] = BIT(DISK_BEGIN) | BIT(DISK_END),
     [EC_ACTIVITY_FILE_USAGE] = BIT(FILE_TRANSFER),
     [EC_ACTIVITY_NETWORK_USAGE] = BIT(NETWORK_TRANSFER),
+    [EC_ACTIVITY_GC_PAUSES] = BIT(GC_BEGIN) | BIT(GC_END) | BIT(GC_SUSPEND) | BIT(GC_SUSPENDED) | BIT(GC_RESTARTED) |
+                              BIT(GC_HEAPS) | BIT(GC_HISTORY) | BIT(LOST),
+    [EC_ACTIVITY_JIT_METHODS] = BIT(JIT_BEGIN) | BIT(JIT_END) | BIT(LOST),
 };
 
 const ec_event_cursor_plan *ec_activity_plan_class(void *arg, const ea_class *c) {
@@ -644,11 +641,21 @@ int ec_activity_event(ec_activity *a, const ec_event_cursor_event *e) {
     case EC_ROLE_SAMPLE_INTERVAL:
         return ec_sample_sources_add(&a->sources, a->cursor, e);
     case EC_ROLE_COUNTER_CORRUPTION:
-        return is_in_range(a, utc_ns) ? on_corruption(a, e, p->text) : 0;
+        return ec_activity_is_in_range(a, utc_ns) ? on_corruption(a, e, p->text) : 0;
     case EC_ROLE_INTERRUPT:
         return on_interrupt(a, e, p, utc_ns);
     case EC_ROLE_CPU_SAMPLE:
         return on_cpu_sample(a, e, utc_ns);
+    case EC_ROLE_GC_BEGIN:
+    case EC_ROLE_GC_END:
+    case EC_ROLE_GC_SUSPEND:
+    case EC_ROLE_GC_SUSPENDED:
+    case EC_ROLE_GC_RESTARTED:
+    case EC_ROLE_GC_HEAPS:
+    case EC_ROLE_GC_HISTORY:
+    case EC_ROLE_JIT_BEGIN:
+    case EC_ROLE_JIT_END:
+        return ec_activity_dotnet(a, e, p->role, utc_ns);
     case EC_ROLE_FILE_TRANSFER:
     case EC_ROLE_NETWORK_TRANSFER:
         return on_transfer(a, e, p, utc_ns);
@@ -675,5 +682,6 @@ int ec_activity_end_events(ec_activity *a, int64_t until_utc_ns) {
 void ec_activity_forget(ec_activity *a) {
     ec_request_tracker_clear(&a->requests);
     ec_sample_sources_clear(&a->sources);
+    ea_bytes_map_clear(&a->runtimes);
     forget_cpus(a);
 }

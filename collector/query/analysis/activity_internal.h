@@ -1,5 +1,6 @@
 /* An activity between its files: the rows of all tables in one form, the columns that they become, the trackers of
- * a stream. Called by: activity.c, activity_rows.c, activity_tables.c, activity_events.c. Calls: the trackers of this
+ * a stream. Called by: activity.c, activity_rows.c, activity_tables.c, activity_events.c,
+ * dotnet_activity.c. Calls: the trackers of this
  * folder. Thread: the activity's owner's. */
 #ifndef EC_QUERY_ANALYSIS_ACTIVITY_INTERNAL_H
 #define EC_QUERY_ANALYSIS_ACTIVITY_INTERNAL_H
@@ -47,6 +48,12 @@ enum key_of_missed { KEY_BATCH = 2, KEY_POSITION = 3 };
 
 enum key_of_usage { KEY_IS_MANIFEST = 1 };
 
+enum key_of_dotnet { KEY_DOTNET_PLACE = 4 /* of the event that began it */ };
+
+enum key_of_collections { KEY_DOTNET_INSTANCE = 1, KEY_GC_NUMBER = 2, KEY_GC_GENERATION = 3 };
+
+enum key_of_compilations { KEY_JIT_METHOD = 2, KEY_JIT_INSTANCE = 3 };
+
 enum text_of_counters {
     TEXT_COUNTER, /* the counter's or the source's name */
     TEXT_MODULE,
@@ -63,6 +70,10 @@ enum text_of_requests { TEXT_OPERATION, TEXT_FILE };
 enum text_of_stacks { TEXT_CLASS, TEXT_FRAMES };
 
 enum text_of_missed { TEXT_OUTCOME, TEXT_HALF };
+
+enum text_of_collections { TEXT_GC_REASON, TEXT_GC_TYPE };
+
+enum text_of_compilations { TEXT_JIT_METHOD };
 
 /* The times are in the order of the states, from EC_SCHED_RUNNING on. */
 enum sum_of_threads {
@@ -93,6 +104,22 @@ enum sum_of_missed { SUM_HALVES, SUM_UTC_NS };
 
 enum sum_of_transfers { SUM_IN, SUM_IN_BYTES, SUM_OUT, SUM_OUT_BYTES };
 
+enum sum_of_collections {
+    SUM_GC_BEGIN,
+    SUM_GC_NS,
+    SUM_GC_PAUSES,
+    SUM_GC_PAUSE_BEGIN, /* of the first pause */
+    SUM_GC_PAUSE_END,   /* of the last one */
+    SUM_GC_PAUSE_NS,
+    SUM_GC_SUSPENSION_NS,
+    SUM_GC_BEFORE,
+    SUM_GC_AFTER
+};
+
+enum sum_of_compilations { SUM_JIT_BEGIN, SUM_JIT_NS, SUM_JIT_IL_BYTES, SUM_JIT_NATIVE_BYTES };
+
+#define EC_SUM_UNKNOWN UINT64_MAX /* of EC_OF_KNOWN */
+
 typedef struct ec_activity_key {
     uint64_t key[EC_ACTIVITY_KEYS];
     const char *text[3];  /* interned: equal texts have equal addresses */
@@ -104,7 +131,7 @@ typedef struct ec_activity_key {
 
 typedef struct ec_activity_row {
     ec_activity_key k;
-    const char *module;
+    const char *module; /* of interrupts; of compilations: how the method was compiled */
     uint64_t sum[EC_ACTIVITY_SUMS];
 } ec_activity_row;
 
@@ -144,6 +171,7 @@ struct ec_activity {
     ec_methods *methods;                        /* NULL: the table is not about code */
     const ec_counter_config *config;            /* whose names counter_texts are */
     const char *counter_texts[EC_COUNTERS_MAX]; /* interned; NULL: it has none */
+    ea_bytes_map runtimes;                      /* of .NET, and methods that are being compiled: dotnet_activity.c */
 };
 
 /* ---- activity_rows.c ---- */
@@ -153,12 +181,17 @@ struct ec_activity {
 const char *ec_activity_text(ec_activity *a, const char *text, size_t len_bytes);
 /* The row of a key in the current stream, created when it is new. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret);
+int ec_activity_is_in_range(const ec_activity *a, int64_t utc_ns);
+/* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
+void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns);
 
 /* ---- activity_events.c ---- */
 
 /* The plan of a class for the table that a makes; arg: the activity. */
 const ec_event_cursor_plan *ec_activity_plan_class(void *arg, const ea_class *c);
 int ec_activity_reads_threads(enum ec_activity_kind kind);
+/* Whether the table is read to the stream's end, whatever the range: what begins in the range may end after it. */
+int ec_activity_reads_on(enum ec_activity_kind kind);
 /* The cursor's event is added to the rows. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_activity_event(ec_activity *a, const ec_event_cursor_event *e);
 /* The stream ends. */
@@ -169,5 +202,10 @@ void ec_activity_forget(ec_activity *a);
 EA_MUST_CHECK int ec_activity_name_functions(ec_activity *a, const ec_profile_namer *namer);
 /* Where both providers of network events were recorded in one run, the rows of the manifest's provider are removed. */
 void ec_activity_drop_doubles(ec_activity *a);
+
+/* ---- dotnet_activity.c ---- */
+
+/* An event of a .NET runtime, for the tables gc_pauses and jit_methods; role: enum ec_role. EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ec_activity_dotnet(ec_activity *a, const ec_event_cursor_event *e, int role, int64_t utc_ns);
 
 #endif

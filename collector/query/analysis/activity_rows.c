@@ -1,6 +1,7 @@
 /* See activity.h: the rows of a table, found by their keys while they are summed, and by the hash column later. */
 #include "collector/query/analysis/activity_internal.h"
 #include "collector/query/analysis/profile_merge.h"
+#include "collector/query/analysis/query.h"
 #include "proto/base/array.h"
 
 #include <stdlib.h>
@@ -39,6 +40,18 @@ int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret
     a->rows[a->count] = (ec_activity_row){.k = *k};
     *ret = &a->rows[a->count++];
     return 0;
+}
+
+void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
+    uint32_t at = ec_address_space_process(a->space, pid, utc_ns);
+    const ea_process *p = ec_address_space_get_process(a->space, at);
+    const char *name = p ? ec_base_name(p->image_name) : "";
+    k->image[which] = ec_activity_text(a, name, strlen(name));
+    k->process[which] = ec_address_space_process_key(a->space, at);
+}
+
+int ec_activity_is_in_range(const ec_activity *a, int64_t utc_ns) {
+    return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;
 }
 
 int ec_activity_name_functions(ec_activity *a, const ec_profile_namer *namer) {

@@ -70,6 +70,16 @@ static const ec_activity_table TABLES[] = {
         SUM("reads", SUM_IN), SUM("read_bytes", SUM_IN_BYTES), SUM("writes", SUM_OUT), SUM("written_bytes", SUM_OUT_BYTES)}, .has_buckets = 1},
     [EC_ACTIVITY_NETWORK_USAGE] = {.name = "network_usage", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
         SUM("receives", SUM_IN), SUM("received_bytes", SUM_IN_BYTES), SUM("sends", SUM_OUT), SUM("sent_bytes", SUM_OUT_BYTES)}, .has_buckets = 1},
+    [EC_ACTIVITY_GC_PAUSES] = {.name = "gc_pauses", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"clr_instance", EC_KIND_INT, EC_OF_KEY, KEY_DOTNET_INSTANCE},
+        {"number", EC_KIND_INT, EC_OF_KEY, KEY_GC_NUMBER}, {"generation", EC_KIND_INT, EC_OF_KEY, KEY_GC_GENERATION}, {"reason", EC_KIND_TEXT, EC_OF_TEXT, TEXT_GC_REASON},
+        {"type", EC_KIND_TEXT, EC_OF_TEXT, TEXT_GC_TYPE}, {"begin", EC_KIND_TIME, EC_OF_KNOWN, SUM_GC_BEGIN}, {"ns", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_NS},
+        {"pauses", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_PAUSES}, {"pause_begin", EC_KIND_TIME, EC_OF_KNOWN, SUM_GC_PAUSE_BEGIN},
+        {"pause_end", EC_KIND_TIME, EC_OF_KNOWN, SUM_GC_PAUSE_END}, {"pause_ns", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_PAUSE_NS},
+        {"suspension_ns", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_SUSPENSION_NS}, {"before_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_BEFORE}, {"after_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_GC_AFTER}}},
+    [EC_ACTIVITY_JIT_METHODS] = {.name = "jit_methods", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
+        {"clr_instance", EC_KIND_INT, EC_OF_KEY, KEY_JIT_INSTANCE}, {"method_id", EC_KIND_HEX, EC_OF_KEY, KEY_JIT_METHOD}, {"method", EC_KIND_TEXT, EC_OF_TEXT, TEXT_JIT_METHOD},
+        {"tier", EC_KIND_TEXT, EC_OF_MODULE, 0}, {"begin", EC_KIND_TIME, EC_OF_KNOWN, SUM_JIT_BEGIN}, {"ns", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_NS},
+        {"il_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_IL_BYTES}, {"native_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_NATIVE_BYTES}}},
 };
 
 /* wdm.h KWAIT_REASON */
@@ -136,6 +146,10 @@ void ec_activity_value(const ec_activity *a, size_t at, size_t column, ec_value 
     case EC_OF_INTERVAL:
         if (r->k.key[c->index])
             *ret = (ec_value){.type = EC_INT, .i = (int64_t)r->k.key[c->index]};
+        break;
+    case EC_OF_KNOWN:
+        if (r->sum[c->index] != EC_SUM_UNKNOWN)
+            *ret = (ec_value){.type = EC_INT, .i = (int64_t)r->sum[c->index]};
         break;
     case EC_OF_EVENTS:
         if (r->k.key[KEY_HAS_NO_INTERVAL])

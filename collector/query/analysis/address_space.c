@@ -40,7 +40,7 @@ typedef struct thread {
 
 struct ec_address_space {
     ea_arena arena;
-    int64_t fold_id;
+    int64_t stream_number;
     ea_process *processes;
     size_t process_count, process_capacity;
     thread *threads;
@@ -90,12 +90,12 @@ static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
     return rc ? rc : keep_text(p, &to->original_name);
 }
 
-static int read_rows(ec_address_space *p, sqlite3 *db, int64_t fold_id, const char *sql,
+static int read_rows(ec_address_space *p, sqlite3 *db, int64_t stream_number, const char *sql,
                      int (*add)(ec_address_space *p, sqlite3_stmt *s), ea_err *err) {
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the history");
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     int code, rc = 0;
     while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW)
         rc = add(p, s);
@@ -110,6 +110,7 @@ static int read_rows(ec_address_space *p, sqlite3 *db, int64_t fold_id, const ch
 static int space_note(table *t, uint32_t id, size_t row) {
     uint64_t *known = ea_u64_map_get(&t->by_id, id);
     if (known) {
+        EA_ASSERT((*known >> 32) + (uint32_t)*known == row); /* the rows of an id stand together */
         ++*known;
         return 0;
     }
@@ -126,8 +127,7 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the changes and removes duplicates. Computes the reach of each module; this needs the modules sorted by base.
- */
+/* Sorts the changes and removes duplicates. Computes the reach of each module. */
 static void finish_space(const ec_address_space *p, image_space *s) {
     uint32_t n = 0;
     uint64_t reach = 0;
@@ -139,6 +139,7 @@ static void finish_space(const ec_address_space *p, image_space *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         const ea_module *m = &p->modules[s->modules[i]];
         uint64_t end = m->base + m->size_bytes;
+        EA_ASSERT(!i || p->modules[s->modules[i - 1]].base <= m->base);
         reach = end < m->base ? UINT64_MAX : end > reach ? end : reach;
         s->reach[i] = reach;
     }
@@ -199,19 +200,19 @@ static int make_spaces(ec_address_space *p) {
     return rc;
 }
 
-static int read_all(ec_address_space *p, ec_state_db *tables, int64_t fold_id, int has_modules, ea_err *err) {
+static int read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules, ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
-    p->fold_id = fold_id;
-    int rc = read_rows(p, db, fold_id,
+    p->stream_number = stream_number;
+    int rc = read_rows(p, db, stream_number,
                        "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
                        add_process, err);
     if (!rc)
-        rc = read_rows(p, db, fold_id,
+        rc = read_rows(p, db, stream_number,
                        "SELECT " EC_THREAD_COLUMNS
                        " FROM threads WHERE stream = ?1 AND tid <> 0 ORDER BY tid, begin_utc_ns",
                        add_thread, err);
     if (!rc && has_modules)
-        rc = read_rows(p, db, fold_id,
+        rc = read_rows(p, db, stream_number,
                        "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
                        space_add_module, err);
     return rc;
@@ -233,7 +234,7 @@ int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_
     if (!rc)
         found = ec_state_db_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
-        rc = found < 0 ? found : read_all(p, tables, fold.fold_id, has_modules, err);
+        rc = found < 0 ? found : read_all(p, tables, fold.stream_number, has_modules, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
     ec_state_db_close(tables);
@@ -322,11 +323,11 @@ size_t ec_address_space_thread_count(const ec_address_space *p) {
 }
 
 int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index) {
-    return index < p->process_count ? ec_instance_key(p->fold_id, p->processes[index].life.instance) : 0;
+    return index < p->process_count ? ec_instance_key(p->stream_number, p->processes[index].life.instance) : 0;
 }
 
 int64_t ec_address_space_thread_key(const ec_address_space *p, uint32_t index) {
-    return index < p->thread_count ? ec_instance_key(p->fold_id, p->threads[index].instance) : 0;
+    return index < p->thread_count ? ec_instance_key(p->stream_number, p->threads[index].instance) : 0;
 }
 
 int64_t ec_address_space_process_begin(const ec_address_space *p, uint32_t index) {

@@ -35,8 +35,8 @@ size_t ec_address_space_thread_count(const ec_address_space *p);
 
 enum { EC_INSTANCE_BITS = 40 };
 
-static inline int64_t ec_instance_key(int64_t fold_id, uint64_t instance) {
-    return (int64_t)((uint64_t)fold_id << EC_INSTANCE_BITS | instance);
+static inline int64_t ec_instance_key(int64_t stream_number, uint64_t instance) {
+    return (int64_t)((uint64_t)stream_number << EC_INSTANCE_BITS | instance);
 }
 
 /* An instance of any stream as one number: process_key and thread_key of SQL's tables. It holds as long as the history

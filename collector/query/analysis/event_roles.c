@@ -78,6 +78,15 @@ static const role_row ROLES[] = {
     {"PageFault/GuardPageFault", EC_ROLE_FAULT, NULL, {NULL}},
     {"PageFault/HardPageFault", EC_ROLE_FAULT, NULL, {NULL}},
     {"PageFault/AccessViolation", EC_ROLE_FAULT, NULL, {NULL}},
+    {".NET/GCStart", EC_ROLE_GC_BEGIN, NULL, {"ClrInstanceID", "Count", "Depth", "Reason", "Type"}},
+    {".NET/GCEnd", EC_ROLE_GC_END, NULL, {"ClrInstanceID", "Count"}},
+    {".NET/GCSuspendEEBegin", EC_ROLE_GC_SUSPEND, NULL, {"ClrInstanceID", "Reason"}},
+    {".NET/GCSuspendEEEnd", EC_ROLE_GC_SUSPENDED, NULL, {"ClrInstanceID"}},
+    {".NET/GCRestartEEEnd", EC_ROLE_GC_RESTARTED, NULL, {"ClrInstanceID"}},
+    {".NET/GCHeapStats", EC_ROLE_GC_HEAPS, NULL, {"ClrInstanceID", "GenerationSize0", "GenerationSize1", "GenerationSize2", "GenerationSize3", "GenerationSize4"}},
+    {".NET/GCPerHeapHistory", EC_ROLE_GC_HISTORY, NULL, {"ClrInstanceID", "Count", "Values"}},
+    {".NET/MethodJittingStarted", EC_ROLE_JIT_BEGIN, NULL, {"ClrInstanceID", "MethodID", "MethodILSize", "MethodNamespace", "MethodName"}},
+    {".NET/MethodLoadVerbose", EC_ROLE_JIT_END, NULL, {"ClrInstanceID", "MethodID", "MethodSize", "MethodFlags"}},
 };
 
 // clang-format on
@@ -105,6 +114,35 @@ static const char *kernel_network_name(const ea_class *c) {
     }
 }
 
+/* Events of Microsoft-Windows-DotNETRuntime, by id. NULL: of another provider, or not among the roles. */
+static const char *dotnet_name(const ea_class *c) {
+    static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+    if (c->classic || c->status == EA_CLASS_UNKNOWN || memcmp(&c->provider, &RUNTIME, sizeof RUNTIME) != 0)
+        return NULL;
+    switch (c->code) {
+    case 1:
+        return ".NET/GCStart";
+    case 2:
+        return ".NET/GCEnd";
+    case 3:
+        return ".NET/GCRestartEEEnd";
+    case 4:
+        return ".NET/GCHeapStats";
+    case 8:
+        return ".NET/GCSuspendEEEnd";
+    case 9:
+        return ".NET/GCSuspendEEBegin";
+    case 143:
+        return ".NET/MethodLoadVerbose";
+    case 145:
+        return ".NET/MethodJittingStarted";
+    case 204:
+        return ".NET/GCPerHeapHistory";
+    default:
+        return NULL;
+    }
+}
+
 int16_t ec_class_field(const ea_class *c, const char *name) {
     for (size_t i = 0; i < ea_class_top_count(c); i++)
         if (strcmp(c->fields[ea_class_top_field(c, i)].name, name) == 0)
@@ -114,7 +152,8 @@ int16_t ec_class_field(const ea_class *c, const char *name) {
 
 enum ec_role ec_role_of(const ea_class *c, uint32_t wanted, unsigned field_count, ec_event_cursor_plan *ret,
                         const char **ret_text) {
-    const char *network = kernel_network_name(c), *name = network ? network : c->name;
+    const char *network = kernel_network_name(c), *dotnet = dotnet_name(c);
+    const char *name = network ? network : dotnet ? dotnet : c->name;
     for (unsigned k = 0; k < EC_EVENT_CURSOR_FIELDS; k++)
         ret->fields[k] = -1;
     if (ret_text)

@@ -1,5 +1,6 @@
-/* What classes of kernel events mean to the trackers and sums of this folder: one table of classes, their roles and the
- * fields of each role. Called by: activity_events.c, stack_query.c. Calls: event_cursor.h. Thread: any. */
+/* What classes of events of the kernel and of .NET mean to the trackers and sums of this folder: one table of classes,
+ * their roles and the fields of each role. Called by: activity_events.c, stack_query.c. Calls: event_cursor.h. Thread:
+ * any. */
 #ifndef EC_QUERY_ANALYSIS_EVENT_ROLES_H
 #define EC_QUERY_ANALYSIS_EVENT_ROLES_H
 
@@ -27,7 +28,16 @@ enum ec_role {
     EC_ROLE_FILE_TRANSFER,
     EC_ROLE_NETWORK_TRANSFER,
     EC_ROLE_HARD_FAULT,
-    EC_ROLE_FAULT
+    EC_ROLE_FAULT,
+    EC_ROLE_GC_BEGIN, /* from here: of a .NET runtime */
+    EC_ROLE_GC_END,
+    EC_ROLE_GC_SUSPEND,
+    EC_ROLE_GC_SUSPENDED,
+    EC_ROLE_GC_RESTARTED,
+    EC_ROLE_GC_HEAPS,
+    EC_ROLE_GC_HISTORY,
+    EC_ROLE_JIT_BEGIN,
+    EC_ROLE_JIT_END
 };
 
 #define EC_ROLE_BIT(role) (1u << EC_ROLE_##role)
@@ -66,6 +76,24 @@ enum ec_fields_of_file { EC_FILE_IRP, EC_FILE_OBJECT };
 enum ec_fields_of_transfer { EC_TRANSFER_SIZE, EC_TRANSFER_TID, EC_TRANSFER_PID };
 
 enum ec_fields_of_fault { EC_FAULT_BEGIN, EC_FAULT_FILE_OBJECT, EC_FAULT_TID, EC_FAULT_SIZE };
+
+enum ec_fields_of_dotnet { EC_DOTNET_INSTANCE };
+
+enum ec_fields_of_gc { EC_GC_NUMBER = 1, EC_GC_GENERATION, EC_GC_REASON, EC_GC_TYPE }; /* GC_BEGIN, GC_END */
+
+enum ec_fields_of_gc_suspend { EC_GC_SUSPEND_REASON = 1 };
+
+enum ec_fields_of_gc_heaps { EC_GC_HEAP_0 = 1, EC_GC_HEAP_4 = 5 };
+
+enum ec_fields_of_gc_history { EC_GC_HISTORY_COUNT = 1, EC_GC_HISTORY_VALUES };
+
+enum ec_fields_of_jit {
+    EC_JIT_METHOD = 1,
+    EC_JIT_SIZE,
+    EC_JIT_NAMESPACE,                /* JIT_BEGIN */
+    EC_JIT_NAME,                     /* JIT_BEGIN */
+    EC_JIT_FLAGS = EC_JIT_NAMESPACE, /* JIT_END */
+};
 
 /* The role of a class among those wanted (bits: EC_ROLE_BIT), EC_ROLE_NONE when it has none of them. ret->fields become
  * those of the role, at most field_count, the others -1; the rest of *ret stays as it is. *ret_text (may be NULL): the

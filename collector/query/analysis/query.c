@@ -168,7 +168,7 @@ static int query_prepare(ec_query *q, sqlite3_stmt **s, const char *sql, ea_err 
 
 /* Finds the stream that has the processes, or modules, at a time: of all sessions of a stream's run that have any, the
  * session that began last by then. It is the stream itself when no session has any. */
-static int query_teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_t *ret, ea_err *err) {
+static int query_teller(ec_query *q, int what, int64_t stream_number, int64_t utc_ns, int64_t *ret, ea_err *err) {
 #define TELLER(table)                                                                                                  \
     "SELECT s.stream FROM streams r JOIN streams s ON s.host = r.host AND substr(s.id, 1, ?3) = substr(r.id, 1, ?3)"   \
     " WHERE r.stream = ?1 AND s.begin_utc_ns <= ?2 AND EXISTS (SELECT 1 FROM " table " t WHERE t.stream = s.stream)"   \
@@ -179,11 +179,11 @@ static int query_teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, 
     if (rc)
         return rc;
     sqlite3_stmt *s = q->tellers[what];
-    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 1, stream_number);
     sqlite3_bind_int64(s, 2, utc_ns);
     sqlite3_bind_int(s, 3, EA_STREAM_RUN_BYTES);
     int code = sqlite3_step(s);
-    int64_t found = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : fold_id;
+    int64_t found = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : stream_number;
     rc = ec_sqlite_end(s, code, 0, DOING, err);
     if (!rc)
         *ret = found;
@@ -207,10 +207,10 @@ static int keep_process(ec_processes *list, size_t *capacity, const ea_process *
     return 0;
 }
 
-int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_processes *ret, ea_err *err) {
+int ec_query_processes(ec_query *q, int64_t stream_number, const int64_t *utc_ns, ec_processes *ret, ea_err *err) {
     sqlite3_stmt **s = utc_ns ? &q->alive : &q->all;
     int64_t of = 0;
-    int rc = query_teller(q, OF_PROCESSES, fold_id, utc_ns ? *utc_ns : INT64_MAX, &of, err);
+    int rc = query_teller(q, OF_PROCESSES, stream_number, utc_ns ? *utc_ns : INT64_MAX, &of, err);
     if (rc)
         return rc;
     rc = utc_ns ? query_prepare(q, s,
@@ -331,10 +331,10 @@ int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, 
 
 /* ---- modules ---- */
 
-int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
+int ec_query_modules(ec_query *q, int64_t stream_number, uint32_t pid, int64_t utc_ns,
                      int (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     int64_t of = 0;
-    int code, rc = query_teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
+    int code, rc = query_teller(q, OF_MODULES, stream_number, utc_ns, &of, err);
     if (rc)
         return rc;
     rc = query_prepare(q, &q->modules,
@@ -355,7 +355,7 @@ int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
 }
 
 /* The highest module at or below the address that reaches it: 1, 0. */
-static int covering_module(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, uint64_t address,
+static int covering_module(ec_query *q, int64_t stream_number, uint32_t pid, int64_t utc_ns, uint64_t address,
                            void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     int code, found = 0,
               rc = query_prepare(q, &q->covering,
@@ -364,7 +364,7 @@ static int covering_module(ec_query *q, int64_t fold_id, uint32_t pid, int64_t u
                                  err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(q->covering, 1, fold_id);
+    sqlite3_bind_int64(q->covering, 1, stream_number);
     sqlite3_bind_int64(q->covering, 2, pid);
     sqlite3_bind_int64(q->covering, 3, utc_ns);
     sqlite3_bind_int64(q->covering, 4, ec_u64_to_sql(address));
@@ -379,12 +379,12 @@ static int covering_module(ec_query *q, int64_t fold_id, uint32_t pid, int64_t u
     return rc ? rc : found;
 }
 
-int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, uint64_t address,
+int ec_query_where(ec_query *q, int64_t stream_number, uint32_t pid, int64_t utc_ns, uint64_t address,
                    void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     /* The kernel's half: above 2 GiB on 32-bit machines too, where a process may own some of it; so the process first.
      */
     int64_t of = 0;
-    int rc = query_teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
+    int rc = query_teller(q, OF_MODULES, stream_number, utc_ns, &of, err);
     if (!rc)
         rc = covering_module(q, of, pid, utc_ns, address, fn, arg, err);
     if (rc || pid == 0 || address < 0x80000000u || (address > UINT32_MAX && !(address >> 63)))

@@ -40,7 +40,7 @@ typedef struct ec_processes {
 
 /* Those alive at utc_ns (an interval holds its beginning, not its end); utc_ns NULL: all there ever were. Release with
  * ec_processes_deinit. */
-EA_MUST_CHECK int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_processes *ret,
+EA_MUST_CHECK int ec_query_processes(ec_query *q, int64_t stream_number, const int64_t *utc_ns, ec_processes *ret,
                                      ea_err *err);
 void ec_processes_deinit(ec_processes *list);
 
@@ -51,12 +51,12 @@ EA_MUST_CHECK int ec_processes_tree(const ec_processes *list, size_t *order, uin
 
 /* The modules of a process (pid 0: drivers and the kernel) at a time, by address. fn returns non-zero to stop, which is
  * then returned; texts are borrowed during the call. */
-EA_MUST_CHECK int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
+EA_MUST_CHECK int ec_query_modules(ec_query *q, int64_t stream_number, uint32_t pid, int64_t utc_ns,
                                    int (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err);
 
 /* The module that an address is in, as process pid sees it: 1 after a call of fn with it, 0 when there is none.
  * Addresses of the kernel's half are looked for among the drivers, too. */
-EA_MUST_CHECK int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, uint64_t address,
+EA_MUST_CHECK int ec_query_where(ec_query *q, int64_t stream_number, uint32_t pid, int64_t utc_ns, uint64_t address,
                                  void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err);
 
 /* JSON objects of rows, as the commands print them. Times are RFC 3339; addresses are hex in strings. */

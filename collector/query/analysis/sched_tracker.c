@@ -57,6 +57,7 @@ void ec_sched_destroy(ec_sched *s) {
 /* NULL: there is no room for it. */
 static thread *thread_of(ec_sched *s, uint32_t tid) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
+    EA_ASSERT(!known || *known < s->count);
     if (known)
         return &s->threads[*known];
     int rc = EA_GROW(s->threads, s->capacity, s->count + 1, s->limit);

@@ -214,6 +214,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     ec_stack_query *q = arg;
     if (!e->tag)
         return 0;
+    EA_ASSERT(e->tag > q->first_subject && e->tag <= q->next_subject); /* they leave in the order of their coming */
     const subject *s = &q->subjects[(e->tag - 1) & q->subject_mask];
     EA_PREFETCH(&q->subjects[(e->tag + EC_STACK_SUMS_COMING) & q->subject_mask]);
     q->first_subject = e->tag;
@@ -400,6 +401,7 @@ static void end_disk(ec_stack_query *q, const ec_event_cursor_event *e) {
     }
     if (r.subject < q->first_subject)
         return;
+    EA_ASSERT(r.subject < q->next_subject);
     subject *s = &q->subjects[r.subject & q->subject_mask];
     s->is_open = 0;
     s->weight = ns;

@@ -287,9 +287,9 @@ static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *er
     if (rc)
         return rc == EA_ENOTFOUND ? 0 : rc;
     int found = ec_state_db_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
-    return found > 0
-               ? ec_object_names_db_open(&a->naming, a->tables, fold.fold_id, &(ec_object_names_db_options){0}, err)
-               : found;
+    return found > 0 ? ec_object_names_db_open(&a->naming, a->tables, fold.stream_number,
+                                               &(ec_object_names_db_options){0}, err)
+                     : found;
 }
 
 int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {

@@ -229,6 +229,7 @@ int ec_event_cursor_next(ec_event_cursor *t, ec_event_cursor_event *ret, ea_err 
         }
         const ea_batch_events *e = t->events;
         uint32_t i = t->at++, k = e->group[i];
+        EA_ASSERT(i < e->count && k < t->group_count);
         group *g = &t->groups[k];
         uint32_t row = g->next++;
         if (!g->plan)
@@ -258,10 +259,12 @@ const ea_clock *ec_event_cursor_clock(const ec_event_cursor *t) {
 }
 
 uint64_t ec_event_position(const ec_event_cursor *t) {
+    EA_ASSERT(t->events && t->at); /* an event is at hand */
     return ec_place(t->found.row.number, t->at - 1);
 }
 
 unsigned ec_event_cursor_pointer_size(const ec_event_cursor *t) {
+    EA_ASSERT(t->events && t->at);
     return ea_batch_source(t->view, t->source)->pointer_size == 4 ? 4 : 8;
 }
 
@@ -289,6 +292,7 @@ int ec_event_cursor_repeated_next(const ec_event_cursor *t, const ec_event_curso
 }
 
 void ec_event_cursor_record(const ec_event_cursor *t, const ec_event_cursor_event *e, ea_record *ret) {
+    EA_ASSERT(t->events && t->groups[e->group].plan->wants_record);
     ea_slice payload = ea_column_row(&t->groups[e->group].payloads, e->row);
     *ret = *ea_batch_group_constants(t->view, e->group);
     ret->payload = payload.data;

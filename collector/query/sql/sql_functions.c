@@ -481,6 +481,50 @@ static void thread_at(sqlite3_context *c, int count, sqlite3_value **v) {
     instance_at(c, v, EC_INSTANCE_THREAD, "thread_at");
 }
 
+/* ---- paths ---- */
+
+static int begins_without_case(const char *text, const char *prefix) {
+    return sqlite3_strnicmp(text, prefix, (int)strlen(prefix)) == 0;
+}
+
+/* The same file of two machines, or of two starts of one machine, may have two paths, as the volume has another number
+ * or a drive letter. */
+static void path_on_volume(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[0]) != SQLITE_TEXT) {
+        function_fail(c, "path_on_volume", "a path as text");
+        return;
+    }
+    static const char VOLUME[] = "\\Device\\HarddiskVolume", ROOT[] = "\\SystemRoot\\";
+    const char *path = (const char *)sqlite3_value_text(v[0]), *root = "";
+    if (!path) {
+        sqlite3_result_error_nomem(c);
+        return;
+    }
+    if (begins_without_case(path, "\\??\\") || begins_without_case(path, "\\\\?\\"))
+        path += 4;
+    if (begins_without_case(path, VOLUME)) {
+        const char *digits = path + sizeof VOLUME - 1, *end = digits + strspn(digits, "0123456789");
+        path = end > digits && *end == '\\' ? end : path;
+    } else if (begins_without_case(path, ROOT)) {
+        root = "\\Windows";
+        path += sizeof ROOT - 2;
+    } else if (((*path >= 'A' && *path <= 'Z') || (*path >= 'a' && *path <= 'z')) && path[1] == ':' &&
+               path[2] == '\\') {
+        path += 2;
+    }
+    char *lower = sqlite3_mprintf("%s%s", root, path);
+    if (!lower) {
+        sqlite3_result_error_nomem(c);
+        return;
+    }
+    for (char *at = lower; *at; at++)
+        *at = *at >= 'A' && *at <= 'Z' ? (char)(*at + ('a' - 'A')) : *at;
+    sqlite3_result_text(c, lower, -1, sqlite3_free);
+}
+
 int ec_sql_add_functions(ec_sql *s, ea_err *err) {
     static const struct {
         const char *name;
@@ -509,6 +553,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"ntstatus", 1, ntstatus},
         {"printf", -1, format_text},
         {"format", -1, format_text},
+        {"path_on_volume", 1, path_on_volume},
         {"process_at", 4, process_at},
         {"thread_at", 4, thread_at},
     };

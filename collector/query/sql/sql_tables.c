@@ -2,7 +2,7 @@
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Called by: sql.c. Calls: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
-#include "collector/state/blindness.h"
+#include "collector/state/gaps.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
 #include "collector/store/sqlite.h"
@@ -40,7 +40,7 @@ typedef struct spec {
     const char *ordered[2]; /* NULL, or columns by which an index gives the rows in order */
 } spec;
 
-/* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_BLIND_COUNT_MAX). */
+/* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_GAP_COUNT_MAX). */
 #define COUNT_MAX   "1099511627775"
 #define END_OF_TIME "9223372036854775807"
 #define STREAM_COLUMNS                                                                                                 \
@@ -63,6 +63,9 @@ typedef struct spec {
 #define KEY_OF(instance)      "t.stream << 40 | t." instance
 #define KEY_OR_NULL(instance) "CASE WHEN t." instance " THEN t.stream << 40 | t." instance " END"
 
+#define PARENTS(column)                                                                                                \
+    "(SELECT p." column " FROM processes p WHERE p.stream = t.stream AND p.instance = nullif(t.parent_instance, 0))"
+
 static const struct {
     const char *value, *found;
 } KEYS[] = {
@@ -80,12 +83,17 @@ static const struct {
 /* Of the streams of a group. Not sum(), which fails beyond 2^63: an agent can claim any numbers. */
 #define SUM_OF(select) "CAST(total((" select ")) AS INTEGER)"
 
-/* When the last gap of a stream ended, as the view blind has it: the smallest number when none did. */
+/* How many gaps a machine has; a counted loss is one where no record of Windows gives its time. */
+#define GAP_PERIODS                                                                                                    \
+    SUM_OF("SELECT sum(CASE gap_kind(t.cause) WHEN 'counted' THEN t.unrecorded_count ELSE t.row_count END) FROM"       \
+           " gap_sums t WHERE t.stream = s.stream")
+
+/* When the last gap of a stream ended, as the view gap_periods has it: the smallest number when none did. */
 #define LEAST "-9223372036854775807 - 1"
 #define LAST_GAP_END                                                                                                   \
-    "max(ifnull((SELECT max(b.end_utc_ns) FROM blindness b WHERE b.stream = s.stream AND b.end_utc_ns <"               \
-    " 9223372036854775807), " LEAST "), iif(EXISTS(SELECT 1 FROM blindness b WHERE b.stream = s.stream AND"            \
-    " b.end_utc_ns = 9223372036854775807 AND b.begin_utc_ns = " LEAST " AND b.cause IN (" EC_BLIND_AT_ONCE             \
+    "max(ifnull((SELECT max(b.end_utc_ns) FROM gaps b WHERE b.stream = s.stream AND b.end_utc_ns <"                    \
+    " 9223372036854775807), " LEAST "), iif(EXISTS(SELECT 1 FROM gaps b WHERE b.stream = s.stream AND"                 \
+    " b.end_utc_ns = 9223372036854775807 AND b.begin_utc_ns = " LEAST " AND b.cause IN (" EC_GAP_AT_ONCE               \
     ")), s.end_utc_ns, " LEAST "))"
 
 // clang-format off
@@ -96,13 +104,13 @@ static const late HOSTS_LATE[] = {
     {0}};
 /* Periods of which something is missing. */
 #define GAPS STATE, \
-     "streams s JOIN blind t ON t.stream = s.stream", \
+     "streams s JOIN gap_periods t ON t.stream = s.stream", \
      "row_key(t.stream, t.first, t.cause, t.position)", \
      {STREAM_COLUMNS, \
       {"first", EC_KIND_INT, "t.first"}, \
       {"last", EC_KIND_INT, "t.last"}, \
-      {"kind", EC_KIND_TEXT, "blind_kind(t.cause)"}, \
-      {"cause", EC_KIND_TEXT, "blind_name(t.cause)"}, \
+      {"kind", EC_KIND_TEXT, "gap_kind(t.cause)"}, \
+      {"cause", EC_KIND_TEXT, "gap_name(t.cause)"}, \
       {"batches", EC_KIND_INT, "t.batch_count"}, \
       {"events", EC_KIND_INT, "t.event_count"}, \
       {"at_least", EC_KIND_INT, "t.least_count"}, \
@@ -182,6 +190,8 @@ static const spec SPECS[] = {
       {"pid", EC_KIND_INT, "t.pid"},
       {"parent_pid", EC_KIND_INT, "t.parent_pid"},
       {"parent_instance", EC_KIND_INT, "nullif(t.parent_instance, 0)"},
+      {"parent_image_name", EC_KIND_TEXT, PARENTS("image_name")},
+      {"parent_command_line", EC_KIND_TEXT, PARENTS("command_line")},
       {"session_id", EC_KIND_INT, "nullif(t.session_id, 4294967295)"},
       {"image_name", EC_KIND_TEXT, "t.image_name"},
       {"command_line", EC_KIND_TEXT, "t.command_line"},
@@ -273,14 +283,13 @@ static const spec SPECS[] = {
      "min(s.stream)",
      {{"host", EC_KIND_TEXT, "s.host"},
       {"alerts", EC_KIND_INT, SUM_OF("SELECT a.row_count FROM alert_sums a WHERE a.stream = s.stream")},
-      {"blind_periods", EC_KIND_INT,
-       SUM_OF("SELECT sum(CASE blind_kind(t.cause) WHEN 'counted' THEN t.unrecorded_count ELSE t.row_count END) FROM"
-              " blind_sums t WHERE t.stream = s.stream")},
-      {"missing_batches", EC_KIND_INT, SUM_OF("SELECT total(t.batch_count) FROM blind_sums t WHERE t.stream = s.stream")},
+      {"gap_periods", EC_KIND_INT, GAP_PERIODS},
+      {"missing_batches", EC_KIND_INT, SUM_OF("SELECT total(t.batch_count) FROM gap_sums t WHERE t.stream = s.stream")},
       {"lost_events", EC_KIND_INT,
-       SUM_OF("SELECT total(CASE blind_kind(t.cause) WHEN 'counted' THEN t.least_count END) FROM blind_sums t WHERE"
+       SUM_OF("SELECT total(CASE gap_kind(t.cause) WHEN 'counted' THEN t.least_count END) FROM gap_sums t WHERE"
               " t.stream = s.stream")},
-      {"last_gap_end", EC_KIND_TIME, "nullif(max(" LAST_GAP_END "), " LEAST ")"}},
+      {"last_gap_end", EC_KIND_TIME, "nullif(max(" LAST_GAP_END "), " LEAST ")"},
+      {"blind_periods", EC_KIND_INT, GAP_PERIODS}}, /* the old name, until version 0.2 */
      "s.host", NULL, {NULL}},
     {"incidents", ALARMS,
      "alarms t",
@@ -330,14 +339,14 @@ static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_value(c, v[0]);
 }
 
-static void blind_name(sqlite3_context *c, int count, sqlite3_value **v) {
+static void gap_name(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
-    sqlite3_result_text(c, ec_blind_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
+    sqlite3_result_text(c, ec_gap_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
 }
 
-static void blind_kind(sqlite3_context *c, int count, sqlite3_value **v) {
+static void gap_kind(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
-    sqlite3_result_text(c, ec_blind_kind((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
+    sqlite3_result_text(c, ec_gap_kind((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
 }
 
 /* "counter" or "gauge"; NULL: a newer agent's. */
@@ -383,9 +392,12 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
             const char *name;
             int arguments;
             void (*function)(sqlite3_context *c, int count, sqlite3_value **v);
-        } FUNCTIONS[] = {{"counter_name", 1, counter_name},       {"counter_type", 1, counter_type},
-                         {"blind_name", 1, blind_name},           {"blind_kind", 1, blind_kind},
-                         {"alert_name", 1, alert_name},           {"row_key", -1, row_key},
+        } FUNCTIONS[] = {{"counter_name", 1, counter_name},
+                         {"counter_type", 1, counter_type},
+                         {"gap_name", 1, gap_name},
+                         {"gap_kind", 1, gap_kind},
+                         {"alert_name", 1, alert_name},
+                         {"row_key", -1, row_key},
                          {"account_name", 2, ec_sql_account_name}};
 
         int code = SQLITE_OK;

@@ -13,7 +13,7 @@
 
 #include "proto/event/event.h"
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 /* what a row leaves out is zero, and that is the point of a table */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif

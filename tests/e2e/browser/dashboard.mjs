@@ -141,7 +141,7 @@ async function byMouse() {
     return n;
   });
   check(red > 5, `a gap is shaded (${red} points)`);
-  await picture(page, 'blind');
+  await picture(page, 'gaps');
 
   await page.goto(link({ page: 'events' }));
   await page.getByLabel('Class', { exact: true }).fill('TcpIp/ConnectIPV4');

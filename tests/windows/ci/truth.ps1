@@ -6,6 +6,7 @@ found a difference. Run as administrator, with the agent installed.
 param([Parameter(Mandatory)][string]$Results, [int]$Count = 50)
 Set-StrictMode -Version 2
 $ErrorActionPreference = 'Stop'
+$PSNativeCommandUseErrorActionPreference = $false # this script looks at exit codes itself
 $exe = Join-Path $env:ProgramFiles 'etwagent\etwagent.exe'
 $here = $PSScriptRoot
 $script:wrong = 0

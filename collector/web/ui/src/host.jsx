@@ -67,7 +67,7 @@ export function Host({ view, dark }) {
   const info = useApi(url(`hosts/${enc(host)}`));
   const range = rangeOf(view), d = info.data;
   const list = useApi(url(`hosts/${enc(host)}/processes`, { ...range, limit: 10000 }));
-  const blind = useApi(url(`hosts/${enc(host)}/gaps`, { ...range, limit: 1000 }));
+  const gaps = useApi(url(`hosts/${enc(host)}/gaps`, { ...range, limit: 1000 }));
   const runs = useApi(url(`hosts/${enc(host)}/streams`));
   const first = toMs(d?.begin), last = toMs(d?.end);
   const from = range.from ? toMs(range.from) : first, to = range.to ? toMs(range.to) : last;
@@ -101,7 +101,7 @@ export function Host({ view, dark }) {
       .map((p) => ({ begin: p.begin_ms, end: Math.min(p.end_ms, to), name: p.image_name || String(p.pid), row_data: p }));
   }, [processes, from, to]);
   const moment = (ms) => (Number.isFinite(ms) ? toIso(ms).slice(11, 23) : 'an unknown time');
-  const shaded = useMemo(() => (blind.data?.items ?? []).filter(isPeriod).map((b) => ({ begin: b.begin ? toMs(b.begin) : -Infinity, end: b.end ? toMs(b.end) : Infinity })), [blind.data]);
+  const shaded = useMemo(() => (gaps.data?.items ?? []).filter(isPeriod).map((b) => ({ begin: b.begin ? toMs(b.begin) : -Infinity, end: b.end ? toMs(b.end) : Infinity })), [gaps.data]);
   const tree = useMemo(() => treeAt(processes, now), [processes, now]);
   const q = (view.q ?? '').toLowerCase();
   const shown = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
@@ -119,11 +119,11 @@ export function Host({ view, dark }) {
       <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
     <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />
       {known && processes.length ? <>
-        <Timeline processes={bars} blind={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
+        <Timeline processes={bars} gaps={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
           onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
-        <p class="note">{shaded.length ? <span class="blind-key">{shaded.length} {shaded.length === 1 ? 'gap' : 'gaps'}, shaded: </span> : ''}
+        <p class="note">{shaded.length ? <span class="gap-key">{shaded.length} {shaded.length === 1 ? 'gap' : 'gaps'}, shaded: </span> : ''}
           {shaded.slice(0, 3).map((b) => `${moment(b.begin)} to ${moment(b.end)}`).join(', ')}{shaded.length ? '. ' : ''}
-          {(blind.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
+          {(gaps.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
           Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}
     </section>
     {known && <section><h2>Process tree at <span class="mono">{toIso(now).slice(11, 23)}</span> <small>{tree.length} processes</small></h2>

@@ -63,7 +63,7 @@ export function Fleet({ view }) {
     { title: 'Events', sort: 'events', right: true, show: (h) => count(h.events) },
     { title: 'Stored', sort: 'bytes', right: true, show: (h) => bytes(h.bytes) },
     { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
-    { title: 'Gaps', sort: 'blind_periods', right: true, name: 'blind_periods' },
+    { title: 'Gaps', sort: 'gap_periods', right: true, name: 'gap_periods' },
     { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
     { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
     { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
@@ -144,7 +144,7 @@ export function Process({ view }) {
       <Section title="Threads" address={url(base + '/threads', { limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
         TIME('end', 'Ended'), { title: 'Start address', name: 'win32_start_address', mono: true }]} />
       <Section title="Files" address={url(base + '/files', { limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />
-      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Key or value', name: 'key_name', mono: true }]} />
+      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Key or value', name: 'key_name', mono: true }, { title: 'Result', name: 'status' }]} />
     </>}
   </>;
 }
@@ -255,9 +255,9 @@ export function Profile({ view, dark }) {
 // ---- Security, Counters ----
 
 const TABS = {
-  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q']],
+  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Parent', name: 'parent_image_name' }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q', 'parent']],
   places: ['Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []],
-  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }], []],
+  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']],
   connections: ['Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
     { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
   autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
@@ -271,7 +271,7 @@ const IPC_TABS = {
   functions: ['Instructions per cycle by function', 'queries/ipc-by-function', [{ title: 'Module', name: 'module' }, { title: 'Function or place', name: 'function', mono: true }, ...RATE], []],
 };
 const WITHOUT_RANGE = ['rare']; // questions about all times
-const LABELS = { q: 'Name or command line', remote: 'Address' };
+const LABELS = { q: 'Name or command line', parent: 'Parent', remote: 'Address', hosts: 'On at most so many machines (none: 1)' };
 
 export const Security = ({ view }) => <Tabs view={view} page="security" heading="Security" tabs={TABS} />;
 export const Counters = ({ view }) => <Tabs view={view} page="counters" heading="Counters" tabs={IPC_TABS} />;
@@ -415,7 +415,7 @@ export function Queries({ view }) {
 
 export function Ledger({ view }) {
   const alerts = useApi(url('alerts', { host: view.host, ...rangeOf(view) }), 10000);
-  const blind = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
+  const gaps = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
   const book = useApi(view.host ? url(`hosts/${enc(view.host)}/ledger`, { limit: 5000 }) : null, 10000);
   const runs = useMemo(() => {
     const map = new Map();
@@ -430,8 +430,8 @@ export function Ledger({ view }) {
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
       {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} view={view} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
-    <section><h2>Gaps</h2><Notice state={blind} empty="nothing is missing" />
-      {blind.data?.items.length ? <Table label="Gaps" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+    <section><h2>Gaps</h2><Notice state={gaps} empty="nothing is missing" />
+      {gaps.data?.items.length ? <Table label="Gaps" rows={gaps.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
         { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}

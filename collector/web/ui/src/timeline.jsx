@@ -22,7 +22,7 @@ function color(name) {
   return h;
 }
 
-export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen, dark }) {
+export function Timeline({ processes, gaps, from, to, at, onAt, onRange, onOpen, dark }) {
   const [canvas, width, brush] = useCanvas();
   const [chosen, choose] = useState(-1);
   const [scroll, setScroll] = useState(0);
@@ -72,14 +72,14 @@ export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen
       }
     });
     g.restore();
-    for (const b of blind) {
+    for (const b of gaps) {
       const left = Math.max(-4, x(b.begin)), right = Math.max(left + 3, Math.min(width, x(b.end)));
       g.fillStyle = dark ? 'rgba(255,120,90,.33)' : 'rgba(190,40,10,.25)';
       g.fillRect(left, TOP - 6, right - left, height);
     }
     g.fillStyle = '#d11';
     g.fillRect(x(at) - 1, 0, 2, height);
-  }, [bars, blind, width, height, from, to, at, chosen, scroll, dark]);
+  }, [bars, gaps, width, height, from, to, at, chosen, scroll, dark]);
 
   const find = (e) => {
     const r = canvas.current.getBoundingClientRect(), t = time(((e.clientX - r.left) / r.width) * width);

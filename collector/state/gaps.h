@@ -1,5 +1,5 @@
 /* The gaps of a stream, and their times: batches that are missing, and losses that Windows or the agent reported. They
- * are rows of the table `blindness`; readers use the view `blind` (state_db.c), which gives open ends. Called by:
+ * are rows of the table `gaps`; readers use the view `gap_periods` (state_db.c), which gives open ends. Called by:
  * ledger_report.c, which hands over each batch's numbers, and state_worker.c, which hands over the records that Windows
  * logs where events were lost. Read by: the command ledger, SQL, the metrics. Thread: the thread of its ec_state_db.
  *
@@ -12,35 +12,35 @@
  *   loss: the records since the count before, and, as long as no further count follows, the records after it (a file
  *   has the number of losses in its header, before its records). Without a record it is the time since the ledger
  *   before, or, for a count from a file's header, all of the stream's time. */
-#ifndef EC_STATE_BLINDNESS_H
-#define EC_STATE_BLINDNESS_H
+#ifndef EC_STATE_GAPS_H
+#define EC_STATE_GAPS_H
 
 #include "collector/state/state_db.h"
 #include "collector/store/store.h"
 #include "proto/base/counters.h"
 #include "proto/wire/wire.h"
 
-/* Numbers are the `cause` column of blindness; never reused. Below 1000: a counter's number on the wire. */
+/* Numbers are the `cause` column of gaps; never reused. Below 1000: a counter's number on the wire. */
 enum {
-    EC_BLIND_MISSING = 1000, /* batches that have not come */
-    EC_BLIND_LOST_EVENT = 1001,
-    EC_BLIND_LOST_BUFFER = 1002,
-    EC_BLIND_LOST_FILE = 1003,
+    EC_GAP_MISSING = 1000, /* batches that have not come */
+    EC_GAP_LOST_EVENT = 1001,
+    EC_GAP_LOST_BUFFER = 1002,
+    EC_GAP_LOST_FILE = 1003,
 };
 
 enum { EC_LOST_RECORDS = 64 }; /* rows of a batch; further records extend the last one */
 
 /* No machine has so many events; what is beyond is kept as this, so that sums stay below 2^63. */
-#define EC_BLIND_COUNT_MAX ((INT64_C(1) << 40) - 1)
+#define EC_GAP_COUNT_MAX ((INT64_C(1) << 40) - 1)
 
 /* Counters (of source_events_lost, source_buffers_lost, source_bad_buffers, source_bad_bytes) of which a file's header
  * or index says all at once. A row of theirs without begin and end is of all of the stream's time. */
-#define EC_BLIND_AT_ONCE "30, 31, 34, 35"
+#define EC_GAP_AT_ONCE "30, 31, 34, 35"
 
-const char *ec_blind_name(uint32_t cause); /* "missing", "RTLostEvent", a counter's name, "other" */
-const char *ec_blind_kind(uint32_t cause); /* "batches", "recorded", "counted" */
+const char *ec_gap_name(uint32_t cause); /* "missing", "RTLostEvent", a counter's name, "other" */
+const char *ec_gap_kind(uint32_t cause); /* "batches", "recorded", "counted" */
 /* 1 for a counter of events or buffers that are lost and that no batch or tombstone stands for. */
-int ec_blind_is_counted(enum ea_counter c);
+int ec_gap_is_counted(enum ea_counter c);
 
 /* What a batch with events says of its session. */
 typedef struct ec_session_facts {
@@ -64,23 +64,22 @@ EA_MUST_CHECK int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *re
 EA_MUST_CHECK int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, size_t *ret_open,
                                     ea_err *err);
 
-typedef struct ec_blindness ec_blindness;
+typedef struct ec_gaps ec_gaps;
 
 /* Reads back where the stream's rows are. */
-EA_MUST_CHECK int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err);
-void ec_blindness_close(ec_blindness *b); /* NULL is allowed */
+EA_MUST_CHECK int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err);
+void ec_gaps_close(ec_gaps *b); /* NULL is allowed */
 
 /* A batch's turn: ends the periods that had no event after them. facts: NULL without events. */
-EA_MUST_CHECK int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *row,
-                                     const ec_session_facts *facts, ea_err *err);
+EA_MUST_CHECK int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *row,
+                                const ec_session_facts *facts, ea_err *err);
 /* Batches before the one at hand that have not come. events: how many they hold; NULL: unknown. */
-EA_MUST_CHECK int ec_blindness_missing(ec_blindness *b, uint64_t batch_count, const uint64_t *events, ea_err *err);
-EA_MUST_CHECK int ec_blindness_tombstone(ec_blindness *b, const ea_tombstone *t, ea_err *err);
+EA_MUST_CHECK int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea_err *err);
+EA_MUST_CHECK int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err);
 /* A counter of the ledger at hand. begin_utc_ns: the last event of the batch of the ledger before it; INT64_MIN: none.
  */
-EA_MUST_CHECK int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int64_t begin_utc_ns,
-                                       ea_err *err);
+EA_MUST_CHECK int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin_utc_ns, ea_err *err);
 /* The records of the batch at hand. */
-EA_MUST_CHECK int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t count, ea_err *err);
+EA_MUST_CHECK int ec_gaps_recorded(ec_gaps *b, const ec_lost_record *records, size_t count, ea_err *err);
 
 #endif

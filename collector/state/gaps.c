@@ -1,5 +1,5 @@
-/* The gaps of a stream: times of which data is missing. See blindness.h. */
-#include "collector/state/blindness.h"
+/* The gaps of a stream: times of which data is missing. See gaps.h. */
+#include "collector/state/gaps.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,51 +18,68 @@ static const span NOTHING = {INT64_MAX, INT64_MIN, 0};
 typedef struct loss {
     uint64_t number;             /* the batch of the last count; 0: none yet */
     span fallback, own, pending; /* own: records up to number; pending: those after it */
+    span hole;                   /* the time of missing batches immediately before number */
 } loss;
 
 enum { LOSS_EVENTS, LOSS_BUFFERS, LOSS_KINDS };
 
 static const enum ea_counter LOSS_COUNTERS[LOSS_KINDS] = {EA_COUNT_source_events_lost, EA_COUNT_source_buffers_lost};
 
-static const uint32_t LOSS_RECORDS[LOSS_KINDS] = {EC_BLIND_LOST_EVENT, EC_BLIND_LOST_BUFFER};
+static const uint32_t LOSS_RECORDS[LOSS_KINDS] = {EC_GAP_LOST_EVENT, EC_GAP_LOST_BUFFER};
 
-enum statement { PUT, MOVE, END_OPEN, FIND_OPEN, LAST_COUNTED, SUM_RECORDS, GREATEST, COUNT_RECORDED, STATEMENTS };
+enum statement {
+    PUT,
+    MOVE,
+    END_OPEN,
+    FIND_OPEN,
+    LAST_COUNTED,
+    SUM_RECORDS,
+    SUM_HOLES,
+    GREATEST,
+    COUNT_RECORDED,
+    STATEMENTS
+};
 
 static const char *const SQL[STATEMENTS] = {
-    /* not OR REPLACE, which would remove a row without its trigger (blind_sums) */
-    [PUT] = "INSERT INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+    /* not OR REPLACE, which would remove a row without its trigger (gap_sums) */
+    [PUT] = "INSERT INTO gaps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
             " ON CONFLICT(stream, first, cause, position) DO UPDATE SET last = excluded.last,"
             " batch_count = excluded.batch_count, event_count = excluded.event_count,"
             " least_count = excluded.least_count, counted = excluded.counted, record_count = excluded.record_count,"
             " begin_utc_ns = excluded.begin_utc_ns, end_utc_ns = excluded.end_utc_ns",
-    [MOVE] = "UPDATE blindness SET begin_utc_ns = ?4, end_utc_ns = ?5, record_count = ?6 WHERE stream = ?1 AND"
+    [MOVE] = "UPDATE gaps SET begin_utc_ns = ?4, end_utc_ns = ?5, record_count = ?6 WHERE stream = ?1 AND"
              " first = ?2 AND cause = ?3 AND position = 0",
     /* ?2: the first event now, ?3: the session's begin */
-    [END_OPEN] = "UPDATE blindness SET begin_utc_ns = min(?2, iif(begin_utc_ns = ?4, ?3, begin_utc_ns)),"
+    [END_OPEN] = "UPDATE gaps SET begin_utc_ns = min(?2, iif(begin_utc_ns = ?4, ?3, begin_utc_ns)),"
                  " end_utc_ns = max(?2, begin_utc_ns) WHERE stream = ?1 AND end_utc_ns = ?5 AND"
-                 " NOT (begin_utc_ns = ?4 AND cause IN (" EC_BLIND_AT_ONCE "))",
-    [FIND_OPEN] = "SELECT 1 FROM blindness WHERE stream = ?1 AND end_utc_ns = ?2 AND"
-                  " NOT (begin_utc_ns = ?3 AND cause IN (" EC_BLIND_AT_ONCE ")) LIMIT 1",
-    [LAST_COUNTED] = "SELECT first, begin_utc_ns, end_utc_ns, record_count FROM blindness WHERE stream = ?1 AND"
+                 " NOT (begin_utc_ns = ?4 AND cause IN (" EC_GAP_AT_ONCE "))",
+    [FIND_OPEN] = "SELECT 1 FROM gaps WHERE stream = ?1 AND end_utc_ns = ?2 AND"
+                  " NOT (begin_utc_ns = ?3 AND cause IN (" EC_GAP_AT_ONCE ")) LIMIT 1",
+    [LAST_COUNTED] = "SELECT first, begin_utc_ns, end_utc_ns, record_count FROM gaps WHERE stream = ?1 AND"
                      " cause = ?2 ORDER BY first DESC LIMIT 2",
     /* of batches ?3 < first <= ?4 */
     [SUM_RECORDS] = "SELECT ifnull(min(begin_utc_ns), ?5), ifnull(max(end_utc_ns), ?6), total(record_count) FROM"
-                    " blindness WHERE stream = ?1 AND cause = ?2 AND first > ?3 AND first <= ?4",
+                    " gaps WHERE stream = ?1 AND cause = ?2 AND first > ?3 AND first <= ?4",
+    /* of missing batches whose time is known; ?4: those up to this batch alone, 0: all */
+    [SUM_HOLES] = "SELECT ifnull(min(begin_utc_ns), ?3), ifnull(max(end_utc_ns), ?2) FROM gaps WHERE stream = ?1"
+                  " AND batch_count > 0 AND begin_utc_ns <> ?2 AND end_utc_ns <> ?3 AND (?4 = 0 OR last = ?4)",
     [GREATEST] = "SELECT max(value) FROM ledger_counts WHERE stream = ?1 AND family = '' AND counter = ?2 AND"
                  " value >= 0",
-    [COUNT_RECORDED] = "SELECT count(*) FROM blindness WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
+    [COUNT_RECORDED] = "SELECT count(*) FROM gaps WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
 };
 
 enum { RECORDED_MAX = 10000 };
 
-struct ec_blindness {
+struct ec_gaps {
     sqlite3 *db;
-    int64_t fold_id;
+    int64_t stream_number;
     sqlite3_stmt *prepared[STATEMENTS];
     loss losses[LOSS_KINDS];
     uint64_t greatest[EA_COUNTER_COUNT];
     uint64_t recorded_count;
-    int has_open;
+    int has_open, has_facts;
+    span holes, hole;     /* the time of all missing batches, and of the last ones */
+    uint64_t hole_before; /* the batch after those */
     /* the batch at hand */
     const ec_state_fold *fold;
     ec_batch_row row;
@@ -71,7 +88,7 @@ struct ec_blindness {
 
 /* ---- causes ---- */
 
-int ec_blind_is_counted(enum ea_counter c) {
+int ec_gap_is_counted(enum ea_counter c) {
     switch (c) {
     case EA_COUNT_events_dropped_full:
     case EA_COUNT_events_dropped_oversize:
@@ -90,19 +107,19 @@ int ec_blind_is_counted(enum ea_counter c) {
     }
 }
 
-const char *ec_blind_name(uint32_t cause) {
+const char *ec_gap_name(uint32_t cause) {
     static const char *const NAMES[] = {"missing", "RTLostEvent", "RTLostBuffer", "RTLostFile"};
     enum ea_counter c = ea_counter_of_number(cause);
     if (c != EA_COUNTER_COUNT)
         return ea_counter_row(c)->name;
-    return cause >= EC_BLIND_MISSING && cause <= EC_BLIND_LOST_FILE ? NAMES[cause - EC_BLIND_MISSING] : "other";
+    return cause >= EC_GAP_MISSING && cause <= EC_GAP_LOST_FILE ? NAMES[cause - EC_GAP_MISSING] : "other";
 }
 
-const char *ec_blind_kind(uint32_t cause) {
+const char *ec_gap_kind(uint32_t cause) {
     enum ea_counter c = ea_counter_of_number(cause);
-    if (c != EA_COUNTER_COUNT && ec_blind_is_counted(c))
+    if (c != EA_COUNTER_COUNT && ec_gap_is_counted(c))
         return "counted";
-    return cause >= EC_BLIND_LOST_EVENT && cause <= EC_BLIND_LOST_FILE ? "recorded" : "batches";
+    return cause >= EC_GAP_LOST_EVENT && cause <= EC_GAP_LOST_FILE ? "recorded" : "batches";
 }
 
 /* ---- batches ---- */
@@ -124,10 +141,10 @@ void ec_session_facts_of(const ea_batch_view *v, ec_session_facts *ret) {
 
 static uint32_t cause_of(const ea_class *c) {
     if (c && strcmp(c->name, "LostEvent/RTLostEvent") == 0)
-        return EC_BLIND_LOST_EVENT;
+        return EC_GAP_LOST_EVENT;
     if (c && strcmp(c->name, "LostEvent/RTLostBuffer") == 0)
-        return EC_BLIND_LOST_BUFFER;
-    return c && strcmp(c->name, "LostEvent/RTLostFile") == 0 ? EC_BLIND_LOST_FILE : 0;
+        return EC_GAP_LOST_BUFFER;
+    return c && strcmp(c->name, "LostEvent/RTLostFile") == 0 ? EC_GAP_LOST_FILE : 0;
 }
 
 static int64_t utc_of(const ea_batch_view *v, const ea_batch_events *e, uint32_t i) {
@@ -199,11 +216,11 @@ int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, s
 
 /* ---- the table ---- */
 
-static int blindness_prepare(ec_blindness *b, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+static int gaps_prepare(ec_gaps *b, enum statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(b->db, &b->prepared[which], SQL[which], NULL, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(b->prepared[which], 1, b->fold_id);
+    sqlite3_bind_int64(b->prepared[which], 1, b->stream_number);
     *ret = b->prepared[which];
     return 0;
 }
@@ -217,12 +234,12 @@ typedef struct row {
 } row;
 
 static int64_t bounded(uint64_t n) {
-    return n > EC_BLIND_COUNT_MAX ? EC_BLIND_COUNT_MAX : (int64_t)n;
+    return n > EC_GAP_COUNT_MAX ? EC_GAP_COUNT_MAX : (int64_t)n;
 }
 
-static int put(ec_blindness *b, const row *r, ea_err *err) {
+static int put(ec_gaps *b, const row *r, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = blindness_prepare(b, PUT, &s, err);
+    int rc = gaps_prepare(b, PUT, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)r->first);
@@ -250,20 +267,24 @@ static void add(span *to, const span *of) {
     to->records += of->records;
 }
 
-/* What a count's row shows: the records up to it, and with_pending those after it. */
-static span shown(const loss *t, int with_pending) {
+/* What a count's row shows: the records up to it, and with_pending those after it. Missing batches may have held
+ * records, too: of a file any of them, of a live session those since the count before. */
+static span shown(const ec_gaps *b, const loss *t, int with_pending) {
     span s = t->own;
     if (with_pending)
         add(&s, &t->pending);
-    return s.records ? s : t->fallback;
+    if (!s.records)
+        return t->fallback;
+    add(&s, b->has_facts && !b->facts.is_live ? &b->holes : &t->hole);
+    return s;
 }
 
-static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
+static int move(ec_gaps *b, size_t k, int with_pending, ea_err *err) {
     const loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
-    span now = shown(t, with_pending);
+    span now = shown(b, t, with_pending);
     b->has_open |= now.end_utc_ns == INT64_MAX && now.begin_utc_ns != INT64_MIN;
-    int rc = blindness_prepare(b, MOVE, &s, err);
+    int rc = gaps_prepare(b, MOVE, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)t->number);
@@ -275,9 +296,9 @@ static int move(ec_blindness *b, size_t k, int with_pending, ea_err *err) {
 }
 
 /* The records of a kind in batches above first up to last. */
-static int sum_records(ec_blindness *b, size_t k, uint64_t above, uint64_t up_to, span *ret, ea_err *err) {
+static int sum_records(ec_gaps *b, size_t k, uint64_t above, uint64_t up_to, span *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = blindness_prepare(b, SUM_RECORDS, &s, err);
+    int rc = gaps_prepare(b, SUM_RECORDS, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, LOSS_RECORDS[k]);
@@ -293,12 +314,28 @@ static int sum_records(ec_blindness *b, size_t k, uint64_t above, uint64_t up_to
     return rc;
 }
 
-static int read_loss(ec_blindness *b, size_t k, ea_err *err) {
+static int sum_holes(ec_gaps *b, uint64_t last, span *ret, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = gaps_prepare(b, SUM_HOLES, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, INT64_MIN);
+    sqlite3_bind_int64(s, 3, INT64_MAX);
+    sqlite3_bind_int64(s, 4, (int64_t)last);
+    if (sqlite3_step(s) == SQLITE_ROW)
+        *ret = (span){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), 0};
+    else
+        rc = ec_fail_sqlite(err, b->db, "read the gaps");
+    sqlite3_reset(s);
+    return rc;
+}
+
+static int read_loss(ec_gaps *b, size_t k, ea_err *err) {
     loss *t = &b->losses[k];
     sqlite3_stmt *s = NULL;
     uint64_t before = 0;
-    *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING};
-    int rc = blindness_prepare(b, LAST_COUNTED, &s, err);
+    *t = (loss){.fallback = {INT64_MIN, INT64_MAX, 0}, .own = NOTHING, .pending = NOTHING, .hole = NOTHING};
+    int rc = gaps_prepare(b, LAST_COUNTED, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, ea_counter_row(LOSS_COUNTERS[k])->number);
@@ -312,10 +349,12 @@ static int read_loss(ec_blindness *b, size_t k, ea_err *err) {
     sqlite3_reset(s);
     if (t->number)
         rc = sum_records(b, k, before, t->number, &t->own, err);
+    if (!rc && t->number > 1)
+        rc = sum_holes(b, t->number - 1, &t->hole, err);
     return rc ? rc : sum_records(b, k, t->number, INT64_MAX, &t->pending, err);
 }
 
-static int read_number(ec_blindness *b, sqlite3_stmt *s, uint64_t *ret, ea_err *err) {
+static int read_number(ec_gaps *b, sqlite3_stmt *s, uint64_t *ret, ea_err *err) {
     int code = sqlite3_step(s);
     if (code == SQLITE_ROW)
         *ret = (uint64_t)sqlite3_column_int64(s, 0);
@@ -323,27 +362,29 @@ static int read_number(ec_blindness *b, sqlite3_stmt *s, uint64_t *ret, ea_err *
     return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, b->db, "read the gaps");
 }
 
-int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
-    ec_blindness *b = calloc(1, sizeof *b);
+int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err) {
+    ec_gaps *b = calloc(1, sizeof *b);
     sqlite3_stmt *s = NULL;
     uint64_t open = 0;
     int rc = 0;
     if (!b)
         return ea_fail(err, EA_ENOMEM, "open the gaps of a stream");
     b->db = ec_state_db_database(t);
-    b->fold_id = fold->fold_id;
+    b->stream_number = fold->stream_number;
+    b->hole = NOTHING;
+    rc = sum_holes(b, 0, &b->holes, err);
     for (size_t k = 0; !rc && k < LOSS_KINDS; k++)
         rc = read_loss(b, k, err);
     for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++) {
-        if (!ec_blind_is_counted((enum ea_counter)c))
+        if (!ec_gap_is_counted((enum ea_counter)c))
             continue;
-        rc = blindness_prepare(b, GREATEST, &s, err);
+        rc = gaps_prepare(b, GREATEST, &s, err);
         if (!rc)
             sqlite3_bind_int64(s, 2, ea_counter_row((enum ea_counter)c)->number);
         rc = rc ? rc : read_number(b, s, &b->greatest[c], err);
     }
     if (!rc)
-        rc = blindness_prepare(b, FIND_OPEN, &s, err);
+        rc = gaps_prepare(b, FIND_OPEN, &s, err);
     if (!rc) {
         sqlite3_bind_int64(s, 2, INT64_MAX);
         sqlite3_bind_int64(s, 3, INT64_MIN);
@@ -351,21 +392,21 @@ int ec_blindness_open(ec_blindness **ret, ec_state_db *t, const ec_state_fold *f
         b->has_open = open != 0;
     }
     if (!rc)
-        rc = blindness_prepare(b, COUNT_RECORDED, &s, err);
+        rc = gaps_prepare(b, COUNT_RECORDED, &s, err);
     if (!rc) {
         for (int i = 0; i < 3; i++)
-            sqlite3_bind_int64(s, 2 + i, EC_BLIND_LOST_EVENT + i);
+            sqlite3_bind_int64(s, 2 + i, EC_GAP_LOST_EVENT + i);
         rc = read_number(b, s, &b->recorded_count, err);
     }
     if (rc) {
-        ec_blindness_close(b);
+        ec_gaps_close(b);
         return rc;
     }
     *ret = b;
     return 0;
 }
 
-void ec_blindness_close(ec_blindness *b) {
+void ec_gaps_close(ec_gaps *b) {
     if (!b)
         return;
     for (int i = 0; i < STATEMENTS; i++)
@@ -376,22 +417,23 @@ void ec_blindness_close(ec_blindness *b) {
 /* ---- one batch ---- */
 
 /* When the session began, as far as that is before the first event at hand. */
-static int64_t begin_of(const ec_blindness *b) {
+static int64_t begin_of(const ec_gaps *b) {
     int64_t begin = b->facts.begin_utc_ns, first = b->row.begin_utc_ns;
     return begin == INT64_MIN || begin > first ? first : begin;
 }
 
-int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batch_row *at,
-                       const ec_session_facts *facts, ea_err *err) {
+int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at, const ec_session_facts *facts,
+                  ea_err *err) {
     b->fold = fold;
     b->row = *at;
     if (!facts)
         return 0;
     b->facts = *facts;
+    b->has_facts = 1;
     if (!b->has_open)
         return 0;
     sqlite3_stmt *s = NULL;
-    int rc = blindness_prepare(b, END_OPEN, &s, err);
+    int rc = gaps_prepare(b, END_OPEN, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, at->begin_utc_ns);
@@ -399,12 +441,13 @@ int ec_blindness_begin(ec_blindness *b, const ec_state_fold *fold, const ec_batc
     sqlite3_bind_int64(s, 4, INT64_MIN);
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
-    return ec_sqlite_run(s, "store a gap", err);
+    rc = ec_sqlite_run(s, "store a gap", err);
+    return rc ? rc : sum_holes(b, 0, &b->holes, err);
 }
 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events
  * may have let the two change places. */
-static span around(ec_blindness *b) {
+static span around(ec_gaps *b) {
     int has_before = b->fold->end_utc_ns != INT64_MIN, has_after = b->row.event_count != 0;
     span s = {has_before  ? b->fold->end_utc_ns
               : has_after ? begin_of(b)
@@ -416,42 +459,58 @@ static span around(ec_blindness *b) {
     return s;
 }
 
-int ec_blindness_missing(ec_blindness *b, uint64_t batch_count, const uint64_t *events, ea_err *err) {
+/* Batches up to last are missing: records of losses that were counted may have been in them. */
+static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
+    int rc = 0;
+    if (s->begin_utc_ns == INT64_MIN || s->end_utc_ns == INT64_MAX)
+        return 0;
+    b->hole = *s;
+    b->hole_before = last + 1;
+    add(&b->holes, s);
+    for (size_t k = 0; !rc && b->has_facts && !b->facts.is_live && k < LOSS_KINDS; k++)
+        if (b->losses[k].own.records || b->losses[k].pending.records)
+            rc = b->losses[k].number ? move(b, k, 1, err) : 0;
+    return rc;
+}
+
+int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea_err *err) {
+    EA_ASSERT(b->fold && batch_count); /* after ec_gaps_begin */
     span s = around(b);
     const row r = {.first = b->fold->position + 1,
                    .last = b->row.number - 1,
-                   .cause = EC_BLIND_MISSING,
+                   .cause = EC_GAP_MISSING,
                    .batches = batch_count,
                    .events = events,
                    .at_least = events ? *events : 0,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    return put(b, &r, err);
+    int rc = put(b, &r, err);
+    return rc ? rc : widen(b, &s, r.last, err);
 }
 
-int ec_blindness_tombstone(ec_blindness *b, const ea_tombstone *t, ea_err *err) {
+int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {
     span s = {t->utc_min_ns, t->utc_max_ns, 0};
     if (!t->utc_min_ns && !t->utc_max_ns)
         s = around(b);
     const row r = {.first = t->first,
                    .last = t->last,
-                   .cause =
-                       strcmp(ec_blind_kind(t->cause), "batches") == 0 && t->cause < EC_BLIND_MISSING ? t->cause : 0,
+                   .cause = strcmp(ec_gap_kind(t->cause), "batches") == 0 && t->cause < EC_GAP_MISSING ? t->cause : 0,
                    .batches = t->last - t->first + 1,
                    .events = &t->event_count,
                    .at_least = t->event_count,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    return put(b, &r, err);
+    int rc = put(b, &r, err);
+    return rc ? rc : widen(b, &s, r.last, err);
 }
 
-/* 1 for a counter of which a file's header or index says all at once, before its events come: EC_BLIND_AT_ONCE. */
+/* 1 for a counter of which a file's header or index says all at once, before its events come: EC_GAP_AT_ONCE. */
 static int is_at_once(enum ea_counter c) {
     return c == EA_COUNT_source_events_lost || c == EA_COUNT_source_buffers_lost || c == EA_COUNT_source_bad_buffers ||
            c == EA_COUNT_source_bad_bytes;
 }
 
-int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int64_t begin_utc_ns, ea_err *err) {
+int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin_utc_ns, ea_err *err) {
     const ea_counter_info *info = ea_counter_row(c);
     if (value <= b->greatest[c])
         return 0;
@@ -473,8 +532,12 @@ int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int
         int rc = t->number && t->pending.records ? move(b, k, 0, err) : 0; /* the records are this count's now */
         if (rc)
             return rc;
-        *t = (loss){.number = b->row.number, .fallback = s, .own = t->pending, .pending = NOTHING};
-        s = shown(t, 0);
+        *t = (loss){.number = b->row.number,
+                    .fallback = s,
+                    .own = t->pending,
+                    .pending = NOTHING,
+                    .hole = b->hole_before == b->row.number ? b->hole : NOTHING};
+        s = shown(b, t, 0);
     }
     const row r = {.first = b->row.number,
                    .last = b->row.number,
@@ -487,8 +550,9 @@ int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int
     return put(b, &r, err);
 }
 
-int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t count, ea_err *err) {
+int ec_gaps_recorded(ec_gaps *b, const ec_lost_record *records, size_t count, ea_err *err) {
     int rc = 0;
+    EA_ASSERT(b->fold && count <= EC_LOST_RECORDS); /* after ec_gaps_begin */
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_lost_record *l = &records[i];
         const span s = {l->begin_utc_ns != INT64_MIN ? l->begin_utc_ns : begin_of(b), l->end_utc_ns, l->count};

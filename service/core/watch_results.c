@@ -1,0 +1,320 @@
+/* See watch_results.h. */
+#include "service/core/watch_results.h"
+
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "proto/event/schema/catalogue.h"
+#include "service/core/watcher.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* etwagent-watch; ours */
+static const ea_guid PROVIDER = EA_GUID(0x6f2d1a94, 0x3b7c, 0x4e55, 0xa1, 0x08, 0x9c, 0x52, 0xe7, 0x30, 0xbd, 0x46);
+
+static const char PROVIDER_NAME[] = "etwagent-watch";
+
+/* TraceLogging's types of fields (TraceLoggingProvider.h TlgIn_t, TlgOut_t). */
+enum { IN_ANSI = 2, IN_I64 = 9, IN_U64 = 10, IN_F64 = 12, IN_FILETIME = 17, IN_HEX64 = 21, IN_U8 = 4 };
+
+enum { IN_COUNTED = 0x40, CHAIN = 0x80, OUT_UTF8 = 35 };
+
+enum {
+    CHANNEL_TRACELOGGING = 11,
+    LEVEL_INFORMATION = 4,
+    COLUMN_NAME_MAX = 60,
+    PAYLOAD_MAX = 60000, /* a record has 65,535 bytes at the most */
+    RUN_LIMIT_MIN = 4 << 20,
+};
+
+typedef struct program {
+    ea_watches *owner;
+    const ea_watch_config *c;
+    ea_lang_program *program;
+    ea_lang_run *run; /* the watcher's */
+} program;
+
+struct ea_watches {
+    program *programs;
+    size_t count;
+    ea_registry *registry; /* of the compiler's classes */
+    ea_watcher *watcher;
+    int (*on_row)(void *arg, const ea_record *record);
+    void *on_row_arg;
+    ea_text metadata, payload;
+    uint8_t traits[2 + sizeof PROVIDER_NAME];
+    ea_record last; /* the event at hand, without its payload */
+};
+
+/* ---- compiling ---- */
+
+typedef struct compiling {
+    ea_watches *w;
+    const ea_schemas *schemas;
+    ea_schemas *all; /* NULL: the tables were enough so far */
+    const ea_class **classes;
+    size_t count, capacity;
+} compiling;
+
+static int add_described(compiling *k, ea_err *err) {
+    ea_schema schema;
+    const ea_class *c;
+    size_t cursor = 0;
+    int rc = ea_schemas_create(&k->all, 0, err);
+    if (!rc)
+        rc = ea_catalogue_read(k->all, err);
+    if (!rc && k->schemas)
+        (void)ea_schemas_merge(k->all, k->schemas);
+    while (!rc && ea_schemas_next(k->all, &cursor, &schema)) {
+        rc = ea_registry_add_description(k->w->registry, schema.description, schema.len_bytes, &c, err);
+        if (!rc && EA_GROW(k->classes, k->capacity, k->count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, "collect event classes");
+        if (!rc)
+            k->classes[k->count++] = c;
+    }
+    return rc;
+}
+
+static int compile(compiling *k, program *p, ea_watch_problem *ret_problem, ea_err *err) {
+    ea_lang_problem problem = {0};
+    const char *text = p->c->program;
+    ea_lang_sources sources = {.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
+    int rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
+    if (rc && rc != EA_ENOMEM && problem.is_class && !k->all) {
+        if ((rc = add_described(k, err)))
+            return rc;
+        sources = (ea_lang_sources){.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
+        rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
+    }
+    if (rc == EA_ENOMEM)
+        return ea_fail(err, rc, "compile program %s", p->c->name);
+    if (rc) {
+        *ret_problem = (ea_watch_problem){.line = problem.line, .column = problem.column, .is_class = problem.is_class};
+        return ea_fail(err, EA_EINVAL, "line %u, column %u of the program: %s", problem.line, problem.column,
+                       problem.message);
+    }
+    if (ea_lang_needs_names(p->program)) {
+        *ret_problem = (ea_watch_problem){.line = 1, .column = 1};
+        return ea_fail(err, EA_EINVAL,
+                       "it uses names of file objects or registry keys, which the agent has only at a "
+                       "trace's end");
+    }
+    return 0;
+}
+
+int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schemas *schemas,
+                      ea_watch_problem *ret_problem, ea_err *err) {
+    ea_watches *w = calloc(1, sizeof *w);
+    const ea_watch_config *all = configs->items;
+    if (w)
+        w->programs = calloc(configs->count + 1, sizeof *w->programs);
+    if (!w || !w->programs) {
+        free(w);
+        return ea_fail(err, EA_ENOMEM, "compile programs");
+    }
+    ea_text_init(&w->metadata);
+    ea_text_init(&w->payload);
+    ea_store16(w->traits, sizeof w->traits);
+    memcpy(w->traits + 2, PROVIDER_NAME, sizeof PROVIDER_NAME);
+    compiling k = {.w = w, .schemas = schemas};
+    int rc = ea_registry_create(&w->registry, 0, err);
+    for (size_t i = 0; i < configs->count && !rc; i++) {
+        program *p = &w->programs[w->count++];
+        p->owner = w;
+        p->c = &all[i];
+        rc = compile(&k, p, ret_problem, err);
+        if (rc)
+            ret_problem->program = i;
+    }
+    ea_schemas_destroy(k.all);
+    free(k.classes);
+    if (rc) {
+        ea_watches_destroy(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ea_watches_destroy(ea_watches *w) {
+    if (!w)
+        return;
+    ea_watcher_destroy(w->watcher);
+    for (size_t i = 0; i < w->count; i++)
+        ea_lang_program_destroy(w->programs[i].program);
+    ea_registry_destroy(w->registry);
+    ea_text_deinit(&w->metadata);
+    ea_text_deinit(&w->payload);
+    free(w->programs);
+    free(w);
+}
+
+uint64_t ea_watches_hash(const ea_watches *w) {
+    uint64_t hash = 0;
+    for (size_t i = 0; w && i < w->count; i++) {
+        const ea_watch_config *c = w->programs[i].c;
+        uint64_t numbers[] = {(uint64_t)c->events, c->keys, c->memory_bytes};
+        hash = ea_hash64(c->name, strlen(c->name) + 1, hash + 1);
+        hash = ea_hash64(c->program, strlen(c->program) + 1, hash);
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+            uint8_t bytes[8];
+            ea_store64(bytes, numbers[k]);
+            hash = ea_hash64(bytes, sizeof bytes, hash);
+        }
+    }
+    return w && !hash ? 1 : hash;
+}
+
+/* ---- results ---- */
+
+/* A key's text as a column's name: "ustack(3)" is ustack_3. */
+static void put_name(ea_text *t, const char *name) {
+    size_t n = 0;
+    int is_gap = 0;
+    for (const char *s = name; *s && n < COLUMN_NAME_MAX; s++) {
+        int is_plain = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_';
+        if (is_plain && is_gap && n) {
+            ea_text_char(t, '_');
+            n++;
+        }
+        if (is_plain) {
+            ea_text_char(t, *s);
+            n++;
+        }
+        is_gap = !is_plain;
+    }
+    if (!n)
+        ea_text_str(t, "key");
+    ea_text_char(t, 0);
+}
+
+static void put_field(ea_text *t, const char *name, unsigned in, unsigned out) {
+    put_name(t, name);
+    ea_text_char(t, (char)(out ? in | CHAIN : in));
+    if (out)
+        ea_text_char(t, (char)out);
+}
+
+static void describe(const program *p, const ea_lang_output *o, ea_text *t) {
+    static const uint8_t INS[] = {
+        [EA_LANG_COLUMN_I64] = IN_I64, [EA_LANG_COLUMN_U64] = IN_U64,   [EA_LANG_COLUMN_HEX] = IN_HEX64,
+        [EA_LANG_COLUMN_F64] = IN_F64, [EA_LANG_COLUMN_TEXT] = IN_ANSI, [EA_LANG_COLUMN_STACK] = IN_HEX64 | IN_COUNTED};
+    ea_text_clear(t);
+    ea_text_add(t, "\0\0\0", 3); /* the size, which is known at the end; no tags */
+    ea_text_printf(t, "watch_%s", p->c->name);
+    if (o->name_bytes) {
+        ea_text_char(t, '_');
+        ea_text_add(t, o->name, o->name_bytes);
+    }
+    ea_text_char(t, 0);
+    put_field(t, "tick", IN_FILETIME, 0);
+    if (o->is_aggregation)
+        put_field(t, "others", IN_U8, 0);
+    for (size_t i = 0; i < o->column_count; i++) {
+        const ea_lang_column *c = &o->columns[i];
+        put_field(t, c->name, INS[c->kind], c->kind == EA_LANG_COLUMN_TEXT ? OUT_UTF8 : 0);
+    }
+    if (!t->failed)
+        ea_store16((uint8_t *)t->data, (uint16_t)t->len_bytes);
+}
+
+static void put_values(const ea_lang_output *o, ea_text *t) {
+    size_t most = PAYLOAD_MAX / (o->column_count + 1);
+    ea_text_clear(t);
+    ea_text_le64(t, o->utc_ns ? (uint64_t)ea_utc_ns_to_filetime(o->utc_ns) : 0);
+    if (o->is_aggregation)
+        ea_text_char(t, (char)(o->is_others != 0));
+    for (size_t i = 0; i < o->column_count; i++) {
+        const ea_lang_column *c = &o->columns[i];
+        size_t n = c->len_bytes < most ? c->len_bytes : most;
+        if (c->kind == EA_LANG_COLUMN_TEXT) {
+            const char *nul = n ? memchr(c->data, 0, n) : NULL;
+            ea_text_add(t, c->data, nul ? (size_t)(nul - c->data) : n);
+            ea_text_char(t, 0);
+        } else if (c->kind == EA_LANG_COLUMN_STACK) {
+            uint8_t count[2];
+            n /= sizeof(uint64_t);
+            ea_store16(count, (uint16_t)n);
+            ea_text_add(t, (const char *)count, sizeof count);
+            ea_text_add(t, c->data, n * sizeof(uint64_t));
+        } else {
+            ea_text_le64(t, c->bits);
+        }
+    }
+}
+
+static int on_row(void *arg, const ea_lang_output *o) {
+    const program *p = arg;
+    ea_watches *w = p->owner;
+    describe(p, o, &w->metadata);
+    put_values(o, &w->payload);
+    if (w->metadata.failed || w->payload.failed)
+        return EA_ENOMEM;
+    ea_ext ext[] = {{.type = EA_EXT_SCHEMA_TL,
+                     .linkage = 1,
+                     .size_bytes = (uint32_t)w->metadata.len_bytes,
+                     .data = (const uint8_t *)w->metadata.data},
+                    {.type = EA_EXT_PROV_TRAITS, .size_bytes = sizeof w->traits, .data = w->traits}};
+    ea_record r = {.provider = PROVIDER,
+                   .channel = CHANNEL_TRACELOGGING,
+                   .level = LEVEL_INFORMATION,
+                   .logger = w->last.logger,
+                   .flags = EA_FLAG_EXTENDED_INFO | EA_FLAG_64_BIT_HEADER,
+                   .pointer_size = 8,
+                   .time_raw = w->last.time_raw,
+                   .pid = UINT32_MAX,
+                   .tid = UINT32_MAX,
+                   .cpu = w->last.cpu,
+                   .source = w->last.source,
+                   .ext_count = 2,
+                   .payload_bytes = (uint16_t)w->payload.len_bytes,
+                   .ext = ext,
+                   .payload = (const uint8_t *)w->payload.data,
+                   .position = w->last.position};
+    return w->on_row(w->on_row_arg, &r);
+}
+
+/* ---- running ---- */
+
+int ea_watches_start(ea_watches *w, int (*fn)(void *arg, const ea_record *record), void *arg, ea_err *err) {
+    size_t limit_bytes = RUN_LIMIT_MIN;
+    w->on_row = fn;
+    w->on_row_arg = arg;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->programs[i].c->memory_bytes > limit_bytes)
+            limit_bytes = (size_t)w->programs[i].c->memory_bytes;
+    int rc = ea_watcher_create(&w->watcher, limit_bytes, err);
+    for (size_t i = 0; i < w->count && !rc; i++) {
+        program *p = &w->programs[i];
+        ea_lang_run_options how = {.form = EA_LANG_ROWS,
+                                   .on_row = on_row,
+                                   .on_row_arg = p,
+                                   .limit_entries = (size_t)p->c->keys,
+                                   .limit_bytes = (size_t)p->c->memory_bytes};
+        rc = ea_watcher_program(w->watcher, p->program, &how, &p->run, err);
+    }
+    return rc;
+}
+
+int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+    int is_aggregated = 0;
+    w->last = *record;
+    int rc = ea_watcher_add(w->watcher, record, c, clock, ea_clock_to_utc_ns(clock, record->time_raw), err);
+    for (size_t i = 0; i < w->count && rc >= 0; i++)
+        if (w->programs[i].c->events == EA_WATCH_AGGREGATE) {
+            int concerns = ea_lang_run_concerns(w->programs[i].run, c);
+            if (concerns < 0)
+                return ea_fail(err, concerns, "run program %s", w->programs[i].c->name);
+            is_aggregated |= concerns;
+        }
+    return rc < 0 ? rc : is_aggregated;
+}
+
+int ea_watches_idle(ea_watches *w, ea_err *err) {
+    int rc = ea_watcher_idle(w->watcher, err);
+    return rc < 0 ? rc : 0;
+}
+
+int ea_watches_end(ea_watches *w, ea_err *err) {
+    return ea_watcher_end(w->watcher, err);
+}

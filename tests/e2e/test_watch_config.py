@@ -1,0 +1,167 @@
+"""Programs in the agent's configuration (`watch:` of a source): what they give is at the collector as tables watch_NAME, row for row what
+`etwagent watch` gives over the same file; events that are only aggregated do not travel and are counted; a mistake is refused with its line and
+column in the YAML.
+"""
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Query language 7: A program in the agent's configuration gives at the collector, as tables, what it gives over the same trace. | five programs
+#   (counts at ticks, distributions, stacks, top, emit and printf): the same rows | 2026-11-27
+# - Query language 8: Events of which only a program's results travel are counted. | delivered = batched + aggregated, as many as the trace has
+#   | 2026-11-27
+# - Query language 9: A program that is wrong is refused when the configuration is checked. | line and column in the YAML, of a block, of one
+#   line and of a class that is not known | 2026-11-27
+import collections
+import json
+import signal
+import subprocess
+
+import harness
+import receiver
+import test_tracegen
+
+PROGRAMS = {
+    "switches": "sched:::on-cpu { @[execname, cpu] = count(); }\ntick:500ms { print(@); clear(@); }",
+    "waits": "Thread/CSwitch { @[OldThreadWaitReason_name] = quantize(NewThreadWaitTime); @top[cpu] = top(NewThreadId, 3); }",
+    "samples": "PerfInfo/SampleProf { @[execname, stack(3)] = count(); }",
+    "starts": "Process/Start { emit(id = ProcessId, name = ImageFileName, half = ProcessId / 2.0); printf(\"%s begins\\n\", ImageFileName); }",
+    "few": "Thread/CSwitch { @[NewThreadId] = sum(NewThreadPriority); }",
+}
+
+
+COMMON = ("host", "time", "cpu", "pid", "tid")  # the first columns of a table of events
+
+
+def config_of(env, collector, host, sources):
+    """A configuration as YAML, which JSON is, too; and the path of it."""
+    path = env.folder / f"{host}.yaml"
+    path.write_text(json.dumps({
+        "service": {"status": str(env.folder / f"{host}.json")}, "sources": sources, "batching": {"batch-events": 1000},
+        "shipping": {"collector": collector.url, "cert": f"{env.certs}/{host}.crt", "key": f"{env.certs}/{host}.key", "ca": f"{env.certs}/ca.crt",
+                     "spool": f"{env.folder}/{host}-spool"}}))
+    return path
+
+
+def ask(collector, sql):
+    return json.loads(collector.ask("query", "--format", "json", sql))["rows"]
+
+
+def ledger(collector, host):
+    rows = ask(collector, f"SELECT family, counter, value FROM ledger_last WHERE host = '{host}'")
+    return {r["counter"]: r["value"] for r in rows if r["family"] in ("", None)}
+
+
+def ship(env, checks, collector, host, sources):
+    """Runs an agent until all of its sources are at the collector."""
+    agent = subprocess.Popen([env.agent, "run", "--config", config_of(env, collector, host, sources)], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        receiver.sleep_until(lambda: ledger(collector, host).get("stream_ended") or agent.poll() is not None, 60)
+    finally:
+        agent.send_signal(signal.SIGTERM)
+        said = agent.communicate(timeout=60)[0]
+    checks.equal(agent.returncode, 0, f"{host}: the agent's end: {said[-2000:]}")
+
+
+def rows_of_file(env, trace, program, *options):
+    """{table suffix: rows} as the collector should have them, of JSON lines."""
+    text = env.run([env.agent, "watch", "--json", *options, "-e", program, trace]).stdout
+    found = collections.defaultdict(list)
+    for row in map(json.loads, text.splitlines()):
+        if "row" in row:
+            found["_emit"].append((*row["row"].values(), row["time"]))
+        elif "printf" in row:
+            found["_printf"].append((row["printf"], row["time"]))
+        else:
+            name = row["aggregation"].lstrip("@")
+            keys = [*row["keys"], *[None] * row.get("others", False)]
+            value = [v for k, v in row.items() if k not in ("aggregation", "time", "keys", "others")][0]
+            values = [tuple(v.values()) for v in value] if isinstance(value, list) else [(value,)]
+            found["_" * bool(name) + name] += [(*(json.dumps(k) if isinstance(k, list) else k for k in keys), *v, row["time"]) for v in values]
+    return found
+
+
+def rows_of_store(collector, host, table):
+    rows = ask(collector, f"SELECT *, time_text(tick) AS at FROM \"{table}\" WHERE host = '{host}'")
+    return rows
+
+
+def plain(value):
+    """Addresses of stacks in one form."""
+    if isinstance(value, str) and value.startswith("["):
+        return tuple(int(str(v), 0) & (1 << 64) - 1 for v in json.loads(value))
+    return value
+
+
+def compare(env, checks, collector, host, trace, name, program):
+    for suffix, wanted in rows_of_file(env, trace, program).items():
+        table = f"watch_{name}{suffix}"
+        got = [[plain(v) for k, v in list(r.items())[len(COMMON):] if k not in ("tick", "others")] for r in rows_of_store(collector, host, table)]
+        wanted = [[plain(v) for v in row] for row in wanted]
+        key = lambda row: json.dumps(row, default=str)  # noqa: E731
+        checks.that(wanted and sorted(map(key, got)) == sorted(map(key, wanted)),
+                    f"{table}: {len(got)} rows, {len(wanted)} over the file: {sorted(map(key, got))[:2]} {sorted(map(key, wanted))[:2]}")
+
+
+def tables(env, checks, collector, trace):
+    watch = [{"name": name, "program": program} for name, program in PROGRAMS.items()]
+    watch[-1]["keys"] = 10
+    ship(env, checks, collector, "ships", [{"name": "file", "files": [str(trace)], "watch": watch}])
+    for name, program in PROGRAMS.items():
+        if name != "few":
+            compare(env, checks, collector, "ships", trace, name, program)
+    few = rows_of_store(collector, "ships", "watch_few")
+    whole = sum(row[1] for row in rows_of_file(env, trace, PROGRAMS["few"])[""])
+    checks.equal((len(few), [r["others"] for r in few].count(1), sum(r["sum"] for r in few)), (11, 1, whole), "ten keys, and the sum of the others")
+    rows = ask(collector, "SELECT provider_name, count(*) AS n FROM events WHERE host = 'ships' AND name LIKE 'watch!_%' ESCAPE '!' GROUP BY 1")
+    numbers = ledger(collector, "ships")
+    events = json.loads(env.run([env.agent, "watch", "--json", "-e", "* { @ = count(); }", trace]).stdout)["count"]
+    checks.that(len(rows) == 1 and rows[0]["provider_name"] == "etwagent-watch" and rows[0]["n"] > 100, f"rows are events of their provider: {rows}")
+    checks.equal((numbers["events_delivered"], numbers["events_batched"], numbers.get("events_aggregated", 0)), (events, events, 0), "events that travelled")
+    checks.equal(numbers["events_synthesised"], rows[0]["n"] if rows else 0, "rows are synthesised events")
+
+
+def aggregates(env, checks, collector, trace):
+    program = "Thread/CSwitch { @[execname] = count(); } tick:200ms { print(@); clear(@); }"
+    ship(env, checks, collector, "aggregates", [{"name": "file", "files": [str(trace)],
+                                                 "watch": [{"name": "only", "program": program, "events": "aggregate"}]}])
+    compare(env, checks, collector, "aggregates", trace, "only", program)
+    counts = json.loads(env.run([env.agent, "watch", "--json", "-e", "Thread/CSwitch { @ = count(); }", trace]).stdout)
+    switches = counts["count"]
+    here = ask(collector, "SELECT count(*) AS n FROM \"Thread/CSwitch\" WHERE host = 'aggregates'")[0]["n"]
+    numbers = ledger(collector, "aggregates")
+    checks.equal((here, numbers.get("events_aggregated")), (0, switches), "context switches at the collector, and in the ledger")
+    checks.equal(numbers["events_delivered"], numbers["events_batched"] + switches, "delivered = batched + aggregated")
+    alerts = ask(collector, "SELECT * FROM alerts")
+    checks.equal(alerts, [], "the collector's checks of the ledger")
+
+
+def mistakes(env, checks):
+    head = "shipping: {collector: 'https://localhost:1', cert: a.crt, key: a.key, ca: ca.crt}\nsources:\n  - name: f\n    files: a.etl\n"
+    for watch, place, word in (
+            ("    watch:\n      - name: one\n        program: |\n          Thread/CSwitch {\n            @[execnam] = count();\n          }\n", "9:15", "did you mean execname"),
+            ("    watch:\n      - name: one\n        program: 'Thread/CSwitc { @ = count(); }'\n", "7:19", "did you mean Thread/CSwitch"),
+            ("    watch:\n      - name: one\n        program: Thread/CSwitch { @ = count( }\n", "7:46", "expected a value"),
+            ("    watch:\n      - name: One\n        program: Thread/CSwitch { @ = count(); }\n", "6:15", "made of a-z"),
+            ("    watch:\n      - {name: one, program: 'begin { x = 1; }'}\n      - {name: one, program: 'begin { x = 1; }'}\n", "6:7", "two programs"),
+            ("    watch:\n      - name: one\n        program: FileIo/Read { @[FileObject_name] = count(); }\n", "7:18", "names of file objects")):
+        path = env.folder / "wrong.yaml"
+        path.write_text(head + watch)
+        done = env.run([env.agent, "check", path], check=False)
+        said = done.stdout + done.stderr
+        checks.that(done.returncode == 3 and f"wrong.yaml:{place}: " in said and word in said, f"{place}, {word}: {done.returncode} {said}")
+
+
+def test(env, checks, arguments):
+    mistakes(env, checks)
+    env.make_certificates(("ships", "aggregates"))
+    collector = env.new_collector()
+    collector.start()
+    scenario = env.folder / "office.scenario.yaml"
+    scenario.write_text("base: office\nstacks: {keys: no}\n")  # definitions of keys come at a trace's end: a program that reads on does not wait for them
+    trace, _ = test_tracegen.generate(env.build, env.folder, "office", "--preset", scenario, "--duration-ms", "2000")
+    tables(env, checks, collector, trace)
+    aggregates(env, checks, collector, trace)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
