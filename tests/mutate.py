@@ -214,7 +214,8 @@ def caught(mutant, made, log, quick, judges):
         log.write(f"---- {test or 'all judges'}\n")
         log.flush()
         if "/" in test:
-            if fails([made.link(test, log)], SOURCE, log, 60):
+            program = made.link(test, log)
+            if program and fails([program], SOURCE, log, 60):
                 return f"unit.{test.rpartition('/test_')[2]}"
             continue
         collector = collector or made.link(COLLECTOR, log)

@@ -46,12 +46,16 @@ class Relinked:
         return self.run(command[:was.start()] + f" -I{shlex.quote(str((SOURCE / name).parent))} -o {quoted[0]} -c {quoted[1]}", log)
 
     def link(self, target, log):
-        """The path of a program that has the changed file. Its object precedes the libraries, so that no library gives the unchanged one."""
+        """The path of a program that has the changed file; None when neither the file nor its library is in the program. The changed object precedes
+        the libraries, so that no library gives the unchanged one."""
         if target not in self.linkers:
             done = subprocess.run(["ninja", "-t", "commands", target], cwd=self.build, stdout=subprocess.PIPE, text=True, check=True)
             self.linkers[target] = done.stdout.splitlines()[-1]
         command, made = self.linkers[target], self.folder / target
         quoted = shlex.quote(str(self.object))
+        library = re.sub(r"CMakeFiles/(\w+)\.dir/.*", r"lib\1.a", self.was)
+        if f" {self.was} " not in command and f" {library} " not in command:
+            return None
         command = command.replace(f" {self.was} ", f" {quoted} ") if f" {self.was} " in command else command.replace(f" -o {target} ", f" {quoted} -o {target} ")
         made.unlink(missing_ok=True)
         if f" -o {target} " not in command or not self.run(command.replace(f" -o {target} ", f" -o {shlex.quote(str(made))} "), log):

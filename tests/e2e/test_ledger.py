@@ -489,8 +489,11 @@ def check_damaged_spool(env, checks, collector, batches):
 
     whole = [b for b in batches if uploads.Head(b).event_count]  # an agent that was killed makes no closing batch
     upload(env, collector, "again", [with_ledger(b, damaged) if i % 3 == 1 else b for i, b in enumerate(whole)])
-    stream, = ledger(collector, "again")["streams"]
+    stream, = ledger(collector, "again", "--series")["streams"]
     checks.equal([(row["name"], row["count"], row["events"]) for row in stream["losses"]], [("spool_bad_bytes", 682673, "unknown")], "losses of a damaged spool")
+    points = {point["batch"]: point for point in stream["series"]}
+    checks.equal([(row["batch"], row["from"], row["to"]) for row in stream["losses"]], [(2, points[1]["to"], points[2]["to"])],
+                 "a loss without a blind period is from the last event of the batch before to that of its own")
     checks.equal(stream["gaps"], [], "gaps when every batch is here")
     samples = re.findall(r'^(\w+)\{host="again",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
     checks.that(sum(int(value) for name, value in samples if name in WAITING) > 0, "the agent's last numbers, of its last batch of events, say that it waits")

@@ -27,7 +27,7 @@ PLANTED = {
         "collector/web/questions.c", "AND pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \\\"end\\\" FROM p),\"\n     \" 9223372036854775807)) SELECT path",
         "AND pid = (SELECT pid FROM p)) SELECT path", "judge_doings", "route /api/v1/hosts/{host}/processes/{stream}/{instance}/files"),
     "a range of an activity table has what ended after it": (
-        "collector/query/analysis/activity_events.c", "return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;", "return utc_ns >= a->from_utc_ns;", "judge_threads", "table thread_times"),
+        "collector/query/analysis/activity_rows.c", "return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;", "return utc_ns >= a->from_utc_ns;", "judge_threads", "table thread_times"),
 }
 
 

@@ -201,6 +201,7 @@ static void test_printf(void **state) {
     static const expectation LIST[] = {
         {"printf('%d-%s%%', 5, 'a')", "5-a%"},
         {"printf('%s%', 'a')", "a%"},
+        {"printf('%d-%d-%d', 1, 2, 3)", "1-2-3"}, /* more arguments than the statement before had */
         {"format('%.*c', 3, 'x')", "xxx"},
         {"printf(NULL, 1) IS NULL", "1"},
         {"printf('%.*c', 1000000000, 'x')", "! string or blob too big"},
