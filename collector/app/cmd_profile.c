@@ -108,7 +108,8 @@ static int profile_run(const void *arg, int operand_count, char **operands) {
                                       .label_count = o->other_labels.count}},
                             .pids = pids,
                             .pid_count = o->pids.count,
-                            .limit_window_bytes = (size_t)o->window_bytes};
+                            .limit_window_bytes = (size_t)o->window_bytes,
+                            .wants_samples = ec_profile_form_has_times((enum ec_profile_format)o->format)};
     ec_profile_side *side = q.side, *other = &q.side[1];
     (void)operand_count, (void)operands;
     int rc = ec_weight_parse(o->weight, &side->weight, &side->counter, &err);
@@ -271,7 +272,9 @@ const ea_command ec_cmd_profile = {
         "function\n"
         "are --weight pmc:InstructionRetired --other-weight pmc:TotalCycles.\n"
         "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"
-        "(chrome://tracing, speedscope), firefox (profiler.firefox.com, Perfetto), json (for a page).\n"
+        "(chrome://tracing, speedscope), firefox (profiler.firefox.com, Perfetto), json (for a page). In chrome and "
+        "firefox\n"
+        "each event is at its time, in its process and thread; the others have sums.\n"
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "
         "be\n"
         "had are named on standard error, and keep their offsets.\n"

@@ -67,8 +67,8 @@ static const char *user_of(const ea_process *p, const char *account) {
     return account ? account : *p->sid ? p->sid : "-";
 }
 
-static int add_table(ea_text *t, const ec_processes *list, const char *const *accounts, int tree, int with_ends,
-                     ea_err *err) {
+static int ps_add_table(ea_text *t, const ec_processes *list, const char *const *accounts, int tree, int with_ends,
+                        ea_err *err) {
     size_t *order = calloc(list->count + 1, sizeof *order);
     uint32_t *depth = calloc(list->count + 1, sizeof *depth);
     int rc = order && depth ? 0 : ea_fail(err, EA_ENOMEM, "print the processes");
@@ -142,7 +142,7 @@ static int answer(const options *o, ec_query *q, ec_accounts *names, const char 
     if (!rc && o->q.json)
         ps_add_json(t, &moment, backlog, &list, accounts, o->at_file != NULL);
     else if (!rc)
-        rc = add_table(t, &list, accounts, o->tree, o->all, err);
+        rc = ps_add_table(t, &list, accounts, o->tree, o->all, err);
     free(accounts);
     ec_processes_deinit(&list);
     return rc ? rc : ec_answer_write(t, err);

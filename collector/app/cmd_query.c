@@ -237,7 +237,7 @@ static char *name_of(const printer *p, size_t column, const char *name) {
     return s;
 }
 
-static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+static int query_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
     printer *p = arg;
     p->names = calloc(count + 1, sizeof *p->names);
     p->types = calloc(count + 1, sizeof *p->types);
@@ -264,7 +264,7 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-static int on_row(void *arg, size_t count, const ec_value *cells) {
+static int query_on_row(void *arg, size_t count, const ec_value *cells) {
     printer *p = arg;
     p->rows++;
     if (p->format == TABLE)
@@ -340,7 +340,7 @@ static int read_sql(const char *operand, char **ret, ea_err *err) {
 }
 
 /* Says what is missing from the answer; the exit code. */
-static int report_missing(const options *o, const ec_outcome *outcome) {
+static int query_report_missing(const options *o, const ec_outcome *outcome) {
     switch (outcome->ending) {
     case EC_ENDED_ROWS:
         fprintf(stderr, "etwcollector: ended at the limit of %" PRIu64 " rows; there are more (--rows)\n",
@@ -400,14 +400,14 @@ static int query_run(const void *arg, int operand_count, char **operands) {
                                 .limit_bytes = o->limit_bytes,
                                 .limit_rows = o->limit_rows,
                                 .symbols = has_symbols ? &desk.options : NULL};
-        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, ea_stop_flag(),
-                    &outcome, &err);
+        rc = ec_ask(&question, &(ec_listener){.on_columns = query_on_columns, .on_row = query_on_row, .arg = &p},
+                    ea_stop_flag(), &outcome, &err);
         if (!rc)
             rc = p.rc;
     }
     if (!rc)
         rc = query_finish(&p, &outcome);
-    int code = rc ? ea_exit_code(rc) : report_missing(o, &outcome);
+    int code = rc ? ea_exit_code(rc) : query_report_missing(o, &outcome);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     if (has_symbols)

@@ -16,7 +16,7 @@ typedef struct options {
     int is_above, json;
 } options;
 
-static const char *text_of(sqlite3_stmt *st, int column) {
+static const char *quota_text_of(sqlite3_stmt *st, int column) {
     const char *text = (const char *)sqlite3_column_text(st, column);
     return text ? text : "";
 }
@@ -41,12 +41,12 @@ static int add_kept(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         if (o->json) {
             ea_text_str(t, count++ ? ",\n  {\"host\": " : "\n  {\"host\": ");
-            ea_text_json_str(t, text_of(st, 0));
+            ea_text_json_str(t, quota_text_of(st, 0));
             for (int i = 0; i < (int)(sizeof NAMES / sizeof *NAMES); i++)
                 ea_text_printf(t, ", \"%s\": %lld", NAMES[i], (long long)sqlite3_column_int64(st, 1 + i));
             ea_text_char(t, '}');
         } else {
-            ea_text_safe(t, text_of(st, 0), strlen(text_of(st, 0)));
+            ea_text_safe(t, quota_text_of(st, 0), strlen(quota_text_of(st, 0)));
             ea_text_printf(t,
                            "  keeps %lld bytes in %lld batches, %lld bytes of definitions, %lld streams, %lld classes, "
                            "%lld tombstones\n",
@@ -61,12 +61,12 @@ static int add_kept(ea_text *t, const options *o, sqlite3 *db, ea_err *err) {
 }
 
 static void add_use_json(ea_text *t, sqlite3_stmt *st, int is_first) {
-    ea_text_printf(t, "%s{\"who\": \"%s\", \"name\": ", is_first ? "\n  " : ",\n  ", text_of(st, 0));
-    ea_text_json_str(t, text_of(st, 1));
+    ea_text_printf(t, "%s{\"who\": \"%s\", \"name\": ", is_first ? "\n  " : ",\n  ", quota_text_of(st, 0));
+    ea_text_json_str(t, quota_text_of(st, 1));
     ea_text_printf(t,
                    ", \"resource\": \"%s\", \"unit\": \"%s\", \"limit\": %lld, \"period_s\": %lld, \"used\": %lld,"
                    " \"refused\": %lld",
-                   text_of(st, 2), text_of(st, 3), (long long)sqlite3_column_int64(st, 4),
+                   quota_text_of(st, 2), quota_text_of(st, 3), (long long)sqlite3_column_int64(st, 4),
                    (long long)sqlite3_column_int64(st, 5), (long long)sqlite3_column_int64(st, 6),
                    (long long)sqlite3_column_int64(st, 7));
     ec_json_time(t, "above_since", sqlite3_column_int64(st, 8), sqlite3_column_int64(st, 8) != 0);
@@ -76,9 +76,10 @@ static void add_use_json(ea_text *t, sqlite3_stmt *st, int is_first) {
 
 static void add_use_text(ea_text *t, sqlite3_stmt *st) {
     long long limit = sqlite3_column_int64(st, 4), period_s = sqlite3_column_int64(st, 5);
-    ea_text_printf(t, "%s ", text_of(st, 0));
-    ea_text_safe(t, text_of(st, 1), strlen(text_of(st, 1)));
-    ea_text_printf(t, "  %s: %lld %s used", text_of(st, 2), (long long)sqlite3_column_int64(st, 6), text_of(st, 3));
+    ea_text_printf(t, "%s ", quota_text_of(st, 0));
+    ea_text_safe(t, quota_text_of(st, 1), strlen(quota_text_of(st, 1)));
+    ea_text_printf(t, "  %s: %lld %s used", quota_text_of(st, 2), (long long)sqlite3_column_int64(st, 6),
+                   quota_text_of(st, 3));
     if (!limit)
         ea_text_str(t, ", no limit");
     else if (period_s)

@@ -54,7 +54,7 @@ static const char MACHINES[] = "SELECT host, begin, end, events FROM hosts ORDER
 
 /* ---- asking ---- */
 
-static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+static int report_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
     section *s = arg;
     if (count > COLUMNS_MAX)
         return s->is_short = 1;
@@ -68,7 +68,7 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-static int on_row(void *arg, size_t count, const ec_value *values) {
+static int report_on_row(void *arg, size_t count, const ec_value *values) {
     section *s = arg;
     if (EA_GROW(s->cells, s->capacity, s->count + count, SIZE_MAX))
         return s->is_short = 1;
@@ -94,8 +94,8 @@ static int ask(report *r, const char *sql, uint64_t limit_rows, section *s, ea_e
                             .limit_rows = limit_rows};
     ea_text_init(&s->texts);
     ea_text_init(&s->scratch);
-    int rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = s}, ea_stop_flag(),
-                    &s->outcome, err);
+    int rc = ec_ask(&question, &(ec_listener){.on_columns = report_on_columns, .on_row = report_on_row, .arg = s},
+                    ea_stop_flag(), &s->outcome, err);
     return !rc && s->is_short ? ea_fail(err, EA_ENOMEM, "keep the rows of a report") : rc;
 }
 
@@ -119,7 +119,7 @@ static const cell *cell_at(const section *s, size_t row, size_t column) {
     return &s->cells[row * s->columns + column];
 }
 
-static const char *text_of(const section *s, const cell *c) {
+static const char *report_text_of(const section *s, const cell *c) {
     return s->texts.data ? s->texts.data + c->at : "";
 }
 
@@ -160,10 +160,10 @@ static void add_shown(ea_text *t, const section *s, size_t row, size_t column) {
     const char *unit = unit_of(s->names[column], &n);
     char number[32];
     if (!unit || c->look != EC_LOOK_NUMBER || c->len_bytes >= sizeof number) {
-        ea_text_safe(t, text_of(s, c), c->len_bytes);
+        ea_text_safe(t, report_text_of(s, c), c->len_bytes);
         return;
     }
-    memcpy(number, text_of(s, c), c->len_bytes);
+    memcpy(number, report_text_of(s, c), c->len_bytes);
     number[c->len_bytes] = 0;
     double value = strtod(number, NULL);
     if (strcmp(unit, "ms") == 0)
@@ -207,7 +207,7 @@ static void add_padded(report *r, const ea_text *word, size_t width, int is_righ
     ea_text_str(&r->out, is_last ? "\n" : "  ");
 }
 
-static void add_table(report *r, const section *s) {
+static void report_add_table(report *r, const section *s) {
     size_t widths[COLUMNS_MAX] = {0}, first = first_column(r), rows = row_count(s);
     int right[COLUMNS_MAX];
     ea_text word;
@@ -280,7 +280,7 @@ static void add_text(report *r) {
         if (!row_count(s))
             continue;
         ea_text_printf(&r->out, "\n%s\n", r->what->sections[i].title);
-        add_table(r, s);
+        report_add_table(r, s);
         if (is_cut(s))
             ea_text_printf(&r->out, "(the first %zu; --top %zu shows more)\n", row_count(s), 10 * row_count(s));
     }
@@ -301,7 +301,7 @@ static void add_json_rows(report *r, const section *s) {
             if (c->look == EC_LOOK_EMPTY)
                 ea_text_str(&r->out, "null");
             else
-                ea_text_json(&r->out, text_of(s, c), c->len_bytes);
+                ea_text_json(&r->out, report_text_of(s, c), c->len_bytes);
             if (c->look == EC_LOOK_WORD)
                 ea_text_char(&r->out, '"');
         }

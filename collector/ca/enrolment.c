@@ -54,8 +54,10 @@ static void read_name(const X509_NAME *subject, char out[EC_CA_NAME_MAX + 1]) {
 }
 
 int ec_ca_read_csr(const char *pem, size_t len_bytes, X509_REQ **ret, ea_err *err) {
+    /* of PEM that claims to be encrypted: no question for a password, which would read standard input */
+    char none[] = "";
     BIO *bio = len_bytes <= EC_CA_CSR_MAX ? BIO_new_mem_buf(pem, (int)len_bytes) : NULL;
-    X509_REQ *csr = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+    X509_REQ *csr = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, none) : NULL;
     EVP_PKEY *key = csr ? X509_REQ_get0_pubkey(csr) : NULL;
     BIO_free(bio);
     int rc = 0;

@@ -24,10 +24,11 @@ typedef struct ec_upload {
     /* the verifier's: what it found about each batch; NULL: nothing */
     ec_check *checks;
     size_t check_count;
-    ea_arena texts;   /* of checks */
-    int is_walked;    /* its framing is checked, and within the quotas */
-    int is_slow;      /* its agent has used more than its share of the processor lately */
-    unsigned pause_s; /* for which the agent is asked to send nothing; 0: none */
+    size_t class_count; /* of all checks */
+    ea_arena texts;     /* of checks */
+    int is_walked;      /* its framing is checked, and within the quotas */
+    int is_slow;        /* its agent has used more than its share of the processor lately */
+    unsigned pause_s;   /* for which the agent is asked to send nothing; 0: none */
 
     int status; /* HTTP status of the answer, 0: none yet; 200 with an Ack in answer, else a sentence */
     ea_text answer;

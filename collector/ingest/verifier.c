@@ -15,6 +15,7 @@ enum {
     RETRY_S = 1,
     RETRY_STOPPING_S = 5,
     THREADS_MAX = EC_QUICK_THREADS + EC_SLOW_THREADS_MAX,
+    CLASSES_MAX = 1 << 16, /* of an upload's descriptions that were read; the writer reads more than those itself */
 };
 
 enum which_lane { QUICK, SLOW, LANES };
@@ -131,6 +132,18 @@ static void note_check(ec_upload *u, int rc, const char *text) {
     u->check_count++;
 }
 
+/* Of the last check: the writer need not read the descriptions again. */
+static void keep_classes(const worker *me, ec_upload *u) {
+    ec_check *check = &u->checks[u->check_count - 1];
+    size_t count;
+    const ea_class_hash *classes = ec_store_checked_classes(me->store, &count);
+    if (!count || count > CLASSES_MAX - u->class_count)
+        return;
+    check->classes = ea_arena_copy(&u->texts, classes, count * sizeof *classes);
+    check->class_count = check->classes ? count : 0;
+    u->class_count += check->class_count;
+}
+
 /* Reads the records of one batch; 0: there is none left. */
 static int read_records(worker *me, ec_upload *u) {
     const uint8_t *batch;
@@ -147,6 +160,7 @@ static int read_records(worker *me, ec_upload *u) {
         return 0;
     }
     note_check(u, ec_store_check(me->store, u->agent, batch, n, &err), err.message);
+    keep_classes(me, u);
     return 1;
 }
 

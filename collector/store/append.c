@@ -121,9 +121,9 @@ static int parse_class(ec_store *s, const uint8_t *data, size_t data_bytes, cons
     return rc;
 }
 
-/* Looks at one definition: a class description is parsed, so that nothing unreadable gets in. What a shape or source
- * says is looked at when it is used. Adds its name to s->hashes, and to s->carried unless it is known that the
- * stream has it. */
+/* Looks at one definition: a class description is parsed, unless the check has done it, so that nothing unreadable gets
+ * in. What a shape or source says is looked at when it is used. Adds its name to s->hashes, and to s->carried unless it
+ * is known that the stream has it. */
 static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
     const describing *d = arg;
     ec_store *s = d->s;
@@ -135,7 +135,10 @@ static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data,
         return ea_fail(d->err, EA_ELIMIT,
                        "batch %" PRIu64 ": a definition of kind %d of %zu bytes, at most %zu are allowed",
                        s->head.number, (int)kind, data_bytes, most);
-    if (kind == EA_DEFINES_CLASS)
+    if (kind == EA_DEFINES_CLASS && s->checked && s->checked_at < s->checked->class_count) {
+        memcpy(name.hash, s->checked->classes[s->checked_at++].bytes, sizeof name.hash);
+        rc = 0;
+    } else if (kind == EA_DEFINES_CLASS)
         rc = parse_class(s, data, data_bytes, &c, d->err);
     else
         rc = ea_definition_hash(data, data_bytes, name.hash, d->err);
@@ -519,7 +522,7 @@ static int append_check(ec_store *s, const char *agent, int64_t stream_id, const
         rc = rc > 0 ? 0 : rc;
     }
     describing d = {.s = s, .agent = agent, .stream_id = stream_id, .err = err};
-    s->hash_count = s->carried_count = 0;
+    s->hash_count = s->carried_count = s->checked_at = 0;
     if (!rc && s->is_new && s->head.tombstone_count)
         rc = check_tombstones(s, agent, err);
     if (!rc && s->head.tombstone_count) /* each of them can be read */
@@ -576,32 +579,21 @@ static int verify(ec_store *s, int64_t stream_id, ea_err *err) {
 }
 
 static int learn_class(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
-    const ea_class *c;
-    ea_err err;
-    return kind == EA_DEFINES_CLASS ? parse_class(arg, data, data_bytes, &c, &err) : 0;
+    const describing *d = arg;
+    ec_store *s = d->s;
+    const ea_class *c = NULL;
+    int rc = kind == EA_DEFINES_CLASS ? parse_class(s, data, data_bytes, &c, d->err) : 0;
+    if (rc || !c)
+        return rc;
+    if (EA_GROW(s->hashes, s->hash_capacity, s->hash_count + 1, SIZE_MAX))
+        return ea_fail(d->err, EA_ENOMEM, "check a batch");
+    memcpy(s->hashes[s->hash_count++].bytes, c->hash, sizeof c->hash);
+    return 0;
 }
 
-int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
-    int64_t stream_id = 0;
-    int replaces = 0;
-    ea_err ignored;
-    if (s->writable)
-        return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
-    if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) || !s->head.event_count ||
-        append_judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
-        return EC_CHECK_NONE;
-    if (ec_store_complete_batch(s, stream_id, &ignored))
-        return EC_CHECK_NONE;
-    if (s->notes.missing_count)
-        return EC_CHECK_EARLY;
-    if (ea_batch_each_definition(batch, len_bytes, learn_class, s, &ignored))
-        return EC_CHECK_NONE;
-    int rc = verify(s, stream_id, err);
+/* What an error says of the batch: itself when append gives it, too, else EC_CHECK_NONE. */
+static int check_of_error(int rc) {
     switch (rc) {
-    case 0:
-        return EC_CHECK_SOUND;
-    case EA_ENOTFOUND:
-        return EC_CHECK_EARLY;
     case EA_ECORRUPT:
     case EA_EFORMAT:
     case EA_ELIMIT:
@@ -611,6 +603,35 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
     default:
         return EC_CHECK_NONE;
     }
+}
+
+const ea_class_hash *ec_store_checked_classes(const ec_store *s, size_t *ret_count) {
+    *ret_count = s->hash_count;
+    return s->hashes;
+}
+
+int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    int64_t stream_id = 0;
+    int replaces = 0;
+    ea_err ignored;
+    if (s->writable)
+        return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
+    describing d = {.s = s, .agent = agent, .err = err};
+    s->hash_count = 0;
+    if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) ||
+        append_judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
+        return EC_CHECK_NONE;
+    int rc = ea_batch_each_definition(batch, len_bytes, learn_class, &d, err);
+    if (rc) {
+        s->hash_count = 0;
+        return check_of_error(rc);
+    }
+    if (!s->head.event_count || ec_store_complete_batch(s, stream_id, &ignored))
+        return EC_CHECK_NONE;
+    if (s->notes.missing_count)
+        return EC_CHECK_EARLY;
+    rc = verify(s, stream_id, err);
+    return rc == 0 ? EC_CHECK_SOUND : rc == EA_ENOTFOUND ? EC_CHECK_EARLY : check_of_error(rc);
 }
 
 static int add_tombstone(const ea_tombstone *t, void *arg) {
@@ -870,17 +891,31 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
 }
 
 /* The batch's records are sound, as the check found, or as they are read now. */
-static int be_sure(ec_store *s, int64_t stream_id, const ec_check *check, ea_err *err) {
+static int be_sure(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, const ec_check *check,
+                   ea_err *err) {
+    describing d = {.s = s, .stream_id = stream_id, .err = err};
     int rc = 0;
     if (s->trusts_checksums || !s->head.event_count || (check && check->rc == EC_CHECK_SOUND))
         return 0;
     if (check && check->rc < 0)
         rc = ea_fail(err, check->rc, "%s", check->text);
-    else
+    else if (check && check->class_count) { /* the checker here has not seen them */
+        size_t count = s->hash_count;
+        rc = ea_batch_each_definition(batch, len_bytes, learn_class, &d, err);
+        s->hash_count = count;
+    }
+    if (!rc)
         rc = verify(s, stream_id, err);
     if (rc == EA_ECORRUPT)
         ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
     return rc;
+}
+
+/* The check found a description that cannot be read. */
+static int refuse_unreadable(const ec_store *s, const ec_check *check, ea_err *err) {
+    return check && check->rc < 0 && !check->class_count && s->head.description_count
+               ? ea_fail(err, check->rc, "%s", check->text)
+               : 0;
 }
 
 /* Some failures make SQLite roll the whole transaction back, whichever statement fails: the rows of what was appended
@@ -931,10 +966,14 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         return rc;
     s->head.number = number;
     s->is_new = 1;
-    rc = append_check(s, agent, stream_id, batch, len_bytes, err);
+    s->checked = verdict_before;
+    rc = refuse_unreadable(s, verdict_before, err);
+    if (!rc)
+        rc = append_check(s, agent, stream_id, batch, len_bytes, err);
+    s->checked = NULL;
     s->is_new = 0;
     if (!rc)
-        rc = be_sure(s, stream_id, verdict_before, err);
+        rc = be_sure(s, stream_id, batch, len_bytes, verdict_before, err);
     if (rc) {
         ec_store_end_names(s, 0);
         return rc;

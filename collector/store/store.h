@@ -70,6 +70,9 @@ EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t 
 typedef struct ec_check {
     int rc;           /* EC_CHECK_..., or the error of reading its records */
     const char *text; /* of the error, or of EC_CHECK_LATER; borrowed */
+    /* of the descriptions in the batch, in their order, when all of them could be read; borrowed */
+    const ea_class_hash *classes;
+    size_t class_count;
 } ec_check;
 
 enum {
@@ -85,6 +88,8 @@ enum {
  * itself with little work), or EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ETRUNCATED, EA_EUNSUPPORTED, as append returns
  * them. */
 EA_MUST_CHECK int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* The classes that the batch of the last ec_store_check describes, as ec_check has them; valid until the next call. */
+const ea_class_hash *ec_store_checked_classes(const ec_store *s, size_t *ret_count);
 /* ec_store_append of a batch about which ec_store_check said this; NULL: nothing. */
 EA_MUST_CHECK int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes,
                                           const ec_check *check, ea_err *err);

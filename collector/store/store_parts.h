@@ -187,6 +187,9 @@ struct ec_store {
     ec_carried_name *carried;
     size_t hash_count, hash_capacity, carried_count, carried_capacity;
 
+    const ec_check *checked; /* what is known of the batch at hand; NULL: nothing */
+    size_t checked_at;       /* of its classes: the next one */
+
     int is_new; /* the batch at hand came just now: bounds apply */
     size_t described_capacity, missing_capacity;
     ea_text classes, pids; /* of the batch at hand: blobs of its index row */

@@ -138,6 +138,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
     ec_profile_names names = {.resolve = resolve, .source = symbol_worker};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     w->order.request.namer = symbol_worker ? &namer : NULL;
+    w->order.request.wants_samples = ec_profile_form_has_times(w->order.format);
     w->order.request.keep_going = goes_on;
     w->order.request.arg = w;
     if (!rc)

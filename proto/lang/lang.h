@@ -41,11 +41,16 @@ typedef struct ea_lang_sources {
     const ea_class *const
         *classes; /* further classes that probes may name, as those of a trace; they outlive the program */
     size_t class_count;
+    const char *const *args; /* what $1, $2 ... stand for: a number, when it is digits or 0x and hex digits, else a
+                                text; they outlive the program */
+    size_t arg_count;
 } ea_lang_sources;
 
 /* Compiles and verifies. Errors: EA_EINVAL with *ret_problem filled in, EA_ENOMEM. */
 EA_MUST_CHECK int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes,
                                   const ea_lang_sources *sources, ea_lang_problem *ret_problem);
+/* 0 when the text is one expression and nothing else; it says nothing about names. Errors as of ea_lang_compile. */
+EA_MUST_CHECK int ea_lang_check_expression(const char *text, size_t len_bytes, ea_lang_problem *ret_problem);
 void ea_lang_program_destroy(ea_lang_program *p); /* NULL is allowed */
 /* 1 when a clause of the program runs on events of the class. */
 int ea_lang_concerns(const ea_lang_program *p, const ea_class *c);

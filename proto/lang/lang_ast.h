@@ -42,6 +42,8 @@ typedef struct lang_source {
     size_t len_bytes;
     ea_arena arena;
     ea_lang_problem *problem;
+    const char *const *args; /* of $1, $2 ... */
+    size_t arg_count;
     jmp_buf out;
     int rc;
 } lang_source;
@@ -140,6 +142,9 @@ int lang_glob(span pattern, const char *text, size_t len_bytes);
 
 /* The clauses in their order. Leaves by lang_fail. */
 clause *lang_parse(lang_source *s);
+
+/* One expression; leaves by lang_fail when the text goes on after it. */
+void lang_parse_expression(lang_source *s);
 
 /* DTrace's name of a probe (three colons) as classes of ours: adds probes to *list; 0 when there is no such alias. */
 int lang_alias(lang_source *s, span name, uint32_t at, probe **list);

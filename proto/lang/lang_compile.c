@@ -1429,6 +1429,8 @@ int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes, c
         return EA_ENOMEM;
     ea_arena_init(&k->s.arena, PROGRAM_MAX_BYTES);
     k->from = sources;
+    k->s.args = sources->args;
+    k->s.arg_count = sources->arg_count;
     k->s.problem = ret_problem;
     if (setjmp(k->s.out) == 0) {
         k->p = lang_alloc(&k->s, 1, sizeof *k->p);
@@ -1455,6 +1457,29 @@ int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes, c
         *ret = k->p;
     }
     free(k);
+    return rc;
+}
+
+int ea_lang_check_expression(const char *text, size_t len_bytes, ea_lang_problem *ret_problem) {
+    *ret_problem = (ea_lang_problem){.line = 1, .column = 1};
+    lang_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return EA_ENOMEM;
+    ea_arena_init(&s->arena, PROGRAM_MAX_BYTES);
+    s->problem = ret_problem;
+    if (setjmp(s->out) == 0) {
+        s->text = "";
+        if (len_bytes > EA_LANG_TEXT_MAX_BYTES)
+            lang_fail(s, 0, "the expression is longer than %d bytes", EA_LANG_TEXT_MAX_BYTES);
+        char *copy = lang_alloc(s, len_bytes + 1, 1);
+        memcpy(copy, text, len_bytes);
+        s->text = copy;
+        s->len_bytes = len_bytes;
+        lang_parse_expression(s);
+    }
+    int rc = s->rc;
+    ea_arena_deinit(&s->arena);
+    free(s);
     return rc;
 }
 

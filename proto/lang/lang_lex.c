@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Noreturn void lang_fail(lang_source *s, uint32_t at, const char *format, ...) {
@@ -216,19 +217,42 @@ static void lex_text(lang_source *s, token *t) {
     t->end = i + 1;
 }
 
+/* $1: what the caller gave for it. */
+static void lex_argument(lang_source *s, token *t) {
+    uint32_t i = t->at + 1;
+    size_t number = 0;
+    while (is_digit(at(s, i)) && number < 1000)
+        number = number * 10 + (size_t)(at(s, i++) - '0');
+    if (i == t->at + 1)
+        lang_fail(s, t->at, "variables have no $; $1, $2 ... are arguments of the program");
+    if (!number || number > s->arg_count)
+        lang_fail(s, t->at, "there is no argument $%zu; %zu were given", number, s->arg_count);
+    const char *value = s->args[number - 1], *digits = value;
+    int is_hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+    size_t n = strlen(digits + 2 * is_hex);
+    digits += 2 * is_hex;
+    t->end = i;
+    t->kind = TOKEN_TEXT;
+    t->text = (span){value, strlen(value)};
+    if (n && n <= (is_hex ? 16U : 19U) && strspn(digits, is_hex ? "0123456789abcdefABCDEF" : "0123456789") == n) {
+        t->kind = TOKEN_INT;
+        t->number = strtoull(digits, NULL, is_hex ? 16 : 10);
+    }
+}
+
 token lang_lex(lang_source *s, uint32_t *in_out_at) {
     token t = {.at = lang_skip_space(s, *in_out_at)};
     uint32_t i = t.at;
     char c = at(s, i);
     if (i >= s->len_bytes) {
         t.end = i;
-    } else if (is_letter(c) || c == '@' || c == '$') {
+    } else if (c == '$') {
+        lex_argument(s, &t);
+    } else if (is_letter(c) || c == '@') {
         t.kind = c == '@' ? TOKEN_AGGREGATION : TOKEN_NAME;
         if (c == '@')
             i++;
         uint32_t begin = i;
-        if (c == '$')
-            lang_fail(s, i, "variables have no $; arguments of a program are not supported");
         while (is_letter(at(s, i)) || (i > begin && is_digit(at(s, i))))
             i++;
         t.text = (span){s->text + begin, i - begin};

@@ -147,7 +147,7 @@ static node *parse_primary(parser *p) {
             expect(p, OP1(')'), ")");
             return n;
         }
-        lang_fail(p->s, t.at, t.kind == TOKEN_END ? "the program ends inside an expression" : "expected a value");
+        lang_fail(p->s, t.at, t.kind == TOKEN_END ? "the text ends inside an expression" : "expected a value");
     }
 }
 
@@ -536,4 +536,12 @@ clause *lang_parse(lang_source *s) {
     if (!first)
         lang_fail(s, 0, "the program is empty; expected a probe and { statements }");
     return first;
+}
+
+void lang_parse_expression(lang_source *s) {
+    parser p = {.s = s};
+    advance(&p);
+    (void)parse_expression(&p, 0);
+    if (p.now.kind != TOKEN_END)
+        lang_fail(s, p.now.at, "expected the end of the expression");
 }

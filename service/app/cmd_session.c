@@ -194,7 +194,7 @@ typedef struct showing {
     ea_text *text;
 } showing;
 
-static int add_provider(const ea_control_provider *p, void *arg) {
+static int session_add_provider(const ea_control_provider *p, void *arg) {
     showing *s = arg;
     char guid[37];
     ea_guid_format(&p->guid, guid);
@@ -224,7 +224,7 @@ static int session_run_show(const void *arg, int operand_count, char **operands)
         ea_session_text_line(&t, &status);
     }
     if (!rc)
-        rc = ea_control_providers(&status, add_provider, &(showing){.json = o->json, .text = &t}, &err);
+        rc = ea_control_providers(&status, session_add_provider, &(showing){.json = o->json, .text = &t}, &err);
     if (o->json)
         ea_text_str(&t, "]}\n");
     return session_end(&t, rc, &err);

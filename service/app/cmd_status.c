@@ -46,7 +46,7 @@ typedef struct source {
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
-        limited, redacted, held_seconds, paced_seconds;
+        limited, aggregated, redacted, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
@@ -138,6 +138,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_filtered", filtered),
     NUMBER(source, "events_sampled_out", sampled_out),
     NUMBER(source, "events_limited", limited),
+    NUMBER(source, "events_aggregated", aggregated),
     NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
@@ -194,7 +195,7 @@ static void put_text(ea_text *t, const char *s) {
     ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);
 }
 
-static void describe_session(const session *s, ea_text *t) {
+static void status_describe_session(const session *s, ea_text *t) {
     ea_text_str(t, "  in Windows ");
     put_text(t, s->name);
     ea_text_printf(t,
@@ -232,7 +233,7 @@ static void describe_source(const source *s, ea_text *t) {
         ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
     if (is_session)
-        describe_session(&s->session, t);
+        status_describe_session(&s->session, t);
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
@@ -353,6 +354,9 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, sampled_out)},
         {"etwagent_events_limited_total", "events dropped because a filter's limit of a second was reached", EA_COUNTER,
          offsetof(source, limited)},
+        {"etwagent_events_aggregated_total",
+         "events that do not travel because a program in the configuration aggregated them", EA_COUNTER,
+         offsetof(source, aggregated)},
         {"etwagent_events_redacted_total", "events of which a filter replaced fields", EA_COUNTER,
          offsetof(source, redacted)},
         {"etwagent_source_counters_refused_total",

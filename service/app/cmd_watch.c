@@ -20,7 +20,7 @@ typedef struct options {
     int json, csv, strict;
     uint64_t keys, memory, pid;
     const char *exe, *command, *name;
-    ea_strings pmc_samples;
+    ea_strings pmc_samples, args;
 } options;
 
 typedef struct event_stack {
@@ -151,7 +151,7 @@ static int take_output(void *arg, ea_text *out) {
     return w->is_broken ? EA_EIO : 0;
 }
 
-static int flush(watch *w, ea_err *err) {
+static int watch_flush(watch *w, ea_err *err) {
     if (take_output(w, ea_lang_run_output(w->run)))
         return ea_fail(err, EA_EIO, "write to standard output");
     return 0;
@@ -183,7 +183,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
         if (rc < 0)
             return run_failed(w, rc, err);
         if (ea_lang_run_output(w->run)->len_bytes) {
-            int written = flush(w, err);
+            int written = watch_flush(w, err);
             if (written)
                 return written;
         }
@@ -195,7 +195,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     if (ended)
         ended = run_failed(w, ended, rc < 0 ? &later : err);
     else
-        ended = flush(w, rc < 0 ? &later : err);
+        ended = watch_flush(w, rc < 0 ? &later : err);
     if (!ended && fflush(stdout))
         ended = ea_fail(rc < 0 ? &later : err, EA_EIO, "write to standard output");
     return rc < 0 ? rc : ended;
@@ -294,7 +294,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
         rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
-        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0},
+        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0, &o->args},
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc && w.path_count < 1)
         return run_live(&w, &err);
@@ -351,6 +351,12 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, program),
      .help = "the program; without it the first operand is the file with the program"},
+    {.name = "arg",
+     .letter = 'a',
+     .argument = "VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, args),
+     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},
     {.name = "pid",
      .letter = 'p',
      .argument = "PID",

@@ -123,6 +123,10 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const ea_program
     if (rc)
         return rc;
     ea_lang_sources sources = {.registry = k.registry};
+    if (t->args) {
+        sources.args = t->args->items;
+        sources.arg_count = t->args->count;
+    }
     rc = ea_lang_compile(ret, text, len_bytes, &sources, &problem);
     if (rc && rc != EA_ENOMEM && problem.is_class) {
         rc = programs_collect(&k, from, err);
@@ -171,13 +175,20 @@ static ea_program_text put_program(ea_text *t, const char *condition, const ea_s
     size_t before_bytes = t->len_bytes;
     ea_text_str(t, condition);
     ea_text_str(t, AFTER);
-    return (ea_program_text){t->data, t->len_bytes, before_bytes, sizeof AFTER - 1};
+    return (ea_program_text){t->data, t->len_bytes, before_bytes, sizeof AFTER - 1, NULL};
 }
 
 int ea_where_create(ea_where **ret, const char *condition, const ea_strings *classes, const ea_program_classes *from,
                     ea_err *err) {
     ea_text t;
-    ea_where *w = calloc(1, sizeof *w);
+    ea_lang_problem problem;
+    int alone = ea_lang_check_expression(condition, strlen(condition), &problem);
+    if (alone && alone != EA_ENOMEM) {
+        programs_print_problem(&problem, "--where", condition, strlen(condition));
+        return ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
+                       problem.column);
+    }
+    ea_where *w = alone ? NULL : calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "compile --where");
     ea_text_init(&t);

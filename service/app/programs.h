@@ -17,6 +17,7 @@ typedef struct ea_program_classes {
 typedef struct ea_program_text {
     const char *text;
     size_t len_bytes, before_bytes, after_bytes;
+    const ea_strings *args; /* of $1, $2 ...; NULL: none */
 } ea_program_text;
 
 /* Compiles a text. A mistake is printed with its place in the user's part, and is EA_EUSAGE. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The kernel's flags by name; PROC_THREAD in place of its halves. */
-static void add_flags(ea_text *t, const uint32_t *masks) {
+static void session_text_add_flags(ea_text *t, const uint32_t *masks) {
     uint32_t printed[EA_KERNEL_MASK_WORDS] = {0};
     size_t count = 0;
     ea_text_char(t, '[');
@@ -40,7 +40,7 @@ void ea_session_text_json(ea_text *t, const ea_live_status *s) {
                    ", \"file_mib\": %" PRIu32 ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64
                    ", \"lost_buffers\": %" PRIu64 ", \"flags\": ",
                    s->file_mib, s->written_buffers, s->lost_events, s->lost_buffers);
-    add_flags(t, s->masks);
+    session_text_add_flags(t, s->masks);
 }
 
 void ea_session_text_line(ea_text *t, const ea_live_status *s) {

@@ -42,7 +42,7 @@ static void stop(live *l) {
     l->is_stopped = 1;
 }
 
-static int flush(live *l) {
+static int watch_live_flush(live *l) {
     ea_text *out = ea_lang_run_output(l->run);
     return out->len_bytes ? l->o->how.flush(l->o->how.flush_arg, out) : 0;
 }
@@ -65,7 +65,7 @@ static int follow(live *l, ea_err *err) {
             rc = is_idle ? ea_watcher_idle(l->watcher, err) : take(l, r, err);
         if (rc < 0)
             return rc;
-        if (!is_over && flush(l))
+        if (!is_over && watch_live_flush(l))
             return ea_fail(err, EA_EIO, "write to standard output");
         if (!is_over && rc == 1) {
             is_over = 1;
@@ -148,7 +148,7 @@ int ea_watch_live(const ea_watch_live_options *options, ea_err *err) {
         print_losses(&l);
     ea_err later;
     int ended = l.run ? ea_watcher_end(l.watcher, rc ? &later : err) : 0;
-    if (l.run && !ended && flush(&l))
+    if (l.run && !ended && watch_live_flush(&l))
         ended = ea_fail(rc ? &later : err, EA_EIO, "write to standard output");
     if (l.run && !rc)
         options->report(options->report_arg, l.run);

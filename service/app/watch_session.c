@@ -24,7 +24,7 @@ static int add_word(ea_strings *to, const char *word, const char *what, ea_err *
 }
 
 /* Flags joined by +. */
-static int add_flags(ea_watch_session *s, const char *flags, ea_err *err) {
+static int watch_session_add_flags(ea_watch_session *s, const char *flags, ea_err *err) {
     int rc = 0;
     while (*flags && !rc) {
         size_t n = strcspn(flags, "+");
@@ -57,9 +57,9 @@ static int add_kernel(ea_watch_session *s, const ea_lang_need *n, int needs_proc
         return 0;
     }
     c->kind = EA_SESSION_SYSTEM;
-    int rc = add_flags(s, flags, err);
+    int rc = watch_session_add_flags(s, flags, err);
     if (!rc && needs_processes && !n->has_thread && strcmp(flags, "REGISTRY") != 0)
-        rc = add_flags(s, "CSWITCH", err); /* the thread that runs on their processor */
+        rc = watch_session_add_flags(s, "CSWITCH", err); /* the thread that runs on their processor */
     if (!rc && n->has_stacks)
         rc = add_word(&c->stacks, n->name, "classes with stacks", err);
     if (!rc && n->has_counters)
@@ -67,7 +67,7 @@ static int add_kernel(ea_watch_session *s, const ea_lang_need *n, int needs_proc
     return rc;
 }
 
-static int add_provider(ea_watch_session *s, const ea_lang_need *n, ea_err *err) {
+static int watch_session_add_provider(ea_watch_session *s, const ea_lang_need *n, ea_err *err) {
     ea_tables *list = &s->session.providers;
     ea_provider_config *all = s->providers, *p = NULL;
     char guid[37], id[12];
@@ -146,7 +146,8 @@ int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
         rc = ea_fail(err, EA_ENOMEM, "watch");
     c->providers = (ea_tables){s->providers, 0};
     for (size_t i = 0; i < count && !rc; i++)
-        rc = is_kernel(&needs[i]) ? add_kernel(s, &needs[i], needs_processes, err) : add_provider(s, &needs[i], err);
+        rc = is_kernel(&needs[i]) ? add_kernel(s, &needs[i], needs_processes, err)
+                                  : watch_session_add_provider(s, &needs[i], err);
     for (size_t i = 0; i < c->providers.count; i++)
         limit_ids(&s->providers[i]);
     if (!rc && s->unknown.count && c->kind == EA_SESSION_USER && !c->providers.count)
@@ -155,10 +156,10 @@ int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
                      s->unknown.items[0]);
     if (!rc && needs_processes) {
         c->kind = EA_SESSION_SYSTEM;
-        rc = add_flags(s, "PROC_THREAD", err);
+        rc = watch_session_add_flags(s, "PROC_THREAD", err);
     }
     if (!rc && c->kind == EA_SESSION_SYSTEM && !c->flags.count) /* events that come with any flag */
-        rc = add_flags(s, "PROC_THREAD", err);
+        rc = watch_session_add_flags(s, "PROC_THREAD", err);
     for (size_t i = 0; i < c->flags.count && !rc; i++)
         if (strcmp(c->flags.items[i], "PMC_PROFILE") == 0)
             rc = add_samples(s, options->pmc_samples, err);

@@ -91,7 +91,15 @@ static int filter_compile_program(compiling *k, filter_program *ret, const ea_te
 /* Programs whose run prints or ends for an event; the text is before, expression and after. */
 static int compile_expression(compiling *k, filter_program *ret, const ea_strings *classes, const char *before,
                               const char *expression, const char *after) {
+    ea_lang_problem problem;
     ea_text t;
+    int alone = *expression ? ea_lang_check_expression(expression, strlen(expression), &problem) : 0;
+    if (alone == EA_ENOMEM)
+        return ea_fail(k->err, alone, "compile a filter");
+    if (alone) { /* it could end the text before it, and go on with statements */
+        note_problem(k, &problem, 0);
+        return ea_fail(k->err, EA_EINVAL, "%s", k->problem->message);
+    }
     ea_text_init(&t);
     put_classes(&t, classes, 0);
     ea_text_str(&t, before);

@@ -56,7 +56,7 @@ typedef struct compiling {
     size_t count, capacity;
 } compiling;
 
-static int add_described(compiling *k, ea_err *err) {
+static int watch_add_described(compiling *k, ea_err *err) {
     ea_schema schema;
     const ea_class *c;
     size_t cursor = 0;
@@ -75,13 +75,13 @@ static int add_described(compiling *k, ea_err *err) {
     return rc;
 }
 
-static int compile(compiling *k, program *p, ea_watch_problem *ret_problem, ea_err *err) {
+static int watch_compile(compiling *k, program *p, ea_watch_problem *ret_problem, ea_err *err) {
     ea_lang_problem problem = {0};
     const char *text = p->c->program;
     ea_lang_sources sources = {.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
     int rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
     if (rc && rc != EA_ENOMEM && problem.is_class && !k->all) {
-        if ((rc = add_described(k, err)))
+        if ((rc = watch_add_described(k, err)))
             return rc;
         sources = (ea_lang_sources){.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
         rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
@@ -122,7 +122,7 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schem
         program *p = &w->programs[w->count++];
         p->owner = w;
         p->c = &all[i];
-        rc = compile(&k, p, ret_problem, err);
+        rc = watch_compile(&k, p, ret_problem, err);
         if (rc)
             ret_problem->program = i;
     }

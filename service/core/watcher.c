@@ -223,11 +223,18 @@ static int release_settled(ea_watcher *w, ea_err *err) {
     return rc;
 }
 
-/* Events before a time wait no longer, nor do the records between them. */
-static int settle(ea_watcher *w, int64_t before_utc_ns, ea_err *err) {
+/* Times are what traces say: a sum of theirs may have no room. */
+static int64_t time_plus(int64_t utc_ns, int64_t ns) {
+    if (ns < 0)
+        return utc_ns < INT64_MIN - ns ? INT64_MIN : utc_ns + ns;
+    return utc_ns > INT64_MAX - ns ? INT64_MAX : utc_ns + ns;
+}
+
+/* Events until a time wait no longer, nor do the records between them. */
+static int settle(ea_watcher *w, int64_t until_utc_ns, ea_err *err) {
     uint64_t until = w->settled;
     int64_t before_raw = INT64_MIN;
-    for (const waiting *q = w->first; q && q->utc_ns < before_utc_ns; q = q->next) {
+    for (const waiting *q = w->first; q && q->utc_ns <= until_utc_ns; q = q->next) {
         until = q->number + 1;
         before_raw = q->record.time_raw > before_raw ? q->record.time_raw : before_raw;
     }
@@ -280,10 +287,10 @@ static int add_to_queue(ea_watcher *w, const ea_record *record, const ea_class *
     if (rc)
         return ea_fail(err, rc, "join stacks");
     rc = release_settled(w, err);
-    if (!rc && w->first && w->first->utc_ns < utc_ns - DELAY_NS)
-        rc = settle(w, utc_ns - DELAY_NS, err);
-    while (!rc && w->waiting_bytes > w->limit_bytes) /* the oldest go without waiting any longer */
-        rc = settle(w, w->first->utc_ns + 1, err);
+    if (!rc && w->first && w->first->utc_ns <= time_plus(utc_ns, -DELAY_NS))
+        rc = settle(w, time_plus(utc_ns, -DELAY_NS), err);
+    while (!rc && w->first && w->waiting_bytes > w->limit_bytes) /* the oldest go without waiting any longer */
+        rc = settle(w, w->first->utc_ns, err);
     return rc;
 }
 
@@ -313,7 +320,7 @@ int ea_watcher_idle(ea_watcher *w, ea_err *err) {
         rc = settle(w, INT64_MAX, err);
     for (size_t i = 0; i < w->run_count && !rc; i++)
         if (!w->is_over[i])
-            rc = finish_step(w, i, ea_lang_run_time(w->runs[i], w->last_utc_ns + passed_ns - LATE_NS), err);
+            rc = finish_step(w, i, ea_lang_run_time(w->runs[i], time_plus(w->last_utc_ns, passed_ns - LATE_NS)), err);
     return rc ? rc : all_are_over(w);
 }
 

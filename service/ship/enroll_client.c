@@ -368,8 +368,9 @@ static int enroll_client_perform(exchange *x, const ea_text *body, ea_err *err) 
 
 /* The answer is a certificate of the key. */
 static int check_answer(const exchange *x, EVP_PKEY *key, ea_err *err) {
+    char none[] = ""; /* no question for a password */
     BIO *bio = BIO_new_mem_buf(x->answer.data, (int)x->answer.len_bytes);
-    X509 *cert = bio && x->answer.len_bytes ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    X509 *cert = bio && x->answer.len_bytes ? PEM_read_bio_X509(bio, NULL, NULL, none) : NULL;
     int good = cert && X509_check_private_key(cert, key) == 1;
     X509_free(cert);
     BIO_free(bio);

@@ -139,12 +139,15 @@ def chrome(text):
     need(set(file) == {"displayTimeUnit", "traceEvents", "stackFrames", "samples"}, "members")
     for event in file["traceEvents"]:
         need({"name", "ph", "pid", "tid", "ts"} <= set(event) and event["ph"] == "M", "a metadata event")
+    named = [event["tid"] for event in file["traceEvents"] if event["name"] == "thread_name"]
+    of = {(event["pid"], event["tid"]) for event in file["traceEvents"] if event["name"] == "thread_name"}
+    need(len(set(named)) == len(named) and {(sample["pid"], sample["tid"]) for sample in file["samples"]} == of, "each thread has a number of its own, and samples")
     frames = file["stackFrames"]
     for frame in frames.values():
         need({"name", "category"} <= set(frame) and frame.get("parent", next(iter(frames))) in frames, "a frame's parent")
     stacks, last = collections.Counter(), -1
     for sample in file["samples"]:
-        need({"cpu", "tid", "ts", "name", "sf", "weight"} == set(sample) and sample["sf"] in frames, "a sample")
+        need({"cpu", "pid", "tid", "ts", "name", "sf", "weight"} == set(sample) and sample["sf"] in frames, "a sample")
         need(sample["ts"] >= last, "samples are in the order of time")
         last, at, path = sample["ts"], sample["sf"], []
         while at is not None:
@@ -155,12 +158,8 @@ def chrome(text):
     return stacks
 
 
-def firefox(text):
-    file = json.loads(text)
-    need({"meta", "libs", "threads"} <= set(file), "members")
-    need(file["meta"]["preprocessedProfileVersion"] == 47 and file["meta"]["categories"], "meta")
-    categories = len(file["meta"]["categories"])
-    thread, = file["threads"]
+def firefox_thread(thread, categories):
+    """The stacks of a thread, and [(time in ms, weight)] of its samples."""
     columns = {"frameTable": {"address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol", "innerWindowID",
                               "implementation", "line", "column"},
                "funcTable": {"name", "isJS", "relevantForJS", "resource", "fileName", "lineNumber", "columnNumber"},
@@ -179,7 +178,7 @@ def firefox(text):
     need(all(0 <= f < frame_table["length"] for f in stack_table["frame"]), "frames")
     need(all(p is None or 0 <= p < i for i, p in enumerate(stack_table["prefix"])), "a stack is after its prefix")
     samples = thread["samples"]
-    need(samples["weightType"] in ("samples", "tracing-ms") and samples["time"] == sorted(samples["time"]), "samples")
+    need(samples["length"] and samples["weightType"] in ("samples", "tracing-ms") and samples["time"] == sorted(samples["time"]), "samples")
     scale = 1000000 if samples["weightType"] == "tracing-ms" else 1
     stacks = collections.Counter()
     for at, weight in zip(samples["stack"], samples["weight"]):
@@ -188,6 +187,19 @@ def firefox(text):
             path.append(strings[functions["name"][frame_table["func"][stack_table["frame"][at]]]])
             at = stack_table["prefix"][at]
         stacks[tuple(reversed(path))] += round(weight * scale)
+    return stacks
+
+
+def firefox(text):
+    file = json.loads(text)
+    need({"meta", "libs", "threads"} <= set(file), "members")
+    need(file["meta"]["preprocessedProfileVersion"] == 47 and file["meta"]["categories"], "meta")
+    need(len({thread["tid"] for thread in file["threads"]}) == len(file["threads"]), "each thread has a number of its own")
+    mains = collections.Counter(thread["pid"] for thread in file["threads"] if thread["isMainThread"])
+    need(mains == collections.Counter({thread["pid"] for thread in file["threads"]}), "one main thread a process")
+    stacks = collections.Counter()
+    for thread in file["threads"]:
+        stacks += firefox_thread(thread, len(file["meta"]["categories"]))
     return stacks
 
 

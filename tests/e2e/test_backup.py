@@ -164,7 +164,7 @@ def tokens(env, checks, collector):
 
 
 def interrupted(env, checks, store, copy):
-    """A backup that was interrupted does not block the next one into its folder. What is not of a backup stays."""
+    """A backup that was interrupted does not block the next one into its folder. Files of others in it stay."""
     rest = env.folder / "rest"
     shutil.copytree(copy, rest)
     (rest / "backup.json").unlink()

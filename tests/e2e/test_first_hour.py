@@ -1,6 +1,7 @@
 """The first hour: what a new user types, and what each command must say. docs/verification/first-hour.md lists the frictions that were
 found, with what became of each; a check here has the number of its row.
 """
+import json
 import os
 import pathlib
 import shutil
@@ -138,6 +139,14 @@ def check_empty_profile(w):  # 24
     w.says(24, w.collector("profile", "--weight", "pmc:Nope"), 0, "no sample of the counter Nope")
 
 
+def check_reports(w):  # 21, 22
+    w.says(21, w.collector("report", "gc"), 0, "Garbage collections of .NET", "pause ms")
+    w.checks.that(int(w.value("SELECT count(*) FROM gc_pauses WHERE pause_ns > 0")) > 0, "(21) pauses of collections")
+    w.says(21, w.collector("report", "gc", "--to", "2001-01-01"), 0, "no rows: the report needs events of Microsoft-Windows-DotNETRuntime")
+    times = [sample["ts"] for sample in json.loads(w.collector("profile", "--host", "day", "--format", "chrome").stdout)["samples"]]
+    w.checks.that(times[0] == 0 and 1e6 < times[-1] < 1e8, f"(22) the time axis is that of the recording: {times[:1]} to {times[-1:]} us")
+
+
 def check_parents(w):  # 15: powershell that winword started
     w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "attack", "--seed", "3", "--out", w.env.folder / "attack.etl"])
     done = w.collector("query", "attack.etl", "--format", "csv", "SELECT command_line FROM processes WHERE begin_cause = 'start' AND image_name LIKE 'powershell.exe' AND "
@@ -169,7 +178,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_parents, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_second_replay, check_package, check_table):
         check(w)
 
 

@@ -8,6 +8,7 @@ import collections
 import http.client
 import json
 import subprocess
+import sys
 import urllib.parse
 
 import harness
@@ -15,6 +16,11 @@ import profile_formats
 import test_profile
 import test_tracegen
 import web_world
+
+sys.path[:0] = [str(harness.ROOT / "tests" / "judges")]
+import judge_activity  # noqa: E402
+import naive_activity  # noqa: E402
+import world  # noqa: E402
 
 FORMS = {"folded": profile_formats.folded, "json": profile_formats.tree, "speedscope": profile_formats.speedscope, "pprof": profile_formats.pprof,
          "chrome": profile_formats.chrome, "firefox": profile_formats.firefox}
@@ -157,14 +163,43 @@ def check_counters(checks, forms, reported, names):
     checks.equal(asked(to="2000-01-01T00:00:00Z"), {}, "counters of a time without samples")
 
 
+def check_times(env, checks, forms, traces):
+    """Chrome's and Firefox's forms have each sample at its time, in its thread of its process."""
+    want, begun = collections.Counter(), set()
+    for host, trace in traces.items():
+        records = world.dumped(env.agent, trace)
+        whose, on = naive_activity.Whose(world.fold(records)), "" if len(traces) == 1 else f" on {host}"
+        for record in records:
+            if record["name"] == "PerfInfo/SampleProf":
+                tid = record["fields"]["ThreadId"]
+                instance, pid = whose.thread(tid, record)
+                image = "Idle" if pid == 0 else judge_activity.image(type("Host", (), {"state": whose.machine}), instance) or "?"
+                want[f"{image} ({pid}){on}", f"thread {tid}", record["units"]] += 1
+                begun.add(record["units"])
+    chosen = [("weight", "samples"), *(("host", host) for host in traces)]
+    file, got = json.loads(forms.ask(*chosen, ("format", "chrome"))), collections.Counter()
+    processes = {event["pid"]: event["args"]["name"] for event in file["traceEvents"] if event["name"] == "process_name"}
+    threads = {event["tid"]: (processes[event["pid"]], event["args"]["name"]) for event in file["traceEvents"] if event["name"] == "thread_name"}
+    for sample in file["samples"]:
+        got[(*threads[sample["tid"]], min(begun) + round(sample["ts"] * 10))] += sample["weight"]
+    checks.that(got == want, f"chrome: samples at other places: {list((got - want).items())[:3]}, {list((want - got).items())[:3]}")
+    file, got = json.loads(forms.ask(*chosen, ("format", "firefox"))), collections.Counter()
+    for thread in file["threads"]:
+        for time, weight in zip(thread["samples"]["time"], thread["samples"]["weight"]):
+            got[thread["processName"], thread["name"], min(begun) + round(time * 10000)] += weight
+    checks.that(got == want, f"firefox: samples at other places: {list((got - want).items())[:3]}, {list((want - got).items())[:3]}")
+    epoch = round(file["meta"]["startTime"] * 10000)
+    checks.that(abs(epoch - min(begun)) <= 10, f"firefox: the beginning is {epoch}, not {min(begun)}")
+
+
 def test(env, checks, arguments):
     env.make_certificates(HOSTS)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
-    rows = {}
+    rows, made = {}, {}
     for host, preset in HOSTS.items():
         trace, truth = test_tracegen.generate(env.build, env.folder, host, "--preset", preset, "--duration-ms", "2000" if arguments.soak else "400")
         env.replay([trace], collector, agent=host, spool=env.folder / f"{host}-spool", extra=["--batch-events", "3000"])
-        rows[host] = test_tracegen.rows(truth)
+        rows[host], made[host] = test_tracegen.rows(truth), trace
     forms = Forms(env, checks, collector)
     machine = next(row for row in rows["narrow"] if row["type"] == "machine")
     cut = test_profile.rfc3339((machine["start_utc_ns"] + machine["end_utc_ns"]) // 2)
@@ -175,6 +210,8 @@ def test(env, checks, arguments):
     nothing = json.loads(forms.ask(("weight", "pmc:CashMisses"), ("format", "json")))
     checks.that(nothing["events"] == 0 and nothing["notes"].startswith("no sample of the counter CashMisses is stored in this range; there are such of the sources ") and
                 {int(n) for n in nothing["notes"].rsplit(" sources ", 1)[1].split(",")} == {row["source"] for row in rows_of(sources)}, f"a counter without samples: {nothing['notes']}")
+    check_times(env, checks, forms, {"narrow": made["narrow"]})
+    check_times(env, checks, forms, made)
     check_processes(checks, forms, rows["narrow"], reported)
     check_counters(checks, forms, reported, names)
     print(f"{len(reported)} weights, {len(FORMS) + 1} forms: {', '.join(reported)}")

@@ -5,7 +5,7 @@ Written traces have what no real trace here has: a background collection with a 
 a method that is compiled while another one is, and names that a terminal or a page would take for commands.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-# - Answers and pages 14: A report's sums of .NET collections and compilations equal a naive computation. | clr-gc-events, a generated web
+# - Answers and pages 16: A report's sums of .NET collections and compilations equal a naive computation. | clr-gc-events, a generated web
 #   server, a written trace with background collections | 2026-11-27
 import collections
 import html.parser

@@ -31,6 +31,14 @@ def greatest(text, count):
     return [name for name, _ in own.most_common(count)]
 
 
+def shown_first(text):
+    """Of Chrome's form: frames of the thread that speedscope shows first, which is the first one in the order of its keys as text."""
+    file = json.loads(text)
+    key = min(f"{sample['pid']}:{sample['tid']}" for sample in file["samples"])
+    leaves = collections.Counter(file["stackFrames"][sample["sf"]]["name"] for sample in file["samples"] if f"{sample['pid']}:{sample['tid']}" == key)
+    return [name for name, _ in leaves.most_common(3)]
+
+
 def test(env, checks, _):
     env.make_certificates(["made"])
     collector = env.new_collector().start()
@@ -50,7 +58,7 @@ def test(env, checks, _):
     base = f"http://127.0.0.1:{server.server_port}"
     world, text = env.folder / "world.json", files["speedscope"].decode()
     for form, file in FILES.items():
-        world.write_text(json.dumps({"url": f"{base}/speedscope/index.html#profileURL={base}/{file}", "frames": greatest(text, 5),
+        world.write_text(json.dumps({"url": f"{base}/speedscope/index.html#profileURL={base}/{file}", "frames": shown_first(files[form]) if form == "chrome" else greatest(text, 5),
                                      "name": json.loads(text)["name"] if form == "speedscope" else "", "chromium": test_dashboard.browser()}))
         done = subprocess.run(["node", test_dashboard.BROWSER / "speedscope.mjs", world], cwd=packages, capture_output=True, text=True,
                               timeout=180)

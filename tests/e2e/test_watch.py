@@ -356,7 +356,13 @@ def check_programs(env, checks, paths):
 def check_examples(env, checks, paths):
     text = (harness.ROOT / "docs" / "reference" / "language.md").read_text(encoding="utf-8")
     blocks = [re.sub(r"^    ", "", block, flags=re.M) for block in re.findall(r"(?:^    .*\n)+", text, flags=re.M)]
-    programs = [block for block in blocks if not block.startswith("program:")]
+    is_config = re.compile(r"(sessions|filters):\n")
+    programs = [block for block in blocks if not block.startswith("program:") and not is_config.match(block)]
+    for block in filter(is_config.match, blocks):
+        path = env.folder / "example.yaml"
+        path.write_text("sources:\n- name: one\n  files: a.etl\n  " + block.replace("\n", "\n  ") + "\n" if block.startswith("filters:") else block)
+        done = env.run([env.agent, "check", path], check=False)
+        checks.equal(done.returncode, 0, f"example {block!r}: {done.stderr}")
     checks.that(len(programs) >= 2, f"examples of the reference: {len(programs)}")
     for program in programs:
         checks.equal(watch(env, program, paths, check=False).returncode, 0, f"example {program!r}")
@@ -420,11 +426,28 @@ def check_where(env, checks, paths, events):
         checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:1: ") and "did you mean TransferSize?" in done.stderr,
                     f"{command} --where with a mistake: {done.stderr!r}")
         done = subprocess.run([env.agent, command, "--where", "1 +", *paths], capture_output=True, text=True, check=False)
-        checks.that(done.stderr.startswith("--where:1:4: expected a value\n  1 +\n     ^"), f"{command} --where that ends too early: {done.stderr!r}")
+        checks.that(done.stderr.startswith("--where:1:4: the text ends inside an expression\n  1 +\n     ^"), f"{command} --where that ends too early: {done.stderr!r}")
         done = subprocess.run([env.agent, command, "--where", "ustack()", *paths], capture_output=True, text=True, check=False)
         checks.that(done.returncode == 2 and "stacks" in done.stderr, f"{command} --where with stacks: {done.stderr!r}")
     done = subprocess.run([env.agent, "dump", "--class", "DiskIo/*", "--where", "NewThreadId == 0", *paths], capture_output=True, text=True, check=False)
     checks.that(done.returncode == 2 and "unknown field NewThreadId" in done.stderr, f"--class names the classes of --where: {done.stderr!r}")
+    for condition in ("pid == 4)/ { printf(\"x\"); } * /(1", "1)/ { exit(); } end /(1", "pid == 4 # {", "pid == 4; exit()", "(pid == 4"):
+        done = subprocess.run([env.agent, "dump", "--where", condition, *paths], capture_output=True, text=True, check=False)
+        is_good = condition.endswith("# {")  # a comment is none of the condition
+        checks.that(done.returncode == (0 if is_good else 2) and (is_good or not done.stdout), f"--where {condition}: {done.returncode} {done.stderr[:300]}")
+
+
+def check_arguments(env, checks, paths):
+    """$1 and $2 are what --arg gives: numbers and texts."""
+    program = '* /pid == $1 && probe =~ $2/ { @ = count(); }'
+    wanted = results(watch(env, program.replace("$1", "4").replace("$2", '"*"'), paths, "--json").stdout)
+    for first in ("4", "0x4"):
+        checks.equal(results(watch(env, program, paths, "--json", "--arg", first, "--arg", "*").stdout), wanted, f"$1 is {first}")
+    checks.that(sum(wanted["@"].values()) > 0, f"events of process 4: {wanted}")
+    one = watch(env, program, paths, "--arg", "4", check=False)
+    checks.that(one.returncode == 2 and "there is no argument $2; 1 were given" in one.stderr, f"one argument too few: {one.returncode} {one.stderr}")
+    text = watch(env, 'begin { printf("%s", $1); }', paths, "--arg", '"} exit(); {', check=False)
+    checks.equal((text.returncode, text.stdout), (0, '"} exit(); {'), "a text stays a text")
 
 
 def check_refusals(env, checks, paths):
@@ -463,6 +486,7 @@ def test(env, checks, arguments):
             check_limits(env, checks, [trace])
             check_refusals(env, checks, [trace])
             check_where(env, checks, [trace], events)
+            check_arguments(env, checks, [trace])
     trace, _ = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms", "300")
     check_counters(env, checks, "stacks", [trace])
     for name, what in REAL.items():

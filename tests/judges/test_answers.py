@@ -66,8 +66,8 @@ def document(tables, counts):
     return HEAD + "\n".join(judged) + "\n" + MIDDLE + "\n".join(others) + "\n"
 
 
-def check_judged(checks, arguments, tables, worlds):
-    """Each answer that has a judge was compared, over some rows; the page names what is judged."""
+def counts_of(tables, worlds):
+    """answer -> [machines, rows, differences]"""
     counts = {}
     for one in worlds:
         for answer, (machines, rows, wrong) in one.counts.items():
@@ -75,6 +75,23 @@ def check_judged(checks, arguments, tables, worlds):
             into[0] |= machines
             into[1] += rows
             into[2] += wrong
+    return counts
+
+
+def write_rows(tables, worlds, only):
+    """Writes the rows of the answers that these judges alone compare into the page."""
+    def rows(text):
+        return {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| answer |")}
+    made, kept = document(tables, counts_of(tables, worlds)), rows(DOCUMENT.read_text(encoding="utf-8"))
+    judged = {f"| {answer}" for answer, (judge, _) in tables.items() if judge and set(judge.split(", ")) <= set(only)}
+    lines = [line if line.split(" | ")[0] in judged else kept.get(line.split(" | ")[0], line) if line.startswith("| ") else line
+             for line in made.splitlines()]
+    DOCUMENT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def check_judged(checks, arguments, tables, worlds):
+    """Each answer that has a judge was compared, over some rows; the page names what is judged."""
+    counts = counts_of(tables, worlds)
     checks.equal(sorted(set(counts) - {a for a, (judge, _) in tables.items() if judge}), [], "answers that are judged and have no judge in answers.tsv")
     checks.equal([a for a, (judge, _) in tables.items() if judge and not has_own_test(judge) and not counts.get(a, (0, 0))[1]], [], "answers of which no row was compared")
     if arguments.write:
@@ -95,9 +112,11 @@ def test(env, checks, arguments):
         one.collector.stop()
     if not arguments.only and not arguments.machines:
         check_judged(checks, arguments, complete.rows(), worlds)
+    elif arguments.only and arguments.write and not arguments.machines:
+        write_rows(complete.rows(), worlds, arguments.only.split(","))
     print(f"{sum(reported[1] for one in worlds for reported in one.counts.values())} rows compared")
 
 
 if __name__ == "__main__":
-    harness.main(test, __doc__, {"write": ("write docs/verification/answers.md", {"action": "store_true"}), "only": ("these judges alone, with commas", {}),
+    harness.main(test, __doc__, {"write": ("write docs/verification/answers.md; with --only the rows of these judges", {"action": "store_true"}), "only": ("these judges alone, with commas", {}),
                                 "machines": ("these machines of the first store alone, with commas", {})})

@@ -23,7 +23,7 @@ import judges  # noqa: E402
 import web_world  # noqa: E402
 import world  # noqa: E402
 
-# a browser for each collector takes too long, and the routes below the pages are judged; counters of a process are of the one that stored
+# a browser for each collector takes too long, and the routes below the pages are judged; counters of a process are those of the process that stored
 NOT_WARM = {"judge_pages", "judge_metrics"}
 LONGEST_S = 1800  # a loaded machine takes long; what ends here counts as caught
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -680,6 +681,43 @@ static void names_of_another_case_are_the_same(void **state) {
     ec_ca_close(ca);
 }
 
+/* A request whose PEM claims to be encrypted: OpenSSL would ask for its password on the terminal, and where there
+ * is none on standard input, which is the pipe with the signer's next message. */
+static void an_encrypted_request_asks_for_no_password(void **state) {
+    (void)state;
+    static const char BEGIN[] = "-----BEGIN CERTIFICATE REQUEST-----\n", PASSWORD[] = "password\n";
+    ea_err err;
+    char token[EC_SECRET_BYTES], left[sizeof PASSWORD] = "";
+    ec_enroll_token grant = {
+        .expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = 3600, .uses_left = 2, .names = "a-*"};
+    ec_ca_enrolled got;
+    int ends[2], before = dup(STDIN_FILENO);
+    init();
+    must(ec_enroll_tokens_add(scratch, &grant, token, &err), &err);
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    char *plain = make_csr(key, "a-1");
+    ea_text csr;
+    ea_text_init(&csr);
+    assert_memory_equal(plain, BEGIN, sizeof BEGIN - 1);
+    ea_text_printf(&csr, "%sProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n%s",
+                   BEGIN, plain + sizeof BEGIN - 1);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], PASSWORD, sizeof PASSWORD - 1), sizeof PASSWORD - 1);
+    close(ends[1]);
+    assert_true(before >= 0 && dup2(ends[0], STDIN_FILENO) == STDIN_FILENO);
+    int rc = enroll(token, csr.data, csr.len_bytes, &got, &err);
+    ssize_t n = read(STDIN_FILENO, left, sizeof left - 1);
+    assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+    close(before);
+    close(ends[0]);
+    assert_int_equal(rc, EA_EINVAL);
+    assert_int_equal(n, sizeof PASSWORD - 1);
+    assert_string_equal(left, PASSWORD);
+    ea_text_deinit(&csr);
+    free(plain);
+    EVP_PKEY_free(key);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
     const struct CMUnitTest tests[] = {T(agents_and_collectors),
@@ -689,6 +727,7 @@ int main(void) {
                                        T(names_are_checked),
                                        T(what_was_issued_is_listed),
                                        T(not_longer_than_the_ca),
+                                       T(an_encrypted_request_asks_for_no_password),
                                        T(enrolment_tokens_are_kept),
                                        T(enrolment_tokens_are_bounded),
                                        T(the_log_is_appended_to),

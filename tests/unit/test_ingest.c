@@ -912,8 +912,8 @@ static void note_answer(void *arg, ec_upload *u) {
     atomic_fetch_add(&((stopping *)arg)->is_answered, 1);
 }
 
-/* An upload that is being stored when the collector stops: what is not stored yet is left to a later upload, so that a
- * stop takes no longer than one batch. */
+/* An upload that is being stored when the collector stops: batches that are not stored yet wait for a later upload, so
+ * that a stop takes no longer than one batch. */
 static void a_stop_leaves_batches(void **state) {
     enum { COUNT = 50 };
 

@@ -187,7 +187,7 @@ static const refusal REFUSALS[] = {
     {"begin { /* x }", 1, 9, "the comment has no end"},
     {"tick:1us { }", 1, 1, "expected an interval of 1ms"},
     {"tick:soon { }", 1, 1, "expected an interval"},
-    {"begin { x = $1; }", 1, 13, "arguments of a program are not supported"},
+    {"begin { x = $1; }", 1, 13, "there is no argument $1; 0 were given"},
     {"Thread/CSwitch { NewThreadId = 1; }\nThread/CSwitch { @[NewThreadId] = count(); }", 2, 20,
      "is a variable and a field"},
     {"Thread/CSwitch { @[NewThreadId_name] = count(); }", 1, 20, "have no names"},

@@ -540,6 +540,52 @@ static void tombstones_are_read_before_they_are_stored(void **state) {
     ea_text_deinit(&damaged);
 }
 
+/* Descriptions are read by ec_store_check, on another thread: the thread that appends takes the classes from it, also
+ * for a batch that it refuses; of an unreadable one it reads none. */
+static void descriptions_are_read_by_the_check(void **state) {
+    fixture *f = *state;
+    test_maker m;
+    test_batch b, next;
+    ec_store *reader = NULL;
+    size_t count = 0;
+    test_maker_init(&m, 6);
+    test_make(&m, 1, 3, 0, &b);
+    test_make(&m, 2, 3, 0, &next);
+    open_store(f);
+    assert_int_equal(ec_store_open(&reader, f->dir, &(ec_store_options){0}, &f->err), 0);
+    ec_check check = {.rc = ec_store_check(reader, "alpha", b.data, b.len_bytes, &f->err)};
+    check.classes = ec_store_checked_classes(reader, &count);
+    check.class_count = count;
+    assert_int_equal(check.rc, EC_CHECK_SOUND);
+    assert_int_equal(count, 1);
+    assert_memory_equal(check.classes[0].bytes, m.c->hash, EA_CLASS_HASH_BYTES);
+    ea_class_hash other = {.bytes = {1}};
+    const ec_check wrong = {.rc = EC_CHECK_SOUND, .classes = &other, .class_count = 1};
+    assert_int_equal(ec_store_append_checked(f->store, "alpha", b.data, b.len_bytes, &wrong, &f->err), EA_ENOTFOUND);
+    check.rc = EC_CHECK_EARLY; /* its records are read here, by its descriptions */
+    assert_int_equal(ec_store_append_checked(f->store, "alpha", b.data, b.len_bytes, &check, &f->err), EC_STORED);
+    commit(f);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM classes"), 1);
+    /* two bytes that are no description, in field 12 */
+    ea_text damaged;
+    ea_text_init(&damaged);
+    ea_text_add(&damaged, (const char *)next.data, next.len_bytes);
+    ea_text_add(&damaged, "\x62\x02\xff\xff", 4);
+    const uint8_t *data = (const uint8_t *)damaged.data;
+    check = (ec_check){.rc = ec_store_check(reader, "alpha", data, damaged.len_bytes, &f->err), .text = "unreadable"};
+    (void)ec_store_checked_classes(reader, &count);
+    assert_true(check.rc < 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(ec_store_append(f->store, "alpha", data, damaged.len_bytes, &f->err), check.rc);
+    assert_int_equal(ec_store_append_checked(f->store, "alpha", data, damaged.len_bytes, &check, &f->err), check.rc);
+    assert_string_equal(f->err.message, "unreadable"); /* said without a look at it */
+    ec_store_close(reader);
+    ea_text_deinit(&damaged);
+    free(b.data);
+    free(next.data);
+    test_maker_deinit(&m);
+}
+
 /* Batch `number` of a stream with one definition of 1,000 bytes more; tag: its field, two bytes. */
 static int append_defining(fixture *f, const test_maker *m, uint64_t number, const char *tag) {
     test_batch b;
@@ -1385,6 +1431,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones_are_read_before_they_are_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(descriptions_are_read_by_the_check, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dictionary_that_is_not_kept_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),

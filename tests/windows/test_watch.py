@@ -146,6 +146,37 @@ def command(env, checks, session, windows, arguments):
         checks.equal(machine.sessions(), {}, "what is left over")
 
 
+def configured(env, checks, session, windows, arguments):
+    """A program in the configuration of a live session: its rows at the collector are those over the file, and the events stay where they are."""
+    scenario = env.folder / "configured.yaml"
+    scenario.write_text("base: office\nstacks: {keys: no}\n")
+    trace, _ = test_tracegen.generate(env.build, env.folder, "configured", "--preset", scenario, "--duration-ms", "2000")
+    env.make_certificates(["configured"])
+    collector = env.new_collector()
+    collector.start()
+    programs = {"switches": ("sched:::on-cpu { @[execname] = count(); } tick:100ms { print(@); clear(@); }", "aggregate"),
+                "samples": ("PerfInfo/SampleProf { @[execname, stack(3)] = count(); }", "ship")}
+    with emulated.Machine(env, session, windows, "configured") as machine:
+        machine.plays([trace])
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH", "PROFILE"], "stacks": ["PerfInfo/SampleProf"],
+                                       "watch": [{"name": n, "program": p, "events": e} for n, (p, e) in programs.items()]}])
+        machine.start()
+        machine.wait(machine.delivered, "the trace's end")
+        checks.equal(machine.stop(), 0, "exit code after Ctrl-C")
+    ask = lambda sql: json.loads(collector.ask("query", "--format", "json", sql))["rows"]  # noqa: E731
+    switches = {r["execname"]: r["n"] for r in ask("SELECT execname, sum(count) AS n FROM watch_switches GROUP BY 1")}
+    wanted = {r["keys"][0]: r["count"] for r in map(json.loads, over_file(env, programs["switches"][0].split(" tick")[0], [trace]))}
+    checks.that(switches == wanted and len(wanted) > 3, f"switches by process: {switches}, right are {wanted}")
+    samples = sorted(r["count"] for r in ask("SELECT count FROM watch_samples"))
+    checks.equal(samples, sorted(json.loads(line)["count"] for line in over_file(env, programs["samples"][0], [trace])), "samples by stack")
+    numbers = {r["counter"]: r["value"] for r in ask("SELECT counter, value FROM ledger_last WHERE family = ''")}
+    stored = {r["name"]: r["n"] for r in ask("SELECT name, count(*) AS n FROM events GROUP BY 1")}
+    checks.equal((numbers.get("events_aggregated"), stored.get("Thread/CSwitch", 0)), (sum(wanted.values()), 0), "context switches in the ledger, and stored")
+    checks.equal(numbers["events_delivered"], numbers["events_batched"] + numbers["events_aggregated"], "delivered = batched + aggregated")
+    checks.that(stored["PerfInfo/SampleProf"] == sum(samples), f"samples travelled, too: {stored}")
+    collector.stop()
+
+
 def refused(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "refused") as machine:
         machine.plays(traces.paths(TRACE, env.build))
@@ -158,7 +189,7 @@ def refused(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (same, ticks, exits, command, refused)):
+    for part in emulated.parts(checks, arguments, (same, ticks, exits, command, configured, refused)):
         part(env, checks, session, windows, arguments)
 
 

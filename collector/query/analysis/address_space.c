@@ -110,7 +110,7 @@ static int read_rows(ec_address_space *p, sqlite3 *db, int64_t stream_number, co
 static int space_note(table *t, uint32_t id, size_t row) {
     uint64_t *known = ea_u64_map_get(&t->by_id, id);
     if (known) {
-        EA_ASSERT((*known >> 32) + (uint32_t)*known == row); /* the rows of an id stand together */
+        EA_ASSERT((*known >> 32) + (uint32_t)*known == row); /* the rows of an id are adjacent */
         ++*known;
         return 0;
     }

@@ -71,7 +71,7 @@ static int merge_frame(void *arg, const ec_stack_frame *f) {
                      : ec_merge_frame(to->merge, f->module, f->is_unloaded, f->address, f->is_return, frame);
 }
 
-static int merge_stack(run *r, const ec_stack_query *q, size_t i) {
+static int merge_stack(run *r, const ec_stack_query *q, size_t i, uint32_t *ret_process, uint32_t *ret_stack) {
     ec_stack_weight w;
     merging to; /* 16 KiB, not initialised: each part is written before it is read */
     uint32_t process = 0;
@@ -85,7 +85,32 @@ static int merge_stack(run *r, const ec_stack_query *q, size_t i) {
     } else if (!rc) {
         rc = ec_stack_query_frames(q, i, merge_frame, &to);
     }
-    return rc ? rc : ec_merge_stack(r->merge, r->side, process, to.frames, to.count, w.weight, w.events);
+    *ret_process = process;
+    return rc ? rc : ec_merge_stack(r->merge, r->side, process, to.frames, to.count, w.weight, w.events, ret_stack);
+}
+
+/* What a sum became in the merge. */
+typedef struct merged {
+    uint32_t process, stack;
+} merged;
+
+static int merge_samples(run *r, const ec_stack_query *q, const merged *sums) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < ec_stack_query_sample_count(q); i++) {
+        ec_stack_sample s;
+        ec_stack_query_sample(q, i, &s);
+        if (s.sum >= ec_stack_query_count(q))
+            continue;
+        rc = ec_merge_sample(r->merge, sums[s.sum].stack,
+                             &(ec_merge_thread){.host = r->stream->row.host,
+                                                .stream = (uint32_t)r->stream->row.stream_id,
+                                                .instance = s.process,
+                                                .process = sums[s.sum].process,
+                                                .pid = s.pid,
+                                                .tid = s.tid},
+                             s.utc_ns, s.weight);
+    }
+    return rc;
 }
 
 static int profile_stream(run *r, ea_err *err) {
@@ -99,13 +124,20 @@ static int profile_stream(run *r, ea_err *err) {
                                             .pid_count = request->pid_count,
                                             .limit_window_bytes = request->limit_window_bytes,
                                             .limit_stacks_bytes = request->limit_stacks_bytes,
+                                            .wants_samples = request->wants_samples && r->side == 0,
                                             .keep_going = request->keep_going,
                                             .arg = request->arg};
     ec_stack_query *q = NULL;
     int rc = ec_stack_query_run(&q, r->archive, r->stream, &options, &r->counts[r->side], err);
+    merged *sums = rc ? NULL : calloc(ec_stack_query_count(q) + 1, sizeof *sums);
+    if (!rc && !sums)
+        rc = ea_fail(err, EA_ENOMEM, "make a profile");
     for (size_t i = 0; !rc && i < ec_stack_query_count(q); i++)
-        if ((rc = merge_stack(r, q, i)))
+        if ((rc = merge_stack(r, q, i, &sums[i].process, &sums[i].stack)))
             rc = ea_fail(err, rc, "make a profile: too many distinct stacks; narrow the time range");
+    if (!rc && (rc = merge_samples(r, q, sums)))
+        rc = ea_fail(err, rc, "make a profile: more than 4,194,304 events; narrow the time range");
+    free(sums);
     ec_stack_query_close(q);
     return rc;
 }

@@ -42,11 +42,26 @@ typedef struct ec_profile_frame {
 /* Stacks that are alike: of one program and with the same frames. weight[1] and events[1] are of the other side, that a
  * difference is made with. */
 typedef struct ec_profile_stack {
+    uint32_t number;        /* of profile_merge.c */
     uint32_t process;       /* index into processes */
     const uint32_t *frames; /* the innermost first */
     uint32_t count;
     uint64_t weight[2], events[2];
 } ec_profile_stack;
+
+/* A thread, and an event of it with a stack. */
+typedef struct ec_profile_thread {
+    const char *host;
+    uint32_t owner;    /* the same number for all threads of one instance of a process, and for no others */
+    uint32_t process;  /* its program, an index into processes */
+    uint32_t pid, tid; /* as Windows had them, UINT32_MAX: unknown; two instances may have the same */
+} ec_profile_thread;
+
+typedef struct ec_profile_sample {
+    uint32_t stack, thread; /* indexes */
+    int64_t utc_ns;
+    uint64_t weight;
+} ec_profile_sample;
 
 /* How the rest is called; the innermost of several inlined functions first. */
 typedef struct ec_profile_function {
@@ -87,6 +102,7 @@ typedef struct ec_profile_request {
     size_t limit_window_bytes;     /* of the join; 0: 16 MiB */
     size_t limit_stacks_bytes;     /* of the stacks; 0: 512 MiB */
     size_t limit_stacks;           /* of the answer: EA_ELIMIT beyond; 0: 4,194,304 */
+    int wants_samples;             /* the events of side 0 by themselves, too: at most 4,194,304 */
     int (*keep_going)(void *arg);  /* asked now and then; 0 ends with EA_ECANCELED; may be NULL */
     void *arg;
 } ec_profile_request;
@@ -106,6 +122,10 @@ typedef struct ec_profile {
     size_t frame_count;
     ec_profile_stack *stacks; /* the greatest weight first */
     size_t stack_count;
+    ec_profile_thread *threads; /* with wants_samples */
+    size_t thread_count;
+    ec_profile_sample *samples; /* with wants_samples, in the order of time */
+    size_t sample_count;
     uint64_t total[2], events[2];           /* all weight; events that had some */
     uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */

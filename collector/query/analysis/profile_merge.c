@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_LIMIT = 4 << 20, STACK_MAX = 4096 };
+enum { DEFAULT_LIMIT = 4 << 20, STACK_MAX = 4096, SAMPLES_MAX = 1 << 22 };
 
 typedef struct place {
     uint32_t module;
@@ -31,7 +31,9 @@ typedef struct list {
 struct ec_merge {
     ea_arena arena;
     ea_bytes_map processes, modules, places, stacks, frames; /* -> index + 1 */
-    list process_list, module_list, place_list, stack_list, frame_list;
+    list process_list, module_list, place_list, stack_list, frame_list, thread_list, sample_list;
+    ea_bytes_map threads, owners; /* -> index + 1 */
+    size_t owner_count;
     ea_bytes_map methods;   /* module and name -> index of its place + 1 */
     uint32_t method_module; /* EC_PROFILE_METHODS; 0: there is none yet */
     uint32_t open_module;   /* EC_PROFILE_OPEN; 0: there is none yet */
@@ -67,7 +69,7 @@ int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names) {
     if (!m)
         return EA_ENOMEM;
     ea_arena_init(&m->arena, 0);
-    ea_bytes_map *maps[] = {&m->processes, &m->modules, &m->places, &m->stacks, &m->frames};
+    ea_bytes_map *maps[] = {&m->processes, &m->modules, &m->places, &m->stacks, &m->frames, &m->threads, &m->owners};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ea_bytes_map_init(maps[i], 0);
     m->limit_stacks = limit_stacks ? limit_stacks : DEFAULT_LIMIT;
@@ -87,11 +89,12 @@ int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names) {
 void ec_merge_destroy(ec_merge *m) {
     if (!m)
         return;
-    ea_bytes_map *maps[] = {&m->processes, &m->modules, &m->places, &m->stacks, &m->frames};
+    ea_bytes_map *maps[] = {&m->processes, &m->modules, &m->places, &m->stacks, &m->frames, &m->threads, &m->owners};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ea_bytes_map_deinit(maps[i]);
     ea_bytes_map_deinit(&m->methods);
-    list *lists[] = {&m->process_list, &m->module_list, &m->place_list, &m->stack_list, &m->frame_list};
+    list *lists[] = {&m->process_list, &m->module_list, &m->place_list, &m->stack_list,
+                     &m->frame_list,   &m->thread_list, &m->sample_list};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]->items);
     ea_arena_deinit(&m->arena);
@@ -178,7 +181,7 @@ int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64
 }
 
 int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count, uint64_t weight,
-                   uint64_t events) {
+                   uint64_t events, uint32_t *ret) {
     uint32_t key[STACK_MAX + 1], index;
     if (count > STACK_MAX)
         count = STACK_MAX;
@@ -199,6 +202,39 @@ int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *fram
     ec_profile_stack *s = (ec_profile_stack *)m->stack_list.items + index;
     s->weight[side] += weight;
     s->events[side] += events;
+    *ret = index;
+    return 0;
+}
+
+int ec_merge_sample(ec_merge *m, uint32_t stack, const ec_merge_thread *thread, int64_t utc_ns, uint64_t weight) {
+    const uint32_t owner_key[] = {thread->stream, thread->instance, thread->pid},
+                   key[] = {thread->stream, thread->instance, thread->pid, thread->tid};
+    uint32_t owner = 0, number = 0;
+    int rc = known_or_next(m, &m->owners, owner_key, sizeof owner_key, m->owner_count, &owner);
+    if (!rc)
+        m->owner_count++;
+    if (rc >= 0)
+        rc = known_or_next(m, &m->threads, key, sizeof key, m->thread_list.count, &number);
+    if (rc < 0)
+        return rc;
+    if (!rc) {
+        ec_profile_thread *to = merge_append(&m->thread_list, sizeof *to);
+        if (!to)
+            return EA_ENOMEM;
+        *to = (ec_profile_thread){.host = ea_arena_strdup(&m->arena, thread->host),
+                                  .owner = owner,
+                                  .process = thread->process,
+                                  .pid = thread->pid,
+                                  .tid = thread->tid};
+        if (!to->host)
+            return EA_ENOMEM;
+    }
+    if (m->sample_list.count == SAMPLES_MAX)
+        return EA_ELIMIT;
+    ec_profile_sample *to = merge_append(&m->sample_list, sizeof *to);
+    if (!to)
+        return EA_ENOMEM;
+    *to = (ec_profile_sample){.stack = stack, .thread = number, .utc_ns = utc_ns, .weight = weight};
     return 0;
 }
 
@@ -342,8 +378,8 @@ static int name_modules(ec_merge *m, const ec_profile_namer *namer, ec_profile *
 static int restack(ec_merge *m) {
     list old = m->stack_list;
     const place *places = m->place_list.items;
-    uint32_t frames[STACK_MAX];
-    int rc = 0;
+    uint32_t frames[STACK_MAX], *numbers = calloc(old.count + 1, sizeof *numbers);
+    int rc = numbers ? 0 : EA_ENOMEM;
     m->stack_list = (list){0};
     ea_bytes_map_clear(&m->stacks);
     for (size_t i = 0; !rc && i < old.count; i++) {
@@ -354,8 +390,14 @@ static int restack(ec_merge *m) {
                 frames[n++] = places[s->frames[k]].frames[j];
         for (int side = 0; side < 2 && !rc; side++)
             if (s->weight[side] || s->events[side])
-                rc = ec_merge_stack(m, side, s->process, frames, n, s->weight[side], s->events[side]);
+                rc = ec_merge_stack(m, side, s->process, frames, n, s->weight[side], s->events[side], &numbers[i]);
     }
+    ec_profile_sample *samples = m->sample_list.items;
+    for (size_t i = 0; !rc && i < m->sample_list.count; i++)
+        samples[i].stack = numbers[samples[i].stack];
+    for (size_t i = 0; i < m->stack_list.count; i++)
+        ((ec_profile_stack *)m->stack_list.items)[i].number = (uint32_t)i;
+    free(numbers);
     free(old.items);
     return rc;
 }
@@ -372,6 +414,34 @@ static int by_weight(const void *a, const void *b) {
         if (x->frames[k] != y->frames[k])
             return (x->frames[k] > y->frames[k]) - (x->frames[k] < y->frames[k]);
     return (x->count > y->count) - (x->count < y->count);
+}
+
+static int profile_sample_by_time(const void *a, const void *b) {
+    const ec_profile_sample *x = a, *y = b;
+    if (x->utc_ns != y->utc_ns)
+        return (x->utc_ns > y->utc_ns) - (x->utc_ns < y->utc_ns);
+    if (x->thread != y->thread)
+        return (x->thread > y->thread) - (x->thread < y->thread);
+    return x->stack != y->stack ? (x->stack > y->stack) - (x->stack < y->stack)
+                                : (x->weight > y->weight) - (x->weight < y->weight);
+}
+
+/* Samples have the numbers of the sorted stacks, and are in the order of time. */
+static int sort_samples(ec_merge *m) {
+    const ec_profile_stack *stacks = m->stack_list.items;
+    ec_profile_sample *samples = m->sample_list.items;
+    uint32_t *places = samples ? calloc(m->stack_list.count + 1, sizeof *places) : NULL;
+    if (!samples)
+        return 0;
+    if (!places)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < m->stack_list.count; i++)
+        places[stacks[i].number] = (uint32_t)i;
+    for (size_t i = 0; i < m->sample_list.count; i++)
+        samples[i].stack = places[samples[i].stack];
+    free(places);
+    qsort(samples, m->sample_list.count, sizeof *samples, profile_sample_by_time);
+    return 0;
 }
 
 const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place_number) {
@@ -395,6 +465,8 @@ int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p) {
         return rc;
     if (m->stack_list.count)
         qsort(m->stack_list.items, m->stack_list.count, sizeof(ec_profile_stack), by_weight);
+    if ((rc = sort_samples(m)))
+        return rc;
     p->processes = m->process_list.items;
     p->process_count = m->process_list.count;
     p->modules = m->module_list.items;
@@ -403,5 +475,9 @@ int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p) {
     p->frame_count = m->frame_list.count;
     p->stacks = m->stack_list.items;
     p->stack_count = m->stack_list.count;
+    p->threads = m->thread_list.items;
+    p->thread_count = m->thread_list.count;
+    p->samples = m->sample_list.items;
+    p->sample_count = m->sample_list.count;
     return 0;
 }

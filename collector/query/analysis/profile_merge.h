@@ -22,9 +22,19 @@ EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, int is_un
 EA_MUST_CHECK int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret);
 /* The number of the frame of times without a recorded end, EC_PROFILE_OPEN. EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_open(ec_merge *m, const char *name, uint32_t *ret);
-/* side 0 or 1: the range, the other range. EA_ELIMIT, EA_ENOMEM. */
+/* side 0 or 1: the range, the other range. *ret: the number of the stack. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count,
-                                 uint64_t weight, uint64_t events);
+                                 uint64_t weight, uint64_t events, uint32_t *ret);
+
+/* A thread that samples are of. stream, instance: of its process; process: the program, by ec_merge_process. */
+typedef struct ec_merge_thread {
+    const char *host; /* borrowed as long as the merge lives */
+    uint32_t stream, instance, process, pid, tid;
+} ec_merge_thread;
+
+/* An event of a stack of side 0. EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ec_merge_sample(ec_merge *m, uint32_t stack, const ec_merge_thread *thread, int64_t utc_ns,
+                                  uint64_t weight);
 
 /* The innermost function at a place, after ec_merge_finish; borrowed. */
 const ec_profile_frame *ec_merge_innermost(const ec_merge *m, uint32_t place);

@@ -27,7 +27,7 @@ static const size_t WINDOW_BYTES = 16 << 20;
  * it has ended. */
 static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
 
-enum { DEFAULT_INTERVAL = 10000, FRAMES_MAX = 4096, ASK_EVERY = 1 << 16 };
+enum { DEFAULT_INTERVAL = 10000, FRAMES_MAX = 4096, ASK_EVERY = 1 << 16, SAMPLES_MAX = 1 << 22 };
 
 static const char TOO_MANY_ROWS[] = "join stacks: more than 1,048,576 rows; narrow the time range";
 
@@ -52,6 +52,12 @@ typedef struct subject {
     uint8_t is_open;    /* its weight comes later */
 } subject;
 
+/* An event that counts by itself. pair: the key of its sum, its time and weight. */
+typedef struct sample {
+    ec_stack_pair pair;
+    uint32_t pid, tid;
+} sample;
+
 struct ec_stack_query {
     ec_stack_query_options options;
     ec_stack_counts *counts;
@@ -73,6 +79,8 @@ struct ec_stack_query {
     ec_request_tracker requests; /* of disks; their subjects are numbers of subjects */
     ea_u64_map unanswered;       /* tags of events that count as incomplete since their user half has not come */
     ec_stack_sums sums;
+    sample *samples; /* with wants_samples */
+    size_t sample_count, sample_capacity;
     ec_sample_sources sources;
     uint64_t source; /* the wanted counter's */
     int has_source;
@@ -209,6 +217,14 @@ static int add_link(ec_stack_query *q, uint64_t place, uint32_t kernel, uint32_t
     return rc;
 }
 
+/* An event that counts, where each one is wanted by itself. pair: the key of its sum. */
+static int note_sample(ec_stack_query *q, ec_stack_pair pair, uint32_t pid, uint32_t tid) {
+    int rc = EA_GROW(q->samples, q->sample_capacity, q->sample_count + 1, SAMPLES_MAX);
+    if (!rc)
+        q->samples[q->sample_count++] = (sample){.pair = pair, .pid = pid, .tid = tid};
+    return rc;
+}
+
 /* An event leaves the window. */
 static int on_event(void *arg, const ea_stack_joined *e) {
     ec_stack_query *q = arg;
@@ -248,6 +264,19 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     q->counts->total += s->weight;
     q->counts->events++;
     uint32_t process = ec_address_space_process(q->space, pid, s->utc_ns);
+    if (q->options.wants_samples) {
+        int rc = note_sample(q,
+                             (ec_stack_pair){.process = process,
+                                             .epoch = ec_address_space_epoch(q->space, process, s->utc_ns),
+                                             .kernel = kernel,
+                                             .user = user,
+                                             .code = ec_methods_epoch(q->methods, pid, s->utc_ns),
+                                             .first_utc_ns = s->utc_ns,
+                                             .weight = s->weight},
+                             pid, e->tid);
+        if (rc)
+            return rc;
+    }
     return ec_stack_sums_add(&q->sums, (ec_stack_pair){.process = process,
                                                        .epoch = ec_address_space_epoch(q->space, process, s->utc_ns),
                                                        .kernel = kernel,
@@ -522,7 +551,7 @@ static int join_play(ec_stack_query *q, int64_t from_utc_ns, int64_t to_utc_ns, 
         rc = rc ? rc : q->open_rc;
         if (rc) {
             rc = ea_fail(err, rc,
-                         rc == EA_ELIMIT ? "make a profile: too many distinct stacks; narrow the time range"
+                         rc == EA_ELIMIT ? "make a profile: too many distinct stacks or events; narrow the time range"
                                          : "make a profile");
             break;
         }
@@ -630,6 +659,7 @@ void ec_stack_query_close(ec_stack_query *q) {
     ea_u64_map_deinit(&q->unanswered);
     ea_large_free(q->subjects, (q->subject_mask + 1) * sizeof *q->subjects);
     ec_stack_sums_deinit(&q->sums);
+    free(q->samples);
     free(q->names);
     ea_arena_deinit(&q->arena);
     free(q);
@@ -672,6 +702,13 @@ static int wants_thread(void *arg, uint32_t tid, int64_t utc_ns) {
 static void on_open(void *arg, const ec_thread_open *o) {
     ec_stack_query *q = arg;
     uint32_t pid = ec_address_space_pid_of_thread(q->space, o->tid, o->begin_utc_ns);
+    if (q->options.wants_samples && !q->open_rc)
+        q->open_rc = note_sample(q,
+                                 (ec_stack_pair){.process = ec_address_space_process(q->space, pid, o->begin_utc_ns),
+                                                 .name = o->kind,
+                                                 .first_utc_ns = o->begin_utc_ns,
+                                                 .weight = o->ns},
+                                 pid, o->tid);
     int rc =
         ec_stack_sums_add(&q->sums, (ec_stack_pair){.process = ec_address_space_process(q->space, pid, o->begin_utc_ns),
                                                     .name = o->kind,
@@ -779,6 +816,20 @@ void ec_stack_query_get(const ec_stack_query *q, size_t i, ec_stack_weight *ret)
 
 int ec_stack_query_frames(const ec_stack_query *q, size_t i, int (*fn)(void *arg, const ec_stack_frame *f), void *arg) {
     return each_frame(q, &q->sums.pairs[i], fn, arg);
+}
+
+size_t ec_stack_query_sample_count(const ec_stack_query *q) {
+    return q->sample_count;
+}
+
+void ec_stack_query_sample(const ec_stack_query *q, size_t i, ec_stack_sample *ret) {
+    const sample *s = &q->samples[i];
+    *ret = (ec_stack_sample){.sum = ec_stack_sums_find(&q->sums, &s->pair),
+                             .process = s->pair.process,
+                             .pid = s->pid,
+                             .tid = s->tid,
+                             .utc_ns = s->pair.first_utc_ns,
+                             .weight = s->pair.weight};
 }
 
 /* ---- each event ---- */

@@ -18,6 +18,7 @@ typedef struct ec_stack_query_options {
     size_t pid_count;               /* 0: all */
     size_t limit_window_bytes;      /* of the join; 0: 16 MiB */
     size_t limit_stacks_bytes;      /* of the stacks; 0: 512 MiB */
+    int wants_samples;              /* each event by itself, too: ec_stack_query_sample */
     int (*keep_going)(void *arg);   /* asked now and then; 0 ends with EA_ECANCELED; may be NULL */
     void *arg;
 } ec_stack_query_options;
@@ -56,6 +57,18 @@ typedef struct ec_stack_weight {
 } ec_stack_weight;
 
 void ec_stack_query_get(const ec_stack_query *q, size_t i, ec_stack_weight *ret);
+
+/* An event of a sum. */
+typedef struct ec_stack_sample {
+    size_t sum;        /* its number */
+    uint32_t process;  /* the instance: an index of the stream, or EC_NO_PROCESS */
+    uint32_t pid, tid; /* UINT32_MAX: unknown */
+    int64_t utc_ns;    /* of a time without a recorded end: its beginning */
+    uint64_t weight;
+} ec_stack_sample;
+
+size_t ec_stack_query_sample_count(const ec_stack_query *q);
+void ec_stack_query_sample(const ec_stack_query *q, size_t i, ec_stack_sample *ret);
 
 /* Borrowed during the call. */
 typedef struct ec_stack_frame {

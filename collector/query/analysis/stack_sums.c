@@ -67,6 +67,13 @@ static int add_pair(ec_stack_sums *s, const ec_stack_pair *add, size_t hash) {
     return 0;
 }
 
+size_t ec_stack_sums_find(const ec_stack_sums *s, const ec_stack_pair *p) {
+    for (size_t at = ec_stack_pair_hash(p) & s->slot_mask; s->slots && s->slots[at]; at = (at + 1) & s->slot_mask)
+        if (memcmp(&s->pairs[s->slots[at] - 1], p, PAIR_KEY_BYTES) == 0)
+            return s->slots[at] - 1;
+    return SIZE_MAX;
+}
+
 int ec_stack_sums_add_first(ec_stack_sums *s) {
     size_t at = s->coming_first++ % EC_STACK_SUMS_COMING;
     return add_pair(s, &s->coming[at].add, s->coming[at].hash);

@@ -42,6 +42,8 @@ typedef struct ec_stack_sums {
 void ec_stack_sums_deinit(ec_stack_sums *s);
 /* The pair that came first is in the table. EA_ELIMIT: 16,777,216 pairs. EA_ENOMEM. */
 EA_MUST_CHECK int ec_stack_sums_add_first(ec_stack_sums *s);
+/* The index of the pair with the same key, after ec_stack_sums_flush; SIZE_MAX: there is none. */
+size_t ec_stack_sums_find(const ec_stack_sums *s, const ec_stack_pair *p);
 /* All pairs are in the table. */
 EA_MUST_CHECK int ec_stack_sums_flush(ec_stack_sums *s);
 

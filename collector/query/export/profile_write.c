@@ -7,6 +7,7 @@
 #include "collector/query/analysis/query.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -546,18 +547,134 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
     return rc;
 }
 
+/* ---- a time axis ---- */
+
+/* A thread on its way into the order of processes. */
+typedef struct axis_thread {
+    const ec_profile_thread *of;
+    uint32_t index;      /* in the profile */
+    uint64_t pid, tid;   /* as the file has them: no two processes, and no two threads, have the same */
+    size_t first, count; /* of its samples, among those of the axis */
+} axis_thread;
+
+typedef struct axis {
+    axis_thread *threads; /* by process */
+    uint32_t *samples;    /* by thread, each thread's in the order of time */
+    int64_t begin_utc_ns; /* the first sample's */
+} axis;
+
+static int by_owner(const void *a, const void *b) {
+    const axis_thread *x = a, *y = b;
+    if (x->of->owner != y->of->owner)
+        return (x->of->owner > y->of->owner) - (x->of->owner < y->of->owner);
+    if (x->of->tid != y->of->tid)
+        return (x->of->tid > y->of->tid) - (x->of->tid < y->of->tid);
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static void free_axis(axis *x) {
+    free(x->threads);
+    free(x->samples);
+}
+
+/* A number that the map does not have yet: n, or n with higher digits before it. */
+static int unlike_others(ea_u64_map *map, uint64_t n, uint64_t *ret) {
+    for (*ret = n; ea_u64_map_get(map, *ret); *ret += UINT64_C(10000000000))
+        ;
+    return ea_u64_map_put(map, *ret, 1);
+}
+
+static int number_threads(const ec_profile *p, axis *x) {
+    ea_u64_map pids, tids;
+    int rc = 0;
+    ea_u64_map_init(&pids, 0);
+    ea_u64_map_init(&tids, 0);
+    for (size_t i = 0; !rc && i < p->thread_count; i++) {
+        axis_thread *t = &x->threads[i];
+        if (i && t->of->owner == t[-1].of->owner)
+            t->pid = t[-1].pid;
+        else
+            rc = unlike_others(&pids, t->of->pid, &t->pid);
+        if (!rc)
+            rc = unlike_others(&tids, t->of->tid, &t->tid);
+    }
+    ea_u64_map_deinit(&pids);
+    ea_u64_map_deinit(&tids);
+    return rc;
+}
+
+static int make_axis(const ec_profile *p, axis *x) {
+    size_t *place_of = calloc(p->thread_count + 1, sizeof *place_of);
+    *x = (axis){.threads = calloc(p->thread_count + 1, sizeof *x->threads),
+                .samples = calloc(p->sample_count + 1, sizeof *x->samples),
+                .begin_utc_ns = p->sample_count ? p->samples[0].utc_ns : 0};
+    int rc = place_of && x->threads && x->samples ? 0 : EA_ENOMEM;
+    for (size_t i = 0; !rc && i < p->thread_count; i++)
+        x->threads[i] = (axis_thread){.of = &p->threads[i], .index = (uint32_t)i};
+    if (!rc && p->thread_count)
+        qsort(x->threads, p->thread_count, sizeof *x->threads, by_owner);
+    for (size_t i = 0; !rc && i < p->thread_count; i++)
+        place_of[x->threads[i].index] = i;
+    for (size_t i = 0; !rc && i < p->sample_count; i++)
+        x->threads[place_of[p->samples[i].thread]].count++;
+    for (size_t i = 1; !rc && i < p->thread_count; i++)
+        x->threads[i].first = x->threads[i - 1].first + x->threads[i - 1].count;
+    for (size_t i = 0; !rc && i < p->thread_count; i++)
+        x->threads[i].count = 0;
+    for (size_t i = 0; !rc && i < p->sample_count; i++) {
+        axis_thread *t = &x->threads[place_of[p->samples[i].thread]];
+        x->samples[t->first + t->count++] = (uint32_t)i;
+    }
+    if (!rc)
+        rc = number_threads(p, x);
+    free(place_of);
+    return rc;
+}
+
+/* "chrome.exe (1234)", with its host where there are several. */
+static void process_title(const ec_profile *p, const ec_profile_thread *t, ea_text *out) {
+    ea_text title;
+    ea_text_init(&title);
+    ea_text_printf(&title, "%s", p->processes[t->process]);
+    if (t->pid != UINT32_MAX)
+        ea_text_printf(&title, " (%" PRIu32 ")", t->pid);
+    if (p->host_count[0] > 1)
+        ea_text_printf(&title, " on %s", t->host);
+    ea_text_json_str(out, title.failed ? NULL : title.data);
+    out->failed |= title.failed;
+    ea_text_deinit(&title);
+}
+
 /* ---- Chrome's trace viewer ---- */
+
+static void chrome_names(const ec_profile *p, const axis *x, ea_text *t) {
+    for (size_t i = 0; i < p->thread_count; i++) {
+        const axis_thread *thread = &x->threads[i];
+        if (!i || thread->pid != thread[-1].pid) {
+            ea_text_printf(t,
+                           "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64
+                           ",\"ts\":0,\"args\":{\"name\":",
+                           i ? ",\n" : "", thread->pid, thread->tid);
+            process_title(p, thread->of, t);
+            ea_text_str(t, "}}");
+        }
+        ea_text_printf(t,
+                       ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64
+                       ",\"ts\":0,\"args\":{\"name\":\"thread %" PRIu32 "\"}}",
+                       thread->pid, thread->tid, thread->of->tid);
+    }
+}
 
 static int write_chrome(const ec_profile *p, ea_text *t) {
     tree nodes;
-    int rc = make_tree(p, &nodes);
-    int is_time = is_time_of(p, 0);
-    ea_text_str(
-        t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-           "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"ts\":0,\"args\":{\"name\":\"etwcollector "
-           "profile\"}},\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"ts\":0,\"args\":{");
-    json_text(t, "name", ec_weight_name(p->weight[0]));
-    ea_text_str(t, "}}],\n\"stackFrames\":{");
+    axis x;
+    const axis_thread **threads = calloc(p->thread_count + 1, sizeof *threads);
+    int rc = make_tree(p, &nodes), axis_rc = make_axis(p, &x);
+    rc = rc ? rc : axis_rc ? axis_rc : threads ? 0 : EA_ENOMEM;
+    ea_text_str(t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    if (!rc)
+        chrome_names(p, &x, t);
+    ea_text_str(t, "],\n\"stackFrames\":{");
     for (size_t i = 0; !rc && i < nodes.count; i++) {
         const node *n = &nodes.nodes[i];
         ea_text_printf(t, "%s\"%zu\":{", i ? ",\n" : "", i + 1);
@@ -569,15 +686,20 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
         ea_text_char(t, '}');
     }
     ea_text_str(t, "},\n\"samples\":[");
-    double ts = 0; /* in us: the stacks follow one another, each as wide as its weight */
-    for (size_t i = 0; !rc && i < p->stack_count; i++) {
-        uint64_t weight = p->stacks[i].weight[0];
-        ea_text_printf(
-            t, "%s{\"cpu\":0,\"tid\":1,\"ts\":%.3f,\"name\":\"%s\",\"sf\":\"%" PRIu32 "\",\"weight\":%" PRIu64 "}",
-            i ? ",\n" : "", ts, ec_weight_name(p->weight[0]), nodes.leaf[i] + 1, weight);
-        ts += is_time ? (double)weight / 1000 : (double)weight;
+    for (size_t i = 0; !rc && i < p->thread_count; i++)
+        threads[x.threads[i].index] = &x.threads[i];
+    for (size_t i = 0; !rc && i < p->sample_count; i++) { /* ts in us */
+        const ec_profile_sample *s = &p->samples[i];
+        ea_text_printf(t,
+                       "%s{\"cpu\":0,\"pid\":%" PRIu64 ",\"tid\":%" PRIu64
+                       ",\"ts\":%.3f,\"name\":\"%s\",\"sf\":\"%" PRIu32 "\",\"weight\":%" PRIu64 "}",
+                       i ? ",\n" : "", threads[s->thread]->pid, threads[s->thread]->tid,
+                       (double)(s->utc_ns - x.begin_utc_ns) / 1000, ec_weight_name(p->weight[0]),
+                       nodes.leaf[s->stack] + 1, s->weight);
     }
     ea_text_str(t, "]}\n");
+    free(threads);
+    free_axis(&x);
     free_tree(&nodes);
     return rc;
 }
@@ -596,43 +718,101 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
         ea_text_char(t, ']');                                                                                          \
     } while (0)
 
-static int write_firefox(const ec_profile *p, ea_text *t) {
+/* Those of some numbers that a thread's tables have: each has a place there. */
+typedef struct chosen {
+    uint32_t *list, *place; /* place: of each number, from 1; 0: it is not chosen */
+    size_t count;
+} chosen;
+
+static int choose_from(chosen *c, size_t count) {
+    *c = (chosen){calloc(count + 1, sizeof *c->list), calloc(count + 1, sizeof *c->place), 0};
+    return c->list && c->place ? 0 : EA_ENOMEM;
+}
+
+static void choose(chosen *c, uint32_t number) {
+    if (c->place[number])
+        return;
+    c->list[c->count++] = number;
+    c->place[number] = (uint32_t)c->count;
+}
+
+static void choose_none(chosen *c) {
+    for (size_t i = 0; i < c->count; i++)
+        c->place[c->list[i]] = 0;
+    c->count = 0;
+}
+
+static void free_chosen(chosen *c) {
+    free(c->list);
+    free(c->place);
+}
+
+typedef struct firefox {
+    const ec_profile *p;
     tree nodes;
-    int rc = make_tree(p, &nodes);
-    size_t frames = p->frame_count + p->process_count, resources = p->module_count, stacks = rc ? 0 : nodes.count;
-    int is_time = is_time_of(p, 0);
-    double ms = 0;
-    ea_text_printf(
-        t,
-        "{\"meta\":{\"interval\":1,\"startTime\":%" PRId64 ",\"processType\":0,\"product\":\"etwcollector\","
-        "\"stackwalk\":1,\"version\":24,\"preprocessedProfileVersion\":47,\"symbolicated\":true,"
-        "\"usesOnlyOneStackType\":true,\"doesNotUseFrameImplementation\":true,"
-        "\"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[],\"extensions\":{\"length\":0,\"baseURL\":[],"
-        "\"id\":[],\"name\":[]},\"categories\":[{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
-        "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]},\n\"libs\":[],\"pages\":[],",
-        p->from_utc_ns[0] > 0 ? p->from_utc_ns[0] / 1000000 : 0);
-    ea_text_str(t, "\"threads\":[{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null,"
-                   "\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],\"isMainThread\":true,\"pid\":\"1\","
-                   "\"tid\":1,\"processName\":\"etwcollector profile\",");
-    json_text(t, "name", ec_weight_name(p->weight[0]));
-    /* strings: the labels, the processes, the modules' names */
-    ea_text_str(t, ",\n\"stringArray\":[");
-    for (size_t i = 0; i < frames + resources; i++) {
-        ea_text_str(t, i ? ",\n" : "");
-        ea_text_json_str(t, i < p->frame_count ? p->frames[i].label
-                            : i < frames       ? p->processes[i - p->frame_count]
-                                               : p->modules[i - frames].name);
+    axis x;
+    chosen stacks, frames, modules; /* of the thread at hand: nodes; frames and after them processes; modules */
+    ea_text *t;
+} firefox;
+
+/* The number of a node's frame among frames and processes. */
+static uint32_t frame_of(const firefox *f, uint32_t node_number) {
+    int64_t frame = f->nodes.nodes[node_number].frame;
+    return (uint32_t)(frame < 0 ? (int64_t)f->p->frame_count - 1 - frame : frame);
+}
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The nodes, frames and modules of a thread's samples; a node's parents come before it. */
+static void choose_thread(firefox *f, const axis_thread *thread) {
+    choose_none(&f->stacks);
+    choose_none(&f->frames);
+    choose_none(&f->modules);
+    for (size_t i = 0; i < thread->count; i++) {
+        int64_t at = f->nodes.leaf[f->p->samples[f->x.samples[thread->first + i]].stack];
+        for (; at >= 0 && !f->stacks.place[at]; at = f->nodes.nodes[at].parent)
+            choose(&f->stacks, (uint32_t)at);
     }
-    ea_text_printf(t, "],\n\"resourceTable\":{\"length\":%zu", resources);
-    COLUMN(t, "lib", resources, ea_text_str(t, "null"));
-    COLUMN(t, "name", resources, ea_text_u64(t, frames + i));
-    COLUMN(t, "host", resources, ea_text_str(t, "null"));
-    COLUMN(t, "type", resources, ea_text_char(t, '1'));
+    qsort(f->stacks.list, f->stacks.count, sizeof *f->stacks.list, by_number);
+    for (size_t i = 0; i < f->stacks.count; i++) {
+        uint32_t frame = frame_of(f, f->stacks.list[i]);
+        f->stacks.place[f->stacks.list[i]] = (uint32_t)i + 1;
+        choose(&f->frames, frame);
+        if (frame < f->p->frame_count)
+            choose(&f->modules, f->p->frames[frame].module);
+    }
+}
+
+static int is_kernel_frame(const firefox *f, uint32_t frame) {
+    return frame < f->p->frame_count && f->p->modules[f->p->frames[frame].module].is_kernel;
+}
+
+static void firefox_tables(const firefox *f) {
+    const ec_profile *p = f->p;
+    ea_text *t = f->t;
+    size_t frames = f->frames.count, modules = f->modules.count, stacks = f->stacks.count;
+    const uint32_t *frame = f->frames.list, *stack = f->stacks.list, *module = f->modules.list;
+    ea_text_str(t, ",\n\"stringArray\":["); /* the labels, then the modules' names */
+    for (size_t i = 0; i < frames + modules; i++) {
+        ea_text_str(t, i ? ",\n" : "");
+        ea_text_json_str(t, i >= frames                  ? p->modules[module[i - frames]].name
+                            : frame[i] >= p->frame_count ? p->processes[frame[i] - p->frame_count]
+                                                         : p->frames[frame[i]].label);
+    }
+    ea_text_printf(t, "],\n\"resourceTable\":{\"length\":%zu", modules);
+    COLUMN(t, "lib", modules, ea_text_str(t, "null"));
+    COLUMN(t, "name", modules, ea_text_u64(t, frames + i));
+    COLUMN(t, "host", modules, ea_text_str(t, "null"));
+    COLUMN(t, "type", modules, ea_text_char(t, '1'));
     ea_text_printf(t, "},\n\"funcTable\":{\"length\":%zu", frames);
     COLUMN(t, "name", frames, ea_text_u64(t, i));
     COLUMN(t, "isJS", frames, ea_text_str(t, "false"));
     COLUMN(t, "relevantForJS", frames, ea_text_str(t, "false"));
-    COLUMN(t, "resource", frames, ea_text_i64(t, i < p->frame_count ? (int64_t)p->frames[i].module : -1));
+    COLUMN(t, "resource", frames,
+           ea_text_i64(t, frame[i] < p->frame_count ? (int64_t)f->modules.place[p->frames[frame[i]].module] - 1 : -1));
     COLUMN(t, "fileName", frames, ea_text_str(t, "null"));
     COLUMN(t, "lineNumber", frames, ea_text_str(t, "null"));
     COLUMN(t, "columnNumber", frames, ea_text_str(t, "null"));
@@ -643,8 +823,7 @@ static int write_firefox(const ec_profile *p, ea_text *t) {
         frames);
     COLUMN(t, "address", frames, ea_text_str(t, "-1"));
     COLUMN(t, "inlineDepth", frames, ea_text_char(t, '0'));
-    COLUMN(t, "category", frames,
-           ea_text_char(t, i < p->frame_count && p->modules[p->frames[i].module].is_kernel ? '1' : '0'));
+    COLUMN(t, "category", frames, ea_text_char(t, is_kernel_frame(f, frame[i]) ? '1' : '0'));
     COLUMN(t, "subcategory", frames, ea_text_char(t, '0'));
     COLUMN(t, "func", frames, ea_text_u64(t, i));
     COLUMN(t, "nativeSymbol", frames, ea_text_str(t, "null"));
@@ -653,28 +832,72 @@ static int write_firefox(const ec_profile *p, ea_text *t) {
     COLUMN(t, "line", frames, ea_text_str(t, "null"));
     COLUMN(t, "column", frames, ea_text_str(t, "null"));
     ea_text_printf(t, "},\n\"stackTable\":{\"length\":%zu", stacks);
-    COLUMN(t, "prefix", stacks, if (nodes.nodes[i].parent < 0) ea_text_str(t, "null");
-           else ea_text_i64(t, nodes.nodes[i].parent));
-    COLUMN(t, "frame", stacks,
-           ea_text_i64(t, nodes.nodes[i].frame < 0 ? (int64_t)p->frame_count - 1 - nodes.nodes[i].frame
-                                                   : nodes.nodes[i].frame));
-    COLUMN(t, "category", stacks,
-           ea_text_char(t, nodes.nodes[i].frame >= 0 && p->modules[p->frames[nodes.nodes[i].frame].module].is_kernel
-                               ? '1'
-                               : '0'));
+    COLUMN(t, "prefix", stacks, if (f->nodes.nodes[stack[i]].parent < 0) ea_text_str(t, "null");
+           else ea_text_u64(t, f->stacks.place[f->nodes.nodes[stack[i]].parent] - 1));
+    COLUMN(t, "frame", stacks, ea_text_u64(t, f->frames.place[frame_of(f, stack[i])] - 1));
+    COLUMN(t, "category", stacks, ea_text_char(t, is_kernel_frame(f, frame_of(f, stack[i])) ? '1' : '0'));
     COLUMN(t, "subcategory", stacks, ea_text_char(t, '0'));
-    size_t samples = rc ? 0 : p->stack_count;
-    ea_text_printf(t, "},\n\"samples\":{\"length\":%zu,\"weightType\":\"%s\"", samples,
+}
+
+static void firefox_thread(firefox *f, const axis_thread *thread, int is_main) {
+    const ec_profile *p = f->p;
+    ea_text *t = f->t;
+    int is_time = is_time_of(p, 0);
+    choose_thread(f, thread);
+    ea_text_printf(
+        t,
+        "{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null,"
+        "\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],\"isMainThread\":%s,\"pid\":\"%" PRIu64
+        "\",\"tid\":%" PRIu64 ",\"processName\":",
+        is_main ? "true" : "false", thread->pid, thread->tid);
+    process_title(p, thread->of, t);
+    ea_text_printf(t, ",\"name\":\"thread %" PRIu32 "\"", thread->of->tid);
+    firefox_tables(f);
+    ea_text_printf(t, "},\n\"samples\":{\"length\":%zu,\"weightType\":\"%s\"", thread->count,
                    is_time ? "tracing-ms" : "samples");
-    COLUMN(t, "stack", samples, ea_text_u64(t, nodes.leaf[i]));
-    COLUMN(t, "time", samples, ea_text_printf(t, "%.6f", ms);
-           ms += is_time ? (double)p->stacks[i].weight[0] / 1e6 : (double)p->stacks[i].weight[0]);
-    COLUMN(t, "weight", samples, if (is_time) ea_text_printf(t, "%.6f", (double)p->stacks[i].weight[0] / 1e6);
-           else ea_text_u64(t, p->stacks[i].weight[0]));
+    const uint32_t *sample = f->x.samples + thread->first;
+    COLUMN(t, "stack", thread->count, ea_text_u64(t, f->stacks.place[f->nodes.leaf[p->samples[sample[i]].stack]] - 1));
+    COLUMN(t, "time", thread->count,
+           ea_text_printf(t, "%.6f", (double)(p->samples[sample[i]].utc_ns - f->x.begin_utc_ns) / 1e6));
+    COLUMN(t, "weight", thread->count,
+           if (is_time) ea_text_printf(t, "%.6f", (double)p->samples[sample[i]].weight / 1e6);
+           else ea_text_u64(t, p->samples[sample[i]].weight));
     ea_text_str(t, "},\n\"markers\":{\"length\":0,\"category\":[],\"data\":[],\"endTime\":[],\"name\":[],\"phase\":[],"
-                   "\"startTime\":[]}}]}\n");
-    free_tree(&nodes);
+                   "\"startTime\":[]}}");
+}
+
+static int write_firefox(const ec_profile *p, ea_text *t) {
+    firefox f = {.p = p, .t = t};
+    int tree_rc = make_tree(p, &f.nodes), axis_rc = make_axis(p, &f.x), rc = tree_rc ? tree_rc : axis_rc;
+    int stacks_rc = choose_from(&f.stacks, f.nodes.count),
+        frames_rc = choose_from(&f.frames, p->frame_count + p->process_count),
+        modules_rc = choose_from(&f.modules, p->module_count);
+    rc = rc ? rc : stacks_rc || frames_rc || modules_rc ? EA_ENOMEM : 0;
+    ea_text_printf(
+        t,
+        "{\"meta\":{\"interval\":1,\"startTime\":%.6f,\"processType\":0,\"product\":\"etwcollector\","
+        "\"stackwalk\":1,\"version\":24,\"preprocessedProfileVersion\":47,\"symbolicated\":true,"
+        "\"usesOnlyOneStackType\":true,\"doesNotUseFrameImplementation\":true,"
+        "\"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[],\"extensions\":{\"length\":0,\"baseURL\":[],"
+        "\"id\":[],\"name\":[]},\"categories\":[{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
+        "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]},\n\"libs\":[],\"pages\":[],"
+        "\"threads\":[",
+        rc ? 0 : (double)f.x.begin_utc_ns / 1e6);
+    for (size_t i = 0; !rc && i < p->thread_count; i++) {
+        ea_text_str(t, i ? ",\n" : "");
+        firefox_thread(&f, &f.x.threads[i], !i || f.x.threads[i].pid != f.x.threads[i - 1].pid);
+    }
+    ea_text_str(t, "]}\n");
+    free_chosen(&f.stacks);
+    free_chosen(&f.frames);
+    free_chosen(&f.modules);
+    free_axis(&f.x);
+    free_tree(&f.nodes);
     return rc;
+}
+
+int ec_profile_form_has_times(enum ec_profile_format format) {
+    return format == EC_PROFILE_CHROME || format == EC_PROFILE_FIREFOX;
 }
 
 /* ---- for a terminal ---- */

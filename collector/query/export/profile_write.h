@@ -18,6 +18,8 @@ enum ec_profile_format {
 #undef X
 };
 
+/* Whether a form has each event at its time, in its thread: the profile needs its samples (wants_samples). */
+int ec_profile_form_has_times(enum ec_profile_format format);
 /* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox), or for two weights
  * (pprof). EA_ENOMEM.
  * JSON is for a flame graph in a page:

@@ -1,0 +1,119 @@
+/* Catching up, for queries. See state_worker.h. */
+#include "collector/state/state_worker_parts.h"
+
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CATCH_UP_POLL_MS = 20 };
+
+/* A stream as the store has it, and how far its fold is. */
+typedef struct goal {
+    char host[256];
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t batch_count, event_count;
+    uint64_t backlog;
+} goal;
+
+typedef struct goals {
+    goal *items;
+    size_t count, capacity;
+    size_t next;           /* where the fold at hand is looked for first */
+    ec_store_place place;  /* the end of the store, once the streams were read */
+    ec_store_place looked; /* of the last round */
+} goals;
+
+static int add_goal(const ec_stream_row *row, void *arg) {
+    goals *g = arg;
+    if (EA_GROW(g->items, g->capacity, g->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    goal *to = &g->items[g->count++];
+    *to = (goal){.batch_count = row->batch_count, .event_count = row->event_count, .backlog = row->batch_count};
+    memcpy(to->host, row->host, sizeof to->host);
+    memcpy(to->stream, row->stream, sizeof to->stream);
+    return 0;
+}
+
+static int measure_goal(const ec_state_fold *fold, void *arg) {
+    goals *g = arg;
+    for (size_t k = 0; k < g->count; k++) { /* mostly the next one: folds begin in the order of their streams */
+        size_t i = (g->next + k) % g->count;
+        goal *to = &g->items[i];
+        if (memcmp(to->stream, fold->stream, sizeof to->stream) != 0 || strcmp(to->host, fold->host) != 0)
+            continue;
+        to->backlog = to->batch_count > fold->batch_count   ? to->batch_count - fold->batch_count
+                      : to->event_count > fold->event_count ? 1 /* a batch in place of a tombstone */
+                                                            : 0;
+        g->next = i + 1;
+        break;
+    }
+    return 0;
+}
+
+static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_backlog, ea_err *err) {
+    ec_state_db *t = NULL;
+    for (size_t i = 0; i < g->count; i++)
+        g->items[i].backlog = g->items[i].batch_count;
+    int rc = ec_state_db_open(&t, dir, 0, err);
+    /* the round before the folds: what it has looked at is in them */
+    if (!rc)
+        rc = ec_state_db_get_round(t, &g->looked, err);
+    if (!rc)
+        rc = ec_state_db_each_fold(t, host, measure_goal, g, err);
+    if (rc == EA_ENOTFOUND)
+        rc = 0; /* nothing is folded yet */
+    ec_state_db_close(t);
+    *ret_backlog = 0;
+    for (size_t i = 0; i < g->count; i++)
+        *ret_backlog += g->items[i].backlog;
+    return rc;
+}
+
+int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
+                             uint64_t *ret_backlog, ea_err *err) {
+    ea_err local = {0};
+    if (!err)
+        err = &local;
+    int64_t deadline_ns = ea_monotonic_ns() + wait_ns;
+    ec_store *store = NULL;
+    goals g = {0};
+    uint64_t backlog = 0;
+    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_store_each_stream(store, host, add_goal, &g, err);
+    if (!rc)
+        rc = ec_store_position(store, &g.place, err);
+    ec_store_close(store);
+    if (rc == EA_ENOMEM)
+        rc = ea_fail(err, rc, "look at the streams of %s", dir);
+    while (!rc && !(rc = measure(dir, host, &g, &backlog, err)) && backlog) {
+        ec_state_worker *h = NULL;
+        ec_state_worker_options options = {.hole_wait_ns = -1};
+        ea_err why = {0};
+        int can = ec_state_worker_open(&h, dir, &options, &why);
+        if (can == 0) {
+            int failed;
+            rc = ec_state_fold_round(h, host, &failed, err);
+            ec_state_worker_close(h);
+            /* a stream that cannot continue is a stream with unfolded batches; a call for its host alone gets the
+             * reason */
+            rc = rc ? rc : host ? failed : 0;
+            if (!rc)
+                rc = measure(dir, host, &g, &backlog, err);
+            break;
+        }
+        /* who may only read (a question in its sandbox) waits for the daemon, too */
+        int is_the_daemons = can == EA_EBUSY || why.os_error == EACCES;
+        int is_enough = wait == EC_WAIT_ROUND && !ec_state_is_before(&g.looked, &g.place);
+        if (!is_the_daemons || is_enough || ea_monotonic_ns() >= deadline_ns)
+            break;
+        ea_sleep_ns(EC_MS_TO_NS(CATCH_UP_POLL_MS));
+    }
+    free(g.items);
+    if (!rc)
+        *ret_backlog = backlog;
+    return rc;
+}
