@@ -181,8 +181,8 @@ int __wrap_ec_ask(const ec_question *q, const ec_listener *listener, atomic_int 
     must(q->sql && q->limit_ns > 0 && q->limit_bytes > 0 && stop);
     check_caller(the_call, q->shown);
     if (q->host && q->shown)
-        must(strncmp(q->host, "web", 3) == 0);
-    for (size_t i = 0; i < q->param_count; i++) /* all are set, and texts have no NUL */
+        must(strncasecmp(q->host, "web", 3) == 0); /* names of agents ignore case */
+    for (size_t i = 0; i < q->param_count; i++)    /* all are set, and texts have no NUL */
         must(q->params[i].type != EC_TEXT || strlen(q->params[i].data) == q->params[i].len_bytes);
     *ret = (ec_outcome){.ending = EC_ENDED_WHOLE};
     if (ending == 5)

@@ -135,7 +135,7 @@ def judge_lists(world):
         alive = [(i, row) for i, row in processes if overlaps(i, begin, end)]
         world.same(f"route {path}", name, listed(world.get(f"hosts/{name}/processes", from_=ns(begin), to=ns(end)), PROCESS), project(alive, PROCESS))
         if name in EXACT:  # a range has what begins at its end, and not what ended at its begin
-            began = max(i.begin for i, _ in processes if i.known_by == "start")
+            began = max((i.begin for i, _ in processes if i.known_by == "start"), default=end)
             ended = max((i.end for i, _ in processes if i.end < began), default=begin)
             alive = [(i, row) for i, row in processes if overlaps(i, ended, began)]
             world.same(f"route {path}", name, listed(world.get(f"hosts/{name}/processes", from_=ended * 100, to=began * 100, limit=10000), PROCESS), project(alive, PROCESS))

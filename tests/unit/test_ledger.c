@@ -730,8 +730,11 @@ static void exposed_streams_are_bounded(void **state) {
                                                                                         "260"};
     char what[64];
     for (size_t i = 0; i < sizeof SILENT / sizeof *SILENT; i++) {
-        snprintf(what, sizeof what, "{host=\"pc-%s\"", SILENT[i]);
+        snprintf(what, sizeof what, "{host=\"pc-%s\",stream=", SILENT[i]);
         assert_null(strstr(t.data, what));
+        snprintf(what, sizeof what, "etwcollector_host_stored_events{host=\"pc-%s\"} 7\n",
+                 SILENT[i]); /* sums have all */
+        assert_non_null(strstr(t.data, what));
     }
     for (size_t i = 0; i < sizeof HEARD / sizeof *HEARD; i++) {
         snprintf(what, sizeof what, "etwcollector_stored_events_total{host=\"pc-%s\"", HEARD[i]);
