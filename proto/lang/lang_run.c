@@ -888,7 +888,11 @@ int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
 }
 
 int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
-    if (r->has_first && r->tick_count && utc_ns > r->now_utc_ns) {
+    if (!r->has_first) {
+        begin_time(r, utc_ns);
+        r->now_utc_ns = utc_ns;
+    }
+    if (r->tick_count && utc_ns > r->now_utc_ns) {
         r->event = NULL;
         r->now_utc_ns = utc_ns;
         run_ticks(r);

@@ -76,8 +76,8 @@ static int follow(live *l, ea_err *err) {
         (void)ea_source_clock(l->source, &source, &l->clock);
         if (atomic_load(ea_stop_flag()) || (l->command && ea_launch_wait(l->command, 0)))
             stop(l);
-        if (is_idle)
-            fflush(stdout);
+        if (is_idle && fflush(stdout))
+            return ea_fail(err, EA_EIO, "write to standard output");
     }
     return rc;
 }
@@ -104,6 +104,8 @@ static int open_all(live *l, ea_err *err) {
         rc = ea_decoder_create(&l->decoder, l->schemas, l->tdh ? &l->ask : NULL, err);
     if (!rc)
         rc = ea_watcher_create(&l->watcher, o->how.limit_bytes, err);
+    if (!rc)
+        ea_watcher_live(l->watcher);
     if (!rc && o->command)
         rc = ea_launch_suspended(&l->command, o->command, &pid, err);
     if (!rc && o->command)

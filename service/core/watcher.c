@@ -56,7 +56,7 @@ struct ea_watcher {
     size_t found_first, found_count, found_capacity;
     /* time */
     int64_t last_utc_ns, last_monotonic_ns;
-    int has_last;
+    int has_last, is_live;
 };
 
 static int on_joined(void *arg, const ea_stack_joined *e) {
@@ -308,15 +308,23 @@ int ea_watcher_add(ea_watcher *w, const ea_record *record, const ea_class *c, co
     return rc ? rc : all_are_over(w);
 }
 
+void ea_watcher_live(ea_watcher *w) {
+    w->is_live = 1;
+}
+
 int ea_watcher_idle(ea_watcher *w, ea_err *err) {
     int rc = 0;
+    if (!w->has_last && w->is_live) {
+        w->has_last = 1;
+        w->last_utc_ns = ea_utc_ns();
+    }
     if (!w->has_last)
-        return 0;
+        return all_are_over(w);
     if (!w->last_monotonic_ns) /* the first pause after a record */
         w->last_monotonic_ns = ea_monotonic_ns();
     int64_t passed_ns = ea_monotonic_ns() - w->last_monotonic_ns;
     if (passed_ns < LATE_NS)
-        return 0;
+        return all_are_over(w);
     if (w->stacks)
         rc = settle(w, INT64_MAX, err);
     for (size_t i = 0; i < w->run_count && !rc; i++)

@@ -26,7 +26,10 @@ int ea_watcher_is_of_tree(const void *watcher, int64_t pid);
  * error. */
 EA_MUST_CHECK int ea_watcher_add(ea_watcher *w, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                  int64_t utc_ns, ea_err *err);
-/* No record has come for some milliseconds: ticks become due by the time that has passed since the last record. */
+/* The records are of this machine, as they happen: ticks do not wait for the first one. Before the first record. */
+void ea_watcher_live(ea_watcher *w);
+/* No record has come for some milliseconds: ticks become due by the time that has passed since the last record; returns
+ * as ea_watcher_add does. */
 EA_MUST_CHECK int ea_watcher_idle(ea_watcher *w, ea_err *err);
 /* The stream ends: records that wait are given to the programs; then each program ends. */
 EA_MUST_CHECK int ea_watcher_end(ea_watcher *w, ea_err *err);

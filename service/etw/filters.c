@@ -244,9 +244,10 @@ static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provide
     if (error || f->payload.Size > EA_FILTER_PAYLOAD_MAX)
         (void)ea_fail_os(err, error ? ea_etw_code(error) : EA_ELIMIT, (int)error, "payload filters ignored%s",
                          error ? "" : ": too many conditions");
-    else if (f->payload.Ptr)
+    else if (f->payload.Ptr) {
         EA_ASSERT(f->count < sizeof f->items / sizeof *f->items);
-    f->items[f->count++] = f->payload;
+        f->items[f->count++] = f->payload;
+    }
 }
 
 int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *c,

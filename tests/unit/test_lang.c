@@ -615,6 +615,18 @@ static void ticks_go_on_when_the_clock_is_set_back(void **state) {
     end_run(w);
 }
 
+static void ticks_need_no_event(void **state) {
+    world *w = *state;
+    start(w, "tick:1s { printf(\"%d\", elapsed); } tick:3s { exit(); } Thread/CSwitch { @n = count(); }");
+    assert_int_equal(ea_lang_run_time(w->run, 1000000000), 0); /* they count from here */
+    assert_int_equal(ea_lang_run_time(w->run, 1999999999), 0);
+    assert_string_equal(output(w), "");
+    assert_int_equal(ea_lang_run_time(w->run, 2000000000), 0);
+    assert_non_null(strstr(output(w), "\"printf\":\"1000000000\""));
+    assert_int_equal(ea_lang_run_time(w->run, 4000000000), 1); /* exit */
+    end_run(w);
+}
+
 static void events_without_a_clause_are_unmatched(void **state) {
     world *w = *state;
     start(w, "unmatched { @[probe] = count(); } Thread/End { @e = count(); }");
@@ -1184,6 +1196,7 @@ int main(void) {
         T(distinct_values_are_estimated_once_a_print),
         T(ticks_follow_the_time_of_the_data),
         T(ticks_go_on_when_the_clock_is_set_back),
+        T(ticks_need_no_event),
         T(events_without_a_clause_are_unmatched),
         T(aggregations_equal_naive_ones),
         T(buckets_are_as_the_reference_says),

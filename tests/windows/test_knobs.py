@@ -314,6 +314,7 @@ def not_there(env, checks, session, windows, arguments):
         files, words = record(env, session, machine, sessions, "out")
         checks.that("payload filter of event 4000 ignored: this machine knows no such event" in words, f"word of the event: {words}")
         checks.that("payload filter of event 12 ignored" in words, f"word of the field: {words}")
+        checks.that("refuses" not in words and "without filters" not in words, f"the other filters are kept: {words}")
         for name in ("event", "field"):
             checks.equal(len([e for e in said(env, [files[name]]) if e["provider"] == FILES]), 562, f"events of session {name}")
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import emulated
 import harness
@@ -127,6 +128,39 @@ def exits(env, checks, session, windows, arguments):
         checks.equal(machine.sessions(), {}, "what is left over")
 
 
+def silent(env, checks, session, windows, arguments):
+    """Ticks, and exit() in them and in begin, on a session in which no event comes, not even a header."""
+    with emulated.Machine(env, session, windows, "silent") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "header=none")
+        absent = '"Microsoft-Windows-DNS-Client:3006" { @ = count(); }'
+        code, mine, said = Watch(machine, session, f'tick:1s {{ printf("%d ms", elapsed / 1000000); }} tick:3s {{ exit(); }} {absent}').end()
+        checks.equal((code, [json.loads(line)["printf"] for line in mine][:2]), (0, ["1000 ms", "2000 ms"]), f"ticks without an event: {said}")
+        begun = time.monotonic()
+        code, mine, said = Watch(machine, session, f"begin {{ exit(); }} {absent}").end()
+        checks.equal((code, mine), (0, []), f"exit() in begin, after {time.monotonic() - begun:.0f} s: {said}")
+        checks.equal(machine.sessions(), {}, "what is left over")
+
+
+def closed(env, checks, session, windows, arguments):
+    """Nothing reads what it prints any more: it ends, although it prints little, and leaves no session."""
+    with emulated.Machine(env, session, windows, "closed") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        with open(machine.folder / "closed.err", "wb") as said:
+            run = subprocess.Popen(session.command([machine.agent, "watch", "-e", "tick:100ms { printf(\"x\"); } PerfInfo/SampleProf { n++; }"]),
+                                   env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said)
+        checks.equal(run.stdout.read(1), b"x", "the first tick")
+        run.stdout.close()
+        try:
+            code = run.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            code = None
+            machine.kill()
+            run.wait()
+        said = (machine.folder / "closed.err").read_text(errors="replace")
+        checks.equal(code, 1, f"exit code: {said}")
+        checks.equal(machine.sessions() if code is not None else {}, {}, "what is left over")
+
+
 def command(env, checks, session, windows, arguments):
     """The clauses run for the command and its child alone, and the end of both is the end."""
     with emulated.Machine(env, session, windows, "command") as machine:
@@ -189,7 +223,7 @@ def refused(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (same, ticks, exits, command, configured, refused)):
+    for part in emulated.parts(checks, arguments, (same, ticks, exits, silent, closed, command, configured, refused)):
         part(env, checks, session, windows, arguments)
 
 
