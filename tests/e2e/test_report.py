@@ -39,6 +39,7 @@ session: {events: [process, thread, image, sample, disk]}
 """
 RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 PID = 4  # of test_dotnet_events.record
+AGGRESSIVE = 17  # a collection's reason of newer runtimes: GC.Collect with GCCollectionMode.Aggressive
 EVIL = "<img src=x onerror=alert(1)>\x1b[2J&\"'"
 
 
@@ -229,9 +230,10 @@ def written(folder):
               suspend(1100), simple(SUSPENDED, 1105), start(1110, 3, 1, 2), stop(1120, 3, 1), simple(RESTARTED, 1130),
               suspend(1140, 5), simple(SUSPENDED, 1141), simple(RESTARTED, 1149),  # a debugger's
               suspend(1200, 6), simple(SUSPENDED, 1203), simple(RESTARTED, 1209), stop(1300, 1, 2), heaps(1301, 10, 20, 30, 40, 50),
-              suspend(1400), start(1410, 4, 0, 0), simple(RESTARTED, 1420),
+              suspend(1400), start(1410, 4, 0, 0, reason=AGGRESSIVE), simple(RESTARTED, 1420),
               jitting(1500, 0x10, "Outer", 10), jitting(1510, 0x20, EVIL, 20), compiled(1515, 0x20, 200, 3 << 7), compiled(1530, 0x10, 100, 4 << 7), jitting(1540, 0x30, "Lost", 30),
-              compiled(1550, 0x40, 400, 0)]
+              compiled(1550, 0x40, 400, 0), jitting(1560, 0x50, "Instrumented", 50), compiled(1565, 0x50, 500, 6 << 7), jitting(1570, 0x60, "Both", 60),
+              compiled(1576, 0x60, 600, 7 << 7)]
     path = folder / "written.etl"
     path.write_bytes(single.trace([kernel_records.process(PID, EVIL, 500), *events]))
     return path
@@ -249,7 +251,9 @@ def check_written(env, checks, known):
                   for r in got}, WRITTEN, "collections of the written trace")
     check_jit(env, checks, "written", known)
     jit = {r["method"].removeprefix("Shop."): (r["tier"], ticks(r["jit_ns"]), r["il_bytes"], r["native_bytes"]) for r in rows(env, known.store, "jit")["methods"]}
-    checks.equal(jit, {"Outer": ("OptimizedTier1", 30, 10, 100), EVIL: ("QuickJitted", 5, 20, 200), "Lost": (None, None, 30, None)}, "methods of the written trace")
+    checks.equal(jit, {"Outer": ("OptimizedTier1", 30, 10, 100), EVIL: ("QuickJitted", 5, 20, 200), "Lost": (None, None, 30, None),
+                       "Instrumented": ("InstrumentedTier", 5, 50, 500), "Both": ("InstrumentedTierOptimized", 6, 60, 600)}, "methods of the written trace")
+    checks.equal([r["reason"] for r in got if r["number"] == 4], [str(AGGRESSIVE)], "a reason that the class has no name for")
 
 
 class Page(html.parser.HTMLParser):
