@@ -293,6 +293,14 @@ def check_forms(env, checks, web, begun, hostile):
         checks.that("<img" not in page and "&lt;img src=x onerror=alert(1)&gt;\\x1b[2J&amp;&quot;&#39;" in page, f"{kind}: a page with markup in a name")
 
 
+def check_limited(env, checks, known):
+    """A section that ends at a limit is not called empty, in each form."""
+    for form in ([], ["--html"]):
+        done = report(env, known.store, "gc", "--time-limit", "1ms", *form, check=False)
+        checks.that(done.returncode == 4 and "none is stored" not in done.stdout and "not whole: it ended at a limit (time)" in done.stdout,
+                    f"{form}: a section without time: {done.returncode} {done.stderr} {done.stdout[-600:]}")
+
+
 def check_refused(env, checks, known, small):
     for extra, code, word in (([], 2, "gc, jit, cpu"), (["gcs"], 2, "and found gcs"), (["gc", "--json", "--html"], 2, "found both"), (["gc", "--top", "0"], 2, "--top 0"),
                               (["gc", "--host", "nothing"], 1, "nothing"), (["gc", "--from", "soon"], 2, "--from")):
@@ -372,6 +380,7 @@ def test(env, checks, arguments):
     if checks.real("report: collections of a real trace", "clr-gc-events/trace.etl"):
         check_gc(env, checks, "clr-gc-events", Known(env, "real", traces.paths("clr-gc-events", env.build)))
     check_range(env, checks, web)
+    check_limited(env, checks, web)
     check_forms(env, checks, web, begun, hostile)
     check_refused(env, checks, web, small)
     check_guide(env, checks)
