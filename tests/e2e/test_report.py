@@ -2,7 +2,8 @@
 and HTML.
 
 Written traces have what no real trace here has: a background collection with a foreground collection inside, heaps before a collection,
-a method that is compiled while another one is, and names that a terminal or a page would take for commands.
+a method that is compiled while another one is, and names that a terminal or a page would take for commands. A run of two sessions has
+processes in one and collections in the other. A section that ends at a limit is called not whole.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 16: A report's sums of .NET collections and compilations equal a naive computation. | clr-gc-events, a generated web
@@ -19,8 +20,10 @@ import time
 import harness
 import kernel_records
 import test_dotnet_events
+import test_ledger
 import test_single_records as single
 import traces
+import uploads
 
 sys.path[:0] = [str(harness.ROOT / "tests" / "judges")]
 import judge_store  # noqa: E402
@@ -301,6 +304,34 @@ def check_limited(env, checks, known):
                     f"{form}: a section without time: {done.returncode} {done.stderr} {done.stdout[-600:]}")
 
 
+def check_sessions(env, checks):
+    """A run of an agent with sessions: processes are in one, collections in another, samples in a third. Two processes have one number in turn."""
+    RESTARTED = 3
+    parts = {
+        "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.process(PID, "first.exe", 1200, ends=True), kernel_records.process(PID, "second.exe", 1300),
+                   kernel_records.thread(PID, 8, 1310)],
+        "samples": kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16], 1600),
+        "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
+                    suspend(1400), start(1410, 6, 0, 0), stop(1415, 6, 0), simple(RESTARTED, 1420), jitting(1500, 0x10, "Method", 10), compiled(1510, 0x10, 20, 0)]}
+    env.make_certificates(["sessions"])
+    collector = env.new_collector("sessions").start()
+    for number, (name, records) in enumerate(parts.items(), 1):
+        path, stream = env.folder / f"{name}.etl", b"run of agent" + struct.pack("<I", number)
+        path.write_bytes(single.trace(records))
+        batches = test_ledger.captured_paths(env, [path], len(records), "sessions")
+        (env.folder / "spool-sessions").rename(env.folder / f"spool-{name}")
+        test_ledger.upload(env, collector, "sessions", [uploads.rewritten(batch, lambda field, value: {2: stream}.get(field, value), uploads.BATCH_FIXED) for batch in batches])  # noqa: B023
+    collector.stop()
+    ask = lambda sql: json.loads(collector.ask("query", "--format", "json", sql))["rows"]  # noqa: E731
+    known = {row["process_key"]: row["image_name"] for row in ask("SELECT process_key, image_name FROM processes")}
+    checks.equal(sorted((known.get(row["process_key"]), row["image"], row["number"], row["pause_ns"]) for row in ask("SELECT * FROM gc_pauses()") if row["pause_ns"]),
+                 [("first.exe", "first.exe", 5, 3000), ("second.exe", "second.exe", 6, 2000)], "collections in a session without processes")
+    checks.equal([(known.get(row["process_key"]), row["image"], row["ns"]) for row in ask("SELECT * FROM jit_methods()")], [("second.exe", "second.exe", 1000)], "compilations there")
+    checks.equal([(known.get(row["process_key"]), row["image"], row["pid"], row["samples"]) for row in ask("SELECT * FROM cpu_usage()")], [("second.exe", "second.exe", PID, 1)],
+                 "samples in a session without processes and threads")
+    checks.equal(sorted((r["image"], r["collections"]) for r in rows(env, collector.store, "gc")["processes"]), [("first.exe", 2), ("second.exe", 1)], "the report of both sessions")
+
+
 def check_refused(env, checks, known, small):
     for extra, code, word in (([], 2, "gc, jit, cpu"), (["gcs"], 2, "and found gcs"), (["gc", "--json", "--html"], 2, "found both"), (["gc", "--top", "0"], 2, "--top 0"),
                               (["gc", "--host", "nothing"], 1, "nothing"), (["gc", "--from", "soon"], 2, "--from")):
@@ -380,6 +411,7 @@ def test(env, checks, arguments):
     if checks.real("report: collections of a real trace", "clr-gc-events/trace.etl"):
         check_gc(env, checks, "clr-gc-events", Known(env, "real", traces.paths("clr-gc-events", env.build)))
     check_range(env, checks, web)
+    check_sessions(env, checks)
     check_limited(env, checks, web)
     check_forms(env, checks, web, begun, hostile)
     check_refused(env, checks, web, small)
