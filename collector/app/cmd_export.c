@@ -67,9 +67,11 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
     if (!rc && x->options->verify)
         rc = ea_batch_verify(view, ret_damage);
     int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
-    while (!rc && !left_out && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
+    while (!rc && (!left_out || x->where) && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
         const ea_clock *clock = &ea_batch_source(view, r->source)->clock;
         rc = x->where ? ec_export_where_holds(x->where, r, c, clock, x->err) : 1;
+        if (rc >= 0 && left_out) /* --where follows the state that it states */
+            rc = 0;
         if (!rc)
             continue;
         if (rc > 0)

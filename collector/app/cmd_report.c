@@ -249,20 +249,51 @@ static void add_machine(ea_text *t, const section *s, size_t row) {
     add_shown(t, s, row, 2);
 }
 
+static int is_cut(const section *s) {
+    return s->outcome.ending == EC_ENDED_ROWS;
+}
+
+/* It has not all rows, and not because of --top. */
+static int is_at_limit(const section *s) {
+    return s->outcome.ending != EC_ENDED_WHOLE && !is_cut(s);
+}
+
+/* A section that ended at a limit may have had rows. */
 static int is_empty(const report *r) {
     for (size_t i = 0; i < r->count; i++)
-        if (row_count(&r->sections[i]))
+        if (row_count(&r->sections[i]) || is_at_limit(&r->sections[i]))
             return 0;
     return 1;
 }
 
-static void add_nothing(ea_text *t, const report *r) {
-    ea_text_printf(t, "no rows: the report needs %s, and none is stored of these machines in this range",
-                   r->what->needs);
+/* What no section could read: batches. */
+typedef struct lacks {
+    uint64_t damaged, backlog;
+    const char *damage; /* of the first batch */
+} lacks;
+
+static lacks lacks_of(const report *r) {
+    lacks x = {.damage = ""};
+    for (size_t i = 0; i < r->count; i++) {
+        const ec_outcome *o = &r->sections[i].outcome;
+        if (o->damaged > x.damaged) {
+            x.damaged = o->damaged;
+            x.damage = o->damage;
+        }
+        x.backlog = o->backlog > x.backlog ? o->backlog : x.backlog;
+    }
+    return x;
 }
 
-static int is_cut(const section *s) {
-    return s->outcome.ending == EC_ENDED_ROWS;
+static void add_nothing(ea_text *t, const report *r) {
+    lacks x = lacks_of(r);
+    ea_text_printf(t, "no rows: the report needs %s, and none %s", r->what->needs,
+                   x.damaged || x.backlog ? "was found in what could be read"
+                                          : "is stored of these machines in this range");
+}
+
+static void add_limit(ea_text *t, const section *s) {
+    ea_text_printf(t, "not whole: it ended at a limit (%s)", ec_ending_name(s->outcome.ending));
 }
 
 static void add_text(report *r) {
@@ -277,10 +308,16 @@ static void add_text(report *r) {
     }
     for (size_t i = 0; i < r->count; i++) {
         const section *s = &r->sections[i];
-        if (!row_count(s))
+        if (!row_count(s) && !is_at_limit(s))
             continue;
         ea_text_printf(&r->out, "\n%s\n", r->what->sections[i].title);
-        report_add_table(r, s);
+        if (row_count(s))
+            report_add_table(r, s);
+        if (is_at_limit(s)) {
+            ea_text_char(&r->out, '(');
+            add_limit(&r->out, s);
+            ea_text_str(&r->out, ")\n");
+        }
         if (is_cut(s))
             ea_text_printf(&r->out, "(the first %zu; --top %zu shows more)\n", row_count(s), 10 * row_count(s));
     }
@@ -405,14 +442,26 @@ static void add_page(report *r) {
         add_element(&r->out, "<p>", &word, "</p>\n");
     }
     for (size_t i = 0; i < r->count; i++) {
-        if (!row_count(&r->sections[i]))
+        const section *s = &r->sections[i];
+        if (!row_count(s) && !is_at_limit(s))
             continue;
         ea_text_str(&word, r->what->sections[i].title);
         add_element(&r->out, "<h2>", &word, "</h2>\n");
-        add_html_table(r, &r->sections[i], &word);
-        if (is_cut(&r->sections[i]))
-            ea_text_printf(&r->out, "<p>The first %zu rows; there are more.</p>\n", row_count(&r->sections[i]));
+        if (row_count(s))
+            add_html_table(r, s, &word);
+        if (is_at_limit(s)) {
+            add_limit(&word, s);
+            add_element(&r->out, "<p>", &word, "</p>\n");
+        }
+        if (is_cut(s))
+            ea_text_printf(&r->out, "<p>The first %zu rows; there are more.</p>\n", row_count(s));
     }
+    lacks x = lacks_of(r);
+    if (x.damaged)
+        ea_text_printf(&r->out, "<p>%" PRIu64 " batches are damaged and were left out from where the damage is.</p>\n",
+                       x.damaged);
+    if (x.backlog)
+        ea_text_printf(&r->out, "<p>%" PRIu64 " stored batches are not in the history yet.</p>\n", x.backlog);
     ea_text_str(&r->out, "</body></html>\n");
     r->out.failed |= word.failed;
     ea_text_deinit(&word);
@@ -431,28 +480,22 @@ static int take_time(const options *o, const char *what, const char *text, ec_va
 /* Says what the sections lack; the exit code. */
 static int report_missing(const report *r) {
     int code = 0;
-    uint64_t damaged = 0, backlog = 0;
-    const char *damage = "";
-    for (size_t i = 0; i < r->count; i++) {
-        const ec_outcome *x = &r->sections[i].outcome;
-        if (x->ending != EC_ENDED_WHOLE && x->ending != EC_ENDED_ROWS) {
-            fprintf(stderr, "etwcollector: \"%s\" is not whole: it ended at a limit (%s)\n", r->what->sections[i].title,
-                    ec_ending_name(x->ending));
+    lacks lacking = lacks_of(r);
+    for (size_t i = 0; i <= r->count; i++) {
+        const section *s = i < r->count ? &r->sections[i] : &r->machines;
+        if (is_at_limit(s)) {
+            fprintf(stderr, "etwcollector: \"%s\" is not whole: it ended at a limit (%s)\n",
+                    i < r->count ? r->what->sections[i].title : "Machines", ec_ending_name(s->outcome.ending));
             code = EXIT_LIMIT;
         }
-        if (x->damaged > damaged) {
-            damaged = x->damaged;
-            damage = x->damage;
-        }
-        backlog = x->backlog > backlog ? x->backlog : backlog;
     }
-    if (backlog)
-        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", backlog);
-    if (damaged)
+    if (lacking.backlog)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", lacking.backlog);
+    if (lacking.damaged)
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " batches are damaged and were left out from where the damage is; %s\n",
-                damaged, damage);
-    return code ? code : damaged ? ea_exit_code(EA_ECORRUPT) : 0;
+                lacking.damaged, lacking.damage);
+    return code ? code : lacking.damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
 static int run(const void *arg, int operand_count, char **operands) {

@@ -95,11 +95,12 @@ typedef struct fixed {
     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
 
 /* What processes used, by time: SQL.md. to is included. The process is joined by its instance: numbers of processes and
- * threads are used again, and two agents may use one stream id (an agent can send any). */
+ * threads are used again, and two agents may use one stream id (an agent can send any). The stream is the process's,
+ * which may be of another session than the events. */
 #define UNTIL "min(?3, 9223372036854775806) + 1"
 #define USED(table, value)                                                                                             \
-    "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
-    ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
+    "SELECT u.bucket, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, " value " FROM " table  \
+    "(?2, " UNTIL ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
 
 /* Files that were loaded as modules: by SHA-256 where an image fact has it, so that another file under a usual path is
  * a file of its own; else by path without its volume. The loads of a path without a hash count the machines where the
@@ -382,7 +383,8 @@ static const fixed LISTS[] = {
 static const fixed QUERIES[] = {
     {"top-processes-by-cpu",
      "Processes with the most samples of the processor",
-     "SELECT u.host, u.stream, p.instance, u.pid, p.image_name, sum(u.samples) AS samples FROM cpu_usage(?2, " UNTIL
+     "SELECT u.host, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, sum(u.samples) AS "
+     "samples FROM cpu_usage(?2, " UNTIL
      ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR u.host = ?1) AND u.pid IS NOT 0"
      " GROUP BY u.host, u.stream, u.process_key, u.pid",
      "samples DESC, host, stream, pid",

@@ -5,7 +5,7 @@
 - 1 % of the batches that hold events of the state are dropped on purpose: the state differs, and the following keyframes report the
   differences. After the last keyframe the open rows equal those of the complete state. Rows that were only in lost events
   (processes that began and ended between two keyframes) stay lost.
-- A collector that gets the stream from the middle on is correct after one keyframe.
+- A collector that gets the stream from the middle on is correct after one keyframe; so is the state that `export --where` reads.
 - The same replay makes the same batches.
 
 # sanitizers: asan-ubsan
@@ -136,11 +136,20 @@ def run(env, checks, trace, dice):
     checks.equal(len(joined), 1, f"{trace}: keyframes that differ after that one: {[a['text'] for a in joined[1:]]}")
     missing = alive(whole, agent, end) ^ alive(blind, agent, end)
     checks.equal(len(missing), 0, f"{trace}: rows that differ when joining in the middle: {list(missing)[:2]}")
+    stated = [json.loads(row)["clock"] for row in blind.ask("export", "--host", agent, "--format", "jsonl", "--keyframes").splitlines() if '"Keyframe/' in row]
+    names, found = (named_later(c, agent, sorted(stated)[len(stated) // 2]) for c in (whole, blind))
+    checks.that(len(names) > 100 and len(names - found) * 50 < len(names), f"{trace}: export --where finds {len(found)} of {len(names)} events by a process's name")
     # and without any keyframe the same loss stays
     never = [b for i, b in enumerate(batches) if heads[i].kind == 0 and i >= first]
     without, _ = folded(env, checks, f"without-{trace}", agent, never)
     missing = alive(whole, agent, end) ^ alive(without, agent, end)
     checks.that(len(missing) > 50, f"{trace}: the same without keyframes differs in {len(missing)} rows only")
+
+
+def named_later(collector, agent, after):
+    """Events after a time whose process has a name, by export --where: {(clock, CPU, name)}."""
+    return {(row["clock"], row["cpu"], row["name"]) for row in
+            map(json.loads, collector.ask("export", "--host", agent, "--format", "jsonl", "--where", 'execname =~ "*.*"').splitlines()) if row["clock"] > after}
 
 
 def last_keyframe_time(collector, agent, number):

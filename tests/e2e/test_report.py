@@ -2,7 +2,8 @@
 and HTML.
 
 Written traces have what no real trace here has: a background collection with a foreground collection inside, heaps before a collection,
-a method that is compiled while another one is, and names that a terminal or a page would take for commands.
+a method that is compiled while another one is, and names that a terminal or a page would take for commands. A run of two sessions has
+processes in one and collections in the other. A section that ends at a limit is called not whole.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 16: A report's sums of .NET collections and compilations equal a naive computation. | clr-gc-events, a generated web
@@ -19,8 +20,10 @@ import time
 import harness
 import kernel_records
 import test_dotnet_events
+import test_ledger
 import test_single_records as single
 import traces
+import uploads
 
 sys.path[:0] = [str(harness.ROOT / "tests" / "judges")]
 import judge_store  # noqa: E402
@@ -39,6 +42,7 @@ session: {events: [process, thread, image, sample, disk]}
 """
 RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 PID = 4  # of test_dotnet_events.record
+AGGRESSIVE = 17  # a collection's reason of newer runtimes: GC.Collect with GCCollectionMode.Aggressive
 EVIL = "<img src=x onerror=alert(1)>\x1b[2J&\"'"
 
 
@@ -229,9 +233,10 @@ def written(folder):
               suspend(1100), simple(SUSPENDED, 1105), start(1110, 3, 1, 2), stop(1120, 3, 1), simple(RESTARTED, 1130),
               suspend(1140, 5), simple(SUSPENDED, 1141), simple(RESTARTED, 1149),  # a debugger's
               suspend(1200, 6), simple(SUSPENDED, 1203), simple(RESTARTED, 1209), stop(1300, 1, 2), heaps(1301, 10, 20, 30, 40, 50),
-              suspend(1400), start(1410, 4, 0, 0), simple(RESTARTED, 1420),
+              suspend(1400), start(1410, 4, 0, 0, reason=AGGRESSIVE), simple(RESTARTED, 1420),
               jitting(1500, 0x10, "Outer", 10), jitting(1510, 0x20, EVIL, 20), compiled(1515, 0x20, 200, 3 << 7), compiled(1530, 0x10, 100, 4 << 7), jitting(1540, 0x30, "Lost", 30),
-              compiled(1550, 0x40, 400, 0)]
+              compiled(1550, 0x40, 400, 0), jitting(1560, 0x50, "Instrumented", 50), compiled(1565, 0x50, 500, 6 << 7), jitting(1570, 0x60, "Both", 60),
+              compiled(1576, 0x60, 600, 7 << 7)]
     path = folder / "written.etl"
     path.write_bytes(single.trace([kernel_records.process(PID, EVIL, 500), *events]))
     return path
@@ -249,7 +254,9 @@ def check_written(env, checks, known):
                   for r in got}, WRITTEN, "collections of the written trace")
     check_jit(env, checks, "written", known)
     jit = {r["method"].removeprefix("Shop."): (r["tier"], ticks(r["jit_ns"]), r["il_bytes"], r["native_bytes"]) for r in rows(env, known.store, "jit")["methods"]}
-    checks.equal(jit, {"Outer": ("OptimizedTier1", 30, 10, 100), EVIL: ("QuickJitted", 5, 20, 200), "Lost": (None, None, 30, None)}, "methods of the written trace")
+    checks.equal(jit, {"Outer": ("OptimizedTier1", 30, 10, 100), EVIL: ("QuickJitted", 5, 20, 200), "Lost": (None, None, 30, None),
+                       "Instrumented": ("InstrumentedTier", 5, 50, 500), "Both": ("InstrumentedTierOptimized", 6, 60, 600)}, "methods of the written trace")
+    checks.equal([r["reason"] for r in got if r["number"] == 4], [str(AGGRESSIVE)], "a reason that the class has no name for")
 
 
 class Page(html.parser.HTMLParser):
@@ -287,6 +294,42 @@ def check_forms(env, checks, web, begun, hostile):
         shown, page = report(env, hostile.store, kind).stdout, report(env, hostile.store, kind, "--html").stdout
         checks.that("\x1b" not in shown + page and "onerror" in shown, f"{kind}: escapes: {shown[:300]!r}")
         checks.that("<img" not in page and "&lt;img src=x onerror=alert(1)&gt;\\x1b[2J&amp;&quot;&#39;" in page, f"{kind}: a page with markup in a name")
+
+
+def check_limited(env, checks, known):
+    """A section that ends at a limit is not called empty, in each form."""
+    for form in ([], ["--html"]):
+        done = report(env, known.store, "gc", "--time-limit", "1ms", *form, check=False)
+        checks.that(done.returncode == 4 and "none is stored" not in done.stdout and "not whole: it ended at a limit (time)" in done.stdout,
+                    f"{form}: a section without time: {done.returncode} {done.stderr} {done.stdout[-600:]}")
+
+
+def check_sessions(env, checks):
+    """A run of an agent with sessions: processes are in one, collections in another, samples in a third. Two processes have one number in turn."""
+    RESTARTED = 3
+    parts = {
+        "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.process(PID, "first.exe", 1200, ends=True), kernel_records.process(PID, "second.exe", 1300),
+                   kernel_records.thread(PID, 8, 1310)],
+        "samples": kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16], 1600),
+        "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
+                    suspend(1400), start(1410, 6, 0, 0), stop(1415, 6, 0), simple(RESTARTED, 1420), jitting(1500, 0x10, "Method", 10), compiled(1510, 0x10, 20, 0)]}
+    env.make_certificates(["sessions"])
+    collector = env.new_collector("sessions").start()
+    for number, (name, records) in enumerate(parts.items(), 1):
+        path, stream = env.folder / f"{name}.etl", b"run of agent" + struct.pack("<I", number)
+        path.write_bytes(single.trace(records))
+        batches = test_ledger.captured_paths(env, [path], len(records), "sessions")
+        (env.folder / "spool-sessions").rename(env.folder / f"spool-{name}")
+        test_ledger.upload(env, collector, "sessions", [uploads.rewritten(batch, lambda field, value: {2: stream}.get(field, value), uploads.BATCH_FIXED) for batch in batches])  # noqa: B023
+    collector.stop()
+    ask = lambda sql: json.loads(collector.ask("query", "--format", "json", sql))["rows"]  # noqa: E731
+    known = {row["process_key"]: row["image_name"] for row in ask("SELECT process_key, image_name FROM processes")}
+    checks.equal(sorted((known.get(row["process_key"]), row["image"], row["number"], row["pause_ns"]) for row in ask("SELECT * FROM gc_pauses()") if row["pause_ns"]),
+                 [("first.exe", "first.exe", 5, 3000), ("second.exe", "second.exe", 6, 2000)], "collections in a session without processes")
+    checks.equal([(known.get(row["process_key"]), row["image"], row["ns"]) for row in ask("SELECT * FROM jit_methods()")], [("second.exe", "second.exe", 1000)], "compilations there")
+    checks.equal([(known.get(row["process_key"]), row["image"], row["pid"], row["samples"]) for row in ask("SELECT * FROM cpu_usage()")], [("second.exe", "second.exe", PID, 1)],
+                 "samples in a session without processes and threads")
+    checks.equal(sorted((r["image"], r["collections"]) for r in rows(env, collector.store, "gc")["processes"]), [("first.exe", 2), ("second.exe", 1)], "the report of both sessions")
 
 
 def check_refused(env, checks, known, small):
@@ -368,6 +411,8 @@ def test(env, checks, arguments):
     if checks.real("report: collections of a real trace", "clr-gc-events/trace.etl"):
         check_gc(env, checks, "clr-gc-events", Known(env, "real", traces.paths("clr-gc-events", env.build)))
     check_range(env, checks, web)
+    check_sessions(env, checks)
+    check_limited(env, checks, web)
     check_forms(env, checks, web, begun, hostile)
     check_refused(env, checks, web, small)
     check_guide(env, checks)

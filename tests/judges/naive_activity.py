@@ -226,11 +226,12 @@ def counted(records, whose):
 RUNTIME = "Microsoft-Windows-DotNETRuntime"
 HEAPS = [f"GenerationSize{n}" for n in range(5)]
 FOR_GC = 1, 6  # reasons of a suspension: a collection, its preparation
-TIERS = {1: "MinOptJitted", 2: "Optimized", 3: "QuickJitted", 4: "OptimizedTier1", 5: "OptimizedTier1OSR"}
+TIERS = {1: "MinOptJitted", 2: "Optimized", 3: "QuickJitted", 4: "OptimizedTier1", 5: "OptimizedTier1OSR", 6: "InstrumentedTier", 7: "InstrumentedTierOptimized"}
 
 
 def named(value):
-    return value.get("name") if isinstance(value, dict) else None
+    """A value's name, or its number as text where the class has no name for it."""
+    return value.get("name") or str(value["value"]) if isinstance(value, dict) else None if value is None else str(value)
 
 
 def by_runtime(records, whose):

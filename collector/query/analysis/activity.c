@@ -60,6 +60,25 @@ static int add_missed_row(void *arg, const ec_missed_half *m) {
     return 0;
 }
 
+/* Reads the stream's processes and threads; where its session records none, those of the other sessions of its run. */
+static int open_processes(ec_activity *a, ea_err *err) {
+    static const enum ec_instance_kind KINDS[] = {EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD};
+
+    ec_address_space *space;
+    int rc = ec_address_space_open(&a->space, a->archive, a->stream, 1, err);
+    if (rc)
+        return rc;
+    a->has_none[EC_INSTANCE_PROCESS] = !ec_address_space_process_count(a->space);
+    a->has_none[EC_INSTANCE_THREAD] = !ec_address_space_thread_count(a->space);
+    if ((a->has_none[0] || a->has_none[1]) && !a->instances)
+        rc = ec_instances_create(&a->instances, a->archive, err);
+    for (size_t i = 0; !rc && i < sizeof KINDS / sizeof *KINDS; i++)
+        if (a->has_none[KINDS[i]]) /* from now on they are in memory */
+            rc = ec_instances_space(a->instances, KINDS[i], a->stream->row.host, a->stream->id,
+                                    a->stream->row.begin_utc_ns, &space, err);
+    return rc;
+}
+
 static int sum_stream(ec_activity *a, ea_err *err) {
     if (a->kind == EC_ACTIVITY_MISSED_STACKS) {
         int rc = ec_stack_query_missed(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_missed_row, a, err);
@@ -68,7 +87,7 @@ static int sum_stream(ec_activity *a, ea_err *err) {
     if (a->kind == EC_ACTIVITY_STACKS)
         return ec_stack_query_sums(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack_row, a, err);
     ec_event_cursor_event e;
-    int rc = ec_address_space_open(&a->space, a->archive, a->stream, 1, err);
+    int rc = open_processes(a, err);
     if (!rc)
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
@@ -99,6 +118,8 @@ static int sum_stream(ec_activity *a, ea_err *err) {
     if (!rc && (a->is_short || ec_sched_is_short(a->sched)))
         rc = ea_fail(err, EA_ENOMEM, "sum events up");
     end_activity_stream(a);
+    if (a->instances) /* of one run at a time: there may be many machines */
+        ec_instances_forget(a->instances, a->stream->row.host, a->stream->id);
     return rc;
 }
 
@@ -157,6 +178,7 @@ void ec_activity_destroy(ec_activity *a) {
     if (a->cpus)
         end_activity_stream(a);
     ec_merge_destroy(a->places);
+    ec_instances_destroy(a->instances);
     ea_bytes_map_deinit(&a->kernel_network);
     ea_bytes_map_deinit(&a->runtimes);
     ea_bytes_map_deinit(&a->texts);

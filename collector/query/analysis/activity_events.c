@@ -25,7 +25,7 @@ static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns)
 }
 
 static uint32_t activity_pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
-    return ec_address_space_pid_of_thread(a->space, tid, utc_ns);
+    return ec_address_space_pid_of_thread(ec_activity_space(a, EC_INSTANCE_THREAD, utc_ns), tid, utc_ns);
 }
 
 /* A time of a key: ns, the longest, bytes; it counts where it ended. */

@@ -7,6 +7,7 @@
 
 #include "collector/query/analysis/activity.h"
 #include "collector/query/analysis/address_space.h"
+#include "collector/query/analysis/instances.h"
 #include "collector/query/analysis/methods.h"
 #include "collector/query/analysis/request_tracker.h"
 #include "collector/query/analysis/sample_sources.h"
@@ -159,6 +160,8 @@ struct ec_activity {
     /* of a stream */
     const ec_archive_stream *stream;
     ec_address_space *space;
+    ec_instances *instances; /* of all streams; NULL: none without processes was met */
+    int has_none[2];         /* of processes, threads: its session records none. enum ec_instance_kind */
     ec_event_cursor *cursor;
     ea_clock clock;      /* of the last event */
     int64_t last_utc_ns; /* of the last event */
@@ -182,6 +185,9 @@ const char *ec_activity_text(ec_activity *a, const char *text, size_t len_bytes)
 /* The row of a key in the current stream, created when it is new. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret);
 int ec_activity_is_in_range(const ec_activity *a, int64_t utc_ns);
+/* The history that has the stream's processes, or threads, at a time: where its session records none, another one of
+ * the same run. */
+ec_address_space *ec_activity_space(ec_activity *a, enum ec_instance_kind kind, int64_t utc_ns);
 /* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
 void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns);
 

@@ -42,12 +42,21 @@ int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret
     return 0;
 }
 
+ec_address_space *ec_activity_space(ec_activity *a, enum ec_instance_kind kind, int64_t utc_ns) {
+    ec_address_space *other = NULL;
+    if (a->has_none[kind])
+        a->is_short |=
+            ec_instances_space(a->instances, kind, a->stream->row.host, a->stream->id, utc_ns, &other, NULL) != 0;
+    return other ? other : a->space;
+}
+
 void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
-    uint32_t at = ec_address_space_process(a->space, pid, utc_ns);
-    const ea_process *p = ec_address_space_get_process(a->space, at);
+    ec_address_space *space = ec_activity_space(a, EC_INSTANCE_PROCESS, utc_ns);
+    uint32_t at = ec_address_space_process(space, pid, utc_ns);
+    const ea_process *p = ec_address_space_get_process(space, at);
     const char *name = p ? ec_base_name(p->image_name) : "";
     k->image[which] = ec_activity_text(a, name, strlen(name));
-    k->process[which] = ec_address_space_process_key(a->space, at);
+    k->process[which] = ec_address_space_process_key(space, at);
 }
 
 int ec_activity_is_in_range(const ec_activity *a, int64_t utc_ns) {

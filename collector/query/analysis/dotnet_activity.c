@@ -7,6 +7,8 @@
 #include "collector/query/analysis/activity_internal.h"
 #include "collector/query/analysis/event_roles.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { OPEN_MAX = 8, UNKNOWN_ROW = 0, OUT_OF_RANGE = -1 };
@@ -66,17 +68,20 @@ static void add_to(uint64_t *sum, uint64_t n) {
     *sum = *sum == EC_SUM_UNKNOWN ? n : *sum + n;
 }
 
-/* The name of a field's value; NULL: it has none. */
+/* The name of a field's value, the number where it has none: newer runtimes have values that no map names; NULL: the
+ * event lacks the field. */
 static const char *value_name(ec_activity *a, const ec_event_cursor_event *e, unsigned field) {
     uint64_t value;
+    char number[24];
     int16_t at = e->plan->fields[field];
     const ea_enum *map = at < 0 ? NULL : e->c->fields[ea_class_top_field(e->c, (size_t)at)].map;
-    if (!map || map->is_flags || !ec_event_cursor_u64(a->cursor, e, field, &value))
+    if (!ec_event_cursor_u64(a->cursor, e, field, &value))
         return NULL;
-    for (size_t i = 0; i < map->count; i++)
+    for (size_t i = 0; map && !map->is_flags && i < map->count; i++)
         if (map->entries[i].value == value)
             return ec_activity_text(a, map->entries[i].name, strlen(map->entries[i].name));
-    return NULL;
+    int n = snprintf(number, sizeof number, "%" PRIu64, value);
+    return ec_activity_text(a, number, (size_t)n);
 }
 
 /* A new row of a key, whose sums are unknown. */
@@ -240,8 +245,14 @@ static const char *method_name(ec_activity *a, const ec_event_cursor_event *e) {
 
 /* MethodFlags of the runtime say in three bits how a method was compiled. */
 static const char *tier_name(uint64_t flags) {
-    static const char *const TIERS[8] = {NULL,          "MinOptJitted",   "Optimized",
-                                         "QuickJitted", "OptimizedTier1", "OptimizedTier1OSR"};
+    static const char *const TIERS[8] = {NULL,
+                                         "MinOptJitted",
+                                         "Optimized",
+                                         "QuickJitted",
+                                         "OptimizedTier1",
+                                         "OptimizedTier1OSR",
+                                         "InstrumentedTier",
+                                         "InstrumentedTierOptimized"};
 
     enum { SHIFT = 7, MASK = 7 };
 

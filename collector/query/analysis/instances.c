@@ -148,15 +148,31 @@ static int instances_teller(ec_instances *i, size_t of, enum ec_instance_kind ki
     return rc;
 }
 
+int ec_instances_space(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
+                       int64_t utc_ns, ec_address_space **ret, ea_err *err) {
+    size_t of = 0;
+    *ret = NULL;
+    return instances_find(i, host, stream, &of) ? instances_teller(i, of, kind, utc_ns, ret, err) : 0;
+}
+
+void ec_instances_forget(ec_instances *i, const char *host, const char *stream) {
+    size_t of = 0, at;
+    if (!instances_find(i, host, stream, &of))
+        return;
+    at = of;
+    do {
+        ec_address_space_close(i->streams[at].places);
+        i->streams[at].places = NULL;
+        at = i->streams[at].next;
+    } while (at != of);
+}
+
 int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream, uint32_t number,
                     int64_t utc_ns, int64_t *ret, ea_err *err) {
     ec_address_space *p = NULL;
-    size_t of = 0;
     *ret = 0;
-    if (!instances_find(i, host, stream, &of))
-        return 0;
-    int rc = instances_teller(i, of, kind, utc_ns, &p, err);
-    if (rc)
+    int rc = ec_instances_space(i, kind, host, stream, utc_ns, &p, err);
+    if (rc || !p)
         return rc;
     if (kind == EC_INSTANCE_PROCESS) {
         uint32_t at = ec_address_space_process(p, number, utc_ns);

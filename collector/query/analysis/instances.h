@@ -1,8 +1,9 @@
 /* Which instance of a process or thread had a number at a time, in any stream of an archive: SQL's process_at and
- * thread_at. Input: address_space.h. Used by: sql_functions.c. Thread: the archive's. */
+ * thread_at. Input: address_space.h. Used by: sql_functions.c, activity.c. Thread: the archive's. */
 #ifndef EC_QUERY_ANALYSIS_INSTANCES_H
 #define EC_QUERY_ANALYSIS_INSTANCES_H
 
+#include "collector/query/analysis/address_space.h"
 #include "collector/query/scan/archive.h"
 
 typedef struct ec_instances ec_instances;
@@ -22,5 +23,11 @@ enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
  * binary search. Errors: EA_EDATABASE, EA_ENOMEM. */
 EA_MUST_CHECK int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
                                   uint32_t number, int64_t utc_ns, int64_t *ret, ea_err *err);
+/* The history that has a session's processes, or threads, at a time, by the same rule; borrowed. It is the session's
+ * own, without any, when no session of the run has some; NULL when the host has no such stream. Errors as above. */
+EA_MUST_CHECK int ec_instances_space(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
+                                     int64_t utc_ns, ec_address_space **ret, ea_err *err);
+/* What was read of the sessions of a stream's run is released: what ec_instances_space gave of them, too. */
+void ec_instances_forget(ec_instances *i, const char *host, const char *stream);
 
 #endif
