@@ -208,7 +208,7 @@ def check_mistakes(env, checks):
     head = "shipping:\n  collector: https://localhost:1\n  cert: a\n  key: b\n  ca: c\nsources:\n  - name: one\n    files: x.etl\n    filters:\n"
     for text, place, words in (
             ("      - classes: DiskIo/*\n        where: TransferSize > 1 && TransferSiz > 2\n", "11:36", "did you mean TransferSize?"),
-            ("      - classes: DiskIo/*\n        drop: 'TransferSize >'\n", "11:", "expected a value"),
+            ("      - classes: DiskIo/*\n        drop: 'TransferSize >'\n", "11:", "the text ends inside an expression"),
             ("      - classes: DiskIo/*\n        drop: |\n          TransferSize > 2 &&\n            execnam == \"x\"\n", "13:13", "did you mean execname?"),
             ("      - classes: DiskIo/*\n        sample: \"1/4 by Irpp\"\n", "11:25", "did you mean Irp?"),
             ("      - classes: DiskIo/*\n        sample: 2/4 by Irp\n", "11:17", "expected 1/N by EXPRESSION"),

@@ -4,7 +4,6 @@ hands down to the scan (host, class, time, pid, fields, dictionaries) and what i
 import collections
 import json
 import struct
-import uuid
 
 import harness
 import test_profile_gaps
@@ -193,31 +192,20 @@ KERNEL_PROCESS = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716"
 DOTNET_RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 
 
-def misfits(env, path):
-    """The trace with some of its records changed, and what each is then: (raw time, (id, version), decoded) of each record of the provider."""
-    data, at, number, want = bytearray(traces.paths("kernel-process-provider", env.build)[0].read_bytes()), 0, 0, []
-    while at < len(data):
-        size = struct.unpack_from("<I", data, at)[0]
-        record = at + 72
-        while record + 80 <= at + size:
-            length, = struct.unpack_from("<H", data, record)
-            if length < 32 or record + length > at + size:
-                break
-            if data[record + 24:record + 40] == uuid.UUID(KERNEL_PROCESS).bytes_le:
-                number += 1
-                decoded = "whole"
-                if number % 50 == 0:  # an unknown version
-                    data[record + 42], decoded = 200, "partial"
-                elif number % 77 == 0:  # an unknown event
-                    struct.pack_into("<H", data, record + 40, 60000)
-                    decoded = "unknown"
-                elif data[record + 40] == 8 and number % 7 == 0 and length % 8 in (0, 4, 5, 6, 7):  # a payload that ends early
-                    struct.pack_into("<H", data, record, length - 3)
-                    decoded = "partial"
-                want.append((struct.unpack_from("<q", data, record + 16)[0], struct.unpack_from("<HB", data, record + 40), decoded))
-            record += (length + 7) & ~7
-        at += size
-    path.write_bytes(data)
+def misfits(path):
+    """Events of a known provider, some of which are not as it is known: what each is, as (raw time, (id, version), decoded)."""
+    made, want = test_profile_gaps.Made(), []
+    for number in range(1, 401):
+        code, version, payload, decoded = 7 + number % 2, 0, struct.pack("<IIBB", 4, 8, number % 32, 8), "whole"
+        if number % 50 == 0:  # an unknown version
+            version, decoded = 200, "partial"
+        elif number % 77 == 0:  # an unknown event
+            code, decoded = 60000, "unknown"
+        elif code == 8 and number % 7 == 0:  # a payload that ends early
+            payload, decoded = payload[:-3], "partial"
+        want.append((made.clock, (code, version), decoded))
+        made.event(KERNEL_PROCESS, 0, code, payload, [], version=version)
+    path.write_bytes(test_single_records.trace(made.records))
     return want
 
 
@@ -227,7 +215,7 @@ def query(collector, sql):
 
 def test_decoded(env, collector, checks):
     """Events that are decoded in part or not at all are rows, and as many as the agent counted."""
-    want = misfits(env, env.folder / "misfits.etl")
+    want = misfits(env.folder / "misfits.etl")
     env.replay([env.folder / "misfits.etl"], collector, agent="misfits")
     rows = query(collector, f"SELECT clock, id, version, decoded FROM events WHERE provider = '{KERNEL_PROCESS}'")
     checks.equal(collections.Counter((row["clock"], (row["id"], row["version"]), row["decoded"]) for row in rows), collections.Counter(want), "how events are decoded")
