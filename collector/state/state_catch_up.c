@@ -24,6 +24,7 @@ typedef struct goals {
     size_t next;           /* where the fold at hand is looked for first */
     ec_store_place place;  /* the end of the store, once the streams were read */
     ec_store_place looked; /* of the last round */
+    int is_older; /* the tables are of an older version: they cannot be read before a writer has completed them */
 } goals;
 
 static int add_goal(const ec_stream_row *row, void *arg) {
@@ -58,13 +59,14 @@ static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_ba
     for (size_t i = 0; i < g->count; i++)
         g->items[i].backlog = g->items[i].batch_count;
     int rc = ec_state_db_open(&t, dir, 0, err);
+    g->is_older = rc == EA_EUNSUPPORTED && ec_state_db_is_older(dir);
     /* the round before the folds: what it has looked at is in them */
     if (!rc)
         rc = ec_state_db_get_round(t, &g->looked, err);
     if (!rc)
         rc = ec_state_db_each_fold(t, host, measure_goal, g, err);
-    if (rc == EA_ENOTFOUND)
-        rc = 0; /* nothing is folded yet */
+    if (rc == EA_ENOTFOUND || g->is_older)
+        rc = 0; /* nothing is folded yet, or how much is known once a writer has completed the tables */
     ec_state_db_close(t);
     *ret_backlog = 0;
     for (size_t i = 0; i < g->count; i++)
@@ -89,7 +91,7 @@ int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wa
     ec_store_close(store);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "look at the streams of %s", dir);
-    while (!rc && !(rc = measure(dir, host, &g, &backlog, err)) && backlog) {
+    while (!rc && !(rc = measure(dir, host, &g, &backlog, err)) && (backlog || g.is_older)) {
         ec_state_worker *h = NULL;
         ec_state_worker_options options = {.hole_wait_ns = -1};
         ea_err why = {0};

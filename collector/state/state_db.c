@@ -403,6 +403,20 @@ void ec_state_db_close(ec_state_db *t) {
     free(t);
 }
 
+int ec_state_db_is_older(const char *dir) {
+    ec_state_db t = {.db = NULL};
+    int version = 0;
+    ea_err ignored;
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/state.db", dir);
+    int is_read = !path.failed && ea_path_exists(path.data) && !open_database(&t, path.data, 0, &ignored) &&
+                  !read_version(&t, &version, &ignored);
+    sqlite3_close(t.db);
+    ea_text_deinit(&path);
+    return is_read && version > 0 && version < SCHEMA_VERSION;
+}
+
 sqlite3 *ec_state_db_database(ec_state_db *t) {
     return t->db;
 }

@@ -28,6 +28,8 @@ typedef struct ec_state_db ec_state_db;
  * another process folds). Not writable: EA_ENOTFOUND while there is none. */
 EA_MUST_CHECK int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err);
 void ec_state_db_close(ec_state_db *t); /* NULL is allowed */
+/* 1 when there are tables of an older version of the program, which the next writer completes or makes anew. */
+int ec_state_db_is_older(const char *dir);
 sqlite3 *ec_state_db_database(ec_state_db *t);
 
 EA_MUST_CHECK int ec_state_db_begin(ec_state_db *t, ea_err *err);

@@ -61,9 +61,10 @@ enum ec_state_wait {
     EC_WAIT_ROUND,  /* until all is folded, or one of the daemon's rounds has looked at all that is stored now */
 };
 
-/* For queries: makes sure that what is stored now of host (NULL: of all) is folded. Folds it itself when no other
- * process or thread does, otherwise waits up to wait_ns for the folding thread or process. *ret_backlog: batches that
- * are stored and not folded yet. A folder without write permission is no error: then nothing is folded. */
+/* For queries: makes sure that what is stored now of host (NULL: of all) is folded, and that no tables of an older
+ * version are left. Folds it itself when no other process or thread does, otherwise waits up to wait_ns for the folding
+ * thread or process. *ret_backlog: batches that are stored and not folded yet. A folder without write permission is no
+ * error: then nothing is folded. */
 EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
                                            uint64_t *ret_backlog, ea_err *err);
 

@@ -475,29 +475,35 @@ typedef struct {
     ec_store *s;
     int64_t stream_id;
     uint64_t number;
+    size_t left; /* of tombstones that are looked at */
     int rc;
     ea_err *err;
 } unnamed;
 
+enum { FOUND_UNNAMED = 1, LOOKED_ENOUGH = 2 };
+
 static int find_unnamed(const ea_tombstone *t, void *arg) {
     unnamed *f = arg;
     int64_t last = 0;
+    if (!f->left--)
+        return LOOKED_ENOUGH;
     f->rc = ec_db_number(f->s, ec_db_bind(f->s, EC_ST_RANGE_AT, "ii", f->stream_id, (int64_t)t->first),
                          "look for a tombstone's numbers", &last, f->err);
     f->number = f->rc == 1 && (uint64_t)last >= t->first ? (uint64_t)last + 1 : t->first;
-    return f->rc < 0 || f->number <= t->last;
+    return f->rc < 0 || f->number <= t->last ? FOUND_UNNAMED : 0;
 }
 
 /* A tombstone whose own number is stored already may name others: a batch that was stored, but
  * whose acknowledgement did not reach the agent, was evicted together with them. EC_STORED and the first of those
- * numbers, under which the tombstone is stored then; EC_DUPLICATE; or an error. */
-static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
+ * numbers, under which the tombstone is stored then; EC_DUPLICATE; or an error. Of a batch that comes now no more
+ * tombstones are looked at than a writer puts into one: an agent can repeat it again and again. */
+static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, size_t most,
                                     uint64_t *ret_number, ea_err *err) {
-    unnamed f = {.s = s, .stream_id = stream_id, .err = err};
+    unnamed f = {.s = s, .stream_id = stream_id, .left = most, .err = err};
     int found = ea_batch_each_tombstone(batch, len_bytes, find_unnamed, &f, NULL);
     if (f.rc < 0)
         return f.rc;
-    if (found != 1)
+    if (found != FOUND_UNNAMED)
         return EC_DUPLICATE;
     *ret_number = f.number;
     return EC_STORED;
@@ -744,7 +750,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     rc = append_judge(s, r->agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (rc == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
-        rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, &number, err);
+        rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, SIZE_MAX, &number, err);
     if (rc != EC_STORED)
         return rc;
     rc = open_batch(s, stream_id, err);
@@ -952,7 +958,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
     int verdict = append_judge(s, agent, &stream_id, &replaces, err);
     uint64_t number = s->head.number;
     if (verdict == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
-        verdict = judge_repeated_tombstone(s, stream_id, batch, len_bytes, &number, err);
+        verdict = judge_repeated_tombstone(s, stream_id, batch, len_bytes, EA_WRITER_TOMBSTONES, &number, err);
     if (verdict == EC_DUPLICATE) {
         /* descriptions that a repeat carries count as known when they are: they came with the first copy */
         return EC_DUPLICATE;

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { COPY_BYTES = 1 << 20, PAGES_A_STEP = 1024, BUSY_TIMEOUT_MS = 20000, PATH_BYTES = 1200 };
@@ -311,40 +312,84 @@ static int remove_segment(uint64_t number, void *arg) {
     return ea_path_remove(path, c->err);
 }
 
+static const char *const PART_FILES[] = {"index.db", "state.db", "alarms.db", "kept.db", "tokens"};
+static const char *const PART_ENDINGS[] = {"", "-journal", "-wal", "-shm", ".tmp"};
+
+enum { FILE_COUNT = sizeof PART_FILES / sizeof *PART_FILES, ENDING_COUNT = sizeof PART_ENDINGS / sizeof *PART_ENDINGS };
+
+/* Whether a backup that was interrupted may have left a file of that name. */
+static int is_part(const char *name) {
+    size_t n = sizeof MARK - 1;
+    if (strcmp(name, UNFINISHED) == 0 || (strncmp(name, MARK, n) == 0 && strcmp(name + n, ".tmp") == 0))
+        return 1;
+    for (size_t i = 0; i < FILE_COUNT * ENDING_COUNT; i++) {
+        n = strlen(PART_FILES[i / ENDING_COUNT]);
+        if (strncmp(name, PART_FILES[i / ENDING_COUNT], n) == 0 &&
+            strcmp(name + n, PART_ENDINGS[i % ENDING_COUNT]) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 static int is_strange(const char *name, int is_dir, void *arg) {
     const copying *c = arg;
-    int is_ours = is_dir ? strcmp(name, "segments") == 0 : strcmp(name, UNFINISHED) == 0;
+    int is_ours = is_dir ? strcmp(name, "segments") == 0 : is_part(name);
     return is_ours ? 0 : ea_fail(c->err, EA_EUSAGE, "%s is not empty: it has '%.200s'", c->to, name);
 }
 
 /* Segments may be links, which are removed: a store's own file is never written to. */
 static int remove_rest(copying *c, ea_err *err) {
-    static const char *const FILES[] = {"index.db", "state.db", "alarms.db", "kept.db", "tokens"};
-    static const char *const ENDINGS[] = {"", "-journal", "-wal", "-shm"};
     char path[PATH_BYTES];
     join(path, c->to, "segments");
     int rc = ec_segment_each(path, remove_segment, c, err);
-    for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES * 4; i++) {
-        snprintf(path, sizeof path, "%s/%s%s", c->to, FILES[i / 4], ENDINGS[i % 4]);
+    for (size_t i = 0; !rc && i < FILE_COUNT * ENDING_COUNT; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", c->to, PART_FILES[i / ENDING_COUNT], PART_ENDINGS[i % ENDING_COUNT]);
         if (ea_path_exists(path))
             rc = ea_path_remove(path, err);
     }
-    return rc ? rc : ea_path_list(c->to, is_strange, c, err);
+    snprintf(path, sizeof path, "%s/%s.tmp", c->to, MARK);
+    return !rc && ea_path_exists(path) ? ea_path_remove(path, err) : rc;
 }
 
-/* The folder with nothing in it but the lock. An earlier backup that did not end is removed. */
+/* A rest is removed only where no other user can have made it: its folder of segments could be a link to a store's. */
+static int check_owner(const char *to, ea_err *err) {
+    char segments[PATH_BYTES];
+    struct stat st;
+    join(segments, to, "segments");
+    int is_ours = stat(to, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
+                  (lstat(segments, &st) != 0 || S_ISDIR(st.st_mode));
+    return is_ours ? 0
+                   : ea_fail(err, EA_EUSAGE,
+                             "%s is not empty: it has what an interrupted backup left, and is a folder in which others "
+                             "can write, or has a link in place of its segments",
+                             to);
+}
+
+/* The folder with nothing in it but the lock. What an earlier backup that did not end left is removed, once it is known
+ * that there is nothing else. */
 static int begin_copy(copying *c, ea_file **lock, ea_err *err) {
-    char path[PATH_BYTES], segments[PATH_BYTES];
+    char path[PATH_BYTES], segments[PATH_BYTES], mark[PATH_BYTES];
     join(path, c->to, UNFINISHED);
     join(segments, c->to, "segments");
+    join(mark, c->to, MARK);
     int is_rest = ea_path_exists(path);
     if (!is_rest && ea_path_exists(c->to) && ea_path_list(c->to, any_entry, NULL, err))
         return ea_fail(err, EA_EUSAGE, "%s is not empty", c->to);
-    int rc = ea_path_make_dirs(segments, err);
+    int rc = is_rest ? check_owner(c->to, err) : 0;
+    if (!rc)
+        rc = ea_path_make_dirs(segments, err);
     if (!rc)
         rc = ea_file_open(lock, path, EA_OPEN_APPEND, err);
-    if (!rc && (rc = ea_file_try_lock(*lock, err)) == EA_EBUSY)
-        rc = ea_fail(err, EA_EBUSY, "another backup is being made in %s", c->to);
+    if (rc)
+        return rc;
+    rc = ea_file_try_lock(*lock, err);
+    if (rc)
+        return rc == EA_EBUSY ? ea_fail(err, rc, "another backup is being made in %s", c->to) : rc;
+    rc = ea_path_list(c->to, is_strange, c, err);
+    if (rc && ea_path_exists(mark)) { /* a whole backup, which ended just now, or was killed when it had ended */
+        ea_err ignored;
+        EA_IGNORE(ea_path_remove(path, &ignored));
+    }
     return rc || !is_rest ? rc : remove_rest(c, err);
 }
 

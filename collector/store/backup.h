@@ -15,8 +15,9 @@ typedef struct ec_backup {
     unsigned mode_before; /* of a target folder that others could read: it is 0700 now; else 0 */
 } ec_backup;
 
-/* to: missing, empty, or what an interrupted backup left, which is removed first. EA_EUSAGE when it is neither,
- * EA_EBUSY when another backup is made there. Only its owner can read the copy. */
+/* to: missing, empty, or what an interrupted backup left, which is removed first. EA_EUSAGE when it is neither, has
+ * anything else, or such a rest is in a folder in which others can write; EA_EBUSY when another backup is made there.
+ * Only its owner can read the copy. */
 EA_MUST_CHECK int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *err);
 /* Reads a whole store or backup: the databases' own check, each segment that is named, each batch with its checksum.
  * EA_ECORRUPT with the first thing that is wrong. */

@@ -37,7 +37,8 @@ enum {
     EA_CONTEXTS_MAX = 64,                   /* that one batch holds */
     EA_BATCH_MAX_DESCRIPTIONS = 1 << 14,    /* of classes, that one batch holds */
     EA_BATCH_MAX_DICTIONARIES = 16,         /* that one batch holds */
-    EA_BATCH_MAX_TOMBSTONES = 1 << 12,      /* that one batch holds: each is rows of a collector's index */
+    EA_BATCH_MAX_TOMBSTONES = 1 << 18,      /* that one batch holds: earlier writers had no bound of their own */
+    EA_WRITER_TOMBSTONES = 1 << 12,         /* that a writer puts into one: each is rows of a collector's index */
     EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
     EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 17, /* decompressed; what one zstd block may hold */
 };

@@ -217,12 +217,13 @@ static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v-
     return rc;
 }
 
-/* How many of list[0..count), which are of one stream, fit into one batch of tombstones: at least one does. */
+/* How many of list[0..count), which are of one stream, fit into one batch of tombstones: at least one does,
+ * also an earlier agent's, which may have more rows. */
 static size_t fitting(const gone *list, size_t count) {
     size_t n = 0, rows = 0;
     while (n < count) {
         size_t more = list[n].tombstone ? list[n].older_count : 1;
-        if (n && rows + more > EA_BATCH_MAX_TOMBSTONES)
+        if (n && rows + more > EA_WRITER_TOMBSTONES)
             break;
         rows += more;
         n++;

@@ -377,7 +377,7 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) EA_S
         *ret_mended = 1;
     for (size_t at = 0, n; !rc && at < count; at += n) { /* those of one batch */
         const ea_tombstone *rows = holes + at;
-        n = count - at < EA_BATCH_MAX_TOMBSTONES ? count - at : EA_BATCH_MAX_TOMBSTONES;
+        n = count - at < EA_WRITER_TOMBSTONES ? count - at : EA_WRITER_TOMBSTONES;
         /* the tombstone's own number is not settled yet; all others are */
         rc = ea_spool_write_tombstones(s, k->state.stream, rows[0].first, rows, n, err);
         int is_owed = rc == EA_EFULL;

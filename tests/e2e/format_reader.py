@@ -1111,7 +1111,7 @@ class Batch:
     # the ledger, and what is gone
 
     def check_tombstones(self):
-        need(len(self.message.tombstones) <= 4096, "Bounds", "at most 4,096 tombstones in a batch")
+        need(len(self.message.tombstones) <= 262144, "Bounds", "at most 262,144 tombstones in a batch")
         need(all(len(data) <= 64 << 10 for data in submessages(self.data, "Batch", "tombstones")), "Bounds", "a tombstone has at most 64 KiB")
         for t in self.message.tombstones:
             need(1 <= t.first <= t.last <= (1 << 63) - 2, "Tombstones", "1 ≤ first ≤ last ≤ 2⁶³ − 2")

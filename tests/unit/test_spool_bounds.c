@@ -420,12 +420,12 @@ static int count_tombstone(const ea_tombstone *t, void *arg) {
     return ea_range_set_add(&c->numbers, t->first, t->last);
 }
 
-/* Reads all that waits: batches of tombstones with at most EA_BATCH_MAX_TOMBSTONES each. settles: and settles it.
+/* Reads all that waits: batches of tombstones with at most EA_WRITER_TOMBSTONES each. settles: and settles it.
  * Returns how many such batches there were. */
 static size_t read_tombstones(ea_spool *s, int settles, covered_numbers *c) {
-    static ea_spool_item items[3 * EA_BATCH_MAX_TOMBSTONES];
-    static uint8_t outcomes[3 * EA_BATCH_MAX_TOMBSTONES];
-    size_t count = ea_spool_take(s, SIZE_MAX / 2, items, 3 * EA_BATCH_MAX_TOMBSTONES), found = 0;
+    static ea_spool_item items[3 * EA_WRITER_TOMBSTONES];
+    static uint8_t outcomes[3 * EA_WRITER_TOMBSTONES];
+    size_t count = ea_spool_take(s, SIZE_MAX / 2, items, 3 * EA_WRITER_TOMBSTONES), found = 0;
     ea_text body;
     ea_err err;
     ea_text_init(&body);
@@ -437,7 +437,7 @@ static size_t read_tombstones(ea_spool *s, int settles, covered_numbers *c) {
         ea_text_clear(&body);
         must(ea_spool_read(s, &items[i], &body, &err), &err);
         must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, count_tombstone, c, &err), &err);
-        assert_in_range(c->rows - before, 1, EA_BATCH_MAX_TOMBSTONES);
+        assert_in_range(c->rows - before, 1, EA_WRITER_TOMBSTONES);
         found++;
     }
     must(ea_spool_settle(s, items, outcomes, count, &err), &err);
@@ -450,7 +450,7 @@ static size_t read_tombstones(ea_spool *s, int settles, covered_numbers *c) {
 static void many_gaps_are_several_batches(void **state) {
     (void)state;
 
-    enum { GAPS = EA_BATCH_MAX_TOMBSTONES + 500 };
+    enum { GAPS = EA_WRITER_TOMBSTONES + 500 };
 
     ea_err err;
     ea_spool *s = open_with(&(ea_spool_options){
@@ -475,6 +475,51 @@ static void many_gaps_are_several_batches(void **state) {
     free(c.numbers.ranges);
     close_spool(s);
     assert_int_equal(segments(), 0);
+}
+
+/* A tombstone of an earlier agent has more rows than one has now: it is evicted into one that has all of them. */
+static void tombstones_of_an_earlier_agent_stay(void **state) {
+    (void)state;
+
+    enum { GAPS = EA_WRITER_TOMBSTONES + 900 };
+
+    static ea_tombstone rows[GAPS];
+    uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES + EA_SPOOL_RECORD_BYTES], outcome = EA_SPOOL_DONE;
+    ea_spool_record r = {.number = 1, .priority = EA_SPOOL_PRIORITIES - 1, .flags = EA_SPOOL_TOMBSTONE};
+    covered_numbers c = {0};
+    ea_spool_item item;
+    ea_text batch, file;
+    ea_err err;
+    for (uint64_t i = 0; i < GAPS; i++)
+        rows[i] = (ea_tombstone){.first = i + 1, .last = i + 1, .cause = 15, .event_count = 1};
+    ea_text_init(&batch);
+    ea_text_init(&file);
+    must(ea_batch_make_tombstone(STREAM, 1, rows, GAPS, &batch, &err), &err);
+    memcpy(r.stream, STREAM, sizeof r.stream);
+    r.batch = (const uint8_t *)batch.data;
+    r.len_bytes = (uint32_t)batch.len_bytes;
+    size_t n = ea_spool_put_head(bytes, 1, &(ea_spool_head){.priority = r.priority, .created_utc_ns = ea_utc_ns()});
+    ea_spool_put_record(bytes + n, &r, 1);
+    ea_text_add(&file, bytes, n + EA_SPOOL_RECORD_BYTES);
+    ea_text_add(&file, batch.data, batch.len_bytes);
+    must(ea_path_make_dirs(scratch_path("spool"), &err), &err);
+    write_file(first_segment(), file.data, file.len_bytes);
+    ea_spool *s = open_with(&(ea_spool_options){.limit_age_ns = 500000000, .sync = EA_SPOOL_SYNC_NEVER});
+    assert_int_equal(waiting(s), 1);
+    for (int i = 0; i < 3000 && ea_path_exists(first_segment()); i++)
+        ea_sleep_ns(10000000);
+    must(ea_spool_trouble(s, &err), &err);
+    assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
+    ea_text_clear(&batch);
+    must(ea_spool_read(s, &item, &batch, &err), &err);
+    must(ea_batch_each_tombstone((const uint8_t *)batch.data, batch.len_bytes, count_tombstone, &c, &err), &err);
+    assert_int_equal(c.rows, GAPS);
+    assert_int_equal(c.events, GAPS);
+    must(ea_spool_settle(s, &item, &outcome, 1, &err), &err);
+    close_spool(s);
+    free(c.numbers.ranges);
+    ea_text_deinit(&batch);
+    ea_text_deinit(&file);
 }
 
 /* A spool so full of what matters more that not even tombstones find a place: they follow when there is some, with the
@@ -580,6 +625,7 @@ int main(void) {
         T(a_segment_of_both_kinds_stays),
         T(age_takes_nothing_of_a_file),
         T(many_gaps_are_several_batches),
+        T(tombstones_of_an_earlier_agent_stay),
         T(owed_tombstones_follow),
         TWICE(what_is_on_its_way_does_not_give_way),
         TWICE(too_old_gives_way),

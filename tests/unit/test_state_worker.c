@@ -549,6 +549,41 @@ static void test_worker(void **state) {
     free(expected);
 }
 
+static void set_version(const char *dir, int version) {
+    char sql[48];
+    ec_state_db *t;
+    ea_err err = {0};
+    check(ec_state_db_open(&t, dir, 1, &err), &err);
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", version);
+    check(ec_sqlite_exec(ec_state_db_database(t), sql, "set the version", &err), &err);
+    ec_state_db_close(t);
+}
+
+/* The first question after an upgrade: tables of an older version are made anew, also for a host of which nothing is
+ * stored. Those of a newer version stay as they are. */
+static void test_questions_of_older_tables(void **state) {
+    fixture *f = *state;
+    char *expected = reference(f);
+    uint64_t backlog;
+    ec_state_db *t;
+    ea_err err = {0};
+    append_all(f->store, "alpha", f->batches);
+    for (int host = 0; host < 2; host++) {
+        check(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, 0, &backlog, &err), &err);
+        set_version(f->dir, 3);
+        check(ec_state_worker_catch_up(f->dir, host ? "nowhere" : "alpha", EC_WAIT_FOLDED, 0, &backlog, &err), &err);
+        assert_int_equal(backlog, 0);
+        check(ec_state_db_open(&t, f->dir, 0, &err), &err);
+        ec_state_db_close(t);
+    }
+    check(ec_state_worker_catch_up(f->dir, "alpha", EC_WAIT_FOLDED, 0, &backlog, &err), &err);
+    check_same(f->dir, "alpha", expected);
+    set_version(f->dir, 4711);
+    assert_int_equal(ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, 0, &backlog, &err), EA_EUNSUPPORTED);
+    assert_int_equal(ec_state_db_open(&t, f->dir, 0, &err), EA_EUNSUPPORTED); /* it stays */
+    free(expected);
+}
+
 /* Waits until the daemon's thread has the history: before, a question folds for itself, and waits for no missing batch.
  */
 static void wait_for_worker(const char *dir) {
@@ -969,6 +1004,7 @@ int main(void) {
         TEST(test_damaged_batch_costs_itself),
         TEST(test_more_classes_than_memory),
         TEST(test_worker),
+        TEST(test_questions_of_older_tables),
         TEST(test_question_waits_for_a_round),
         TEST(test_turns),
         TEST(test_processor_time_of_new_batches),

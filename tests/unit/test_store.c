@@ -540,6 +540,42 @@ static void tombstones_are_read_before_they_are_stored(void **state) {
     ea_text_deinit(&damaged);
 }
 
+/* Earlier agents put more tombstones into a batch than agents do now: it is stored and read back, and its index can be
+ * made anew. One that comes again and again is not looked at whole. */
+static void tombstones_of_an_earlier_agent(void **state) {
+    enum { COUNT = EA_WRITER_TOMBSTONES + 900 };
+
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "tombs";
+    static ea_tombstone graves[COUNT];
+    fixture *f = *state;
+    ea_text batch;
+    ec_stream_row stream;
+    ec_batch_row row;
+    const uint8_t *data;
+    size_t len_bytes;
+    char path[128];
+    for (size_t i = 0; i < COUNT; i++)
+        graves[i] = (ea_tombstone){.first = 10 + 2 * i, .last = 10 + 2 * i, .cause = 15};
+    ea_text_init(&batch);
+    assert_int_equal(ea_batch_make_tombstone(STREAM, graves[0].first, graves, COUNT, &batch, &f->err), 0);
+    open_store(f);
+    const test_batch b = {.data = (uint8_t *)batch.data, .len_bytes = batch.len_bytes};
+    assert_int_equal(append(f, "alpha", &b), EC_STORED);
+    commit(f);
+    assert_in_range(statements_of(f, &b, 0, 0, EC_DUPLICATE), EA_WRITER_TOMBSTONES, EA_WRITER_TOMBSTONES + 20);
+    commit(f);
+    close_store(f);
+    snprintf(path, sizeof path, "%s/index.db", f->dir);
+    assert_int_equal(ea_path_remove(path, &f->err), 0);
+    open_store(f);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM tombstones"), COUNT);
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &stream, &f->err), 0);
+    assert_int_equal(ec_store_next_batch(f->store, stream.stream_id, 0, &row, &f->err), 1);
+    assert_int_equal(ec_store_read(f->store, &row, &data, &len_bytes, &f->err), 0);
+    assert_int_equal(len_bytes, batch.len_bytes);
+    ea_text_deinit(&batch);
+}
+
 /* Descriptions are read by ec_store_check, on another thread: the thread that appends takes the classes from it, also
  * for a batch that it refuses; of an unreadable one it reads none. */
 static void descriptions_are_read_by_the_check(void **state) {
@@ -1431,6 +1467,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones_are_read_before_they_are_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(tombstones_of_an_earlier_agent, setup, teardown),
         cmocka_unit_test_setup_teardown(descriptions_are_read_by_the_check, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dictionary_that_is_not_kept_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
