@@ -11,7 +11,8 @@
  * - counted: a counter of losses grew in the ledger of batch first. Its time is the time of the records about such a
  *   loss: the records since the count before, and, as long as no further count follows, the records after it (a file
  *   has the number of losses in its header, before its records). Without a record it is the time since the ledger
- *   before, or, for a count from a file's header, all of the stream's time. */
+ *   before, or, for a count from a file's header, all of the stream's time; where the first batches are missing that
+ *   begins with theirs, and is unknown when nothing says when they began. */
 #ifndef EC_STATE_GAPS_H
 #define EC_STATE_GAPS_H
 
@@ -34,7 +35,8 @@ enum { EC_LOST_RECORDS = 64 }; /* rows of a batch; further records extend the la
 #define EC_GAP_COUNT_MAX ((INT64_C(1) << 40) - 1)
 
 /* Counters (of source_events_lost, source_buffers_lost, source_bad_buffers, source_bad_bytes) of which a file's header
- * or index says all at once. A row of theirs without begin and end is of all of the stream's time. */
+ * or index says all at once. A row of theirs without begin and end is of all of the stream's time, and of that of the
+ * batches missing before its first one. */
 #define EC_GAP_AT_ONCE "30, 31, 34, 35"
 
 const char *ec_gap_name(uint32_t cause); /* "missing", "RTLostEvent", a counter's name, "other" */

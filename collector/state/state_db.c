@@ -81,17 +81,23 @@ static const char OLD_NAMES_GO[] =
     " DROP TRIGGER IF EXISTS blind_removed; DROP TABLE IF EXISTS blind_sums; DROP INDEX IF EXISTS blindness_end;"
     " ALTER TABLE blindness RENAME TO gaps;";
 
-static const char VIEWS[] =
-    /* gaps with the ends that are not known yet: of the stream's time, or NULL */
+/* Gaps with the ends that are not known yet: of the stream's time, or NULL. The stream's time does not have that of
+ * batches that are missing before its first one; where nothing says when these began, it is not known. */
+static const char GAP_PERIODS[] =
     "CREATE VIEW gap_periods AS SELECT t.stream, t.first, t.last, t.cause, t.position, t.batch_count, t.event_count,"
     " t.least_count, t.counted, t.record_count, CASE WHEN t.begin_utc_ns > -9223372036854775807 - 1 THEN t.begin_utc_ns"
-    " WHEN s.begin_utc_ns > -9223372036854775807 - 1 THEN s.begin_utc_ns ELSE"
+    " WHEN s.begin_utc_ns > -9223372036854775807 - 1 THEN (SELECT CASE WHEN count(*) = 0 THEN s.begin_utc_ns"
+    " WHEN min(m.begin_utc_ns) > -9223372036854775807 - 1 AND max(m.end_utc_ns) > min(m.begin_utc_ns) THEN"
+    " min(s.begin_utc_ns, min(m.begin_utc_ns)) END FROM gaps m WHERE m.stream = t.stream AND m.first = 1 AND"
+    " m.batch_count > 0) ELSE"
     " (SELECT min(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream) END AS begin_utc_ns,"
     " CASE WHEN t.end_utc_ns < 9223372036854775807 THEN t.end_utc_ns WHEN t.begin_utc_ns = -9223372036854775807 - 1 AND"
     " t.cause IN (" EC_GAP_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN s.end_utc_ns END AS end_utc_ns"
-    " FROM gaps t JOIN streams s ON s.stream = t.stream;"
-    /* the old names, until version 0.2 of the program */
-    "CREATE VIEW blindness AS SELECT * FROM gaps; CREATE VIEW blind AS SELECT * FROM gap_periods;";
+    " FROM gaps t JOIN streams s ON s.stream = t.stream";
+
+/* The old names, until version 0.2 of the program. */
+static const char OLD_NAMES[] =
+    ";CREATE VIEW blindness AS SELECT * FROM gaps; CREATE VIEW blind AS SELECT * FROM gap_periods;";
 
 /* The sums of gaps and alerts have a row for each stream (and cause), so that a question about all machines does not
  * read each row that an agent made. Triggers keep them in the transaction of the rows. */
@@ -281,6 +287,33 @@ static int open_new_database(ec_state_db *t, const char *path, ea_err *err) {
     return rc ? rc : open_database(t, path, 1, err);
 }
 
+/* What a database of this version, but of an earlier program, lacks: an index, and the present form of the view, which
+ * holds no data. */
+static int complete_tables(ec_state_db *t, ea_err *err) {
+    static const char DOING[] = "set up the state tables";
+    sqlite3_stmt *s = NULL;
+    ea_text sql;
+    int rc =
+        ec_sqlite_prepare(t->db, &s, "SELECT 1 FROM sqlite_schema WHERE name = 'gap_periods' AND sql = ?1", DOING, err);
+    if (!rc) {
+        sqlite3_bind_text(s, 1, GAP_PERIODS, -1, SQLITE_STATIC);
+        rc = ec_sqlite_step(s, DOING, err);
+    }
+    sqlite3_finalize(s);
+    if (rc < 0)
+        return rc;
+    ea_text_init(&sql);
+    ea_text_str(&sql, GAP_ENDS);
+    if (rc == 0) {
+        ea_text_str(&sql, "BEGIN IMMEDIATE; DROP VIEW IF EXISTS gap_periods;");
+        ea_text_str(&sql, GAP_PERIODS);
+        ea_text_str(&sql, ";COMMIT;");
+    }
+    rc = sql.failed ? ea_fail(err, EA_ENOMEM, "set up the state tables") : run_sql(t, sql.data, DOING, err);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
 static int open_tables(ec_state_db *t, const char *path, const char *lock_path, int writable, ea_err *err) {
     int version = 0, rc;
     if (!writable) {
@@ -318,7 +351,7 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
                  "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
-        return rc ? rc : run_sql(t, GAP_ENDS, "set up the state tables", err);
+        return rc ? rc : complete_tables(t, err);
     ea_text sql;
     ea_text_init(&sql);
     ea_text_str(&sql, "BEGIN IMMEDIATE;");
@@ -330,7 +363,8 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     }
     if (version != WITH_OLD_NAMES)
         ea_text_str(&sql, ALERT_SUMS);
-    ea_text_str(&sql, VIEWS);
+    ea_text_str(&sql, GAP_PERIODS);
+    ea_text_str(&sql, OLD_NAMES);
     ea_text_str(&sql, GAP_SUMS);
     ea_text_str(&sql, GAP_ENDS);
     ea_text_printf(&sql, "PRAGMA user_version = %d; COMMIT;", SCHEMA_VERSION);

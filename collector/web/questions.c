@@ -253,10 +253,12 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_OF_PROCESS},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
-     "Registry keys that it opened, made or deleted, and values that it set or deleted, each with its status",
+     "Registry keys that it opened, made or deleted, and values that it set or deleted, each with its status; key: the "
+     "name of its handle's key, if known",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3)"
-     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name, coalesce(json_extract(fields, "
+     " SELECT time, name, registry_key_at(host, stream, json_extract(fields, '$.KeyHandle'), time) AS key,"
+     " json_extract(fields, '$.KeyName') AS key_name, coalesce(json_extract(fields, "
      "'$.Status.name'), json_extract(fields, '$.Status.value')) AS status FROM events WHERE host = ?1 AND stream = ?2 "
      "AND"
      " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \"end\" FROM p),"

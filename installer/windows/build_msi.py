@@ -46,7 +46,7 @@ ACTIONS = [
       for name, words, bits, condition, sequence in [
     ("CompleteService", "install", 0, INSTALLS, 5830),
     # StopServices (1900) does not wait for the process, whose program could then not be replaced without a restart
-    ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL"', 1890),
+    ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL" OR REINSTALL', 1890),
     # an upgrade's new service writes them again
     ("RemoveBootSessions", "uninstall --boot", GO_PAST, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 2000),
     # not while another version takes this one's place: the token may still be needed

@@ -159,7 +159,7 @@ EA_MUST_CHECK int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event);
 /* Runs `tick` clauses that are due at a time that is later than the last event's, where no event has come for a while.
  * Where none has come at all, ticks count from the first such time. Results are as of ea_lang_run_event. */
 EA_MUST_CHECK int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns);
-/* 1 when clauses run on events of the class, 0, or EA_ENOMEM. */
+/* 1 when clauses run on events of the class, 0 (after exit() for all classes), or EA_ENOMEM. */
 int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c);
 /* Runs `end` clauses and prints the aggregations that none of them printed. */
 EA_MUST_CHECK int ea_lang_run_end(ea_lang_run *r);

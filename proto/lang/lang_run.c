@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORGET_EVENTS = 4096, FORGET_SHARE = 4 }; /* how often texts are forgotten; from which part of the memory on */
+
 enum { FRAMES_MAX = 1024, VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
 
 static const size_t LIMIT_BYTES = (size_t)64 << 20;
+
+static const int64_t BACK_NS = (int64_t)60 * 1000000000;
 
 /* ---- making a run ---- */
 
@@ -19,15 +23,21 @@ static uint64_t keep(ea_lang_run *r, uint64_t number) {
     return kept;
 }
 
-static int make_constants(ea_lang_run *r) {
+/* Each time they have the same numbers. */
+static void keep_constants(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
-    r->constants = calloc(p->constant_count + 1, sizeof *r->constants);
-    if (!r->constants)
-        return EA_ENOMEM;
     for (uint32_t i = 0; i < p->constant_count; i++) {
         const span *text = p->constant_types[i] == TYPE_TEXT ? &p->texts[p->constants[i]] : NULL;
         r->constants[i] = text ? keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
     }
+    r->first_text = r->strings.kept;
+}
+
+static int make_constants(ea_lang_run *r) {
+    r->constants = calloc(r->p->constant_count + 1, sizeof *r->constants);
+    if (!r->constants)
+        return EA_ENOMEM;
+    keep_constants(r);
     return 0;
 }
 
@@ -207,6 +217,12 @@ static bound_field first_of(const ea_class *c, uint8_t semantic, const char *nam
     return b;
 }
 
+static void name_plan(ea_lang_run *r, plan *n) {
+    const ea_class *c = n->c;
+    n->provider = (uint32_t)keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
+    n->probe = (uint32_t)keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
+}
+
 static plan *make_plan(ea_lang_run *r, const ea_class *c) {
     const ea_lang_program *p = r->p;
     plan *n = ea_arena_zalloc(&r->arena, 1, sizeof *n);
@@ -221,8 +237,7 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
     n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
     n->ends_thread = strcmp(c->name, "Thread/End") == 0;
-    n->provider = (uint32_t)keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
-    n->probe = (uint32_t)keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
+    name_plan(r, n);
     for (uint32_t i = 0; i < p->clause_count; i++) {
         const lang_clause *l = &p->clauses[i];
         const probe *fits = l->probes;
@@ -240,7 +255,10 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
         if (fits->subject)
             b->subject = first_of(c, 0, fits->subject);
     }
-    return ea_u64_map_put(&r->plans, (uintptr_t)c, (uintptr_t)n) ? NULL : n;
+    if (ea_u64_map_put(&r->plans, (uintptr_t)c, (uintptr_t)n))
+        return NULL;
+    n->before = r->newest;
+    return r->newest = n;
 }
 
 static EA_RARE plan *find_plan(ea_lang_run *r, const ea_class *c) {
@@ -252,6 +270,57 @@ static EA_RARE plan *find_plan(ea_lang_run *r, const ea_class *c) {
 
 static int has_text(unsigned type) {
     return type == TYPE_TEXT || type == TYPE_STACK;
+}
+
+static int have_text(const uint8_t *types, unsigned count) {
+    int any = 0;
+    for (unsigned i = 0; i < count; i++)
+        any |= has_text(types[i]);
+    return any;
+}
+
+/* 1 when a key or a value that stays may be a text. */
+static int needs_texts(const ea_lang_run *r) {
+    enum { TEXTS = 0xAAAA }; /* what CODE_DELTA says of texts and stacks among keys */
+
+    for (uint32_t i = 0; i < r->p->aggregation_count; i++) {
+        const lang_aggregate *a = &r->aggregates[i];
+        if ((a->table.count || a->others[0]) &&
+            (has_text(a->what->type) || have_text(a->what->keys, a->what->key_count)))
+            return 1;
+    }
+    for (uint32_t i = 0; i < r->p->variable_count; i++) {
+        const lang_variable *v = &r->p->variables[i];
+        int is_table = v->scope == SCOPE_SELF || v->scope == SCOPE_MAP;
+        if (is_table && r->tables[i].count && (has_text(v->type) || have_text(v->keys, v->key_count)))
+            return 1;
+        if (v->scope == SCOPE_GLOBAL && has_text(v->type) && r->scalars[2 * i] >= r->first_text)
+            return 1;
+    }
+    for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
+        for (size_t k = 0; k < r->deltas[i].count; k++)
+            if (lang_table_entry(&r->deltas[i], k)[i + 1] & TEXTS)
+                return 1;
+    return 0;
+}
+
+/* Between two clauses: when texts take much of the memory and nothing needs them any more, they make room. So a program
+ * that clears what it has printed runs for ever. */
+static EA_RARE void forget_texts(ea_lang_run *r) {
+    if (r->strings.kept_bytes <= r->memory.limit_bytes / FORGET_SHARE || needs_texts(r))
+        return;
+    size_t first_text = r->first_text, limit_bytes = r->memory.limit_bytes;
+    lang_strings_forget_all(&r->strings);
+    r->memory.limit_bytes = SIZE_MAX; /* these had room before */
+    keep_constants(r);
+    for (plan *n = r->newest; n; n = n->before)
+        name_plan(r, n);
+    r->memory.limit_bytes = limit_bytes;
+    if (r->first_text < first_text) /* no memory */
+        r->scratch.failed = 1;
+    memset(r->processes, 0, PROCESS_CACHE * sizeof *r->processes);
+    memset(r->names, 0, NAME_CACHE * sizeof *r->names);
+    memset(r->stacks, 0, STACK_CACHE * sizeof *r->stacks);
 }
 
 /* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
@@ -693,8 +762,13 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
     for (uint32_t i = 0; i < r->tick_count && !r->is_over; i++) {
         uint32_t number = r->ticks[i];
         int64_t interval = interval_of(&r->p->clauses[number]);
-        if (now < r->due[number])
+        if (now < r->due[number]) {
+            /* farther away than an interval and the disorder of events: the clock was set back, or one time was wrong
+             */
+            if ((uint64_t)r->due[number] - (uint64_t)now > (uint64_t)interval + (uint64_t)BACK_NS)
+                r->due[number] = now > INT64_MAX - interval ? INT64_MAX : now + interval;
             continue;
+        }
         /* whole intervals without any event are one tick; the difference may have all 64 bits */
         uint64_t late = ((uint64_t)now - (uint64_t)r->due[number]) / (uint64_t)interval;
         r->now_utc_ns = (int64_t)((uint64_t)r->due[number] + late * (uint64_t)interval);
@@ -705,6 +779,7 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
         run_apart(r, number);
         r->event = event;
         r->now_utc_ns = now;
+        forget_texts(r);
     }
 }
 
@@ -801,6 +876,8 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         free_thread(r);
     if (r->strings.count > r->strings.kept)
         lang_strings_forget(&r->strings);
+    if (r->counts.events % FORGET_EVENTS == 0)
+        forget_texts(r);
     return result(r);
 }
 
@@ -826,6 +903,8 @@ int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
 }
 
 int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c) {
+    if (r->is_over)
+        return 0;
     const plan *p = find_plan(r, c);
     return p ? p->clause_count != 0 : EA_ENOMEM;
 }

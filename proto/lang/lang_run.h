@@ -43,6 +43,7 @@ typedef struct plan {
     uint8_t names_counters;             /* the class says which counters come with events */
     uint8_t begins_thread, ends_thread; /* the class says that a thread begins, has ended: no variables are its own */
     uint32_t provider, probe;           /* texts */
+    struct plan *before;                /* made before it */
 } plan;
 
 typedef struct process_texts {
@@ -70,13 +71,14 @@ struct ea_lang_run {
     lang_memory memory;
     lang_strings strings;
     uint64_t *constants;
+    size_t first_text; /* texts before this one are constants */
     lang_aggregate *aggregates;
     lang_table *tables;                  /* of maps and self.x, by variable */
     uint64_t *scalars;                   /* of globals and this.x */
     lang_table deltas[EA_LANG_KEYS_MAX]; /* by number of keys */
     ea_arena arena;                      /* plans */
     ea_u64_map plans;                    /* class -> plan */
-    plan *last;
+    plan *last, *newest;
     plan nothing; /* of clauses without an event */
     bound_field *absent;
     int64_t *due; /* of each clause: its next tick */

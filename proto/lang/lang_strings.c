@@ -9,6 +9,19 @@
 
 enum { SLOTS_FIRST = 1024 };
 
+static void add_first(lang_strings *s) {
+    static const char *const FIRST[] = {"", "(no room)"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(FIRST[i]);
+        s->items[i] = (lang_string){FIRST[i], (uint32_t)n, (uint32_t)ea_hash64(FIRST[i], n, s->memory->seed)};
+        size_t at = s->items[i].hash & s->mask;
+        while (s->slots[at])
+            at = (at + 1) & s->mask;
+        s->slots[at] = (uint32_t)i + 1;
+        s->kept = ++s->count;
+    }
+}
+
 int lang_strings_init(lang_strings *s, lang_memory *memory) {
     *s = (lang_strings){.memory = memory};
     ea_arena_init(&s->arena, 0);
@@ -17,16 +30,7 @@ int lang_strings_init(lang_strings *s, lang_memory *memory) {
     if (!s->slots || EA_GROW(s->items, s->capacity, SLOTS_FIRST, SIZE_MAX))
         return EA_ENOMEM;
     s->mask = SLOTS_FIRST - 1;
-    static const char *const FIRST[] = {"", "(no room)"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(FIRST[i]);
-        s->items[i] = (lang_string){FIRST[i], (uint32_t)n, (uint32_t)ea_hash64(FIRST[i], n, memory->seed)};
-        size_t at = s->items[i].hash & s->mask;
-        while (s->slots[at])
-            at = (at + 1) & s->mask;
-        s->slots[at] = (uint32_t)i + 1;
-        s->kept = ++s->count;
-    }
+    add_first(s);
     return 0;
 }
 
@@ -92,6 +96,7 @@ uint32_t lang_strings_keep(lang_strings *s, uint64_t number) {
         if (!copy)
             return STRING_NO_ROOM;
         s->memory->used_bytes += bytes;
+        s->kept_bytes += bytes;
         k->text = copy;
         s->kept++;
     }
@@ -107,4 +112,14 @@ void lang_strings_forget(lang_strings *s) {
         s->slots[at] = 0;
     }
     ea_arena_reset(&s->passing);
+}
+
+void lang_strings_forget_all(lang_strings *s) {
+    EA_ASSERT(s->memory->used_bytes >= s->kept_bytes);
+    s->memory->used_bytes -= s->kept_bytes;
+    s->kept_bytes = s->count = s->kept = 0;
+    memset(s->slots, 0, (s->mask + 1) * sizeof *s->slots);
+    ea_arena_reset(&s->arena);
+    ea_arena_reset(&s->passing);
+    add_first(s);
 }

@@ -20,7 +20,8 @@ typedef struct lang_strings {
     ea_arena arena, passing; /* passing: texts that are not kept */
     lang_string *items;
     size_t count, capacity;
-    size_t kept; /* items before this one stay */
+    size_t kept;       /* items before this one stay */
+    size_t kept_bytes; /* of them */
     uint32_t *slots;
     size_t mask;
     lang_memory *memory;
@@ -37,6 +38,8 @@ uint32_t lang_strings_add(lang_strings *s, const char *text, size_t len_bytes);
 uint32_t lang_strings_keep(lang_strings *s, uint64_t number);
 /* Forgets the texts that are not kept. */
 void lang_strings_forget(lang_strings *s);
+/* Forgets all but the first two, "" and "(no room)". */
+void lang_strings_forget_all(lang_strings *s);
 
 static inline const lang_string *lang_string_at(const lang_strings *s, uint64_t number) {
     return &s->items[number < s->count ? number : STRING_NO_ROOM];

@@ -194,7 +194,7 @@ int ea_event_filters_judge(ea_event_filters *f, const ea_record *record, const e
     if (rc)
         return rc;
     uint32_t done = 0;
-    for (size_t i = 0; of->rules >> i && i < f->count && *ret_place == EA_COUNT_events_batched && !rc; i++) {
+    for (size_t i = 0; i < f->count && of->rules >> i && *ret_place == EA_COUNT_events_batched && !rc; i++) {
         if (!(of->rules >> i & 1))
             continue;
         done |= 1u << i;

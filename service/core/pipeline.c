@@ -183,6 +183,15 @@ int ea_pipeline_start_watches(ea_pipeline *p, ea_err *err) {
     return ea_watches_start(p->o.watches, pipeline_add_row, p, err);
 }
 
+/* The state of the machine travels all the same: 1 for its classes, 0, or EA_ENOMEM. */
+static int pipeline_is_state(ea_pipeline *p, const ea_class *c) {
+    const uint64_t *known = ea_u64_map_get(&p->states, (uintptr_t)c);
+    if (known)
+        return (int)*known;
+    int is_state = ea_filter_is_state(c);
+    return ea_u64_map_put(&p->states, (uintptr_t)c, (uint64_t)is_state) ? EA_ENOMEM : is_state;
+}
+
 static int pipeline_watch_failed(ea_pipeline *p, int rc, ea_err *err) {
     if (rc < 0 && p->row_error.code) {
         if (err)
@@ -205,7 +214,10 @@ static int pipeline_watch(ea_pipeline *p, const ea_record **in_out, ea_record *o
         *in_out = own;
     }
     p->next_position++;
-    return pipeline_watch_failed(p, rc, err);
+    if (rc <= 0)
+        return pipeline_watch_failed(p, rc, err);
+    int is_state = pipeline_is_state(p, c);
+    return is_state < 0 ? ea_fail(err, is_state, "run programs") : !is_state;
 }
 
 int ea_pipeline_idle(ea_pipeline *p, ea_err *err) {

@@ -37,6 +37,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     p->o = *options;
     memcpy(p->stream, options->stream, sizeof p->stream);
     p->incarnation = (uint64_t)ea_utc_ns();
+    ea_u64_map_init(&p->states, 0);
     while (strcmp(ea_event_family_name(p->lost_family), "lost_event") != 0)
         p->lost_family++;
     unsigned n = options->encoders ? options->encoders : 1;
@@ -111,6 +112,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
     ea_machine_destroy(p->machine);
     ea_open_object_names_destroy(p->names);
     free(p->clocks);
+    ea_u64_map_deinit(&p->states);
     ea_builder_destroy(p->builder);
     ea_stack_meter_destroy(p->stacks);
     ea_decoder_destroy(p->decoder);

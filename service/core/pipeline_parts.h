@@ -9,6 +9,7 @@
 #ifndef EA_CORE_PIPELINE_PARTS_H
 #define EA_CORE_PIPELINE_PARTS_H
 
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "proto/state/keyframe.h"
 #include "service/core/pipeline.h"
@@ -79,6 +80,7 @@ struct ea_pipeline {
     uint64_t rows_made;     /* ever: positions of numbered records count them, too */
     uint64_t next_position; /* of the next result, without them */
     ea_err row_error;       /* why the last one could not be added */
+    ea_u64_map states;      /* classes that programs aggregate -> 1: of the machine's state */
     ea_clock *clocks;       /* of the sources, when there is a machine, a filter or a program */
     ea_machine *machine;    /* NULL: no keyframes */
     ea_open_object_names *names;

@@ -1,6 +1,7 @@
 /* Fields that are replaced. See filter.h. Texts that end themselves, or carry their length, become a fixed text or a
  * keyed hash; other values keep their size. What cannot be replaced without breaking the fields after it (a structure,
- * the length of another field, a field that is not whole) ends the payload there: nothing of the value stays. */
+ * the length of another field, a field that is not whole) ends the payload there: nothing of the value stays. Of an
+ * event whose fields are not known no payload stays. */
 #include "service/core/filter_parts.h"
 
 #include <openssl/evp.h>
@@ -130,6 +131,12 @@ static const filter *redacting(const ea_event_filters *f, uint32_t redacts, cons
 int filters_redact_fields(ea_event_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used = 0, whole, n = 0, changed = 0, i = 0;
+    if (c->status == EA_CLASS_UNKNOWN && record->payload_bytes) { /* a reader that knows its fields would find them */
+        f->record = *record;
+        f->record.payload = f->payload;
+        f->record.payload_bytes = 0;
+        return 1;
+    }
     whole = ea_class_split(c, record->payload, record->payload_bytes, slices, &used);
     for (; i < c->top_count; i++) {
         const ea_field *field = &c->fields[ea_class_top_field(c, i)];

@@ -298,15 +298,15 @@ int ea_watches_start(ea_watches *w, int (*fn)(void *arg, const ea_record *record
 
 int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
     int is_aggregated = 0;
-    w->last = *record;
-    int rc = ea_watcher_add(w->watcher, record, c, clock, ea_clock_to_utc_ns(clock, record->time_raw), err);
-    for (size_t i = 0; i < w->count && rc >= 0; i++)
+    for (size_t i = 0; i < w->count; i++) /* before the event, with which a program may end */
         if (w->programs[i].c->events == EA_WATCH_AGGREGATE) {
             int concerns = ea_lang_run_concerns(w->programs[i].run, c);
             if (concerns < 0)
                 return ea_fail(err, concerns, "run program %s", w->programs[i].c->name);
             is_aggregated |= concerns;
         }
+    w->last = *record;
+    int rc = ea_watcher_add(w->watcher, record, c, clock, ea_clock_to_utc_ns(clock, record->time_raw), err);
     return rc < 0 ? rc : is_aggregated;
 }
 

@@ -33,7 +33,8 @@ uint64_t ea_watches_hash(const ea_watches *w);
 /* Begins. on_row takes each record of a result; a result that it refuses ends the program's run with an error. */
 EA_MUST_CHECK int ea_watches_start(ea_watches *w, int (*on_row)(void *arg, const ea_record *record), void *arg,
                                    ea_err *err);
-/* The next event: 1 when it need not travel, 0, or an error. c and clock live as long as the programs. */
+/* The next event: 1 when a program that has not ended aggregates it, 0, or an error. c and clock live as long as the
+ * programs. */
 EA_MUST_CHECK int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                  ea_err *err);
 /* No event has come for a while: ticks that are due. Of a live session only. */

@@ -204,6 +204,7 @@ static void take_halves(ea_watcher *w, uint64_t number, uint32_t *ret_half) {
     if (w->found_first < w->found_count && w->found[w->found_first].number == number) {
         ret_half[EA_STACK_KERNEL] = w->found[w->found_first].half[EA_STACK_KERNEL];
         ret_half[EA_STACK_USER] = w->found[w->found_first].half[EA_STACK_USER];
+        w->found_first++;
     }
 }
 

@@ -26,7 +26,7 @@ import uploads
 
 TRACE = "shutdown-win10"
 BATCH_EVENTS = 1000
-LEDGER_FIELD, EVENTS_DELIVERED, EVENTS_BATCHED, EVENTS_ACKNOWLEDGED, SPOOL_BAD_BYTES = 14, 1, 2, 14, 23
+LEDGER_FIELD, EVENTS_DELIVERED, EVENTS_BATCHED, EVENTS_ACKNOWLEDGED, SPOOL_BAD_BYTES, SOURCE_BUFFERS_LOST = 14, 1, 2, 14, 23, 31
 
 
 def varints(data):
@@ -424,6 +424,16 @@ def check_headless(env, checks, collector, batches):
     doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
     checks.that(re.search(rf"^info +gaps +headless: {missing} batches are missing, with {gone} events and 0 times an unknown number; .*; the first began at "
                           rf"{row['from']}, the last ended at {row['to']}: ", doctor, re.M), f"doctor: {doctor}")
+    # buffers of which the file's header alone says that they are lost, and nothing says when: they may have been before the first batch that is there
+    collector.start()
+    upload(env, collector, "headless-lost", [with_ledger(batch, lambda counts: counts.update({SOURCE_BUFFERS_LOST: 2})) for batch in batches[missing:]])
+    collector.stop()
+    stream, = ledger(collector, "headless-lost")["streams"]
+    last = max(utc_ns(json.loads(line)["time"]) for line in collector.ask("export", "--host", "headless-lost", "--format", "jsonl", "--no-names", "--raw").splitlines())
+    checks.equal([(row["cause"], row["counted"], utc_ns(row["from"]), utc_ns(row["to"])) for row in stream["gaps"]],
+                 [("missing", 0, header, first), ("source_buffers_lost", 2, header, last)], "gaps of a stream whose first batches and buffers are lost")
+    checks.equal([(row["name"], row["count"], utc_ns(row["from"]), utc_ns(row["to"])) for row in stream["losses"]], [("source_buffers_lost", 2, header, last)],
+                 "losses of that stream")
     # the first batch that comes has no events: the gap ends with the first event after it
     head = [batch for batch in batches if uploads.Head(batch).event_count]
     collector.start()
@@ -504,7 +514,7 @@ def check_damaged_spool(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["again", "family", "headless", "headless-late", "whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "family", "headless", "headless-late", "headless-lost", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)

@@ -134,6 +134,17 @@ def aggregates(env, checks, collector, trace):
     checks.equal(alerts, [], "the collector's checks of the ledger")
 
 
+def not_aggregated(env, checks, collector, trace):
+    """The machine's state travels all the same, and events after a program's exit()."""
+    program = "Process/*, Image/*, Thread/CSwitch { @[probe] = count(); if (@[probe] == 5 && probe == \"Thread/CSwitch\") { exit(); } }"
+    ship(env, checks, collector, "states", [{"name": "file", "files": [str(trace)],
+                                             "watch": [{"name": "few", "program": program, "events": "aggregate"}]}])
+    count = "SELECT name, count(*) AS n FROM events WHERE host = '{}' AND (name LIKE 'Process/%' OR name LIKE 'Image/%') GROUP BY 1 ORDER BY 1"
+    states = ask(collector, count.format("states"))
+    checks.that(states and states == ask(collector, count.format("ships")), f"processes and images: {states}")
+    checks.equal(ledger(collector, "states").get("events_aggregated"), 5, "events that were aggregated: those before exit()")
+
+
 def mistakes(env, checks):
     head = "shipping: {collector: 'https://localhost:1', cert: a.crt, key: a.key, ca: ca.crt}\nsources:\n  - name: f\n    files: a.etl\n"
     for watch, place, word in (
@@ -152,7 +163,7 @@ def mistakes(env, checks):
 
 def test(env, checks, arguments):
     mistakes(env, checks)
-    env.make_certificates(("ships", "aggregates"))
+    env.make_certificates(("ships", "aggregates", "states"))
     collector = env.new_collector()
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
@@ -160,6 +171,7 @@ def test(env, checks, arguments):
     trace, _ = test_tracegen.generate(env.build, env.folder, "office", "--preset", scenario, "--duration-ms", "2000")
     tables(env, checks, collector, trace)
     aggregates(env, checks, collector, trace)
+    not_aggregated(env, checks, collector, trace)
     collector.stop()
 
 

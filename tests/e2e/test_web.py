@@ -248,7 +248,11 @@ def check_truth(checks, web, truth):
     wrote = web.sql("SELECT pid FROM events WHERE name = 'Registry/SetValue' LIMIT 1", host=MACHINE)["rows"][0][0]
     writer = next(p for p in listed if p["pid"] == wrote)
     keys = web.get(f"hosts/{MACHINE}/processes/{writer['stream']}/{writer['instance']}/registry")["items"]
-    checks.that(any(k["name"] == "Registry/SetValue" for k in keys), f"registry keys of a process: {keys[:2]}")
+    checks.that(any(k["name"] == "Registry/SetValue" and (k["key"] or "").startswith("\\REGISTRY\\") for k in keys), f"registry keys of a process: {keys[:2]}")
+    named = web.sql("SELECT KeyHandle_name, registry_key_at(host, stream, KeyHandle, time), registry_key_at(host, stream, u64_text(KeyHandle), time), "
+                    "registry_key_at(host, 'x', KeyHandle, time), registry_key_at(host, stream, 'none', time), registry_key_at(host, stream, NULL, time) "
+                    "FROM \"Registry/SetValue\" WHERE KeyHandle_name IS NOT NULL LIMIT 20", host=MACHINE)["rows"]
+    checks.that(named and all(row == [row[0], row[0], row[0], None, None, None] for row in named), f"registry_key_at: {named[:2]}")
     checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
 
 

@@ -1,6 +1,7 @@
 """Judges of answers about single events: the table events and those of classes, their aggregates, searches of the API, and lists that
 are made of events of a few classes."""
 import collections
+import functools
 import json
 import re
 
@@ -135,8 +136,8 @@ def judge_doings(world):
             files = collections.Counter(record["fields"]["OpenPath"] for record in mine if record["name"] == "FileIo/Create")
             got = [(item["path"], item["count"]) for item in world.get(f"{base}/files", limit=10000)]
             world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/files", name, got, files.items())
-            keys = [(record["time"], record["name"], record["fields"]["KeyName"], status(record)[1]) for record in mine if record["name"] in REGISTRY]
-            got = [(item["time"], item["name"], item["key_name"], item["status"]) for item in world.get(f"{base}/registry", limit=10000)]
+            keys = [(record["time"], record["name"], called(host, record), record["fields"]["KeyName"], status(record)[1]) for record in mine if record["name"] in REGISTRY]
+            got = [(item["time"], item["name"], item["key"], item["key_name"], item["status"]) for item in world.get(f"{base}/registry", limit=10000)]
             world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/registry", name, got, keys)
 
 
@@ -178,35 +179,44 @@ def judge_connections(world):
 AUTOSTART = re.compile(r"\\CurrentVersion\\Run|\\Services\\|\\Winlogon|\\Image File Execution Options", re.I)
 
 
+NAMES_KEY = {"Registry/KCBCreate", "Registry/KCBRundownBegin", "Registry/KCBRundownEnd", "Registry/KCBDelete"}
+
+
+def when(record):
+    return record["units"], record["clock"]
+
+
+@functools.cache
 def key_names(host):
-    """What each registry key's control block was called, and when: (handle -> [(from, to, name)]), by KCB events in their order."""
+    """What each registry key's control block was called, and when: {handle: [[from, to, name]]}, by the rules of proto/state/object_names.h. A creation names
+    the block from its time on, a rundown and a deletion since the end of the last name, or since ever (None); a deletion ends the name after itself."""
     names = collections.defaultdict(list)
     for record in host.records:
-        if record["name"] in ("Registry/KCBCreate", "Registry/KCBRundownBegin", "Registry/KCBRundownEnd") and record["fields"]["KeyName"]:
-            lives = names[record["fields"]["KeyHandle"]]
-            if not lives or lives[-1][1] is not None or lives[-1][2] != record["fields"]["KeyName"]:
-                known_by_end = record["name"] != "Registry/KCBCreate" and not lives
-                lives.append([None if known_by_end else record["ordinal"], None, record["fields"]["KeyName"]])
-        elif record["name"] == "Registry/KCBDelete":
-            lives = names[record["fields"]["KeyHandle"]]
-            if lives and lives[-1][1] is None:
-                lives[-1][1] = record["ordinal"]
-            elif record["fields"]["KeyName"]:
-                lives.append([lives[-1][1] if lives else None, record["ordinal"], record["fields"]["KeyName"]])
+        if record["name"] not in NAMES_KEY:
+            continue
+        lives, text = names[record["fields"]["KeyHandle"]], record["fields"]["KeyName"]
+        is_open = bool(lives) and lives[-1][1] is None
+        if text and not (is_open and lives[-1][2] == text):
+            begin = when(record) if is_open or record["name"] == "Registry/KCBCreate" else lives[-1][1] if lives else None
+            if is_open:
+                lives[-1][1] = begin
+            lives.append([begin, None, text])
+        if record["name"] == "Registry/KCBDelete" and lives and lives[-1][1] is None:
+            lives[-1][1] = when(record)
     return names
+
+
+def called(host, record):
+    """The name of the key that an event's handle stood for at its time: of the names that had begun by then the last, where it had not ended; else None."""
+    begun = [life for life in key_names(host).get(record["fields"]["KeyHandle"], ()) if life[0] is None or life[0] <= when(record)]
+    last = max((life[0] or (0, 0) for life in begun), default=None)
+    return next((text for begin, end, text in begun if (begin or (0, 0)) == last and (end is None or when(record) <= end)), None)
 
 
 def autostarts(host):
     """Events that have set (a failed attempt sets none) a value under a key from which Windows starts programs; each has the key's name as `called`."""
-    names, found = key_names(host), []
-    for record in host.records:
-        if record["name"] != "Registry/SetValue" or not status(record)[0]:
-            continue
-        for begin, end, text in names[record["fields"]["KeyHandle"]]:
-            if (begin is None or begin <= record["ordinal"]) and (end is None or record["ordinal"] < end) and AUTOSTART.search(text):
-                found.append({**record, "called": text})
-                break
-    return found
+    sets = [{**record, "called": called(host, record)} for record in host.records if record["name"] == "Registry/SetValue" and status(record)[0]]
+    return [record for record in sets if record["called"] and AUTOSTART.search(record["called"])]
 
 
 def judge_autostart(world):

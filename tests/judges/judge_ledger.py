@@ -62,6 +62,13 @@ def holes(world):
                 yield host, stream, before + 1, after - 1, world.missing_events(host)
 
 
+def last_gap_end(world, host):
+    """When the last gap of a machine ended, be it of batches or of what Windows lost; None without one."""
+    missing = world.hosts[host].missing
+    ends = [world.hosts[host].records[missing[0]]["time"]] if missing else []
+    return max([*ends, *(row[7] for rows in judge_store.losses(world, host).values() for row in rows)], default=None)
+
+
 def judge_troubles(world):
     """Alerts and gaps: the tables, the routes, machines with gaps."""
     want = [(host, stream, batch, "", kind, left, right) for (host, stream), ledger in ledgers(world).items() for batch, kind, left, right in ledger.wrongs()]
@@ -74,9 +81,10 @@ def judge_troubles(world):
         world.same("route /api/v1/alerts", host or "all", [(row["host"], row["stream"], row["family"], row["kind"], row["left"], row["right"]) for row in items],
                    [(*row[:2], *row[3:]) for row in want if host in (None, row[0])])
     totals = {host: judge_store.troubles(world, host) for host in world.hosts}
-    got = world.sql("SELECT host, alerts, gap_periods, missing_batches, lost_events, blind_periods FROM host_totals")
-    names = ("alerts", "gap_periods", "missing_batches", "lost_events", "gap_periods")
-    world.same("table host_totals", "all", [tuple(row.values()) for row in got], [(host, *(found[name] for name in names)) for host, found in totals.items()])
+    got = world.sql("SELECT host, alerts, gap_periods, missing_batches, lost_events, last_gap_end, blind_periods FROM host_totals")
+    names = ("alerts", "gap_periods", "missing_batches", "lost_events")
+    world.same("table host_totals", "all", [tuple(row.values()) for row in got],
+               [(host, *(found[name] for name in names), last_gap_end(world, host), found["gap_periods"]) for host, found in totals.items()])
     gaps = []
     for host, stream, first, last, events in holes(world):
         records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
@@ -283,11 +291,11 @@ def judge_doctor(world):
 
 def judge_gaps(world):
     """The named query about machines with gaps."""
-    got = [(row["host"], row["periods"], row["batches"]) for row in world.get("queries/hosts-with-gaps") if row["batches"]]
-    want = collections.defaultdict(list)
-    for host, _, first, last, _ in holes(world):
-        want[host].append(last - first + 1)
-    world.same("query hosts-with-gaps", "all", got, [(host, len(found), sum(found)) for host, found in want.items()])
+    names = ("gap_periods", "missing_batches", "lost_events")
+    want = [(host, *(found[name] for name in names), last_gap_end(world, host)) for host, found in ((host, judge_store.troubles(world, host)) for host in world.hosts)
+            if any(found[name] for name in names)]
+    got = [(row["host"], row["periods"], row["batches"], row["lost_events"], row["last"]) for row in world.get("queries/hosts-with-gaps")]
+    world.same("query hosts-with-gaps", "all", got, sorted(want, key=lambda row: (-row[2], -row[3], row[0])), ordered=True)
 
 
 def judge_incidents(world):

@@ -187,8 +187,9 @@ def process_page(world, page, host, stream, i):
     got = columns(page, "Files", "Opened", "Path")
     want = sorted(((-n, path) for path, n in files.items()))[:500]
     world.same("panel Process: Files", host.name, got, [(str(-n), path) for n, path in want])
-    keys = [(moment(record["time"]), record["name"][9:], record["fields"]["KeyName"], judge_events.status(record)[1]) for record in lived if record["name"] in judge_events.REGISTRY]
-    got = columns(page, "Registry", "Time", "What", "Key or value", "Result")
+    keys = [(moment(record["time"]), record["name"][9:], shown(judge_events.called(host, record)), record["fields"]["KeyName"], judge_events.status(record)[1])
+            for record in lived if record["name"] in judge_events.REGISTRY]
+    got = columns(page, "Registry", "Time", "What", "Under key", "Key or value", "Result")
     if len(keys) > 500:  # of those at the last moment some are not shown
         keys, got = [row[0] for row in sorted(keys)[:500]], [row[0] for row in got]
     world.same("panel Process: Registry", host.name, got, keys)

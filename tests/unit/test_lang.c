@@ -593,6 +593,28 @@ static void ticks_follow_the_time_of_the_data(void **state) {
     end_run(w);
 }
 
+/* A clock that is set back, and an event whose time is far ahead, do not stop the ticks. */
+static void ticks_go_on_when_the_clock_is_set_back(void **state) {
+    static const struct {
+        int64_t seconds;
+        unsigned ticks;
+    } STEPS[] = {{1000, 0}, {1001, 1}, {90000, 2}, {1002, 2}, {1003, 3}, {1004, 4}, {1003, 4}, /* a little disorder */
+                 {1005, 5}, {10, 5},   {11, 6}};
+
+    world *w = *state;
+    start(w, "tick:1s { printf(\"tick\"); }");
+    for (size_t i = 0; i < sizeof STEPS / sizeof *STEPS; i++) {
+        unsigned ticks = 0;
+        w->now_ns = STEPS[i].seconds * 1000000000;
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+        for (const char *at = output(w); (at = strstr(at, "\"tick\"")) != NULL; at++)
+            ticks++;
+        if (ticks != STEPS[i].ticks)
+            fail_msg("step %zu: %u ticks, expected %u", i, ticks, STEPS[i].ticks);
+    }
+    end_run(w);
+}
+
 static void ticks_need_no_event(void **state) {
     world *w = *state;
     start(w, "tick:1s { printf(\"%d\", elapsed); } tick:3s { exit(); } Thread/CSwitch { @n = count(); }");
@@ -891,6 +913,53 @@ static void texts_of_conditions_take_no_memory(void **state) {
     ends_with(w, "aggregation,count\n@n,20000\naggregation,count\n@m,20000\n");
 }
 
+/* A program that clears what it printed needs no more memory than one interval does, however long it runs. */
+static void texts_that_were_cleared_make_room(void **state) {
+    enum { EVENTS = 40000, EACH = 200 };
+
+    world *w = *state;
+    start_with(w,
+               "Thread/CSwitch { @[activity] = count(); if (probe == \"Thread/CSwitch\") { @n = count(); } "
+               "delta(NewThreadId); } "
+               "tick:1ms { printf(\"%d\\n\", @n); clear(@); clear(@n); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 18});
+    w->now_ns = 0;
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        if (i % EACH == 0)
+            w->now_ns = (int64_t)(i / EACH) * 1000000;
+        next_activity(w, i);
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_int_equal(c.texts, 0);
+    assert_int_equal(c.others, 0);
+    unsigned lines = 0;
+    for (const char *at = output(w); (at = strstr(at, "printf,")) != NULL; lines++) {
+        at += strlen("printf,");
+        assert_int_equal(strtoul(at, NULL, 10), EACH);
+    }
+    assert_int_equal(lines, EVENTS / EACH - 1);
+    end_run(w);
+}
+
+/* Texts that something still needs stay what they are. */
+static void texts_that_are_needed_stay(void **state) {
+    enum { EVENTS = 20000 };
+
+    world *w = *state;
+    start_with(w,
+               "Thread/CSwitch { @[activity] = count(); if (!n) { first = activity; } n++; } tick:1ms { clear(@); } "
+               "end { printf(\"%s\", first); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_bytes = 1 << 18});
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        next_activity(w, i + 1);
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    }
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    assert_non_null(strstr(output(w), "00000001-0000-0000-0000-000000000000"));
+    end_run(w);
+}
+
 static void texts_without_room_are_no_keys(void **state) {
     enum { EVENTS = 5000 };
 
@@ -1118,12 +1187,15 @@ int main(void) {
         T(csv_on_a_terminal_does_not_steer_it),
         T(others_have_room_when_there_is_no_memory),
         T(texts_of_conditions_take_no_memory),
+        T(texts_that_were_cleared_make_room),
+        T(texts_that_are_needed_stay),
         T(texts_without_room_are_no_keys),
         T(texts_that_are_kept_stay_what_they_are),
         T(what_print_and_clear_cost_is_bounded),
         T(keys_that_differ_in_high_bits_are_found_as_fast),
         T(distinct_values_are_estimated_once_a_print),
         T(ticks_follow_the_time_of_the_data),
+        T(ticks_go_on_when_the_clock_is_set_back),
         T(ticks_need_no_event),
         T(events_without_a_clause_are_unmatched),
         T(aggregations_equal_naive_ones),

@@ -510,6 +510,49 @@ static void losses_in_missing_batches(void **state) {
     }
 }
 
+/* A count of a file's header, of which no record says when: it is of all of the file, also of what its first batches
+ * held. */
+static void losses_before_the_first_batch(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500}, unknown = {.begin_utc_ns = INT64_MIN};
+    const uint32_t buffers = number_of(C(source_buffers_lost));
+    const pair two[] = {{"", C(source_buffers_lost), 2}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(64 + reopen));
+        f.reopen = reopen;
+        turn(&f, 4, 10, 1000, 1100, &file, two, 1);
+        period(&f, 4, buffers, 500, 1100);
+        turn(&f, 6, 10, 1200, 1300, &file, two, 1); /* a later hole is within the stream's time */
+        period(&f, 4, buffers, 500, 1300);
+        finish(&f);
+
+        start(&f, (uint8_t)(66 + reopen)); /* the hole's begin is not known */
+        f.reopen = reopen;
+        turn(&f, 4, 10, 1000, 1100, &unknown, two, 1);
+        period(&f, 4, buffers, -1, 1100);
+        finish(&f);
+
+        start(&f, (uint8_t)(68 + reopen)); /* the first batch is here */
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &file, two, 1);
+        turn(&f, 3, 10, 1300, 1400, &file, two, 1);
+        period(&f, 1, buffers, 1000, 1400);
+        finish(&f);
+
+        start(&f, (uint8_t)(70 + reopen)); /* the agent evicted the first batches, and says of which time they were */
+        ea_tombstone t = {.first = 1, .last = 3, .cause = 15, .event_count = 30, .utc_min_ns = 300, .utc_max_ns = 900};
+        size_t n;
+        uint8_t *data = pack(&f, NULL, 0, &t, &n);
+        take_bytes(&f, 4, 0, data, n);
+        free(data);
+        f.reopen = reopen;
+        turn(&f, 5, 10, 1000, 1100, &file, two, 1);
+        period(&f, 5, buffers, 300, 1100);
+        finish(&f);
+    }
+}
+
 /* The third equation, with events that other collectors may have, and with an unknown number of such events. */
 static void what_is_elsewhere_is_judged(void **state) {
     const uint64_t values[EA_COUNTER_COUNT] = {[C(events_acknowledged)] = 100};
@@ -900,6 +943,33 @@ static void tables_of_before_get_the_new_names(void **state) {
            " BEGIN DELETE FROM blind_sums WHERE stream = OLD.stream; END");
 }
 
+/* A view of this version that an earlier program made is made again, and nothing else is. */
+static void a_view_of_before_is_made_again(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 19);
+    const int64_t length = ask(&f, "SELECT length(sql) FROM sqlite_schema WHERE name = 'gap_periods'");
+    add_troubles(&f);
+    const int64_t gaps = ask(&f, "SELECT count(*) FROM gaps");
+    finish(&f);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    const int64_t before = ask(&f, "PRAGMA schema_version");
+    run_sql(ec_state_db_database(f.tables),
+            "DROP VIEW gap_periods; CREATE VIEW gap_periods AS SELECT * FROM gaps WHERE stream < 0");
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gap_periods"), 0);
+    ec_state_db_close(f.tables);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    assert_int_equal(ask(&f, "SELECT length(sql) FROM sqlite_schema WHERE name = 'gap_periods'"), length);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM gap_periods"), gaps);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM blind"), gaps);
+    const int64_t after = ask(&f, "PRAGMA schema_version");
+    assert_true(after > before);
+    ec_state_db_close(f.tables);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err)); /* the present one stays */
+    assert_int_equal(ask(&f, "PRAGMA schema_version"), after);
+    ec_state_db_close(f.tables);
+}
+
 /* A reader refuses tables of another version, with the version in the error. A writer creates them anew. */
 static void tables_of_another_version_are_called_so(void **state) {
     (void)state;
@@ -950,6 +1020,7 @@ int main(void) {
         T(times_of_missing_batches),
         T(times_of_losses),
         T(losses_in_missing_batches),
+        T(losses_before_the_first_batch),
         T(what_is_elsewhere_is_judged),
         T(numbers_that_no_machine_has),
         T(unreadable),
@@ -963,6 +1034,7 @@ int main(void) {
         T(sums_follow_their_rows),
         T(sums_are_added_to_older_tables),
         T(tables_of_before_get_the_new_names),
+        T(a_view_of_before_is_made_again),
         T(tables_of_another_version_are_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -317,7 +317,7 @@ def scheduled(env, checks, session, windows, world, collector):
     of = recorded(env, session, windows, world, "scheduled", [
         {"name": "usual", "flags": flags, **SMALL}, {"name": "often", "flags": flags, "keyframe-every": "2s", **SMALL},
         {"name": "never", "flags": flags, "keyframe-every": "0", **SMALL},
-        {"name": "nothing", "flags": ["PROFILE"], "keyframe-every": "1s", **SMALL}], "batch-events: 4096", 0)
+        {"name": "nothing", "flags": ["PROFILE"], "keyframe-every": "1s", **SMALL}], "batch-events: 4096", 10000)
     for host, batches in of.items():
         test_ledger.upload(env, collector, host, batches)
         frames = keyframes_of(env, collector, host) if wanted[host] else []

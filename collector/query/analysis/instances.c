@@ -108,6 +108,11 @@ static int instances_find(ec_instances *i, const char *host, const char *stream,
     return 1;
 }
 
+const ec_archive_stream *ec_instances_stream(ec_instances *i, const char *host, const char *stream) {
+    size_t at;
+    return instances_find(i, host, stream, &at) ? i->streams[at].stream : NULL;
+}
+
 static int read_places(ec_instances *i, size_t at, ec_address_space **ret, ea_err *err) {
     known *k = &i->streams[at];
     int rc = k->places ? 0 : ec_address_space_open(&k->places, i->archive, k->stream, 0, err);

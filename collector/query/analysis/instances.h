@@ -10,6 +10,9 @@ typedef struct ec_instances ec_instances;
 EA_MUST_CHECK int ec_instances_create(ec_instances **ret, ec_archive *archive, ea_err *err); /* archive: borrowed */
 void ec_instances_destroy(ec_instances *i);                                                  /* NULL is allowed */
 
+/* The stream of a host by its id of 32 hex digits; NULL: the archive has none. Borrowed until the archive is closed. */
+const ec_archive_stream *ec_instances_stream(ec_instances *i, const char *host, const char *stream);
+
 enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
 
 /* The key (ec_address_space_process_key, ec_address_space_thread_key) of the process or thread that had a number at a

@@ -30,7 +30,7 @@ static int is_one_of(const char *name, const char *const *list) {
 /* Reading and computing; nothing that names a file, changes the connection or loads code. */
 static int authorize(void *arg, int action, const char *a, const char *b, const char *database, const char *trigger) {
     static const char *const FORBIDDEN[] = {"load_extension", "fts3_tokenizer", "sqlite_log", NULL};
-    static const char *const OF_HISTORY[] = {"process_at", "thread_at", NULL};
+    static const char *const OF_HISTORY[] = {"process_at", "thread_at", "registry_key_at", NULL};
     static const char *const PRAGMAS[] = {"table_info",  "table_xinfo",    "table_list",      "function_list",
                                           "module_list", "collation_list", "compile_options", NULL};
     ec_sql *s = arg;

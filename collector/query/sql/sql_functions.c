@@ -481,6 +481,53 @@ static void thread_at(sqlite3_context *c, int count, sqlite3_value **v) {
     instance_at(c, v, EC_INSTANCE_THREAD, "thread_at");
 }
 
+/* ---- names ---- */
+
+/* KeyHandle is an address in a class's table, and a text in `fields`: 0 for any other value. */
+static int address_of(sqlite3_value *v, uint64_t *ret) {
+    if (sqlite3_value_type(v) == SQLITE_INTEGER) {
+        *ret = ec_u64_from_sql(sqlite3_value_int64(v));
+        return 1;
+    }
+    return sqlite3_value_type(v) == SQLITE_TEXT && ea_u64_parse(function_text_of(v), ret) == 0;
+}
+
+/* A value that is not an address has no name, and is no error: an agent can send any, and must not end a query (as
+ * account_name). */
+static void registry_key_at(sqlite3_context *c, int count, sqlite3_value **v) {
+    ec_sql *s = sqlite3_user_data(c);
+    const ec_archive_stream *stream = NULL;
+    ea_resolver resolver = {0};
+    ea_err err = {0};
+    uint64_t address;
+    for (int i = 0; i < count; i++)
+        if (sqlite3_value_type(v[i]) == SQLITE_NULL)
+            return;
+    if (sqlite3_value_type(v[3]) != SQLITE_INTEGER) {
+        function_fail(c, "registry_key_at", "host, stream, an address, and a time in ns since 1970 (time_ns)");
+        return;
+    }
+    if (!address_of(v[2], &address))
+        return;
+    int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
+    if (!rc)
+        stream = ec_instances_stream(s->instances, function_text_of(v[0]), function_text_of(v[1]));
+    if (!rc && stream)
+        rc = ec_archive_names(s->archive, stream, &resolver, &err);
+    if (rc == 1) {
+        ea_text t;
+        ea_text_init(&t);
+        if (resolver.number(resolver.arg, EA_SEM_KCB, address, sqlite3_value_int64(v[3]), &t))
+            function_result(c, &t);
+        else
+            ea_text_deinit(&t);
+    } else if (rc == EA_ENOMEM) {
+        sqlite3_result_error_nomem(c);
+    } else if (rc) {
+        sqlite3_result_error(c, err.message, -1);
+    }
+}
+
 /* ---- paths ---- */
 
 static int begins_without_case(const char *text, const char *prefix) {
@@ -556,6 +603,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"path_on_volume", 1, path_on_volume},
         {"process_at", 4, process_at},
         {"thread_at", 4, thread_at},
+        {"registry_key_at", 4, registry_key_at},
     };
 
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof FUNCTIONS[0]; i++)

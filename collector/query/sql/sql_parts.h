@@ -20,7 +20,7 @@ struct ec_sql {
     sqlite3_stmt *format;        /* its last statement, for format_count arguments */
     int format_count;
     struct ec_accounts *accounts;   /* opened when account_name is first called */
-    struct ec_instances *instances; /* read when process_at or thread_at is first called */
+    struct ec_instances *instances; /* read when a function that names a stream is first called */
     sqlite3 *memory;                /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given;       /* by lists: the number of the next row */
     /* names of the tables that no class takes, sorted without case; each is sqlite3_malloc's */

@@ -144,7 +144,7 @@ export function Process({ view }) {
       <Section title="Threads" address={url(base + '/threads', { limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
         TIME('end', 'Ended'), { title: 'Start address', name: 'win32_start_address', mono: true }]} />
       <Section title="Files" address={url(base + '/files', { limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />
-      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Key or value', name: 'key_name', mono: true }, { title: 'Result', name: 'status' }]} />
+      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Under key', name: 'key', mono: true }, { title: 'Key or value', name: 'key_name', mono: true }, { title: 'Result', name: 'status' }]} />
     </>}
   </>;
 }
