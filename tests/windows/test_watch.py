@@ -161,6 +161,24 @@ def closed(env, checks, session, windows, arguments):
         checks.equal(machine.sessions() if code is not None else {}, {}, "what is left over")
 
 
+def killed(env, checks, session, windows, arguments):
+    """A watch that is killed leaves its session to Windows; the next one of that name stops it, and reports that."""
+    with emulated.Machine(env, session, windows, "killed") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        program = "PerfInfo/SampleProf { @[cpu] = count(); }"
+        run = Watch(machine, session, program)
+        before = run.wait_played()["etwagent-watch"]["id"]
+        machine.kill()
+        run.process.wait()
+        checks.equal(sorted(machine.sessions()), ["etwagent-watch"], "the session of the killed one")
+        run = Watch(machine, session, program)
+        harness.wait_until(lambda: machine.sessions().get("etwagent-watch", {"id": before})["id"] != before, "the next one's session", 120)
+        harness.wait_until(lambda: "a session of this name was there; it was stopped" in run.said.read_text(errors="replace"), "the word about it", 60)
+        run.interrupt()
+        code, _, said = run.end()
+        checks.equal((code, machine.sessions()), (0, {}), f"exit code, and what is left over: {said}")
+
+
 def command(env, checks, session, windows, arguments):
     """The clauses run for the command and its child alone, and the end of both is the end."""
     with emulated.Machine(env, session, windows, "command") as machine:
@@ -223,7 +241,7 @@ def refused(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (same, ticks, exits, silent, closed, command, configured, refused)):
+    for part in emulated.parts(checks, arguments, (same, ticks, exits, silent, closed, killed, command, configured, refused)):
         part(env, checks, session, windows, arguments)
 
 
