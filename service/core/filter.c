@@ -37,6 +37,11 @@ static int has_condition(const filter *r) {
     return r->where.program || r->drop.program || r->sample_n || r->limit_n;
 }
 
+/* The one class of events beyond the registry's limit: it has lost which provider they are of. */
+static int is_overflow(const ea_class *c) {
+    return !*c->name && ea_guid_is_zero(&c->provider);
+}
+
 static filter_class *add_class(ea_event_filters *f, const ea_class *c) {
     filter_class *n = calloc(1, sizeof *n);
     if (!n || EA_GROW(f->known, f->known_capacity, f->known_count + 1, SIZE_MAX) ||
@@ -50,10 +55,11 @@ static filter_class *add_class(ea_event_filters *f, const ea_class *c) {
     int is_state = ea_filter_is_state(c);
     for (size_t i = 0; i < f->count; i++) {
         const filter *r = &f->items[i];
-        if (!ea_lang_concerns(r->classes.program, c))
-            continue;
-        if (r->field_count)
+        int concerns = ea_lang_concerns(r->classes.program, c);
+        if (r->field_count && (concerns || is_overflow(c)))
             n->redacts |= 1u << i;
+        if (!concerns)
+            continue;
         if (has_condition(r) && (!is_state || (r->explicit.program && ea_lang_concerns(r->explicit.program, c))))
             n->rules |= 1u << i;
     }
@@ -115,6 +121,7 @@ static int value_of(filter_program *p, const ea_lang_event *event, uint64_t *ret
 /* 1 when the second has room for another event of this value, and counts it. Seconds begin anew in their order; an
  * event from before the second at hand counts there, unless the clock was set back. */
 static int is_within_limit(filter *r, uint64_t value, int64_t utc_ns) {
+    value ^= r->seed; /* no one can choose values that share a slot of the map */
     int64_t second = utc_ns / SECOND_NS;
     if (second > r->second || second < r->second - BACK_SECONDS) {
         r->second = second;

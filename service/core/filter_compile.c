@@ -255,6 +255,8 @@ static int take_filter(compiling *k, filter *r, const ea_filter_config *c, int w
     if (!rc && c->limit) {
         k->problem->key = "limit";
         rc = ea_filter_limit_parse(c->limit, &r->limit_n, &expression, k->err);
+        if (!rc)
+            rc = ea_random_bytes(&r->seed, sizeof r->seed, k->err);
         if (!rc && (rc = compile_value(k, &r->limit, &c->classes, expression)) && k->problem->line == 1)
             k->problem->at += (uint32_t)(expression - c->limit);
     }

@@ -20,7 +20,8 @@ typedef struct filter {
     filter_program explicit;                   /* the same of the classes that are no pattern */
     filter_program where, drop, sample, limit; /* sample, limit: print their value */
     uint64_t sample_n, limit_n;                /* 0: none */
-    ea_u64_map counts;                         /* limit: hash of a value -> events of the second */
+    ea_u64_map counts;                         /* limit: hash of a value, with the seed -> events of the second */
+    uint64_t seed;                             /* random */
     int64_t second;                            /* whose counts these are */
     char **fields;                             /* to be redacted */
     size_t field_count;

@@ -289,6 +289,28 @@ static void unknown_fields(void **state) {
     assert_ptr_equal(redact(w, &r), &r);
 }
 
+/* Beyond the registry's limit an event has lost its class, and so whether it is of the filter's. */
+static void classes_beyond_the_limit(void **state) {
+    static const uint8_t PAYLOAD[] = "a secret name";
+    world *w = *state;
+    ea_record r = {.provider = EA_GUID(0x1f4ac2d1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+                   .pointer_size = 8,
+                   .payload = PAYLOAD,
+                   .payload_bytes = sizeof PAYLOAD};
+    ea_registry_destroy(w->registry);
+    assert_int_equal(ea_registry_create(&w->registry, 2, NULL), 0);
+    use(w, (ea_filter_config){.classes = CLASSES("Process/*"), .redact = CLASSES("ImageFileName")});
+    assert_ptr_equal(redact(w, &r), &r);
+    for (uint16_t id = 1; id < 200 && !ea_registry_overflow_count(w->registry); id++) {
+        r.id = id;
+        (void)ea_registry_find(w->registry, &r);
+    }
+    assert_true(ea_registry_overflow_count(w->registry) > 0);
+    const ea_record *out = redact(w, &r);
+    assert_ptr_not_equal(out, &r);
+    assert_int_equal(out->payload_bytes, 0);
+}
+
 /* As many filters as there may be, of which the last one decides. */
 static void all_places(void **state) {
     world *w = *state;
@@ -356,6 +378,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {TEST(conditions),     TEST(several),          TEST(samples),
                                        TEST(limits),         TEST(state_stays),      TEST(notes),
                                        TEST(texts),          TEST(numbers_and_sids), TEST(hashes),
-                                       TEST(redacted_state), TEST(unknown_fields),   TEST(all_places)};
+                                       TEST(redacted_state), TEST(unknown_fields),   TEST(classes_beyond_the_limit),
+                                       TEST(all_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
