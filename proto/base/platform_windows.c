@@ -989,8 +989,11 @@ void ea_stdio_init(void) {
 static void (*stop_handler)(void);
 
 static BOOL WINAPI on_control(DWORD event) {
-    (void)event; /* Ctrl-C, Ctrl-Break, close, log-off and shutdown all ask for the same */
-    stop_handler();
+    stop_handler(); /* Ctrl-C, Ctrl-Break, close, log-off and shutdown all ask for the same */
+    /* After the last three Windows ends the process as soon as this returns, or after five seconds: the main thread
+     * ends its sessions meanwhile, and then the process. Source: "HandlerRoutine callback function" (Microsoft). */
+    if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
+        Sleep(INFINITE);
     return TRUE;
 }
 
