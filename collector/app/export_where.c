@@ -1,8 +1,7 @@
 /* A condition on stored events. See export_where.h. */
 #include "collector/app/export_where.h"
 
-#include "proto/base/array.h"
-#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/described.h"
 #include "proto/lang/lang.h"
 
 #include <stdio.h>
@@ -14,32 +13,11 @@ static const char BEFORE[] = "* /(",
 
 struct ec_export_where {
     ea_registry *registry; /* of the classes that the program was compiled with */
-    const ea_class **classes;
-    size_t count, capacity;
+    ea_class_list classes;
     ea_lang_program *program;
     ea_lang_run *run;
     ea_machine *machine;
 };
-
-static int add_catalogue(ec_export_where *w, ea_err *err) {
-    ea_schemas *all;
-    ea_schema schema;
-    const ea_class *c;
-    size_t cursor = 0;
-    int rc = ea_schemas_create(&all, 0, err);
-    if (rc)
-        return rc;
-    rc = ea_catalogue_read(all, err);
-    while (!rc && ea_schemas_next(all, &cursor, &schema)) {
-        rc = ea_registry_add_description(w->registry, schema.description, schema.len_bytes, &c, err);
-        if (!rc && EA_GROW(w->classes, w->capacity, w->count + 1, SIZE_MAX))
-            rc = ea_fail(err, EA_ENOMEM, "collect event classes");
-        if (!rc)
-            w->classes[w->count++] = c;
-    }
-    ea_schemas_destroy(all);
-    return rc;
-}
 
 /* The place as the user counts, who wrote the text between the two others. */
 static int report_problem(ea_lang_problem *p, const char *condition, ea_err *err) {
@@ -63,7 +41,7 @@ static int compile_condition(ec_export_where *w, const char *condition, ea_err *
         ea_text_deinit(&t);
         return ea_fail(err, EA_ENOMEM, "compile --where");
     }
-    ea_lang_sources sources = {.registry = w->registry, .classes = w->classes, .class_count = w->count};
+    ea_lang_sources sources = {.registry = w->registry, .classes = w->classes.items, .class_count = w->classes.count};
     int rc = ea_lang_compile(&w->program, t.data, t.len_bytes, &sources, &problem);
     ea_text_deinit(&t);
     if (rc == EA_ENOMEM)
@@ -81,7 +59,7 @@ int ec_export_where_create(ec_export_where **ret, const char *condition, ea_err 
         return ea_fail(err, EA_ENOMEM, "compile --where");
     int rc = ea_registry_create(&w->registry, 0, err);
     if (!rc)
-        rc = add_catalogue(w, err);
+        rc = ea_described_classes(&w->classes, w->registry, NULL, err);
     if (!rc)
         rc = compile_condition(w, condition, err);
     if (rc) {
@@ -98,7 +76,7 @@ void ec_export_where_destroy(ec_export_where *w) {
     ec_export_where_end(w);
     ea_lang_program_destroy(w->program);
     ea_registry_destroy(w->registry);
-    free(w->classes);
+    free(w->classes.items);
     free(w);
 }
 

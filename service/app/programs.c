@@ -1,10 +1,9 @@
 /* Programs of the query language for commands. See programs.h. */
 #include "service/app/programs.h"
 
-#include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/etl/etl.h"
-#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/described.h"
 #include "service/decode/decoder.h"
 
 #include <stdlib.h>
@@ -12,19 +11,11 @@
 
 /* Classes that are collected; they live as long as this. */
 typedef struct collection {
-    ea_schemas *schemas, *all;
+    ea_schemas *schemas;
     ea_decoder *decoder;
     ea_registry *registry;
-    const ea_class **classes;
-    size_t count, capacity;
+    ea_class_list classes;
 } collection;
-
-static int add_class(collection *k, const ea_class *c, ea_err *err) {
-    if (EA_GROW(k->classes, k->capacity, k->count + 1, SIZE_MAX))
-        return ea_fail(err, EA_ENOMEM, "collect event classes");
-    k->classes[k->count++] = c;
-    return 0;
-}
 
 /* The classes of all events of the traces; damage is reported by the command's own reading. */
 static int collect_classes(collection *k, const ea_program_classes *from, ea_err *err) {
@@ -44,35 +35,17 @@ static int collect_classes(collection *k, const ea_program_classes *from, ea_err
         if (ea_u64_map_put(&seen, (uintptr_t)c, 1))
             rc = ea_fail(err, EA_ENOMEM, "collect event classes");
         else
-            rc = add_class(k, c, err);
+            rc = ea_class_list_add(&k->classes, c, err);
     }
     ea_etl_close(set);
     ea_u64_map_deinit(&seen);
     return rc;
 }
 
-/* The classes that the catalogue and the options' files describe. */
-static int add_described(collection *k, ea_err *err) {
-    ea_schema schema;
-    const ea_class *c;
-    size_t cursor = 0;
-    int rc = ea_schemas_create(&k->all, 0, err);
-    if (!rc)
-        rc = ea_catalogue_read(k->all, err);
-    if (!rc)
-        (void)ea_schemas_merge(k->all, k->schemas);
-    while (!rc && ea_schemas_next(k->all, &cursor, &schema)) {
-        rc = ea_registry_add_description(k->registry, schema.description, schema.len_bytes, &c, err);
-        if (!rc)
-            rc = add_class(k, c, err);
-    }
-    return rc;
-}
-
 static int programs_collect(collection *k, const ea_program_classes *from, ea_err *err) {
     int rc = ea_schema_options_read(&k->schemas, from->schemas, err);
     if (!rc)
-        rc = add_described(k, err);
+        rc = ea_described_classes(&k->classes, k->registry, k->schemas, err);
     if (!rc)
         rc = ea_decoder_create(&k->decoder, k->schemas, NULL, err);
     if (!rc)
@@ -84,8 +57,7 @@ static void discard(collection *k) {
     ea_decoder_destroy(k->decoder);
     ea_registry_destroy(k->registry);
     ea_schemas_destroy(k->schemas);
-    ea_schemas_destroy(k->all);
-    free(k->classes);
+    free(k->classes.items);
 }
 
 static void programs_print_problem(const ea_lang_problem *problem, const char *name, const char *text,
@@ -134,8 +106,8 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const ea_program
             discard(&k);
             return rc;
         }
-        sources.classes = k.classes;
-        sources.class_count = k.count;
+        sources.classes = k.classes.items;
+        sources.class_count = k.classes.count;
         rc = ea_lang_compile(ret, text, len_bytes, &sources, &problem);
     }
     if (rc == EA_ENOMEM) {

@@ -1,9 +1,8 @@
 /* From a configuration's filters to programs. See filter.h. */
 #include "service/core/filter_parts.h"
 
-#include "proto/base/array.h"
 #include "proto/base/platform.h"
-#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/described.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +13,10 @@ static const size_t RUN_BYTES = (size_t)1 << 20; /* of texts; conditions keep no
 typedef struct compiling {
     ea_event_filters *f;
     const ea_schemas *schemas;
-    ea_schemas *all; /* NULL: the tables were enough so far */
-    const ea_class **classes;
-    size_t count, capacity;
+    ea_class_list classes; /* none: the tables were enough so far */
     ea_filter_problem *problem;
     ea_err *err;
 } compiling;
-
-/* ---- classes ---- */
-
-/* Those that the catalogue and the given schemas describe. */
-static int filter_compile_add_described(compiling *k) {
-    ea_schema schema;
-    const ea_class *c;
-    size_t cursor = 0;
-    int rc = ea_schemas_create(&k->all, 0, k->err);
-    if (!rc)
-        rc = ea_catalogue_read(k->all, k->err);
-    if (!rc && k->schemas)
-        (void)ea_schemas_merge(k->all, k->schemas);
-    while (!rc && ea_schemas_next(k->all, &cursor, &schema)) {
-        rc = ea_registry_add_description(k->f->registry, schema.description, schema.len_bytes, &c, k->err);
-        if (!rc && EA_GROW(k->classes, k->capacity, k->count + 1, SIZE_MAX))
-            rc = ea_fail(k->err, EA_ENOMEM, "collect event classes");
-        if (!rc)
-            k->classes[k->count++] = c;
-    }
-    return rc;
-}
 
 /* ---- one program ---- */
 
@@ -70,14 +45,16 @@ static void note_problem(compiling *k, const ea_lang_problem *p, size_t before) 
 
 static int filter_compile_program(compiling *k, filter_program *ret, const ea_text *t, size_t before) {
     ea_lang_problem problem = {0};
-    ea_lang_sources sources = {.registry = k->f->registry, .classes = k->classes, .class_count = k->count};
+    ea_lang_sources sources = {
+        .registry = k->f->registry, .classes = k->classes.items, .class_count = k->classes.count};
     if (t->failed)
         return ea_fail(k->err, EA_ENOMEM, "compile a filter");
     int rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
-    if (rc && rc != EA_ENOMEM && problem.is_class && !k->all) {
-        if ((rc = filter_compile_add_described(k)))
+    if (rc && rc != EA_ENOMEM && problem.is_class && !k->classes.count) {
+        if ((rc = ea_described_classes(&k->classes, k->f->registry, k->schemas, k->err)))
             return rc;
-        sources = (ea_lang_sources){.registry = k->f->registry, .classes = k->classes, .class_count = k->count};
+        sources =
+            (ea_lang_sources){.registry = k->f->registry, .classes = k->classes.items, .class_count = k->classes.count};
         rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
     }
     if (rc == EA_ENOMEM)
@@ -316,8 +293,7 @@ int ea_event_filters_create(ea_event_filters **ret, const ea_tables *configs, co
         f->count++;
         rc = take_filter(&k, &f->items[i], &c[i], with_keys);
     }
-    free(k.classes);
-    ea_schemas_destroy(k.all);
+    free(k.classes.items);
     if (!rc)
         f->hash = hash_of(f, c);
     if (rc) {

@@ -1,9 +1,8 @@
 /* See watch_results.h. */
 #include "service/core/watch_results.h"
 
-#include "proto/base/array.h"
 #include "proto/base/map.h"
-#include "proto/event/schema/catalogue.h"
+#include "proto/event/schema/described.h"
 #include "service/core/watcher.h"
 
 #include <stdlib.h>
@@ -51,39 +50,20 @@ struct ea_watches {
 typedef struct compiling {
     ea_watches *w;
     const ea_schemas *schemas;
-    ea_schemas *all; /* NULL: the tables were enough so far */
-    const ea_class **classes;
-    size_t count, capacity;
+    ea_class_list classes; /* none: the tables were enough so far */
 } compiling;
-
-static int watch_add_described(compiling *k, ea_err *err) {
-    ea_schema schema;
-    const ea_class *c;
-    size_t cursor = 0;
-    int rc = ea_schemas_create(&k->all, 0, err);
-    if (!rc)
-        rc = ea_catalogue_read(k->all, err);
-    if (!rc && k->schemas)
-        (void)ea_schemas_merge(k->all, k->schemas);
-    while (!rc && ea_schemas_next(k->all, &cursor, &schema)) {
-        rc = ea_registry_add_description(k->w->registry, schema.description, schema.len_bytes, &c, err);
-        if (!rc && EA_GROW(k->classes, k->capacity, k->count + 1, SIZE_MAX))
-            rc = ea_fail(err, EA_ENOMEM, "collect event classes");
-        if (!rc)
-            k->classes[k->count++] = c;
-    }
-    return rc;
-}
 
 static int watch_compile(compiling *k, program *p, ea_watch_problem *ret_problem, ea_err *err) {
     ea_lang_problem problem = {0};
     const char *text = p->c->program;
-    ea_lang_sources sources = {.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
+    ea_lang_sources sources = {
+        .registry = k->w->registry, .classes = k->classes.items, .class_count = k->classes.count};
     int rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
-    if (rc && rc != EA_ENOMEM && problem.is_class && !k->all) {
-        if ((rc = watch_add_described(k, err)))
+    if (rc && rc != EA_ENOMEM && problem.is_class && !k->classes.count) {
+        if ((rc = ea_described_classes(&k->classes, k->w->registry, k->schemas, err)))
             return rc;
-        sources = (ea_lang_sources){.registry = k->w->registry, .classes = k->classes, .class_count = k->count};
+        sources =
+            (ea_lang_sources){.registry = k->w->registry, .classes = k->classes.items, .class_count = k->classes.count};
         rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
     }
     if (rc == EA_ENOMEM)
@@ -126,8 +106,7 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schem
         if (rc)
             ret_problem->program = i;
     }
-    ea_schemas_destroy(k.all);
-    free(k.classes);
+    free(k.classes.items);
     if (rc) {
         ea_watches_destroy(w);
         return rc;
