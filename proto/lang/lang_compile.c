@@ -2,6 +2,7 @@
  * clause becomes instructions for registers. See lang_program.h. Thread: its caller's. */
 #include "proto/base/array.h"
 #include "proto/base/cli.h"
+#include "proto/event/class_names.h"
 #include "proto/event/render.h"
 #include "proto/lang/lang_aggregate.h"
 #include "proto/lang/lang_program.h"
@@ -1189,7 +1190,10 @@ static void add_class(compiler *k, const ea_class *c) {
 static int row_may_fit(const probe *first, const ea_family *family, const ea_class_row *row) {
     for (const probe *p = first; p; p = p->next)
         if (p->kind == PROBE_CLASS &&
-            (p->has_code ? p->code == row->code : lang_glob(p->name, row->name, strlen(row->name))) &&
+            (p->has_code ? p->code == row->code
+                         : lang_glob(p->name, row->name, strlen(row->name)) ||
+                               ea_event_has_alias(p->whole.text, p->whole.len_bytes, &family->provider->guid,
+                                                  family->provider->name, family->provider->classic, row->code)) &&
             family->provider->kind == EA_KIND_EVENT)
             return 1;
     return 0;

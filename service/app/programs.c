@@ -131,18 +131,33 @@ struct ea_where {
     ea_machine *machine;
 };
 
-/* A program that ends at the first event for which the condition holds. */
-static ea_program_text put_program(ea_text *t, const char *condition, const ea_strings *classes) {
-    static const char AFTER[] = "\n)/ { exit(); }"; /* the line's end ends a comment of the condition's */
-    if (!classes->count)
-        ea_text_char(t, '*');
-    for (size_t i = 0; i < classes->count; i++) {
-        ea_text_str(t, i ? ",\"" : "\"");
-        for (const char *s = classes->items[i]; *s; s++)
+static void put_probe(ea_text *t, const char *first, const char *between, const char *second) {
+    const char *const parts[] = {first, between, second};
+    ea_text_str(t, t->len_bytes ? ",\"" : "\"");
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        for (const char *s = parts[i]; *s; s++)
             if (*s != '"' && *s != '\\' && *s != '\n')
                 ea_text_char(t, *s);
-        ea_text_char(t, '"');
+    ea_text_char(t, '"');
+}
+
+/* The classes whose fields the condition may name. */
+static void put_probes(ea_text *t, const ea_class_choice *choice) {
+    if (!choice->classes.count && !choice->providers.count && !choice->ids.count)
+        ea_text_char(t, '*');
+    for (size_t i = 0; i < choice->classes.count; i++)
+        put_probe(t, choice->classes.items[i], "", "");
+    for (size_t i = 0; !choice->classes.count && (i < choice->providers.count || (!i && choice->ids.count)); i++) {
+        const char *provider = choice->providers.count ? choice->providers.items[i] : "*";
+        for (size_t k = 0; k < choice->ids.count || (!k && !choice->ids.count); k++)
+            put_probe(t, provider, ":", choice->ids.count ? choice->ids.items[k] : "*");
     }
+}
+
+/* A program that ends at the first event for which the condition holds. */
+static ea_program_text put_program(ea_text *t, const char *condition, const ea_class_choice *choice) {
+    static const char AFTER[] = "\n)/ { exit(); }"; /* the line's end ends a comment of the condition's */
+    put_probes(t, choice);
     ea_text_str(t, " /(");
     size_t before_bytes = t->len_bytes;
     ea_text_str(t, condition);
@@ -150,8 +165,8 @@ static ea_program_text put_program(ea_text *t, const char *condition, const ea_s
     return (ea_program_text){t->data, t->len_bytes, before_bytes, sizeof AFTER - 1, NULL};
 }
 
-int ea_where_create(ea_where **ret, const char *condition, const ea_strings *classes, const ea_program_classes *from,
-                    ea_err *err) {
+int ea_where_create(ea_where **ret, const char *condition, const ea_class_choice *choice,
+                    const ea_program_classes *from, ea_err *err) {
     ea_text t;
     ea_lang_problem problem;
     int alone = ea_lang_check_expression(condition, strlen(condition), &problem);
@@ -164,7 +179,7 @@ int ea_where_create(ea_where **ret, const char *condition, const ea_strings *cla
     if (!w)
         return ea_fail(err, EA_ENOMEM, "compile --where");
     ea_text_init(&t);
-    ea_program_text program = put_program(&t, condition, classes);
+    ea_program_text program = put_program(&t, condition, choice);
     int rc = t.failed ? ea_fail(err, EA_ENOMEM, "compile --where")
                       : ea_program_compile(&w->program, "--where", &program, from, err);
     ea_text_deinit(&t);

@@ -3,6 +3,7 @@
 #ifndef EA_APP_PROGRAMS_H
 #define EA_APP_PROGRAMS_H
 
+#include "proto/event/class_names.h"
 #include "proto/lang/lang.h"
 #include "service/core/schema_options.h"
 
@@ -26,8 +27,8 @@ EA_MUST_CHECK int ea_program_compile(ea_lang_program **ret, const char *name, co
 
 /* A condition on events: --where. */
 typedef struct ea_where ea_where;
-/* classes: patterns of classes that the condition is about; none: all classes. */
-EA_MUST_CHECK int ea_where_create(ea_where **ret, const char *condition, const ea_strings *classes,
+/* choice: the classes that the condition is about. */
+EA_MUST_CHECK int ea_where_create(ea_where **ret, const char *condition, const ea_class_choice *choice,
                                   const ea_program_classes *from, ea_err *err);
 void ea_where_destroy(ea_where *w); /* NULL is allowed */
 /* 1 when the condition holds, 0, or an error. Each record of the trace is given, so that the state is known. */
