@@ -248,12 +248,7 @@ static int export_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, host),
-     .required = 1,
-     .unless = "trace files (.etl) are named",
+    {EC_HOST_OF(options, host), .required = 1, .unless = "trace files (.etl) are named",
      .help = "the agent whose events are printed"},
     {.name = "stream",
      .argument = "ID",
