@@ -15,7 +15,7 @@
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 
-#include "proto/base/err.h"
+#include "proto/base/platform.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -28,7 +28,11 @@ typedef struct ea_agent_control {
     atomic_int flush;    /* sync the spool to the disk, and send without a pause */
     atomic_int status;   /* write the status file now */
     atomic_uint beats;   /* the main thread increments it in each round, for a watchdog */
+    ea_wake *wake;       /* set after a request, so that it is seen at once; NULL: it is seen within a second */
 } ea_agent_control;
+
+/* Makes the request `what`, a field of control. Thread: any, and signal handlers. */
+void ea_agent_request(ea_agent_control *control, atomic_int *what);
 
 struct ea_agent_config;
 

@@ -641,7 +641,7 @@ static int run(ea_sender *s, ea_err *err) {
         rc = ea_spool_trouble(s->spool, err);
         if (rc)
             break;
-        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : SECOND_NS / 4)) {
+        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : 4 * SECOND_NS)) {
             if (atomic_load(&s->drain))
                 return 0;
             if (atomic_load(&s->stop))

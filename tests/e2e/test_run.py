@@ -320,11 +320,43 @@ def refused(env, checks):
         checks.that(done.returncode == 3 and f"{key}: " in done.stderr, f"{wrong} in a status file: {done.returncode} {done.stderr}")
 
 
+def switches(pid):
+    """How often the threads of a process have waited for something, so far."""
+    count = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        count += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.M).group(1))
+    return count
+
+
+def idle(env, checks, collector):
+    """With nothing to do agent and collector hardly wake, and requests are served at once all the same."""
+    agent = Agent(env, collector, "late-machine")
+    agent.configure({"one": (traces.paths(ONE, env.build), 0)})
+    agent.config.write_text(agent.config.read_text().replace("status-every: 100ms", "status-every: 5s"), encoding="utf-8")
+    try:
+        agent.start()
+        agent.wait_state("one", "shipped")
+        time.sleep(1)
+        pids, seconds = {"agent": agent.process.pid, "collector": collector.process.pid}, 4
+        before = {what: switches(pid) for what, pid in pids.items()}
+        time.sleep(seconds)
+        for what, pid in pids.items():
+            a_second = (switches(pid) - before[what]) / seconds
+            checks.that(a_second <= 12, f"the idle {what} waited {a_second} times a second")  # 5 and 4 where it was measured; 29 and 24 with rounds of 50 ms
+        begun = time.monotonic()
+        agent.reload()
+        wait_until(lambda: "configuration read again" in agent.log(), "the reload of an idle agent", agent)
+        checks.that(time.monotonic() - begun < 0.9, f"a reload of an idle agent took {time.monotonic() - begun:.2f} s")
+    finally:
+        agent.kill()
+
+
 def test(env, checks, arguments):
     env.make_certificates(("test-machine", "late-machine", "killed-machine", "citizen", "labelled"))
     collector = env.new_collector().start()
     refused(env, checks)
     bad_start(env, checks, collector)
+    idle(env, checks, collector)
     reloads(env, checks, collector)
     labelled(env, checks, collector)
     killed(env, checks, collector)
