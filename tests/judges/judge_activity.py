@@ -17,7 +17,7 @@ def clock_of(host):
 
 def whole(host):
     """Whether all batches arrived: a gap is a loss without a record of the loss."""
-    return host.missing is None
+    return not host.holes
 
 
 def keys(world):
