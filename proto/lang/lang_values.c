@@ -303,7 +303,7 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
         return t ? lang_strings_add(&r->strings, t->name, strlen(t->name)) : STRING_EMPTY;
     }
     case VALUE_host:
-        return r->o.host ? text_of(r, &r->place->host_text, r->o.host) : STRING_EMPTY;
+        return r->o.host ? values_text_of(r, &r->place->host_text, r->o.host) : STRING_EMPTY;
     case VALUE_provider:
         return r->plan->provider;
     case VALUE_probe:
