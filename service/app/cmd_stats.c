@@ -304,8 +304,8 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_class_chooser_init(&t->chooser, &o->choice, &err);
     if (!rc && o->where)
-        rc = ea_where_create(&where, o->where, &o->choice, &(ea_program_classes){operands, operand_count, &o->schemas},
-                             &err);
+        rc = ea_program_where(&where, o->where, &o->choice, &(ea_program_classes){operands, operand_count, &o->schemas},
+                              &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
         ea_decoder_destroy(decoder);
