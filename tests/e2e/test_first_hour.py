@@ -155,6 +155,15 @@ def check_parents(w):  # 15: powershell that winword started
     w.checks.equal(len(done.stdout.splitlines()), 2, f"(15) powershell by winword is one process: {done.stdout[:300]}")
 
 
+def check_found(w):  # 3: what a timer needs
+    found = "SELECT image_name FROM processes WHERE image_name LIKE 'powershell.exe'"
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", found, store=False), 5, "powershell")
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "--rows", "1", "SELECT pid FROM processes", store=False), 5, "there are more")
+    w.says(3, w.collector("query", "attack.etl", found, store=False), 0)
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "SELECT pid FROM processes WHERE pid = 1", store=False), 0)
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "SELECT nosuch FROM processes", store=False), 2)
+
+
 def check_event_names(w):  # 19: provider and id name a class in every place
     def lines(done):
         w.says(19, done, 0)
@@ -209,7 +218,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_reports, check_parents, check_event_names, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_found, check_event_names, check_second_replay, check_package, check_table):
         check(w)
 
 
