@@ -155,6 +155,13 @@ def check_parents(w):  # 15: powershell that winword started
     w.checks.equal(len(done.stdout.splitlines()), 2, f"(15) powershell by winword is one process: {done.stdout[:300]}")
 
 
+def check_profile(w):  # 6: the profile says what it has, and which places stay empty
+    text = (ROOT / "config" / "profiles" / "security.yaml").read_text()
+    w.checks.equal((text.count("\n  - name: "), "# Three sessions." in text), (3, True), "(6) sessions of the profile, and its own number of them")
+    for word in ("Autostart keys", "REGISTRY", "images: true"):
+        w.checks.that(word in text.split("sessions:")[0], f"(6) the profile's head names {word}")
+
+
 def check_found(w):  # 3: what a timer needs
     found = "SELECT image_name FROM processes WHERE image_name LIKE 'powershell.exe'"
     w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", found, store=False), 5, "powershell")
@@ -218,7 +225,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_reports, check_parents, check_found, check_event_names, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_package, check_table):
         check(w)
 
 
