@@ -400,6 +400,8 @@ static void reply_text(base *b, conn *c, struct evhttp_request *http, int status
 static void request_free(request *r) {
     base *b = r->base;
     hold(b, r->agent, -(int64_t)r->upload.len_bytes);
+    ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, r->agent->name, -(int64_t)r->upload.held_bytes,
+                  ea_monotonic_ns());
     if (r->conn)
         r->conn->request = NULL;
     r->agent->requests--;
