@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static void describe(rules_reading *r, uint32_t line, uint32_t column, const char *format, va_list args)
+    EA_PRINTF(4, 0);
+
 static void describe(rules_reading *r, uint32_t line, uint32_t column, const char *format, va_list args) {
     r->problem->line = line;
     r->problem->column = column;
