@@ -193,7 +193,10 @@ void rules_automaton_scan(const rules_automaton *a, const char *text, size_t len
                 at = a->dense[at * 256 + byte];
                 break;
             }
-            uint32_t next = child_of(states, &states[at], folded);
+            const rules_state *now = &states[at];
+            uint32_t next = now->child_count == 1  ? (states[now->first].label == folded ? now->first : 0)
+                            : now->child_count > 1 ? child_of(states, now, folded)
+                                                   : 0;
             if (next) {
                 at = next;
                 break;
