@@ -195,8 +195,8 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     if (!rc)
         ea_registry_set_schemas(j->registry, j->schemas);
     if (!rc && o->where)
-        rc = ea_where_create(&j->where, o->where, &(ea_strings){.count = 0},
-                             &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
+        rc = ea_program_where(&j->where, o->where, &(ea_strings){.count = 0},
+                              &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
     return rc;
 }
 
