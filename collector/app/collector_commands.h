@@ -38,6 +38,7 @@ extern const ea_command ec_cmd_forget;
 extern const ea_command ec_cmd_profile;
 extern const ea_command ec_cmd_ps;
 extern const ea_command ec_cmd_modules;
+extern const ea_command ec_cmd_watch;
 extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_symbols;
 extern const ea_command ec_cmd_export;

@@ -652,3 +652,23 @@ void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values) {
     }
     ea_text_char(out, '\n');
 }
+
+void ea_lang_counts_print(const ea_lang_counts *c, const char *command, ea_text *out) {
+    const struct {
+        uint64_t count;
+        const char *text;
+    } LINES[] = {
+        {c->absent, "statements were skipped: their events lack a value that they read"},
+        {c->divided_by_zero, "statements were skipped: they divide by zero"},
+        {c->others, "values are counted under (others): --keys or --memory is the limit"},
+        {c->dropped, "values of variables were dropped: --keys or --memory is the limit"},
+        {c->costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
+        {c->texts, "texts are shown as (no room): --memory is the limit"},
+    };
+
+    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)
+        if (LINES[i].count)
+            ea_text_printf(out, "%s: %" PRIu64 " %s\n", command, LINES[i].count, LINES[i].text);
+    if (c->events && !c->matched)
+        ea_text_printf(out, "%s: no clause is of any of the %" PRIu64 " events\n", command, c->events);
+}

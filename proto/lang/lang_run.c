@@ -1,12 +1,15 @@
 /* Runs a program on events. See lang.h, lang_run.h. */
 #include "proto/lang/lang_run.h"
 
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FORGET_EVENTS = 4096, FORGET_SHARE = 4 }; /* how often texts are forgotten; from which part of the memory on */
+
+enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
 
 enum { FRAMES_MAX = 1024, VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
 
@@ -90,6 +93,25 @@ static int run_make_clauses(ea_lang_run *r) {
     return r->absent ? 0 : EA_ENOMEM;
 }
 
+/* The machine's place becomes the one at hand. */
+static int run_find_place(ea_lang_run *r, uint32_t number) {
+    if (EA_GROW(r->places, r->place_capacity, (size_t)number + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    for (; r->place_count <= number; r->place_count++)
+        r->places[r->place_count] = NULL;
+    if (!r->places[number]) {
+        size_t bytes = sizeof(lang_place) + CPUS_MAX * sizeof(uint32_t);
+        r->places[number] = malloc(bytes);
+        if (!r->places[number])
+            return EA_ENOMEM;
+        memset(r->places[number], 0xFF, bytes);
+        r->places[number]->host_text = 0;
+    }
+    r->place = r->places[number];
+    r->machine = number;
+    return 0;
+}
+
 int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lang_run_options *options, ea_err *err) {
     ea_lang_run *r = calloc(1, sizeof *r);
     if (!r)
@@ -104,15 +126,14 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     ea_u64_map_init(&r->plans, 0);
     ea_text_init(&r->scratch);
     ea_text_init(&r->out);
-    memset(r->cpu_threads, 0xFF, sizeof r->cpu_threads);
-    memset(r->counters, 0xFF, sizeof r->counters);
     r->plan = &r->nothing;
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
     r->stacks = calloc(STACK_CACHE, sizeof *r->stacks);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
-    if (!rc && (!r->processes || !r->names || !r->stacks || lang_strings_init(&r->strings, &r->memory) ||
-                run_make_constants(r) || run_make_tables(r) || run_make_clauses(r)))
+    if (!rc && (run_find_place(r, 0) || !r->processes || !r->names || !r->stacks ||
+                lang_strings_init(&r->strings, &r->memory) || run_make_constants(r) || run_make_tables(r) ||
+                run_make_clauses(r)))
         rc = ea_fail(err, EA_ENOMEM, "run a program");
     if (rc) {
         ea_lang_run_destroy(r);
@@ -131,6 +152,9 @@ void ea_lang_run_destroy(ea_lang_run *r) {
         lang_table_deinit(&r->tables[i]);
     for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
         lang_table_deinit(&r->deltas[i]);
+    for (size_t i = 0; i < r->place_count; i++)
+        free(r->places[i]);
+    free(r->places);
     lang_strings_deinit(&r->strings);
     ea_arena_deinit(&r->arena);
     ea_u64_map_deinit(&r->plans);
@@ -322,6 +346,9 @@ static EA_RARE void run_forget_texts(ea_lang_run *r) {
     memset(r->processes, 0, PROCESS_CACHE * sizeof *r->processes);
     memset(r->names, 0, NAME_CACHE * sizeof *r->names);
     memset(r->stacks, 0, STACK_CACHE * sizeof *r->stacks);
+    for (size_t i = 0; i < r->place_count; i++)
+        if (r->places[i])
+            r->places[i]->host_text = 0;
 }
 
 /* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
@@ -331,6 +358,11 @@ static void run_keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, c
     for (unsigned i = 0; i < t->key_count; i++)
         if (run_has_text(types[i]))
             keys[i] = run_keep(r, keys[i]);
+}
+
+/* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
+static uint64_t run_thread_key(const ea_lang_run *r, int64_t tid) {
+    return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
 }
 
 static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
@@ -343,7 +375,7 @@ static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) 
         return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
     case SCOPE_SELF:
         lang_find_thread(r);
-        tid = (uint64_t)r->tid;
+        tid = run_thread_key(r, r->tid);
         words = lang_table_get(&r->tables[number], &tid);
         break;
     default:
@@ -367,7 +399,7 @@ static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t 
         return;
     case SCOPE_SELF:
         lang_find_thread(r);
-        tid = (uint64_t)r->tid;
+        tid = run_thread_key(r, r->tid);
         keys = &tid;
         break;
     default:
@@ -420,7 +452,7 @@ static uint64_t run_stack_value(ea_lang_run *r, uint32_t imm) {
 static lang_table *run_times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, uint64_t *ret_keys) {
     uint32_t count = imm & 0xFF;
     memcpy(ret_keys, keys, count * sizeof *keys);
-    ret_keys[count] = imm >> 8;
+    ret_keys[count] = imm >> 8 | (uint64_t)r->machine << MACHINE_SHIFT;
     return &r->deltas[count - 1];
 }
 
@@ -816,6 +848,7 @@ static void run_free_thread(ea_lang_run *r) {
     uint64_t tid;
     if (!lang_read_field(r, &r->plan->thread, &tid))
         return;
+    tid = run_thread_key(r, (int64_t)tid);
     for (uint32_t i = 0; i < r->p->variable_count; i++)
         if (r->p->variables[i].scope == SCOPE_SELF)
             lang_table_remove(&r->tables[i], &tid);
@@ -842,7 +875,7 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
         run_begin_time(r, event->utc_ns);
     r->now_utc_ns = event->utc_ns;
     r->counts.events++;
-    if (r->tick_count) {
+    if (r->tick_count && !r->o.is_clocked) {
         run_ticks(r);
         if (r->is_over)
             return run_result(r);
@@ -893,7 +926,7 @@ int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
         run_begin_time(r, utc_ns);
         r->now_utc_ns = utc_ns;
     }
-    if (r->tick_count && utc_ns > r->now_utc_ns) {
+    if (r->tick_count && (r->o.is_clocked || utc_ns > r->now_utc_ns)) {
         r->event = NULL;
         r->now_utc_ns = utc_ns;
         run_ticks(r);
@@ -901,6 +934,57 @@ int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
             lang_strings_forget(&r->strings);
     }
     return run_result(r);
+}
+
+int ea_lang_run_machine(ea_lang_run *r, const ea_lang_machine *machine) {
+    if (machine->number >> (64 - MACHINE_SHIFT - 7))
+        return EA_ELIMIT;
+    r->o.machine = machine->state;
+    r->o.resolver = machine->resolver;
+    r->o.host = machine->host;
+    return machine->number == r->machine ? 0 : run_find_place(r, machine->number);
+}
+
+/* Entries whose word at `key` has the number of the machine at hand. */
+static void run_remove_of_machine(const ea_lang_run *r, lang_table *t, unsigned key, int is_thread) {
+    for (size_t i = t->count; i-- > 0;) {
+        uint64_t word = lang_table_entry(t, i)[key];
+        uint64_t number = is_thread && word >> 32 & 1 ? ~word >> MACHINE_SHIFT : word >> MACHINE_SHIFT;
+        if (number == r->machine)
+            lang_table_remove(t, lang_table_entry(t, i));
+    }
+}
+
+void ea_lang_run_leave(ea_lang_run *r) {
+    for (uint32_t i = 0; i < r->p->variable_count; i++)
+        if (r->p->variables[i].scope == SCOPE_SELF)
+            run_remove_of_machine(r, &r->tables[i], 0, 1);
+    for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
+        run_remove_of_machine(r, &r->deltas[i], i + 1, 0);
+    r->o.machine = NULL;
+    r->o.resolver = NULL;
+    r->o.host = NULL;
+    if (r->machine) {
+        free(r->place);
+        r->places[r->machine] = NULL;
+        r->machine = 0;
+        r->place = r->places[0];
+    }
+}
+
+int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event) {
+    plan *p = r->last && r->last->c == event->c ? r->last : find_plan(r, event->c);
+    if (!p)
+        return EA_ENOMEM;
+    r->last = p;
+    r->event = event;
+    r->plan = p;
+    r->is_split = 0;
+    if (p->is_switch)
+        lang_note_switch(r);
+    if (p->names_counters && r->p->counter_count)
+        lang_note_counters(r);
+    return 0;
 }
 
 int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c) {

@@ -142,7 +142,7 @@ void lang_note_counters(ea_lang_run *r) {
     while (ea_class_top_field(r->event->c, b.top) < f)
         b.top++;
     const ea_slice *list = values_slice_of(r, &b);
-    memset(r->counters, 0xFF, sizeof r->counters);
+    memset(r->place->counters, 0xFF, sizeof r->place->counters);
     for (size_t at = 0; list && at + 1 < list->len_bytes; place++) { /* names end with a zero each: UTF-16 */
         size_t end = at;
         while (end + 1 < list->len_bytes && ea_load16(list->data + end))
@@ -151,14 +151,14 @@ void lang_note_counters(ea_lang_run *r) {
         ea_text_utf16(&r->scratch, list->data + at, end - at);
         for (uint32_t i = 0; i < r->p->counter_count && r->scratch.data; i++)
             if (lang_glob(r->p->counters[i], r->scratch.data, r->scratch.len_bytes))
-                r->counters[i] = (int)place;
+                r->place->counters[i] = (int)place;
         at = end + 2;
     }
 }
 
 int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
     const ea_ext *item = r->event ? ea_record_ext(r->event->record, EA_EXT_PMC_COUNTERS) : NULL;
-    int place = r->counters[counter];
+    int place = r->place->counters[counter];
     if (!item || place < 0 || item->size_bytes < ((size_t)place + 1) * sizeof *ret)
         return 0;
     *ret = ea_load64(item->data + (size_t)place * sizeof *ret);
@@ -178,7 +178,7 @@ static int values_thread_field(ea_lang_run *r, const bound_field *b, int64_t *re
 void lang_note_switch(ea_lang_run *r) {
     int64_t tid;
     if (r->event->record->cpu < CPUS_MAX && values_thread_field(r, &r->plan->thread, &tid))
-        r->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
+        r->place->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
 }
 
 void lang_find_thread(ea_lang_run *r) {
@@ -196,8 +196,8 @@ void lang_find_thread(ea_lang_run *r) {
     if (record->tid != NO_ID)
         r->tid = record->tid;
     else if (!values_thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
-             r->cpu_threads[record->cpu] != NO_ID)
-        r->tid = r->cpu_threads[record->cpu];
+             r->place->cpu_threads[record->cpu] != NO_ID)
+        r->tid = r->place->cpu_threads[record->cpu];
 }
 
 void lang_find_process(ea_lang_run *r) {
@@ -226,9 +226,10 @@ void lang_find_process(ea_lang_run *r) {
 /* Texts of a process are kept by number, so that a value costs no look-up of text. An empty text is
  * asked for again: the machine may learn it later. */
 static process_texts *values_texts_of(ea_lang_run *r, const ea_process *p) {
-    process_texts *t = &r->processes[p->life.instance % PROCESS_CACHE];
-    if (t->instance != p->life.instance)
-        *t = (process_texts){.instance = p->life.instance};
+    uint64_t instance = p->life.instance ^ (uint64_t)r->machine << 40;
+    process_texts *t = &r->processes[(p->life.instance ^ r->machine * 97) % PROCESS_CACHE];
+    if (t->instance != instance)
+        *t = (process_texts){.instance = instance};
     return t;
 }
 
@@ -301,6 +302,8 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
         const ea_thread_row *t = r->o.machine && r->tid > 0 ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
         return t ? lang_strings_add(&r->strings, t->name, strlen(t->name)) : STRING_EMPTY;
     }
+    case VALUE_host:
+        return r->o.host ? values_text_of(r, &r->place->host_text, r->o.host) : STRING_EMPTY;
     case VALUE_provider:
         return r->plan->provider;
     case VALUE_probe:
