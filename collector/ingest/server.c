@@ -695,7 +695,7 @@ static void base_main(void *arg) {
 static int base_init(base *b, ec_ingest *in, ea_err *err) {
     const ec_ingest_options *o = &in->options;
     /* the guard's deadlines come first */
-    const struct timeval patience = {.tv_sec = (time_t)(o->limits.idle_ns / SECOND_NS + EVHTTP_PATIENCE_S)};
+    const struct timeval timeout = {.tv_sec = (time_t)(o->limits.idle_ns / SECOND_NS + EVHTTP_PATIENCE_S)};
     int fd = -1;
     b->in = in;
     b->paused_last = &b->paused;
@@ -745,7 +745,7 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
     evhttp_set_flags(b->http,
                      EVHTTP_SERVER_LINGERING_CLOSE); /* a 413 is read only by a client that may finish sending */
     evhttp_set_default_content_type(b->http, NULL);
-    evhttp_set_timeout_tv(b->http, &patience);
+    evhttp_set_timeout_tv(b->http, &timeout);
     return 0;
 }
 
