@@ -973,7 +973,7 @@ void ea_lang_run_leave(ea_lang_run *r) {
 }
 
 int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event) {
-    plan *p = r->last && r->last->c == event->c ? r->last : find_plan(r, event->c);
+    plan *p = r->last && r->last->c == event->c ? r->last : run_find_plan(r, event->c);
     if (!p)
         return EA_ENOMEM;
     r->last = p;
