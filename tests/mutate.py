@@ -12,7 +12,7 @@ outcome is a line of a file; a later run with the same seed and count takes the 
 counts them. A mutant that does not end is caught when it takes ten times as long as the unchanged program.
 
 usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--trusted] [--again FILE:LINE[:COLUMN],...]
-                       [--alone] [--state FILE]
+                       [--alone] [--state FILE] [--summary]
 """
 import argparse
 import collections
@@ -304,6 +304,7 @@ def main():
     parser.add_argument("--trusted", action="store_true", help="the unchanged collector was judged before: it is not judged again")
     parser.add_argument("--alone", action="store_true", help="ask the judges about mutants that a unit test catches, too")
     parser.add_argument("--state", type=pathlib.Path, help="a file of outcomes: those that it has are taken from it, new ones are added")
+    parser.add_argument("--summary", action="store_true", help="count the outcomes that --state has, and try nothing")
     options = parser.parse_args()
     every = [m for name in OF_FILE for m in mutants(name)]
     sample = random.Random(options.seed).sample(every, min(options.count, len(every)))
@@ -331,7 +332,9 @@ def main():
     for mutant in sample:
         if mutant not in waiting:
             count(mutant, *before[mutant.key])
-    if waiting:
+    if waiting and options.summary:
+        print(f"{len(waiting)} are not tried")
+    elif waiting:
         try_all(options, waiting, count)
     counted = outcomes["caught"] + outcomes["survived"]
     share = 100 * outcomes["caught"] / counted if counted else 100.0

@@ -6,6 +6,7 @@
 #include "collector/query/scan/data_times.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
+#include "proto/lang/lang_where.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -76,14 +77,7 @@ static int compile_program(watch *w, ea_err *err) {
         return ea_fail(err, rc, "compile the program");
     if (!rc)
         return 0;
-    ea_text t;
-    ea_text_init(&t);
-    ea_lang_problem_print(&problem, w->name, w->text, w->text_bytes, &t);
-    if (t.len_bytes && !t.failed)
-        fputs(t.data, stderr);
-    ea_text_deinit(&t);
-    return ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
-                   problem.column);
+    return ea_lang_report_problem(&problem, w->name, w->text, w->text_bytes, err);
 }
 
 static int take_output(void *arg, ea_text *out) {
@@ -269,16 +263,9 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRINGS,
      .offset = offsetof(options, labels),
      .help = "only runs of agents that had this label; may be repeated: all of them"},
-    {.name = "from",
-     .argument = "TIME",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, from),
+    {EC_FROM_OF(options, from),
      .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},
-    {.name = "to",
-     .argument = "TIME",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, to),
-     .help = "only events before this time"},
+    {EC_TO_OF(options, to), .help = "only events before this time"},
     {.name = "live",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, live),

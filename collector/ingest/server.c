@@ -400,6 +400,8 @@ static void reply_text(base *b, conn *c, struct evhttp_request *http, int status
 static void request_free(request *r) {
     base *b = r->base;
     hold(b, r->agent, -(int64_t)r->upload.len_bytes);
+    ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, r->agent->name, -(int64_t)r->upload.held_bytes,
+                  ea_monotonic_ns());
     if (r->conn)
         r->conn->request = NULL;
     r->agent->requests--;
@@ -693,7 +695,7 @@ static void base_main(void *arg) {
 static int base_init(base *b, ec_ingest *in, ea_err *err) {
     const ec_ingest_options *o = &in->options;
     /* the guard's deadlines come first */
-    const struct timeval patience = {.tv_sec = (time_t)(o->limits.idle_ns / SECOND_NS + EVHTTP_PATIENCE_S)};
+    const struct timeval timeout = {.tv_sec = (time_t)(o->limits.idle_ns / SECOND_NS + EVHTTP_PATIENCE_S)};
     int fd = -1;
     b->in = in;
     b->paused_last = &b->paused;
@@ -743,7 +745,7 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
     evhttp_set_flags(b->http,
                      EVHTTP_SERVER_LINGERING_CLOSE); /* a 413 is read only by a client that may finish sending */
     evhttp_set_default_content_type(b->http, NULL);
-    evhttp_set_timeout_tv(b->http, &patience);
+    evhttp_set_timeout_tv(b->http, &timeout);
     return 0;
 }
 

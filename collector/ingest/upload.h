@@ -25,6 +25,7 @@ typedef struct ec_upload {
     ec_check *checks;
     size_t check_count;
     size_t class_count; /* of all checks */
+    size_t held_bytes;  /* of all this, counted in EC_QUOTA_uploads until the upload is freed */
     ea_arena texts;     /* of checks */
     int is_walked;      /* its framing is checked, and within the quotas */
     int is_slow;        /* its agent has used more than its share of the processor lately */

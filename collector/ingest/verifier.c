@@ -85,6 +85,12 @@ static int verifier_charge(worker *me, const ec_upload *u) {
 
 /* ---- one upload ---- */
 
+/* What is kept beside the body is the agent's as the body is. */
+static void keep(const ec_verifier *v, ec_upload *u, size_t bytes) {
+    u->held_bytes += bytes;
+    ec_quota_hold(v->options.quota, EC_QUOTA_uploads, u->agent, (int64_t)bytes, ea_monotonic_ns());
+}
+
 /* Its framing is sound: takes what it needs of the quotas. */
 static void take_quota(ec_verifier *v, ec_upload *u) {
     ec_quota *q = v->options.quota;
@@ -100,7 +106,9 @@ static void take_quota(ec_verifier *v, ec_upload *u) {
     }
     u->is_walked = 1;
     u->checks = calloc(u->batch_count, sizeof *u->checks);
-    if (!u->checks)
+    if (u->checks)
+        keep(v, u, u->batch_count * sizeof *u->checks);
+    else
         ec_upload_refuse(u, 503, RETRY_S, "out of memory");
 }
 
@@ -141,6 +149,7 @@ static void keep_classes(const worker *me, ec_upload *u) {
         return;
     check->classes = ea_arena_copy(&u->texts, classes, count * sizeof *classes);
     check->class_count = check->classes ? count : 0;
+    keep(me->v, u, check->class_count * sizeof *classes);
     u->class_count += check->class_count;
 }
 

@@ -249,8 +249,8 @@ static int read_some(ec_symbolizer *s, ea_err *err) {
 
 /* Waits for a whole line; *ret_bytes without its newline. */
 static int wait_line(ec_symbolizer *s, size_t *ret_bytes, ea_err *err) {
-    int64_t patience = s->options->limit_ns ? s->options->limit_ns : (int64_t)30 * 1000000000;
-    int64_t deadline = ea_monotonic_ns() + patience;
+    int64_t timeout = s->options->limit_ns ? s->options->limit_ns : (int64_t)30 * 1000000000;
+    int64_t deadline = ea_monotonic_ns() + timeout;
     size_t seen = 0;
     for (;;) {
         const char *newline = seen < s->answer_bytes ? memchr(s->answer + seen, '\n', s->answer_bytes - seen) : NULL;
@@ -266,7 +266,7 @@ static int wait_line(ec_symbolizer *s, size_t *ret_bytes, ea_err *err) {
             return ea_fail_os(err, EA_EIO, errno, "wait for %s", program_of(s));
         if (left_ms <= 0)
             return ea_fail(err, EA_ETIMEOUT, "%s did not answer within %" PRId64 " ms", program_of(s),
-                           patience / 1000000);
+                           timeout / 1000000);
         int rc = n > 0 ? read_some(s, err) : 0;
         if (rc)
             return rc;

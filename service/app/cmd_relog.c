@@ -1,9 +1,11 @@
-/* etwagent relog: traces into one trace, record for record. Called by: main.c. Calls: proto/relog. Thread: the main
- * one; Ctrl-C ends the run without an output. */
+/* etwagent relog: traces into one trace, record for record, or a cut of them. Called by: main.c. Calls: proto/relog.
+ * Thread: the main one; Ctrl-C ends the run without an output. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
-#include "proto/relog/relog.h"
+#include "proto/event/schema/intrace.h"
+#include "proto/relog/cut.h"
 #include "service/app/agent_commands.h"
+#include "service/app/programs.h"
 
 #include <inttypes.h>
 
@@ -13,6 +15,9 @@ typedef struct options {
     const char *output;
     int compression, json;
     uint64_t buffer_bytes;
+    const char *from, *to, *where;
+    int bare;
+    ea_schema_options schemas;
 } options;
 
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
@@ -21,24 +26,114 @@ static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG
                                              EA_RELOG_COMPRESSION_XPRESS_HUFF};
 
 typedef struct relog_job {
+    const options *o;
     int shows_progress;
     uint64_t seen;
+    int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
+    ea_registry *registry;            /* NULL: all of the inputs is wanted */
+    ea_schemas *schemas;
+    ea_trace_schemas *from_trace;
+    ea_where *where;
+    ea_cut *cut;
+    ea_err err;
 } relog_job;
+
+static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+    relog_job *j = arg;
+    int64_t end = input->end_utc_ns ? input->end_utc_ns : ea_utc_ns();
+    (void)relog;
+    (void)header;
+    if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
+        j->begin_utc_ns = input->begin_utc_ns;
+    j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
+    return 0;
+}
+
+static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, const char *text, int64_t *ret_raw) {
+    int64_t utc_ns;
+    if (!text)
+        return 0;
+    ea_time_reference reference = {
+        .now_utc_ns = ea_utc_ns(), .begin_utc_ns = j->begin_utc_ns, .end_utc_ns = j->end_utc_ns, .has_data = 1};
+    if (ea_time_parse(text, &reference, &utc_ns))
+        return ea_fail(&j->err, EA_EUSAGE, "--%s %s: expected " EA_TIME_FORMS_OF_DATA, name, text);
+    *ret_raw = ea_relog_raw(relog, utc_ns);
+    return 0;
+}
+
+/* At the first event: the inputs' times are known. */
+static int relog_make_cut(relog_job *j, const ea_relog *relog) {
+    const options *o = j->o;
+    ea_cut_options cut = {.from_raw = INT64_MIN, .to_raw = INT64_MAX, .bare = o->bare, .is_filtered = o->where != NULL};
+    int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
+    if (!rc)
+        rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
+    if (!rc && cut.from_raw >= cut.to_raw)
+        rc = ea_fail(&j->err, EA_EUSAGE, "--from %s: expected a time before --to", o->from ? o->from : "start");
+    return rc ? rc : ea_cut_create(&j->cut, &cut, &j->err);
+}
+
+static int relog_cut_event(relog_job *j, ea_relog *relog, const ea_record *r) {
+    int rc = j->cut ? 0 : relog_make_cut(j, relog), wanted = 1;
+    if (rc)
+        return rc;
+    if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r))
+        ea_registry_schemas_changed(j->registry);
+    const ea_class *c = ea_registry_find(j->registry, r);
+    if (j->where) {
+        /* any two moments of it are as far apart as in UTC */
+        const ea_clock clock = {.type = EA_CLOCK_SYSTEM_TIME,
+                                .frequency = 1000000000,
+                                .base_raw = r->time_raw,
+                                .base_utc_ns = ea_relog_utc_ns(relog, r->time_raw)};
+        wanted = ea_where_holds(j->where, r, c, &clock, &j->err);
+        if (wanted < 0)
+            return wanted;
+    }
+    return ea_cut_take(j->cut, relog, r, c, wanted, &j->err);
+}
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
     relog_job *j = arg;
     (void)input;
-    (void)event;
     if (++j->seen % PROGRESS_EVENTS == 0) {
         if (atomic_load(ea_stop_flag()))
             ea_relog_cancel(relog);
         if (j->shows_progress)
             fprintf(stderr, "\r%3.0f %%  %" PRIu64 " events ", 100 * ea_relog_progress(relog), j->seen);
     }
-    return EA_RELOG_KEEP;
+    return j->registry ? relog_cut_event(j, relog, (const ea_record *)event) : EA_RELOG_KEEP;
 }
 
-static void relog_summary(ea_text *t, const options *o, const ea_relog *relog, int input_count, uint64_t bytes) {
+static int relog_end(ea_relog *relog, void *arg) {
+    relog_job *j = arg;
+    return j->cut ? ea_cut_finish(j->cut, relog, &j->err) : 0;
+}
+
+static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
+    const struct {
+        const char *name;
+        uint64_t n;
+    } kinds[] = {
+
+#define X(name) {#name, a->name},
+        EA_CUT_KINDS(X)
+#undef X
+    };
+
+    if (o->json)
+        ea_text_str(t, ",\"added_kinds\":{");
+    for (size_t i = 0, n = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (o->json)
+            ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", kinds[i].name, kinds[i].n);
+        else if (kinds[i].n)
+            ea_text_printf(t, "%s %s %" PRIu64, n++ ? "," : "added:", kinds[i].name, kinds[i].n);
+    }
+    ea_text_char(t, o->json ? '}' : '\n');
+}
+
+static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count, uint64_t bytes) {
+    const options *o = j->o;
     const ea_relog_counts *c = ea_relog_count(relog);
     uint64_t written = ea_relog_written(relog, 0);
     if (!o->json) {
@@ -47,6 +142,8 @@ static void relog_summary(ea_text *t, const options *o, const ea_relog *relog, i
                        " added; %" PRIu64 " bytes\n",
                        o->output, written, c->read, input_count, input_count == 1 ? "file" : "files", c->dropped,
                        c->added, bytes);
+        if (c->added)
+            put_added(t, o, ea_cut_count(j->cut));
         if (c->damaged)
             ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
         if (c->events_lost || c->buffers_lost)
@@ -59,12 +156,16 @@ static void relog_summary(ea_text *t, const options *o, const ea_relog *relog, i
     ea_text_printf(t,
                    ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
                    ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
-                   ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64 "}\n",
+                   ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64,
                    bytes, input_count, c->headers, c->read, c->dropped, c->added, written, c->damaged, c->events_lost,
                    c->buffers_lost);
+    if (j->cut)
+        put_added(t, o, ea_cut_count(j->cut));
+    ea_text_str(t, "}\n");
 }
 
-static int print_relog_summary(const options *o, const ea_relog *relog, int input_count, ea_err *err) {
+static int print_relog_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err) {
+    const options *o = j->o;
     ea_text t;
     ea_file *f = NULL;
     uint64_t bytes = 0;
@@ -74,7 +175,7 @@ static int print_relog_summary(const options *o, const ea_relog *relog, int inpu
         rc = ea_file_size(f, &bytes, err);
     ea_file_close(f);
     if (!rc) {
-        relog_summary(&t, o, relog, input_count, bytes);
+        relog_summary(&t, j, relog, input_count, bytes);
         if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
             rc = ea_fail(err, EA_EIO, "write to standard output");
     }
@@ -82,33 +183,65 @@ static int print_relog_summary(const options *o, const ea_relog *relog, int inpu
     return rc;
 }
 
+static int open_relog_job(relog_job *j, char **paths, int path_count) {
+    const options *o = j->o;
+    if (!o->from && !o->to && !o->where)
+        return o->bare ? ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to or --where") : 0;
+    int rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
+    if (!rc)
+        rc = ea_trace_schemas_create(&j->from_trace, j->schemas, &j->err);
+    if (!rc)
+        rc = ea_registry_create(&j->registry, 0, &j->err);
+    if (!rc)
+        ea_registry_set_schemas(j->registry, j->schemas);
+    if (!rc && o->where)
+        rc = ea_program_where(&j->where, o->where, &(ea_strings){.count = 0},
+                              &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
+    return rc;
+}
+
+static void close_relog_job(relog_job *j) {
+    ea_cut_destroy(j->cut);
+    ea_where_destroy(j->where);
+    ea_registry_destroy(j->registry);
+    ea_trace_schemas_destroy(j->from_trace);
+    ea_schemas_destroy(j->schemas);
+}
+
+static int relog_files(relog_job *j, ea_relog *relog, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
+    const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
+                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes};
+    int rc = 0;
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = ea_relog_add_output(relog, j->o->output, &output, NULL);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, j);
+    if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
+        fputs("\r                                        \r", stderr);
+    if (rc && !j->err.code)
+        return ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    return rc;
+}
+
 static int relog_run(const void *arg, int operand_count, char **operands) {
-    const options *o = arg;
-    relog_job job = {.shows_progress = ea_is_terminal(stderr)};
-    const ea_relog_callbacks callbacks = {.on_event = relog_event};
-    const ea_relog_output output = {.compression = COMPRESSION_CODES[o->compression],
-                                    .buffer_size_bytes = (uint32_t)o->buffer_bytes};
-    ea_err err = {0};
+    relog_job job = {
+        .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
     ea_relog *relog = NULL;
     int rc = ea_relog_create(&relog);
     if (rc)
         return ea_exit_code(rc);
     (void)ea_stop_flag();
-    for (int i = 0; !rc && i < operand_count; i++)
-        rc = ea_relog_add_input(relog, operands[i], NULL, NULL);
+    rc = open_relog_job(&job, operands, operand_count);
     if (!rc)
-        rc = ea_relog_add_output(relog, o->output, &output, NULL);
+        rc = relog_files(&job, relog, operands, operand_count);
     if (!rc)
-        rc = ea_relog_run(relog, &callbacks, &job);
-    if (job.shows_progress && job.seen >= PROGRESS_EVENTS)
-        fputs("\r                                        \r", stderr);
-    if (rc) {
-        fprintf(stderr, "etwagent: %s\n", ea_relog_error(relog));
-    } else {
-        rc = print_relog_summary(o, relog, operand_count, &err);
-        if (rc)
-            ea_err_print(stderr, "etwagent", &err);
-    }
+        rc = print_relog_summary(&job, relog, operand_count, &job.err);
+    if (rc)
+        ea_err_print(stderr, "etwagent", &job.err);
+    close_relog_job(&job);
     ea_relog_destroy(relog);
     return ea_exit_code(rc);
 }
@@ -135,6 +268,26 @@ static const ea_option OPTIONS[] = {
      .min = 1024,
      .max = 16 << 20,
      .help = "of the output, a multiple of 512 bytes; default: the largest of the traces'"},
+    {.name = "from",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, from),
+     .help = "only events from this time on, and what their readers need of the rest: " EA_TIME_FORMS_OF_DATA},
+    {.name = "to",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, to),
+     .help = "only events before this time; likewise"},
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, where),
+     .help = "only events for which this condition of the query language holds, as in 'pid == 4711'"},
+    {.name = "bare",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, bare),
+     .help = "with --from, --to or --where: add nothing, and keep nothing else"},
+    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = NULL},
 };
@@ -150,6 +303,13 @@ const ea_command ea_cmd_relog = {
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
+        "A cut (--from, --to, --where) contains what its readers need of the rest: at its beginning and end rundowns "
+        "of\n"
+        "processes, threads, modules with their image ids, names of files and registry keys, stack keys; "
+        "configuration,\n"
+        "schemas and methods of runtimes; of its events' call stacks also those that came later. What comes from "
+        "outside\n"
+        "has the time of the cut's beginning or end, and processor 0.\n"
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost.\n"

@@ -273,12 +273,12 @@ void ea_metrics_server_serve(ea_metrics_server *s, int64_t wait_ns,
     if (one == INVALID_SOCKET) /* no client, or the client has already disconnected */
         return;
 #if defined(_WIN32)
-    DWORD patience = (DWORD)(REQUEST_NS / MS_NS);
+    DWORD timeout = (DWORD)(REQUEST_NS / MS_NS);
 #else
-    struct timeval patience = {.tv_sec = REQUEST_NS / 1000000000};
+    struct timeval timeout = {.tv_sec = REQUEST_NS / 1000000000};
 #endif
     /* a slow reader does not hold up a write for longer */
-    (void)setsockopt(one, SOL_SOCKET, SO_SNDTIMEO, (const char *)&patience, sizeof patience);
+    (void)setsockopt(one, SOL_SOCKET, SO_SNDTIMEO, (const char *)&timeout, sizeof timeout);
     metrics_server_answer(one, put, arg);
     close_socket(one);
 }

@@ -267,7 +267,7 @@ static void wait_for_request(ea_agent *a, int64_t ns) {
         ea_sleep_ns(ns < TICK_NS ? ns : TICK_NS);
 }
 
-/* What is to be done now. Returns how long nothing else is to be done without a request. */
+/* Does what is due. Returns the time until the next work is due, unless a request comes first. */
 static int64_t tick(ea_agent *a) {
     int64_t now = ea_monotonic_ns();
     int is_busy = 0;

@@ -111,21 +111,31 @@ def rewritten(message, change, fixed):
 
 
 SOURCES, SOURCE_HASHES, BATCH_FIXED = 17, 18, (6, 7, 19)  # fields of a Batch; those of a fixed width
-LABELS = 15  # of a Source
+AGENT_VERSION, LABELS = 14, 15  # of a Source
+
+
+def with_sources(batch, change):
+    """The batch with each of its Source messages changed by a function, and with the names of the new ones."""
+    def name_of(source):
+        return hashlib.sha256(source).digest()[:8]
+    new = {name_of(value): name_of(change(bytes(value))) for number, value in fields(batch) if number == SOURCES}
+
+    def changed(number, value):
+        if number == SOURCES:
+            return change(bytes(value))
+        return b"".join(new[bytes(value[i:i + 8])] for i in range(0, len(value), 8)) if number == SOURCE_HASHES else value
+    return rewritten(batch, changed, BATCH_FIXED)
 
 
 def labelled(batch, labels):
     """The batch with labels (names and values, texts) on each of its sources."""
     more = b"".join(_bytes(LABELS, _bytes(1, name.encode()) + _bytes(2, value.encode())) for name, value in labels.items())
-    def name_of(source):
-        return hashlib.sha256(source).digest()[:8]
-    new = {name_of(value): name_of(bytes(value) + more) for number, value in fields(batch) if number == SOURCES}
+    return with_sources(batch, lambda source: source + more)
 
-    def change(number, value):
-        if number == SOURCES:
-            return bytes(value) + more
-        return b"".join(new[bytes(value[i:i + 8])] for i in range(0, len(value), 8)) if number == SOURCE_HASHES else value
-    return rewritten(batch, change, BATCH_FIXED)
+
+def of_version(batch, version):
+    """The batch as an agent of another version has made it: the last value of a field counts."""
+    return with_sources(batch, lambda source: source + _bytes(AGENT_VERSION, version.encode()))
 
 
 def tombstone(stream, first, last, cause, event_count, utc_min_ns, utc_max_ns):

@@ -92,6 +92,7 @@ def judge_hardware(world):
         compare(world, host, "thread_counters", "", known, ["tid", "counter", "number"], ["value", "stretches"], counts)
         got = [(row["stream"], row["cpu"], row["problem"], row["source"], row["count"]) for row in world.sql(f"SELECT * FROM counter_problems WHERE host = '{host.name}'")]
         world.same("table counter_problems", host.name, got, [(stream, *key, n) for stream in host.streams for key, n in naive_activity.counter_problems(host.records).items()])
+        world.same("table counter_problems", f"{host.name}, rows", [len(got)], [len(naive_activity.counter_problems(host.records)) * len(host.streams)])
 
 
 USED = {"cpu_usage": ["samples"], "disk_usage": ["reads", "read_bytes", "writes", "written_bytes"], "file_usage": ["reads", "read_bytes", "writes", "written_bytes"],

@@ -17,9 +17,9 @@ def placed(host, stream):
     """(number of the batch, place in it, record) of each event of a run."""
     at = 0
     for batch in host.streams[stream]:
-        for position in range(batch.events):
+        for position in range(batch.records):
             yield batch.number, position, host.records[at + position]
-        at += batch.events
+        at += batch.records
 
 
 def judge_headers(world):

@@ -51,7 +51,8 @@ def module_row(i, _):
     pdb = i.get("pdb", None) or (None, 0, "")
     return {**life(i), "pid": i.values["pid"], "process_instance": owner(i), "base": address(i.values["base"]), "size_bytes": i.get("size"), "path": i.get("path", ""),
             "default_base": address(i.get("default_base")), "checksum": f"{i.get('checksum'):#x}", "timestamp": i.get("timestamp"), "pdb_guid": pdb[0], "pdb_age": pdb[1],
-            "pdb_path": pdb[2], "original_name": i.get("original_name", ""), "file_bytes": None, "sha256": "", "file_version": "", "company": "", "product": ""}
+            "pdb_path": pdb[2], "original_name": i.get("original_name", ""), "file_bytes": i.get("file_bytes") or None,
+            **{name: i.get(name, "") for name in ("sha256", "file_version", "company", "product")}}
 
 
 ROWS = {"process": process_row, "thread": thread_row, "module": module_row}
@@ -188,14 +189,18 @@ def file_of(path):
 
 
 def by_file(world):
-    """The files of all modules; no machine of the judges has hashes: [(the first path, machines, loads, the first machine, first beginning)]"""
-    found = collections.defaultdict(list)
+    """The files of all modules: [(the first path, SHA-256 or None, machines, loads, the first machine, first beginning)]. A path of which some modules have
+    a hash and others have none is a file of its own, with all its modules."""
+    hashed, named = collections.defaultdict(list), collections.defaultdict(list)
     for host in world.hosts.values():
         for _, row in rows(host, "module"):
             if row["path"]:
-                found[file_of(row["path"])].append(row)
-    return [(min(row["path"] for row in loads), len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads),
-             min(row["begin"] for row in loads)) for loads in found.values()]
+                named[file_of(row["path"])].append(row)
+                if row["sha256"]:
+                    hashed[row["sha256"]].append(row)
+    unhashed = [(None, loads) for loads in named.values() if not all(row["sha256"] for row in loads)]
+    return [(min(row["path"] for row in loads), sha256, len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads),
+             min(row["begin"] for row in loads)) for sha256, loads in [*hashed.items(), *unhashed]]
 
 
 UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recycle.bin\\", "\\windows\\tasks\\"]
@@ -210,29 +215,30 @@ def judge_modules(world):
     ranged = by_path(world, lambda i: overlaps(i, begin, end))
     got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", from_=ns(begin), to=ns(end), q=".dll", limit=10000)]
     world.same("route /api/v1/modules", "range", got, [(path, hosts, loads) for path, (hosts, loads, *_) in ranged.items() if ".dll" in path.lower()])
-    got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=1, limit=10000)]
-    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, hosts, loads, *_ in files if hosts > 1])
-    got = [(row["path"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
-    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, hosts, loads, host, first in files if hosts <= 1])
+    got = [(row["path"], row["sha256"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=1, limit=10000)]
+    world.same("query widespread-modules", "all", got, [(path, sha256, hosts, loads) for path, sha256, hosts, loads, *_ in files if hosts > 1])
+    got = [(row["path"], row["sha256"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
+    world.same("query rare-modules", "all", got, [(path, sha256, hosts, host, loads, first) for path, sha256, hosts, loads, host, first in files if hosts <= 1])
     for one in world.hosts:  # of one machine alone
         mine = by_path(world, hosts=[world.hosts[one]])
         if mine:
             got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", host=one, limit=10000)]
             world.same("route /api/v1/modules", one, got, [(path, hosts, loads) for path, (hosts, loads, *_) in mine.items()])
-            own = {file_of(path) for path in mine}  # how rare they are is said of all machines
-            theirs = [row for row in files if file_of(row[0]) in own]
+            modules = [row for _, row in rows(world.hosts[one], "module") if row["path"]]  # how rare they are is said of all machines
+            own = {(row["sha256"] or None, None if row["sha256"] else file_of(row["path"])) for row in modules}
+            theirs = [row for row in files if (row[1], None if row[1] else file_of(row[0])) in own]
             for most in (1, 2):
                 got = [(row["path"], row["hosts"], row["host"], row["loads"]) for row in world.get("queries/rare-modules", hosts=most, host=one, limit=10000)]
-                world.same("query rare-modules", one, got, [(path, hosts, one, loads) for path, hosts, loads, *_ in theirs if hosts <= most])
+                world.same("query rare-modules", one, got, [(path, hosts, one, loads) for path, _, hosts, loads, *_ in theirs if hosts <= most])
                 got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=most, host=one, limit=10000)]
-                world.same("query widespread-modules", one, got, [(path, hosts, loads) for path, hosts, loads, *_ in theirs if hosts > most])
-            firsts = sorted(row[4] for row in theirs)
+                world.same("query widespread-modules", one, got, [(path, hosts, loads) for path, _, hosts, loads, *_ in theirs if hosts > most])
+            firsts = sorted(row[5] for row in theirs)
             half = parse_time(firsts[len(firsts) // 2])
             got = [(row["path"], row["hosts"], row["host"]) for row in world.get("queries/new-binaries", host=one, since=half * 100, limit=10000)]
-            world.same("query new-binaries", one, got, [(path, hosts, one) for path, hosts, _, _, first in theirs if parse_time(first) >= half])
+            world.same("query new-binaries", one, got, [(path, hosts, one) for path, _, hosts, _, _, first in theirs if parse_time(first) >= half])
     moment = naive_state.format_time(begin)
     got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
-    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, hosts, _, host, first in files if first > moment])
+    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, _, hosts, _, host, first in files if first > moment])
     names = ["host", "stream", "begin", "pid", "path"]
     for name, host in world.hosts.items():
         begin, end = host.span

@@ -23,8 +23,8 @@ def records_of(host, found):
     """Each batch of events of a run with its records: they are in the order in which the agent had them."""
     at, pairs = 0, []
     for batch in found:
-        pairs.append((batch, host.records[at:at + batch.events]))
-        at += batch.events
+        pairs.append((batch, host.records[at:at + batch.records]))
+        at += batch.records
     return pairs
 
 
@@ -32,6 +32,12 @@ def ends(records):
     """The times of the first and last event as texts; None of none."""
     units = [record["units"] for record in records]
     return (format_time(min(units)), format_time(max(units))) if units else (None, None)
+
+
+def said(batch, source):
+    """The times of the first and last event by the batch's own envelope: ticks since the clock pair of its source."""
+    pair, low = source.clock_pairs[-1], batch.envelope.time_min
+    return tuple(format_time((pair.utc_ns + ticks * 10**9 // source.frequency) // 100) for ticks in (low, low + batch.envelope.time_span))
 
 
 def source_of(found):
@@ -101,7 +107,7 @@ def judge_machines(world):
     want = []
     for (name, stream), found in world.stored.items():
         for batch, records in records_of(world.hosts[name], found):
-            begin, end = ends(records)
+            begin, end = ends(records) if batch.kind != "keyframe" else said(batch, source_of(found))
             want.append({"host": name, "stream": stream, "batch": batch.number, "kind": batch.kind, "events": batch.events, "bytes": batch.bytes,
                          "begin": begin, "end": end, "received": utc(batch.received), "segment": batch.segment, "offset": batch.offset})
     world.same("table batches", "all", flat(world.sql("SELECT * FROM batches")), flat(want))
@@ -208,5 +214,7 @@ def judge_classes(world):
     world.same("table classes", "hashes", [row["hash"] for row in rows], list(carried))
     want = {(record["name"], record["provider_name"] or "", record["provider"], record["version"], record["pointer_size"])
             for host in world.hosts.values() for record in host.records}
+    if any(batch.kind == "keyframe" for found in world.stored.values() for batch in found):  # FORMAT.md, "Keyframes"
+        want |= {(f"Keyframe/{what}", "etwagent", "c2a7f6b1-5d0e-4f38-9b64-710ed38a52cf", 0, 8) for what in ("Begin", "Process", "Thread", "Module", "End")}
     got = {(row["name"], row["provider_name"] or "", row["provider"], row["version"], row["pointer_size"]) for row in rows}
     world.same("table classes", "all", got, want)

@@ -132,9 +132,25 @@ def thread_tables(records, whose, ns, low, high):
     return times, waits, wakes
 
 
+def disk_requests(records, whose):
+    """{ordinal: whose it was} of each request to a disk: its thread's; where the thread is not known, that of the event that began the request."""
+    begun, found = {}, {}
+    for record in records:
+        fields = record["fields"]
+        if record["name"] in ("DiskIo/ReadInit", "DiskIo/WriteInit", "DiskIo/FlushInit"):
+            begun[fields["Irp"]] = record
+        elif record["name"] in DISK:
+            who = whose.thread(fields["IssuingThreadId"], record) if "IssuingThreadId" in fields else (None, ANY)
+            first = begun.pop(fields.get("Irp"), None)
+            if who[1] == ANY and first:
+                who = whose.process(first["pid"], record) if first["pid"] != ANY else whose.thread(first["tid"], record)
+            found[record["ordinal"]] = who
+    return found
+
+
 def latencies(records, whose, ns, low, high):
     """interrupt_times, disk_times, file_times and fault_times of a time: {table: {key: sums}}."""
-    tables, begun = collections.defaultdict(lambda: collections.defaultdict(collections.Counter)), {}
+    tables, begun, of_disk = collections.defaultdict(lambda: collections.defaultdict(collections.Counter)), {}, disk_requests(records, whose)
 
     def add(table, key, took, size=0):
         row, took = tables[table][key], max(took, 0)  # the clock may have been set back meanwhile
@@ -148,8 +164,7 @@ def latencies(records, whose, ns, low, high):
             add("interrupt_times", (INTERRUPTS[name], fields["Routine"], record["cpu"]), now - ns(number(fields["InitialTime"])))
         elif name in DISK and inside:
             ticks = number(fields["HighResResponseTime"])
-            who = whose.thread(fields["IssuingThreadId"], record) if "IssuingThreadId" in fields else (None, ANY)
-            add("disk_times", (*who, DISK[name], fields["DiskNumber"], fields.get("FileObject", "0x0")), now - ns(record["clock"] - ticks), fields.get("TransferSize", 0))
+            add("disk_times", (*of_disk[record["ordinal"]], DISK[name], fields["DiskNumber"], fields.get("FileObject", "0x0")), now - ns(record["clock"] - ticks), fields.get("TransferSize", 0))
         elif name == "FileIo/OperationEnd":
             first = begun.pop(fields["IrpPtr"], None)
             if first and inside:
@@ -164,7 +179,7 @@ def latencies(records, whose, ns, low, high):
 
 def usage(records, whose, ns, low, high, every):
     """cpu_usage, disk_usage, file_usage and network_usage: {table: {(process, pid, bucket): sums}}; every 0: no buckets."""
-    tables = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    tables, of_disk = collections.defaultdict(lambda: collections.defaultdict(collections.Counter)), disk_requests(records, whose)
     for record in records:
         fields, name, now = record["fields"], record["name"], ns(record["clock"])
         if not low <= now < high:
@@ -174,7 +189,7 @@ def usage(records, whose, ns, low, high, every):
             tables["cpu_usage"][(*whose.thread(fields["ThreadId"], record), bucket)]["samples"] += 1
         elif name in ("DiskIo/Read", "DiskIo/Write", "FileIo/Read", "FileIo/Write"):
             disk, word = name.startswith("DiskIo"), {"Read": ("reads", "read_bytes"), "Write": ("writes", "written_bytes")}[name[7:]]
-            who = whose.thread(fields["IssuingThreadId"], record) if disk else whose.process(record["pid"], record)
+            who = of_disk[record["ordinal"]] if disk else whose.process(record["pid"], record)
             tables["disk_usage" if disk else "file_usage"][(*who, bucket)].update({word[0]: 1, word[1]: fields["TransferSize" if disk else "IoSize"]})
         elif name in NETWORK:
             word = {"Recv": ("receives", "received_bytes"), "Send": ("sends", "sent_bytes")}[NETWORK[name]]

@@ -13,7 +13,8 @@ import sys
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
 IMAGE, IMAGE_ID = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "b3e675d7-2554-4f18-830b-2762732560de"
 EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
-PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE)
+IMAGE_FILE = "7be2d0c4-91a3-4c5f-8e27-3d60b914fa58"
+PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE, IMAGE_FILE)
 VERBS = {1: "start", 10: "start", 2: "end", 3: "rundown_start", 4: "rundown_end"}
 FOREVER = 1 << 62
 MINUTE = 60 * 10_000_000
@@ -160,7 +161,7 @@ class Machine:
             return
         if provider == IMAGE_ID and opcode not in (0, 36) or provider == THREAD and opcode not in (1, 2, 3, 4, 72) or \
            provider == PROCESS and opcode not in (1, 2, 3, 4) or provider == IMAGE and opcode not in (2, 3, 4, 10) or \
-           provider == EVENT_TRACE and opcode != 8:
+           provider == EVENT_TRACE and opcode != 8 or provider == IMAGE_FILE and opcode != 1:
             return
         clock = time, line["clock"]  # files have clocks of their own
         if self.waiting and clock != self.waiting_clock:
@@ -171,6 +172,8 @@ class Machine:
             self.waiting = {}
         if provider == EVENT_TRACE:
             self.rundown_complete()
+        elif provider == IMAGE_FILE:
+            self.image_file(fields)
         elif provider == IMAGE_ID:
             self.image_id(opcode, fields, clock)
         elif provider == PROCESS:
@@ -281,6 +284,14 @@ class Machine:
                              lambda other: not size or not other.get("size") or size == other.get("size"))
         instance.values.update(pid=pid, base=base)
         instance.complete(self.waiting.pop((pid, base), {}))
+
+    def image_file(self, fields):
+        """What the agent read in an image's file: of the module that has the path there now, or had it last."""
+        module = self.last_of("module", (number(fields["ProcessId"]), number(fields["ImageBase"])))
+        if module and module.get("path", "") == fields["FileName"]:
+            module.complete({"file_bytes": number(fields["FileSize"]), "sha256": fields["Sha256"], "file_version": fields["FileVersion"], "company": fields["CompanyName"],
+                             "product": fields["ProductName"], "size": number(fields["ImageSize"]), "checksum": number(fields["ImageChecksum"]),
+                             "timestamp": number(fields["TimeDateStamp"]), "original_name": fields["OriginalFileName"]})
 
     def image_id(self, opcode, fields, clock):
         self.waiting_clock = clock

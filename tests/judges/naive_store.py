@@ -25,6 +25,7 @@ class Stored:
         self.envelope = format_reader.parse(data, "Batch", raw=("sources", "frames"))
         self.stream, self.number = self.envelope.stream.hex(), self.envelope.number
         self.kind, self.events = KINDS[self.envelope.kind], self.envelope.event_count
+        self.records = self.events if self.kind == "events" else 0  # those that a dump of the trace has
 
 
 def batches(store):

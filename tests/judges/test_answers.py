@@ -30,8 +30,9 @@ A judge with a dot is a function of an end-to-end test in `tests/e2e`, which com
 (`tests/judges/complete.py`) compares the list of answers with the sources.
 
 The machines are real traces of `tests/traces.tsv` (`real-...`), generated traces of `tests/judges/machines` (`made-...`: process and thread ids that
-are used again immediately, losses in the middle, IPv6, DiskIo without FileIo, a clock that counts cycles, a wall clock that is set back), and a store in
-which two names have the same trace in two runs each (`twin-...`).
+are used again immediately, losses in the middle, IPv6, DiskIo without FileIo, a clock that counts cycles, a wall clock that is set back), a store in
+which two names have the same trace in two runs each (`twin-...`), a machine of which batches are missing in the middle and at the end, evicted by its agent, and
+counted as lost by the file (`holed`), and two with keyframes and SHA-256 of modules (`hashed-...`).
 
 ## Judged answers
 

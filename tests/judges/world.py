@@ -8,12 +8,15 @@ A judge gets the World. It asks the product through World.sql, World.get and Wor
 import collections
 import functools
 import json
+import struct
 import subprocess
 
 import harness
+import kernel_records as kernel
 import naive_state
 import naive_store
 import test_ledger
+import test_single_records as single
 import traces
 import uploads
 import web_world
@@ -25,6 +28,7 @@ BATCH_EVENTS = 3000
 DAMAGED, LABELS, WRONG_BY = "holed", {"site": "north", "owner": "<i>ops</i>"}, 7
 DAMAGED_EVENTS, HOLES, GRAVE, LAST, BUFFERS_LOST = 500, [(3, 4), (8, 8)], (6, 7), 2, 5  # of DAMAGED: batches that never come, that a tombstone names, that are missing at the end
 EVICTED = 15  # events_evicted_size
+HASHED, OLD_AGENT = ["hashed-a", "hashed-b"], "0.0.7"
 SHOWN, WIDTH = 3, 700  # differences of one answer that are printed, and characters of each
 
 
@@ -38,6 +42,30 @@ def dumped(agent, *paths):
         record["ordinal"] = ordinal
         record["units"] = naive_state.parse_time(record["time"])
     return records
+
+
+def image_file(pid, base, path, sha256, clock):
+    """ImageFile/Facts, as an agent writes it (proto/wire/FORMAT.md, "Images' files")."""
+    texts = [sha256, "1.2.3", "Example", "Judged", "original.dll", "", f"\\Device\\HarddiskVolume3\\{path}"]
+    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, 0, struct.pack("<IQQIIQ", pid, base, 0, 0, 0, 4096 + pid) + bytes(20) +
+                              b"".join(text.encode() + b"\0" for text in texts), clock)
+
+
+def hashed_trace(first):
+    """Programs that load files of which the agent has read the SHA-256: files of one content under several names, of several contents under one name, and some
+    that could not be read. first: of the numbers by which two machines differ."""
+    records, clock = [], 100000
+    for n in range(160):
+        pid, at = 100 + 4 * (n % 12), clock + 1000 * n
+        records += [kernel.process(pid, f"p{n % 5}.exe", at), kernel.thread(pid, 5000 + n, at + 1)]
+        for k in range(3):
+            base, path = 0x10000000 + k * 0x100000, f"lib\\f{(first + n + k) % 7}.dll"
+            records.append(kernel.image(pid, base, 0x4000, path, at + 10 + 2 * k))
+            if (n + k) % 4:
+                records.append(image_file(pid, base, path, f"{(first * (n % 2) + n + k) % 9:064x}", at + 11 + 2 * k))
+        if n % 3 == 0:
+            records += [kernel.thread(pid, 5000 + n, at + 500, ends=True), kernel.process(pid, f"p{n % 5}.exe", at + 501, ends=True)]
+    return single.trace(records)
 
 
 def short(rows):
@@ -158,6 +186,14 @@ class World:
         sent.insert(sum(head.number < grave.first and head.number not in gone for head in heads), uploads.tombstone(heads[0].stream, grave.first, grave.last, EVICTED, grave.events, low, high))
         test_ledger.upload(self.env, self.collector, name, sent)
 
+    def hashed(self, name, path):
+        """One more machine, with hashes of modules and with keyframes, whose agent is older."""
+        batches = test_ledger.captured_paths(self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", 300, "--keyframe-events", 450])
+        at = max(at for at, batch in enumerate(batches) if {number for number, _ in uploads.fields(batch)} & {17, 20} == {17})  # its sources are in it, and no context
+        batches[at] = uploads.of_version(batches[at], OLD_AGENT)
+        test_ledger.upload(self.env, self.collector, name, batches)
+        self.hosts[name] = Host(self, name, (path,))
+
     def ready(self):
         """Waits for the history of all that is stored; then it may be judged."""
         if DAMAGED in self.hosts:
@@ -209,7 +245,7 @@ class World:
 
 def make(env, checks, wanted=None):
     """[the store of all machines, the store of the twins]; wanted: names of the first one's machines, None: all."""
-    env.make_certificates([*(f"real-{name}" for name in traces.among(REAL)), *(f"made-{name}" for name in MACHINES), *TWINS, DAMAGED])
+    env.make_certificates([*(f"real-{name}" for name in traces.among(REAL)), *(f"made-{name}" for name in MACHINES), *TWINS, DAMAGED, *HASHED])
     made = {}
     for name in MACHINES:
         made[name] = env.folder / f"{name}.etl"
@@ -220,4 +256,7 @@ def make(env, checks, wanted=None):
     hosts = {name: spec for name, spec in hosts.items() if wanted is None or name in wanted}
     twins = World(env, checks, "twins", {twin: ((made[TWIN_TRACE],), RUNS) for twin in TWINS})
     twins.damaged(DAMAGED, made[TWIN_TRACE])
+    for first, name in enumerate(HASHED, 1):
+        (env.folder / f"{name}.etl").write_bytes(hashed_trace(first))
+        twins.hashed(name, env.folder / f"{name}.etl")
     return [World(env, checks, "all", hosts).ready(), twins.ready()]

@@ -1,5 +1,6 @@
 /* Ingest over real TLS on loopback: who is let in, what is answered, and what a bad client can do to others. */
 #include "collector/ingest/ingest.h"
+#include "collector/ingest/verifier.h"
 #include "collector/ingest/writer.h"
 #include "proto/base/platform.h"
 #include "proto/wire/ack.h"
@@ -998,6 +999,87 @@ static void a_stop_leaves_batches(void **state) {
     test_maker_deinit(&m);
 }
 
+static uint64_t held_uploads(ec_quota *q) {
+    ec_quota_use *all;
+    size_t count;
+    uint64_t held = 0;
+    ea_err err;
+    assert_int_equal(ec_quota_list(q, ea_monotonic_ns(), &all, &count, &err), 0);
+    for (size_t i = 0; i < count; i++)
+        held += all[i].of[EC_QUOTA_uploads].used;
+    free(all);
+    return held;
+}
+
+/* What the verifier keeps of descriptions counts for the agent's quota `uploads` until the upload is answered. */
+static void kept_hashes_are_the_agents(void **state) {
+    enum { COUNT = 200 };
+
+    server *s = *state;
+    stopping t = {.has_begun = 0};
+    ec_quota *q;
+    ec_verifier *v;
+    ec_upload u = {.agent = "alpha"};
+    test_maker m;
+    test_batch b;
+    ea_text batch, body;
+    ea_arena arena;
+    ea_ack ack;
+    client c;
+    response r;
+    uint8_t frame[EA_UPLOAD_FRAME_BYTES];
+    assert_int_equal(ec_quota_create(&q, &(ec_quota_amounts){.of = {[EC_QUOTA_uploads] = 1 << 20}}, 0, NULL, &s->err),
+                     0);
+    s->options.quota = q;
+    start(s);
+    test_maker_init(&m, 1);
+    ea_text_init(&batch);
+    ea_text_init(&body);
+    ea_text_init(&u.answer);
+    ea_arena_init(&u.texts, 0);
+    ea_arena_init(&arena, 0);
+    test_make(&m, 1, 5, 0, &b);
+    ea_text_add(&batch, b.data, b.len_bytes);
+    for (uint32_t i = 0; i < COUNT; i++)
+        test_describe(&batch, i, 1);
+    ea_store32(frame, (uint32_t)batch.len_bytes);
+    ea_text_add(&body, frame, sizeof frame);
+    ea_text_add(&body, batch.data, batch.len_bytes);
+    u.data = (const uint8_t *)body.data;
+    u.len_bytes = body.len_bytes;
+    const ec_verifier_options o = {
+        .folder = s->store_dir, .counters = &s->counters, .quota = q, .done = note_answer, .done_arg = &t};
+    assert_int_equal(ec_verifier_start(&v, &o, &s->err), 0);
+    assert_int_equal(ec_verifier_push(v, &u), 0);
+    for (int i = 0; i < 3000 && !atomic_load(&t.is_answered); i++)
+        ea_sleep_ns(INT64_C(10000000));
+    assert_int_equal(atomic_load(&t.is_answered), 1);
+    assert_int_equal(u.status, 0); /* the writer's turn */
+    assert_true(u.class_count >= COUNT && u.held_bytes >= u.class_count * EA_CLASS_HASH_BYTES);
+    assert_int_equal(held_uploads(q), u.held_bytes);
+    ec_quota_hold(q, EC_QUOTA_uploads, u.agent, -(int64_t)u.held_bytes, ea_monotonic_ns());
+    ec_verifier_stop(v);
+    ec_verifier_destroy(v);
+    assert_int_equal(client_open(&c, s, "alpha", NULL), 1);
+    post(&c, body.data, body.len_bytes, &r);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)r.body, r.body_bytes, &s->err), 0);
+    assert_int_equal(ack.acknowledged_count, 1);
+    free(r.body);
+    client_close(&c);
+    for (int i = 0; i < 3000 && held_uploads(q); i++)
+        ea_sleep_ns(INT64_C(10000000));
+    assert_int_equal(held_uploads(q), 0);
+    stop(s);
+    ec_quota_destroy(q);
+    ec_upload_deinit(&u);
+    free(b.data);
+    ea_text_deinit(&batch);
+    ea_text_deinit(&body);
+    ea_arena_deinit(&arena);
+    test_maker_deinit(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lets_in_whom_it_should, setup, teardown),
@@ -1014,6 +1096,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(many_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_in_the_middle, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_leaves_batches, setup, teardown),
+        cmocka_unit_test_setup_teardown(kept_hashes_are_the_agents, setup, teardown),
     };
     return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
 }

@@ -506,6 +506,9 @@ static void losses_in_missing_batches(void **state) {
         period(&f, 4, events, 1310, 1320);
         turn(&f, 6, 10, 1600, 1700, &live, six, 1);
         period(&f, 4, events, 1310, 1320);
+        r.begin_utc_ns = 1610, r.end_utc_ns = 1620;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 4, events, 1310, 1620); /* those since its count, and none from before it */
         finish(&f);
     }
 }

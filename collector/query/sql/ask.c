@@ -148,10 +148,9 @@ static int on_message(reader *r, ec_message *m) {
 
 /* Reads until the child has reported its end, the time is over or the caller cancels. */
 static int listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
-    int64_t now = ea_monotonic_ns(), patience = (int64_t)GRACE_MS * 1000000;
+    int64_t now = ea_monotonic_ns(), grace = (int64_t)GRACE_MS * 1000000;
     ec_message_reader in = {.fd = out,
-                            .deadline_ns =
-                                limit_ns > INT64_MAX - patience - now ? INT64_MAX : now + limit_ns + patience,
+                            .deadline_ns = limit_ns > INT64_MAX - grace - now ? INT64_MAX : now + limit_ns + grace,
                             .stop = stop,
                             .max_bytes = EC_QUERY_ROW_MAX};
     int rc = 1;

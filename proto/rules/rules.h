@@ -1,0 +1,93 @@
+/* Sigma rules over events: rules are read from YAML (Sigma 2.1), compiled per log source, and run on events that are
+ * given as fields and texts. Calls: proto/base, libyaml. Called by: the commands. Thread: a builder and a run belong to
+ * their owner; compiled rules are constant and may serve several runs.
+ *
+ * An event costs one pass over each text for all literals of its field (rules_automaton.h), and the conditions of the
+ * rules whose necessary literals were found. Regular expressions and patterns with wildcards inside (rules_regex.h) run
+ * on such candidates only. All of it is linear in the event's bytes. docs/internals/rules.md describes it. */
+#ifndef EA_RULES_RULES_H
+#define EA_RULES_RULES_H
+
+#include "proto/base/err.h"
+#include "proto/base/text.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EA_RULES_FILE_MAX_BYTES = 1 << 20,
+    EA_RULES_VALUES_MAX = 20000, /* of one rule, after windash and the encodings */
+    EA_RULES_TESTS_MAX = 1 << 16 /* of one rule's condition */
+};
+
+/* Why a document is no rule. The place is that of the first byte concerned, both from 1. */
+typedef struct ea_rules_problem {
+    const char *file;
+    uint32_t line, column;
+    int is_unsupported; /* the rule may be right: this program does not support what it uses */
+    char message[400];
+} ea_rules_problem;
+
+typedef struct ea_rule_info {
+    const char *file;
+    uint32_t line;                            /* where the document begins */
+    const char *title, *id, *level, *status;  /* "": not given */
+    const char *product, *category, *service; /* "": not given */
+    const char *const *fields;                /* that the detection names, each once */
+    uint32_t field_count;
+    int has_keywords;
+    uint32_t group; /* of ea_rules_group */
+} ea_rule_info;
+
+typedef struct ea_rules_builder ea_rules_builder;
+typedef struct ea_rules ea_rules;
+typedef struct ea_rules_run ea_rules_run;
+
+EA_MUST_CHECK int ea_rules_builder_create(ea_rules_builder **ret);
+void ea_rules_builder_destroy(ea_rules_builder *b); /* NULL is allowed */
+/* Reads the documents of a file. For each that is no rule on_problem is called, the others are added. Errors:
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
+                               void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg);
+/* Compiles what was added. The builder may be destroyed then. Rules that are too large are reported as above. Errors:
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_build(ea_rules_builder *b, ea_rules **ret,
+                                 void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg);
+void ea_rules_destroy(ea_rules *r); /* NULL is allowed */
+
+size_t ea_rules_count(const ea_rules *r);
+const ea_rule_info *ea_rules_info(const ea_rules *r, uint32_t rule);
+size_t ea_rules_bytes(const ea_rules *r); /* what the compiled rules take */
+
+/* Log sources: rules with the same product, category and service are a group. */
+size_t ea_rules_group_count(const ea_rules *r);
+/* UINT32_MAX: no rule has it. */
+uint32_t ea_rules_group(const ea_rules *r, const char *product, const char *category, const char *service);
+/* The number of a field in the group; UINT32_MAX: no rule of the group names it, keywords alone look at it. */
+uint32_t ea_rules_field(const ea_rules *r, uint32_t group, const char *name);
+
+/* 1 when the rule's condition can hold although the fields for which has() is 0 are missing in all events. */
+EA_MUST_CHECK int ea_rules_can_hold(const ea_rules *r, uint32_t rule, int (*has)(void *arg, const char *field),
+                                    void *arg, int *ret);
+
+typedef struct ea_rules_value {
+    uint32_t field;   /* of ea_rules_field */
+    const char *text; /* UTF-8; a byte that is not is no character: ? and . do not match it */
+    size_t len_bytes;
+} ea_rules_value;
+
+typedef struct ea_rules_stats {
+    uint64_t events, candidates, matches; /* candidates: conditions that were evaluated */
+    uint64_t patterns;                    /* runs of regular expressions and of patterns with wildcards inside */
+} ea_rules_stats;
+
+/* The rules are borrowed. */
+EA_MUST_CHECK int ea_rules_run_create(ea_rules_run **ret, const ea_rules *r);
+void ea_rules_run_destroy(ea_rules_run *r); /* NULL is allowed */
+/* The rules of the group whose condition holds, in ascending order; valid until the next call. A field may have several
+ * values: a condition holds when it holds for one of them. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
+                                     const uint32_t **ret_rules, size_t *ret_count);
+ea_rules_stats ea_rules_run_stats(const ea_rules_run *r);
+
+#endif

@@ -1,0 +1,54 @@
+/* An automaton of Aho and Corasick: finds all literals of one field in one pass over its text. Literals are in lower
+ * case; the text is folded (ASCII). A literal is searched for anywhere, at the begin, at the end, or as the whole text.
+ * Each hit names numbers of the owner's (atoms). Calls: proto/base. Called by: rules_compile.c, rules_run.c. Thread: an
+ * automaton is constant; a scan's marks belong to one thread.
+ *
+ * The work is linear in the text, whatever the literals are: a state's literals are reported once a text, and those
+ * that end at the end are looked up there alone. */
+#ifndef EA_RULES_RULES_AUTOMATON_H
+#define EA_RULES_RULES_AUTOMATON_H
+
+#include "proto/base/arena.h"
+#include "proto/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum rules_place { RULES_CONTAINED, RULES_AT_BEGIN, RULES_AT_END, RULES_WHOLE, RULES_PLACES };
+
+typedef struct rules_literal {
+    const char *text; /* lower case, not empty */
+    uint32_t len_bytes;
+    uint32_t place; /* enum rules_place */
+    uint32_t atom;
+} rules_literal;
+
+typedef struct rules_state {
+    uint32_t first, fail; /* the first child: children are in a row; where to go on without one */
+    uint32_t output;      /* the nearest state with literals, itself or on the way of fail; 0: none */
+    uint16_t depth;
+    uint8_t label, child_count;
+} rules_state;
+
+typedef struct rules_output {
+    uint32_t atoms[RULES_PLACES + 1]; /* begins in the automaton's atoms, by place, and the end */
+    uint32_t state, next;             /* whose they are; the output of its shorter endings; 0: none */
+} rules_output;
+
+typedef struct rules_automaton {
+    const rules_state *states;
+    const uint32_t *dense; /* 256 a state, for the first dense_count */
+    const rules_output *outputs;
+    const uint32_t *atoms;
+    uint32_t state_count, dense_count, output_count, atom_count;
+} rules_automaton;
+
+/* Sorts the literals. *ret is of the arena. Errors: EA_ENOMEM, EA_ELIMIT of the arena. */
+EA_MUST_CHECK int rules_automaton_build(ea_arena *arena, rules_literal *literals, size_t count, rules_automaton *ret);
+/* Calls hit for the atoms of each literal that the text has; an atom may be reported several times.
+ * marks: output_count numbers, of which none is `mark` yet. */
+void rules_automaton_scan(const rules_automaton *a, const char *text, size_t len_bytes, uint32_t *marks, uint32_t mark,
+                          void (*hit)(void *arg, uint32_t atom), void *arg);
+size_t rules_automaton_bytes(const rules_automaton *a);
+
+#endif

@@ -1,0 +1,337 @@
+/* Rules out of YAML. See rules.h. Each document is read on its own, so that a mistake costs one rule. Thread: the
+ * builder's. */
+#include "proto/rules/rules_parts.h"
+
+#include <yaml.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_MAX_BYTES = 512 << 20, SCRATCH_MAX_BYTES = 64 << 20, NAMES_MAX = 512, FIELDS_MAX = 256, LIST_MAX = 20000 };
+
+typedef struct document {
+    rules_reading r;
+    yaml_document_t yaml;
+    const char *fields[FIELDS_MAX];
+    rules_named names[NAMES_MAX];
+    size_t name_count;
+    uint64_t node_count; /* visited: an alias may be visited often */
+} document;
+
+static const yaml_node_t *node_at(document *d, int number) {
+    const yaml_node_t *n = yaml_document_get_node(&d->yaml, number);
+    if (++d->node_count > EA_RULES_VALUES_MAX * 16)
+        rules_fail(&d->r, (uint32_t)n->start_mark.line + 1, (uint32_t)n->start_mark.column + 1,
+                   "the rule has too many values: split it");
+    return n;
+}
+
+static uint32_t line_of(const yaml_node_t *n) {
+    return (uint32_t)n->start_mark.line + 1;
+}
+
+static uint32_t column_of(const yaml_node_t *n) {
+    return (uint32_t)n->start_mark.column + 1;
+}
+
+static int is_quoted(const yaml_node_t *n) {
+    return n->data.scalar.style == YAML_SINGLE_QUOTED_SCALAR_STYLE ||
+           n->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+}
+
+static rules_scalar scalar_of(document *d, const yaml_node_t *n, const char *what) {
+    if (n->type != YAML_SCALAR_NODE)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found a %s", what,
+                   n->type == YAML_SEQUENCE_NODE ? "list" : "mapping");
+    rules_scalar s = {.len_bytes = n->data.scalar.length, .line = line_of(n), .column = column_of(n)};
+    char *copy = rules_take(&d->r, s.len_bytes + 1, 1);
+    memcpy(copy, n->data.scalar.value, s.len_bytes);
+    s.text = copy;
+    s.is_null = n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                (!s.len_bytes || strcmp(copy, "~") == 0 || strcmp(copy, "null") == 0 || strcmp(copy, "Null") == 0 ||
+                 strcmp(copy, "NULL") == 0);
+    return s;
+}
+
+static rules_scalar key_of(document *d, const yaml_node_t *n) {
+    rules_scalar s = scalar_of(d, n, "a name");
+    if (strlen(s.text) != s.len_bytes)
+        rules_fail(&d->r, s.line, s.column, "the name contains a NUL");
+    return s;
+}
+
+static void add_field(document *d, rules_rule *rule, const char *key) {
+    size_t n = strcspn(key, "|");
+    if (!n) {
+        rule->info.has_keywords = 1;
+        return;
+    }
+    for (uint32_t i = 0; i < rule->info.field_count; i++)
+        if (strncmp(d->fields[i], key, n) == 0 && !d->fields[i][n])
+            return;
+    if (rule->info.field_count == FIELDS_MAX)
+        rules_fail(&d->r, rule->info.line, 1, "the rule names more than %d fields: split it", FIELDS_MAX);
+    char *copy = rules_take(&d->r, n + 1, 1);
+    memcpy(copy, key, n);
+    d->fields[rule->info.field_count++] = copy;
+}
+
+static size_t item_count(const yaml_node_t *n) {
+    return (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
+}
+
+static void check_list(document *d, const yaml_node_t *n) {
+    if (item_count(n) > LIST_MAX)
+        rules_fail(&d->r, line_of(n), column_of(n), "the list has more than %d entries: split the rule", LIST_MAX);
+}
+
+static rules_expr *item_expr(document *d, rules_rule *rule, const yaml_node_t *key_node, const yaml_node_t *value) {
+    rules_scalar key = key_of(d, key_node);
+    key.column += (uint32_t)is_quoted(key_node);
+    size_t count = 1;
+    add_field(d, rule, key.text);
+    if (value->type == YAML_SEQUENCE_NODE) {
+        check_list(d, value);
+        count = item_count(value);
+    }
+    rules_scalar *values = rules_take(&d->r, count, sizeof *values);
+    if (value->type == YAML_SEQUENCE_NODE) {
+        for (size_t i = 0; i < count; i++)
+            values[i] = scalar_of(d, node_at(d, value->data.sequence.items.start[i]), "a value");
+    } else {
+        values[0] = scalar_of(d, value, "a value or a list of values");
+    }
+    return rules_item(&d->r, key, values, count);
+}
+
+static rules_expr *map_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
+    size_t count = (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start);
+    if (!count)
+        rules_fail(&d->r, line_of(n), column_of(n), "the search is empty: it needs a field");
+    rules_expr *e = rules_expr_new(&d->r, RULES_AND, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const yaml_node_pair_t *pair = &n->data.mapping.pairs.start[i];
+        const yaml_node_t *key = node_at(d, pair->key);
+        for (size_t k = 0; k < i; k++) {
+            const yaml_node_t *other = node_at(d, n->data.mapping.pairs.start[k].key);
+            if (key->type == YAML_SCALAR_NODE && other->type == YAML_SCALAR_NODE &&
+                key->data.scalar.length == other->data.scalar.length &&
+                memcmp(key->data.scalar.value, other->data.scalar.value, key->data.scalar.length) == 0)
+                rules_fail(&d->r, line_of(key), column_of(key),
+                           "\"%.80s\" is given twice: make a list of its values, or two searches",
+                           (const char *)key->data.scalar.value);
+        }
+        e->children[i] = item_expr(d, rule, key, node_at(d, pair->value));
+    }
+    return count == 1 ? e->children[0] : e;
+}
+
+static rules_expr *keyword_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
+    rules_scalar v = scalar_of(d, n, "a text");
+    rule->info.has_keywords = 1;
+    return rules_item(&d->r, (rules_scalar){.text = "", .line = v.line, .column = v.column}, &v, 1);
+}
+
+static rules_expr *search_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
+    if (n->type == YAML_MAPPING_NODE)
+        return map_expr(d, rule, n);
+    if (n->type == YAML_SCALAR_NODE)
+        return keyword_expr(d, rule, n);
+    check_list(d, n);
+    size_t count = item_count(n);
+    if (!count)
+        rules_fail(&d->r, line_of(n), column_of(n), "the search is empty: it needs a field or a text");
+    rules_expr *e = rules_expr_new(&d->r, RULES_OR, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        const yaml_node_t *child = node_at(d, n->data.sequence.items.start[i]);
+        if (child->type == YAML_SEQUENCE_NODE)
+            rules_fail(&d->r, line_of(child), column_of(child), "expected a mapping or a text, found a list");
+        e->children[i] = child->type == YAML_MAPPING_NODE ? map_expr(d, rule, child) : keyword_expr(d, rule, child);
+    }
+    return count == 1 ? e->children[0] : e;
+}
+
+static const yaml_node_t *find(document *d, const yaml_node_t *map, const char *name) {
+    if (!map || map->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(&d->yaml, p->key);
+        if (key->type == YAML_SCALAR_NODE && key->data.scalar.length == strlen(name) &&
+            memcmp(key->data.scalar.value, name, strlen(name)) == 0)
+            return yaml_document_get_node(&d->yaml, p->value);
+    }
+    return NULL;
+}
+
+static const char *text_of(document *d, const yaml_node_t *map, const char *name) {
+    const yaml_node_t *n = find(d, map, name);
+    if (!n || n->type != YAML_SCALAR_NODE)
+        return "";
+    return scalar_of(d, n, "a text").text;
+}
+
+static rules_expr *condition_of(document *d, const yaml_node_t *n) {
+    rules_scalar text = scalar_of(d, n, "a condition");
+    /* a text over several lines has one place for all of it */
+    int is_one_line = n->start_mark.line == n->end_mark.line;
+    uint32_t column = column_of(n) + (is_one_line ? (uint32_t)is_quoted(n) : 0);
+    return rules_condition(&d->r, text, column, d->names, d->name_count);
+}
+
+static void read_detection(document *d, rules_rule *rule, const yaml_node_t *detection) {
+    const yaml_node_t *condition = find(d, detection, "condition");
+    if (!condition)
+        rules_fail(&d->r, line_of(detection), column_of(detection), "the detection has no condition");
+    if (find(d, detection, "timeframe"))
+        rules_refuse(&d->r, line_of(detection), column_of(detection),
+                     "timeframe is not supported: Sigma 2 has correlation rules for it");
+    for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
+        rules_scalar name = key_of(d, key);
+        if (value == condition)
+            continue;
+        for (size_t i = 0; i < d->name_count; i++)
+            if (strcmp(d->names[i].name, name.text) == 0)
+                rules_fail(&d->r, name.line, name.column, "the search \"%.80s\" is given twice", name.text);
+        if (d->name_count == NAMES_MAX)
+            rules_fail(&d->r, name.line, name.column, "more than %d searches: split the rule", NAMES_MAX);
+        rules_expr *e = search_expr(d, rule, value);
+        d->names[d->name_count++] = (rules_named){name.text, e};
+    }
+    if (condition->type == YAML_SEQUENCE_NODE) {
+        check_list(d, condition);
+        size_t count = item_count(condition);
+        if (!count)
+            rules_fail(&d->r, line_of(condition), column_of(condition), "the list of conditions is empty");
+        rule->condition = rules_expr_new(&d->r, RULES_OR, (uint32_t)count);
+        for (size_t i = 0; i < count; i++)
+            rule->condition->children[i] = condition_of(d, node_at(d, condition->data.sequence.items.start[i]));
+    } else {
+        rule->condition = condition_of(d, condition);
+    }
+    rule->condition_line = line_of(condition);
+    rule->column = column_of(condition);
+}
+
+static rules_rule *read_rule(document *d, const char *file) {
+    const yaml_node_t *root = yaml_document_get_root_node(&d->yaml);
+    if (root->type != YAML_MAPPING_NODE)
+        rules_fail(&d->r, line_of(root), column_of(root), "expected a rule: a mapping with logsource and detection");
+    const yaml_node_t *other = find(d, root, "correlation");
+    if (!other && find(d, root, "filter") && !find(d, root, "detection"))
+        other = find(d, root, "filter");
+    if (other)
+        rules_refuse(&d->r, line_of(other), column_of(other), "correlation rules and filters are not supported");
+    if ((other = find(d, root, "action")))
+        rules_refuse(&d->r, line_of(other), column_of(other),
+                     "documents with an action are not supported: write one rule a document");
+    const yaml_node_t *source = find(d, root, "logsource"), *detection = find(d, root, "detection");
+    if (!source || source->type != YAML_MAPPING_NODE)
+        rules_fail(&d->r, line_of(root), column_of(root), "the rule has no logsource");
+    if (!detection || detection->type != YAML_MAPPING_NODE)
+        rules_fail(&d->r, line_of(root), column_of(root), "the rule has no detection");
+    rules_rule *rule = rules_take(&d->r, 1, sizeof *rule);
+    ea_rule_info *i = &rule->info;
+    i->file = file;
+    i->line = line_of(root);
+    i->title = text_of(d, root, "title");
+    i->id = text_of(d, root, "id");
+    i->level = text_of(d, root, "level");
+    i->status = text_of(d, root, "status");
+    i->product = text_of(d, source, "product");
+    i->category = text_of(d, source, "category");
+    i->service = text_of(d, source, "service");
+    read_detection(d, rule, detection);
+    const char **fields = rules_take(&d->r, i->field_count, sizeof *fields);
+    for (uint32_t k = 0; k < i->field_count; k++)
+        fields[k] = d->fields[k];
+    i->fields = fields;
+    return rule;
+}
+
+/* Reads the document that is loaded. */
+static int take_document(ea_rules_builder *b, document *d, const char *file) {
+    if (setjmp(d->r.failed))
+        return d->r.code;
+    rules_rule *rule = read_rule(d, file);
+    *b->last = rule;
+    b->last = &rule->next;
+    b->count++;
+    return 0;
+}
+
+int ea_rules_builder_create(ea_rules_builder **ret) {
+    ea_rules_builder *b = calloc(1, sizeof *b);
+    if (!b)
+        return EA_ENOMEM;
+    ea_arena_init(&b->arena, READ_MAX_BYTES);
+    b->last = &b->first;
+    *ret = b;
+    return 0;
+}
+
+void ea_rules_builder_destroy(ea_rules_builder *b) {
+    if (!b)
+        return;
+    ea_arena_deinit(&b->arena);
+    free(b);
+}
+
+static void yaml_problem(const yaml_parser_t *parser, ea_rules_problem *p) {
+    yaml_mark_t at = parser->problem_mark;
+    p->line = (uint32_t)at.line + 1;
+    p->column = (uint32_t)at.column + 1;
+    snprintf(p->message, sizeof p->message, "the text is not YAML: %s", parser->problem ? parser->problem : "unknown");
+}
+
+int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
+                 void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+    yaml_parser_t parser;
+    ea_arena scratch;
+    char *name = ea_arena_strdup(&b->arena, file);
+    document *d = calloc(1, sizeof *d);
+    if (!d || !name || !yaml_parser_initialize(&parser)) {
+        free(d);
+        return EA_ENOMEM;
+    }
+    ea_arena_init(&scratch, SCRATCH_MAX_BYTES);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len_bytes);
+    int rc = 0, is_end = 0;
+    while (!is_end && !rc) {
+        ea_rules_problem problem = {.file = name};
+        memset(d, 0, sizeof *d);
+        d->r.arena = &b->arena;
+        d->r.scratch = &scratch;
+        d->r.problem = &problem;
+        if (len_bytes > EA_RULES_FILE_MAX_BYTES) {
+            problem.line = problem.column = 1;
+            snprintf(problem.message, sizeof problem.message, "the file has more than %d bytes: split it",
+                     EA_RULES_FILE_MAX_BYTES);
+            on_problem(arg, &problem);
+            break;
+        }
+        if (!yaml_parser_load(&parser, &d->yaml)) {
+            if (parser.error == YAML_MEMORY_ERROR) {
+                rc = EA_ENOMEM;
+                break;
+            }
+            yaml_problem(&parser, &problem);
+            on_problem(arg, &problem);
+            break;
+        }
+        is_end = yaml_document_get_root_node(&d->yaml) == NULL;
+        if (!is_end) {
+            rc = take_document(b, d, name);
+            if (rc == EA_EINVAL) {
+                on_problem(arg, &problem);
+                rc = 0;
+            }
+        }
+        yaml_document_delete(&d->yaml);
+    }
+    yaml_parser_delete(&parser);
+    ea_arena_deinit(&scratch);
+    free(d);
+    return rc;
+}

@@ -1,0 +1,306 @@
+/* Runs the rules of a group on an event. See rules.h. The automata set atoms; an atom that was not set before makes
+ * its rules candidates; the candidates' programs are run, and evaluate what they ask for. Thread: the run's owner's. */
+#include "proto/rules/rules_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DFA_MAX_BYTES = 32 << 20 }; /* of all expressions of a run; then they are made anew */
+
+struct ea_rules_run {
+    const ea_rules *rules;
+    const rules_group *g; /* of the event */
+    const ea_rules_value *values;
+    size_t value_count;
+    uint64_t *is_true, *is_known; /* bits of atoms; known: of those that are evaluated when they are asked for */
+    uint32_t *touched;            /* words of either that are not 0 */
+    size_t touched_count;
+    uint32_t *seen;       /* a program's last event */
+    uint32_t *candidates; /* programs */
+    size_t candidate_count;
+    uint32_t *found;
+    uint32_t *marks; /* of a scan */
+    uint32_t mark, event;
+    rules_dfa **dfas;
+    size_t dfa_bytes;
+    uint32_t atom_max, program_max, output_max;
+    ea_rules_stats stats;
+};
+
+static void find_sizes(ea_rules_run *r) {
+    for (size_t i = 0; i < r->rules->group_count; i++) {
+        const rules_group *g = &r->rules->groups[i];
+        r->atom_max = g->atom_count > r->atom_max ? g->atom_count : r->atom_max;
+        r->program_max = g->program_count > r->program_max ? g->program_count : r->program_max;
+        r->output_max = g->output_max > r->output_max ? g->output_max : r->output_max;
+    }
+}
+
+int ea_rules_run_create(ea_rules_run **ret, const ea_rules *rules) {
+    ea_rules_run *r = calloc(1, sizeof *r);
+    if (!r)
+        return EA_ENOMEM;
+    r->rules = rules;
+    find_sizes(r);
+    size_t words = r->atom_max / 64 + 1;
+    r->is_true = calloc(words, sizeof *r->is_true);
+    r->is_known = calloc(words, sizeof *r->is_known);
+    r->touched = calloc(words * 2, sizeof *r->touched);
+    r->seen = calloc((size_t)r->program_max + 1, sizeof *r->seen);
+    r->candidates = calloc((size_t)r->program_max + 1, sizeof *r->candidates);
+    r->found = calloc((size_t)r->program_max + 1, sizeof *r->found);
+    r->marks = calloc((size_t)r->output_max + 1, sizeof *r->marks);
+    r->dfas = calloc(rules->pattern_count + 1, sizeof(rules_dfa *));
+    if (!r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates || !r->found || !r->marks ||
+        !r->dfas) {
+        ea_rules_run_destroy(r);
+        return EA_ENOMEM;
+    }
+    *ret = r;
+    return 0;
+}
+
+static void forget_dfas(ea_rules_run *r) {
+    for (size_t i = 0; i < r->rules->pattern_count; i++) {
+        rules_dfa_destroy(r->dfas[i]);
+        r->dfas[i] = NULL;
+    }
+    r->dfa_bytes = 0;
+}
+
+void ea_rules_run_destroy(ea_rules_run *r) {
+    if (!r)
+        return;
+    if (r->dfas)
+        forget_dfas(r);
+    free(r->is_true);
+    free(r->is_known);
+    free(r->touched);
+    free(r->seen);
+    free(r->candidates);
+    free(r->found);
+    free(r->marks);
+    free(r->dfas);
+    free(r);
+}
+
+static void set_bit(ea_rules_run *r, uint64_t *bits, uint32_t atom) {
+    uint32_t word = atom / 64;
+    if (!r->is_true[word] && !r->is_known[word])
+        r->touched[r->touched_count++] = word;
+    bits[word] |= (uint64_t)1 << (atom % 64);
+}
+
+static void add_candidate(ea_rules_run *r, uint32_t program) {
+    if (r->seen[program] == r->event)
+        return;
+    r->seen[program] = r->event;
+    r->candidates[r->candidate_count++] = program;
+}
+
+static void hit(void *arg, uint32_t atom) {
+    ea_rules_run *r = arg;
+    if (r->is_true[atom / 64] >> (atom % 64) & 1)
+        return;
+    set_bit(r, r->is_true, atom);
+    const rules_atom *a = &r->g->atoms[atom];
+    for (uint32_t i = a->trigger_begin; i < a->trigger_end; i++)
+        add_candidate(r, r->g->triggers[i]);
+}
+
+static void scan(ea_rules_run *r, const rules_automaton *a, const ea_rules_value *v) {
+    if (!a->state_count)
+        return;
+    if (++r->mark == 0) {
+        memset(r->marks, 0, ((size_t)r->output_max + 1) * sizeof *r->marks);
+        r->mark = 1;
+    }
+    rules_automaton_scan(a, v->text, v->len_bytes, r->marks, r->mark, hit, r);
+}
+
+/* The networks of a field are sorted by family, length and address: one search a length. */
+static void find_networks(ea_rules_run *r, const rules_field *f, const ea_rules_value *v) {
+    rules_address a;
+    if (!f->network_count || !rules_address_parse(v->text, v->len_bytes, &a))
+        return;
+    for (uint32_t i = 0; i < f->network_count;) {
+        const rules_network *n = &f->networks[i];
+        uint32_t end = i;
+        uint8_t masked[16];
+        while (end < f->network_count && f->networks[end].address.bits == n->address.bits &&
+               f->networks[end].address.is_v6 == n->address.is_v6)
+            end++;
+        for (unsigned k = 0; k < 16; k++) {
+            unsigned kept = n->address.bits > k * 8 ? n->address.bits - k * 8 : 0;
+            masked[k] = kept >= 8 ? a.bytes[k] : (uint8_t)(a.bytes[k] & (0xff00u >> kept));
+        }
+        uint32_t low = i, high = end;
+        while (n->address.is_v6 == a.is_v6 && low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            int order = memcmp(f->networks[middle].address.bytes, masked, sizeof masked);
+            if (order == 0) {
+                hit(r, f->networks[middle].atom);
+                break;
+            }
+            if (order < 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        i = end;
+    }
+}
+
+static void look_at(ea_rules_run *r, const ea_rules_value *v) {
+    const rules_group *g = r->g;
+    if (g->any)
+        hit(r, g->any - 1);
+    scan(r, &g->keywords, v);
+    if (v->field == UINT32_MAX)
+        return;
+    const rules_field *f = &g->fields[v->field];
+    if (f->exists)
+        hit(r, f->exists - 1);
+    if (f->empty && !v->len_bytes)
+        hit(r, f->empty - 1);
+    scan(r, &f->automaton, v);
+    find_networks(r, f, v);
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+static int same(const char *a, const char *b, size_t n, int is_cased) {
+    for (size_t i = 0; i < n; i++)
+        if (is_cased ? a[i] != b[i] : lower(a[i]) != lower(b[i]))
+            return 0;
+    return 1;
+}
+
+static int compare_fields(const rules_atom *a, const ea_rules_value *v, const ea_rules_value *w) {
+    enum rules_place place = (enum rules_place)(a->how & 127);
+    if (place == RULES_WHOLE ? v->len_bytes != w->len_bytes : v->len_bytes < w->len_bytes)
+        return 0;
+    return same(v->text + (place == RULES_AT_END ? v->len_bytes - w->len_bytes : 0), w->text, w->len_bytes,
+                a->how & 128);
+}
+
+static int match_pattern(ea_rules_run *r, uint32_t number, const ea_rules_value *v) {
+    rules_dfa **d = &r->dfas[number];
+    if (r->dfa_bytes > DFA_MAX_BYTES)
+        forget_dfas(r);
+    if (!*d) {
+        if (rules_dfa_create(d, &r->rules->patterns[number]))
+            return EA_ENOMEM;
+        r->dfa_bytes += rules_dfa_bytes(*d);
+    }
+    size_t before = rules_dfa_bytes(*d);
+    int rc = rules_dfa_match(*d, v->text, v->len_bytes);
+    r->dfa_bytes += rules_dfa_bytes(*d) - before;
+    r->stats.patterns++;
+    return rc;
+}
+
+static int evaluate_value(ea_rules_run *r, const rules_atom *a, const ea_rules_value *v) {
+    rules_number number;
+    if (a->kind == RULES_ATOM_PATTERN)
+        return match_pattern(r, a->pattern, v);
+    if (a->kind == RULES_ATOM_NUMBER)
+        return rules_number_parse(v->text, v->len_bytes, &number) &&
+               rules_number_compare(&number, (enum rules_compare)a->how, &a->number);
+    for (size_t i = 0; i < r->value_count; i++)
+        if (r->values[i].field == a->other && compare_fields(a, v, &r->values[i]))
+            return 1;
+    return 0;
+}
+
+static int evaluate(ea_rules_run *r, const rules_atom *a) {
+    uint32_t gate = a->gate - 1;
+    if (!(r->is_true[gate / 64] >> (gate % 64) & 1))
+        return 0;
+    for (size_t i = 0; i < r->value_count; i++) {
+        if (a->field != UINT32_MAX && r->values[i].field != a->field)
+            continue;
+        int rc = evaluate_value(r, a, &r->values[i]);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* 1 the atom is true, 0 it is not, EA_ENOMEM. */
+static int test(ea_rules_run *r, uint32_t atom) {
+    const rules_atom *a = &r->g->atoms[atom];
+    if (a->kind >= RULES_ATOM_PATTERN && !(r->is_known[atom / 64] >> (atom % 64) & 1)) {
+        int rc = evaluate(r, a);
+        if (rc < 0)
+            return rc;
+        set_bit(r, r->is_known, atom);
+        if (rc)
+            set_bit(r, r->is_true, atom);
+        return rc;
+    }
+    return (int)(r->is_true[atom / 64] >> (atom % 64) & 1);
+}
+
+static int run_program(ea_rules_run *r, const rules_program *p) {
+    uint32_t at = p->start;
+    while (at < RULES_FAILS) {
+        const rules_test *t = &p->tests[at];
+        int rc = test(r, t->atom);
+        if (rc < 0)
+            return rc;
+        at = rc ? t->yes : t->no;
+    }
+    return at == RULES_HOLDS;
+}
+
+static void begin(ea_rules_run *r) {
+    for (size_t i = 0; i < r->touched_count; i++)
+        r->is_true[r->touched[i]] = r->is_known[r->touched[i]] = 0;
+    r->touched_count = 0;
+    r->candidate_count = 0;
+    if (++r->event == 0) {
+        memset(r->seen, 0, ((size_t)r->program_max + 1) * sizeof *r->seen);
+        r->event = 1;
+    }
+}
+
+static int compare_u32(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
+                       const uint32_t **ret_rules, size_t *ret_count) {
+    size_t found = 0;
+    begin(r);
+    r->g = &r->rules->groups[group];
+    r->values = values;
+    r->value_count = count;
+    for (size_t i = 0; i < count; i++)
+        look_at(r, &values[i]);
+    for (uint32_t i = 0; i < r->g->always_count; i++)
+        add_candidate(r, r->g->always[i]);
+    for (size_t i = 0; i < r->candidate_count; i++) {
+        const rules_program *p = &r->g->programs[r->candidates[i]];
+        int rc = run_program(r, p);
+        if (rc < 0)
+            return rc;
+        if (rc)
+            r->found[found++] = p->rule;
+    }
+    if (found > 1)
+        qsort(r->found, found, sizeof *r->found, compare_u32);
+    r->stats.events++;
+    r->stats.candidates += r->candidate_count;
+    r->stats.matches += found;
+    *ret_rules = r->found;
+    *ret_count = found;
+    return 0;
+}
+
+ea_rules_stats ea_rules_run_stats(const ea_rules_run *r) {
+    return r->stats;
+}

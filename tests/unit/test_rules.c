@@ -1,0 +1,338 @@
+/* Sigma rules: what is refused, with its place; what matches; candidates without atoms; coverage with missing fields;
+ * and hostile rules and texts, which cost time that is linear. tests/e2e/test_rules.py has the comparison with a naive
+ * evaluator. */
+#include "proto/base/text.h"
+#include "proto/rules/rules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+typedef struct problems {
+    ea_rules_problem last;
+    int count;
+} problems;
+
+static void on_problem(void *arg, const ea_rules_problem *p) {
+    problems *all = arg;
+    all->last = *p;
+    all->count++;
+}
+
+static ea_rules *compile(const char *text, size_t len, problems *p) {
+    ea_rules_builder *b = NULL;
+    ea_rules *rules = NULL;
+    memset(p, 0, sizeof *p);
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    assert_int_equal(ea_rules_add(b, "test.yml", text, len, on_problem, p), 0);
+    assert_int_equal(ea_rules_build(b, &rules, on_problem, p), 0);
+    ea_rules_builder_destroy(b);
+    return rules;
+}
+
+#define HEAD "title: t\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n" /* five lines */
+
+static void test_mistakes(void **state) {
+    static const struct {
+        const char *text;
+        uint32_t line, column;
+        int is_unsupported;
+        const char *message;
+    } CASES[] = {
+        {"title: [", 2, 1, 0, "not YAML"},
+        {"- a", 1, 1, 0, "expected a rule"},
+        {"title: x\ndetection:\n  a: b\n", 1, 1, 0, "no logsource"},
+        {"logsource:\n  product: windows\n", 1, 1, 0, "no detection"},
+        {HEAD "  s:\n    A: b\n", 6, 3, 0, "no condition"},
+        {HEAD "  s:\n    A: b\n  condition: s and t\n", 8, 20, 0, "no search named \"t\""},
+        {HEAD "  s:\n    A: b\n  condition: '(s or s'\n", 8, 15, 0, "not closed"},
+        {HEAD "  s:\n    A: b\n  condition: s s\n", 8, 16, 0, "expected and, or"},
+        {HEAD "  s:\n    A: b\n  condition: s and\n", 8, 19, 0, "ends too early"},
+        {HEAD "  s:\n    A: b\n  condition: s | count() > 5\n", 8, 16, 1, "aggregations"},
+        {HEAD "  s:\n    A: b\n  condition: 2 of s*\n", 8, 14, 1, "1, any or all"},
+        {HEAD "  s:\n    A: b\n  condition: 1 of x*\n", 8, 19, 0, "no search of the detection has a name like x*"},
+        {HEAD "  s:\n    A: b\n  condition: s*\n", 8, 14, 0, "needs \"1 of\""},
+        {HEAD "  s:\n    A|foo: b\n  condition: s\n", 7, 7, 0, "unknown modifier \"foo\""},
+        {HEAD "  s:\n    'A|contains|foo': b\n  condition: s\n", 7, 17, 0, "unknown modifier \"foo\""},
+        {HEAD "  s:\n    A|expand: '%b%'\n  condition: s\n", 7, 7, 1, "placeholders"},
+        {HEAD "  s:\n    A|hour: 5\n  condition: s\n", 7, 7, 1, "modifier hour"},
+        {HEAD "  s:\n    A|i: b\n  condition: s\n", 7, 5, 0, "belong to re"},
+        {HEAD "  s:\n    A|re|contains: b\n  condition: s\n", 7, 5, 0, "no other form"},
+        {HEAD "  s:\n    A|contains|endswith: b\n  condition: s\n", 7, 5, 0, "exclude each other"},
+        {HEAD "  s:\n    A|re: 'a(?=b)'\n  condition: s\n", 7, 11, 1, "byte 2: look-ahead"},
+        {HEAD "  s:\n    A|re: '(?<!a)b'\n  condition: s\n", 7, 11, 1, "byte 1: look-behind"},
+        {HEAD "  s:\n    A|re: '(a)\\1'\n  condition: s\n", 7, 11, 1, "byte 4: back-references"},
+        {HEAD "  s:\n    A|re: 'a++'\n  condition: s\n", 7, 11, 1, "possessive"},
+        {HEAD "  s:\n    A|re: '(?>a)'\n  condition: s\n", 7, 11, 1, "atomic"},
+        {HEAD "  s:\n    A|re: '[a'\n  condition: s\n", 7, 11, 1, "no ]"},
+        {HEAD "  s:\n    A|re: '(a'\n  condition: s\n", 7, 11, 1, "no )"},
+        {HEAD "  s:\n    A|re: 'a)'\n  condition: s\n", 7, 11, 1, "byte 2: the ) has no group"},
+        {HEAD "  s:\n    A|re: '*'\n  condition: s\n", 7, 11, 1, "nothing to repeat"},
+        {HEAD "  s:\n    A|re: 'a{1001}'\n  condition: s\n", 7, 11, 1, "more than 1000 repeats"},
+        {HEAD "  s:\n    A|re: '((a{1000}){1000}){1000}'\n  condition: s\n", 7, 11, 1, "more than 32768 states"},
+        {HEAD "  s:\n    A|cidr: 10.0.0.0/33\n  condition: s\n", 7, 13, 0, "expected a network"},
+        {HEAD "  s:\n    A|lt: x\n  condition: s\n", 7, 11, 0, "expected a number"},
+        {HEAD "  s:\n    A|exists: x\n  condition: s\n", 7, 15, 0, "true or false"},
+        {HEAD "  s:\n    A|base64: 'a*'\n  condition: s\n", 7, 15, 0, "cannot be encoded"},
+        {HEAD "  s:\n    A: []\n  condition: s\n", 7, 5, 0, "list of values is empty"},
+        {HEAD "  s:\n    A: {b: c}\n  condition: s\n", 7, 8, 0, "found a mapping"},
+        {HEAD "  s:\n    A: b\n    A: c\n  condition: s\n", 8, 5, 0, "\"A\" is given twice"},
+        {HEAD "  s: {}\n  condition: s\n", 6, 6, 0, "the search is empty"},
+        {HEAD "  s:\n    A|windash: '-a -b -c -d -e -f'\n  condition: s\n", 7, 16, 0, "more than 625 texts"},
+        {HEAD "  timeframe: 5m\n  s:\n    A: b\n  condition: s\n", 6, 3, 1, "timeframe"},
+        {"title: c\ncorrelation:\n  type: event_count\n", 3, 3, 1, "correlation"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        problems p;
+        ea_rules *r = compile(CASES[i].text, strlen(CASES[i].text), &p);
+        if (p.count != 1 || p.last.line != CASES[i].line || p.last.column != CASES[i].column ||
+            p.last.is_unsupported != CASES[i].is_unsupported || !strstr(p.last.message, CASES[i].message))
+            fail_msg("%s: %d problems, %u:%u %d %s", CASES[i].text, p.count, p.last.line, p.last.column,
+                     p.last.is_unsupported, p.last.message);
+        assert_int_equal(ea_rules_count(r), 0);
+        ea_rules_destroy(r);
+    }
+}
+
+static int matches_with(const ea_rules *r, const ea_rules_value *values, size_t count) {
+    ea_rules_run *run = NULL;
+    const uint32_t *found;
+    size_t n = 0;
+    assert_int_equal(ea_rules_run_create(&run, r), 0);
+    assert_int_equal(ea_rules_run_event(run, 0, values, count, &found, &n), 0);
+    ea_rules_run_destroy(run);
+    return n == 1;
+}
+
+static void test_one_bad_document_costs_one_rule(void **state) {
+    static const char TEXT[] = HEAD "  s:\n    A: b\n  condition: s\n---\n" HEAD "  s:\n    A|foo: b\n  condition: s\n"
+                                    "---\n" HEAD "  s:\n    A: c\n  condition: s\n";
+    problems p;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(p.last.line, 16);
+    assert_string_equal(p.last.file, "test.yml");
+    assert_int_equal(ea_rules_count(r), 2);
+    assert_int_equal(ea_rules_info(r, 1)->line, 19);
+    assert_string_equal(ea_rules_info(r, 1)->category, "process_creation");
+    assert_int_equal(ea_rules_group_count(r), 1);
+    ea_rules_destroy(r);
+}
+
+static void test_values(void **state) {
+    static const struct {
+        const char *item, *value;
+        int expected;
+    } CASES[] = {
+        {"A|endswith: \\cmd.exe", "C:\\CMD.EXE", 1},
+        {"A|endswith: \\cmd.exe", "C:\\cmd.exe ", 0},
+        {"A: 'a\\*b'", "a*b", 1},
+        {"A: 'a\\*b'", "axb", 0},
+        {"A: 'a\\\\*b'", "a\\xxb", 1},
+        {"A: 'a?b'",
+         "a\xc3\xa9"
+         "b",
+         1},
+        {"A: 'a?b'", "ab", 0},
+        {"A: ''", "", 1},
+        {"A: '?*'", "", 0},
+        {"A|contains|windash: ' -enc '", "x /enc y", 1},
+        {"A|contains|windash: ' -enc '",
+         "x \xe2\x80\x95"
+         "enc y",
+         1},
+        {"A|wide|base64offset|contains: http", "xxaAB0AHQAcAyy", 1},
+        {"A|base64|contains: foo", "Zm9v", 1},
+        {"A|cidr: 10.0.0.0/8", "10.255.0.1", 1},
+        {"A|cidr: 10.0.0.0/8", "11.0.0.1", 0},
+        {"A|cidr: fe80::/10", "febf::1", 1},
+        {"A|re: '^a{2,3}$'", "aaaa", 0},
+        {"A|re: '^a{2,3}$'", "aaa\n", 1},
+        {"A|re|i: 'ABC'", "xabcx", 1},
+        {"A|re: 'ABC'", "xabcx", 0},
+        {"A|re|m: '^b$'", "a\nb\nc", 1},
+        {"A|re|s: 'a.c'", "a\nc", 1},
+        {"A|re: 'a.c'", "a\nc", 0},
+        {"A|re: '[^a]'", "aa", 0},
+        {"A|re: '\\bcmd\\b'", "x cmd y", 1},
+        {"A|re: '\\bcmd\\b'", "xcmd y", 0},
+        {"A|gte: 18446744073709551615", "18446744073709551615", 1},
+        {"A|gt: 18446744073709551614", "18446744073709551615", 1},
+        {"A|lt: -1", "-2", 1},
+        {"A|lt: 2.5", "0x2", 1},
+        {"A|cased: Ab", "Ab", 1},
+        {"A|cased: Ab", "ab", 0},
+        {"A|neq: b", "c", 1},
+        {"B: null", "c", 1},
+        {"A: null", "c", 0},
+        {"B|exists: false", "c", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char text[512];
+        problems p;
+        int n = snprintf(text, sizeof text, HEAD "  s:\n    %s\n  condition: s\n", CASES[i].item);
+        ea_rules *r = compile(text, (size_t)n, &p);
+        assert_int_equal(p.count, 0);
+        ea_rules_value v = {ea_rules_field(r, 0, "A"), CASES[i].value, strlen(CASES[i].value)};
+        if (matches_with(r, &v, 1) != CASES[i].expected)
+            fail_msg("%s on \"%s\": expected %d", CASES[i].item, CASES[i].value, CASES[i].expected);
+        ea_rules_destroy(r);
+    }
+}
+
+static int has_field(void *arg, const char *field) {
+    return strstr(arg, field) != NULL;
+}
+
+static void test_missing_fields(void **state) {
+    static const char TEXT[] =
+        HEAD "  a:\n    A: x\n  b:\n    B: y\n  c:\n    C: null\n  condition: (a or b) and not c\n";
+
+    static const struct {
+        const char *fields;
+        int can_hold;
+    } CASES[] = {{"ABC", 1}, {"AC", 1}, {"BC", 1}, {"C", 0}, {"AB", 0}, {"", 0}};
+
+    problems p;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(ea_rules_info(r, 0)->field_count, 3);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        int can_hold = -1;
+        char fields[8];
+        snprintf(fields, sizeof fields, "%s", CASES[i].fields);
+        assert_int_equal(ea_rules_can_hold(r, 0, has_field, fields, &can_hold), 0);
+        assert_int_equal(can_hold, CASES[i].can_hold);
+    }
+    ea_rules_destroy(r);
+}
+
+/* ---- hostile rules and texts ---- */
+static double seconds_of(const ea_rules *r, const char *text, size_t len) {
+    ea_rules_run *run = NULL;
+    const uint32_t *found;
+    size_t n = 0;
+    ea_rules_value v = {ea_rules_field(r, 0, "A"), text, len};
+    assert_int_equal(ea_rules_run_create(&run, r), 0);
+    clock_t begin = clock();
+    assert_int_equal(ea_rules_run_event(run, 0, &v, 1, &found, &n), 0);
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    ea_rules_run_destroy(run);
+    return seconds;
+}
+
+enum { TEXT_BYTES = 1 << 20 };
+
+/* A text of 1 MiB takes at most a second of the processor, and at most about eight times that of 128 KiB. */
+static void check_linear(const ea_text *rule, const char *part) {
+    problems p;
+    char *text = malloc(TEXT_BYTES);
+    assert_non_null(text);
+    for (size_t i = 0, n = strlen(part); i < TEXT_BYTES; i++)
+        text[i] = part[i % n];
+    ea_rules *r = compile(rule->data, rule->len_bytes, &p);
+    if (p.count)
+        fail_msg("%s", p.last.message);
+    double eighth = 1e9, whole = 1e9;
+    for (int i = 0; i < 3; i++) {
+        double s = seconds_of(r, text, TEXT_BYTES / 8), w = seconds_of(r, text, TEXT_BYTES);
+        eighth = s < eighth ? s : eighth;
+        whole = w < whole ? w : whole;
+    }
+    if (whole > 1 || (whole > 0.05 && whole > eighth * 16))
+        fail_msg("%.60s: %.3f s for 1 MiB, %.3f s for an eighth", rule->data + strlen(HEAD), whole, eighth);
+    ea_rules_destroy(r);
+    free(text);
+}
+
+static void test_hostile_rules_stay_linear(void **state) {
+    static const char *const ITEMS[] = {
+        "A: '*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b'",
+        "A: '*a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?*?*?*?*?*?*?b'",
+        "A|re: '(a+)+b'",
+        "A|re: '(a|aa|aaa)*b'",
+        "A|re: '(.*)*(.*)*(.*)*b'",
+        "A|re: 'a{0,100}a{0,100}a{0,100}b'",
+        "A|re: '(x+x+)+y'",
+        "A|re: '^(([a-z])+.)+[A-Z]([a-z])+$'",
+    };
+    ea_text rule;
+    (void)state;
+    ea_text_init(&rule);
+    for (size_t i = 0; i < sizeof ITEMS / sizeof *ITEMS; i++) {
+        ea_text_clear(&rule);
+        ea_text_printf(&rule, HEAD "  s:\n    %s\n  condition: s\n", ITEMS[i]);
+        check_linear(&rule, "aaaaaaaa");
+        check_linear(&rule, "axaaxxa ");
+    }
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|contains:\n"); /* 10,000 alternatives, each inside of the next ones */
+    for (int i = 1; i <= 10000; i++) {
+        ea_text_str(&rule, "      - '");
+        for (int k = 0; k < i % 97 + 1; k++)
+            ea_text_char(&rule, 'a');
+        ea_text_printf(&rule, "%d'\n", i);
+    }
+    ea_text_str(&rule, "  condition: s\n");
+    check_linear(&rule, "aaaaaaaa");
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|contains|all:\n"); /* all of them end at each byte */
+    for (int i = 1; i <= 1000; i++) {
+        ea_text_str(&rule, "      - '");
+        for (int k = 0; k < i; k++)
+            ea_text_char(&rule, 'a');
+        ea_text_str(&rule, "'\n");
+    }
+    ea_text_str(&rule, "      - zz\n  condition: s\n");
+    check_linear(&rule, "aaaaaaaa");
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|re: '("); /* 5,000 alternatives of an expression */
+    for (int i = 0; i < 5000; i++)
+        ea_text_printf(&rule, "%sa%d", i ? "|" : "", i);
+    ea_text_str(&rule, ")b'\n  condition: s\n");
+    check_linear(&rule, "a1a22a333a4444 ");
+    ea_text_deinit(&rule);
+}
+
+/* Aliases that stand for ever more values end at a limit. */
+static void test_aliases_end_at_the_limit(void **state) {
+    ea_text rule;
+    problems p;
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, "x: &x [a");
+    for (int i = 0; i < 5000; i++)
+        ea_text_str(&rule, ", a");
+    ea_text_str(&rule, "]\n" HEAD "  s:\n");
+    for (int i = 0; i < 200; i++)
+        ea_text_printf(&rule, "    A%d: *x\n", i);
+    ea_text_str(&rule, "  condition: s\n");
+    ea_rules *r = compile(rule.data, rule.len_bytes, &p);
+    assert_int_equal(p.count, 1);
+    assert_non_null(strstr(p.last.message, "more than 20000 values"));
+    ea_rules_destroy(r);
+    ea_text_deinit(&rule);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_one_bad_document_costs_one_rule),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_missing_fields),
+        cmocka_unit_test(test_hostile_rules_stay_linear),
+        cmocka_unit_test(test_aliases_end_at_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
