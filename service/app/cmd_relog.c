@@ -195,7 +195,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     if (!rc)
         ea_registry_set_schemas(j->registry, j->schemas);
     if (!rc && o->where)
-        rc = ea_program_where(&j->where, o->where, &(ea_strings){.count = 0},
+        rc = ea_program_where(&j->where, o->where, &(ea_class_choice){.ids.count = 0},
                               &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
     return rc;
 }
