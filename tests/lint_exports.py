@@ -19,7 +19,7 @@ LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
 UNIQUE = ("collector/access", "collector/app", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
           "collector/sandbox", "collector/state", "collector/store", "collector/symbols", "collector/web", "config", "proto/base", "proto/etl",
-          "proto/event", "proto/image", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch", "service/core", "service/decode", "service/etw",
+          "proto/event", "proto/image", "proto/lang", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch", "service/core", "service/decode", "service/etw",
           "service/host", "service/image", "service/scm", "service/ship", "service/source", "service/spool")
 SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"

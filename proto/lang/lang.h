@@ -37,9 +37,8 @@ void ea_lang_problem_print(const ea_lang_problem *p, const char *name, const cha
 typedef struct ea_lang_program ea_lang_program;
 
 typedef struct ea_lang_sources {
-    ea_registry *registry; /* finds the classes of the tables; borrowed during the call */
-    const ea_class *const
-        *classes; /* further classes that probes may name, as those of a trace; they outlive the program */
+    ea_registry *registry;          /* finds the classes of the tables; borrowed during the call */
+    const ea_class *const *classes; /* further ones that probes may name, as those of a trace; borrowed likewise */
     size_t class_count;
     const char *const *args; /* what $1, $2 ... stand for: a number, when it is digits or 0x and hex digits, else a
                                 text; they outlive the program */

@@ -105,7 +105,7 @@ static void on_log_line(void *arg, enum ea_log_kind kind, const char *line) {
     static const enum ea_eventlog_kind KINDS[] = {
         [EA_LOG_STARTED] = EA_EVENTLOG_STARTED,   [EA_LOG_STOPPED] = EA_EVENTLOG_STOPPED,
         [EA_LOG_RELOADED] = EA_EVENTLOG_RELOADED, [EA_LOG_REFUSED] = EA_EVENTLOG_REFUSED,
-        [EA_LOG_WARNING] = EA_EVENTLOG_TROUBLE,   [EA_LOG_WORKS] = EA_EVENTLOG_WORKS,
+        [EA_LOG_WARNING] = EA_EVENTLOG_WARNING,   [EA_LOG_WORKS] = EA_EVENTLOG_WORKS,
         [EA_LOG_LOST] = EA_EVENTLOG_LOST,         [EA_LOG_FAILED] = EA_EVENTLOG_FAILED};
 
     (void)arg;

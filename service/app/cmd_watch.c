@@ -282,7 +282,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
         rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
-        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0, &o->args},
+        rc = ea_program_compile(&w.program, w.name, w.text, w.text_bytes, &o->args,
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc && w.path_count < 1)
         return run_live(&w, &err);

@@ -18,7 +18,7 @@ static const int64_t RETRY_NS = (int64_t)5 * 1000000000, LAST_WORDS_NS = (int64_
 
 /* ---- what the sender reports ---- */
 
-static void agent_on_trouble(void *arg, const ea_err *err) {
+static void agent_on_error(void *arg, const ea_err *err) {
     ea_agent *a = arg;
     ea_mutex_lock(a->tasks.lock);
     ea_sticky_error_set(&a->line_error, "shipping", err->code, err);
@@ -50,7 +50,7 @@ static int update_certificate(ea_agent *a) {
         ea_enroller_install(a->enroller);
         ea_enroller_get_status(a->enroller, &s);
     }
-    ea_sticky_error_set(&a->enroll_error, "enrolment", s.trouble.code, &s.trouble);
+    ea_sticky_error_set(&a->enroll_error, "enrolment", s.error.code, &s.error);
     return s.state == EA_ENROLLER_HAS;
 }
 
@@ -82,7 +82,7 @@ static void start_sender(ea_agent *a) {
     a->events = (ea_sender_events){.spool = a->tasks.spool,
                                    .each_pipeline = ea_source_tasks_each_pipeline,
                                    .pipelines = &a->tasks,
-                                   .on_trouble = agent_on_trouble,
+                                   .on_error = agent_on_error,
                                    .arg = a};
     ea_sender_options so = ea_shipping_sender(o, &a->counters, &a->events);
     so.fail_fast = 0;

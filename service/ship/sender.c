@@ -64,7 +64,7 @@ struct ea_sender {
     int64_t held_ns;          /* of pauses that a collector asked for, not counted yet: less than a second */
     int64_t failing_since_ns; /* 0: it works */
     unsigned failures_in_a_row;
-    ea_err trouble;               /* reported last; code 0: none */
+    ea_err error;                 /* reported last; code 0: none */
     int proxy_waited, proxy_code; /* of the failure to ask for proxies that was reported last */
 };
 
@@ -110,11 +110,11 @@ static int64_t next_pause(ea_sender *s) {
 /* ---- reports, once for each change ---- */
 
 static void report(ea_sender *s, const ea_err *err) {
-    if (s->trouble.code == err->code && (err->code == 0 || strcmp(s->trouble.message, err->message) == 0))
+    if (s->error.code == err->code && (err->code == 0 || strcmp(s->error.message, err->message) == 0))
         return;
-    s->trouble = *err;
-    if (s->o.on_trouble)
-        s->o.on_trouble(s->o.arg, err);
+    s->error = *err;
+    if (s->o.on_error)
+        s->o.on_error(s->o.arg, err);
 }
 
 /* The request failed; err says how. retry_after_ns: when the collector said it, else 0. Non-zero ends the sender. */
@@ -265,17 +265,17 @@ static int sender_from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err 
 /* Which proxy leads to the collector in use, by what the operating system has said so far. */
 static void choose_proxy(ea_sender *s) {
     char proxy[EA_PROXY_BYTES];
-    ea_err trouble;
+    ea_err error;
     size_t url = atomic_load(&s->current);
     int64_t until = ea_monotonic_ns() + PROXY_WAIT_SECONDS * SECOND_NS;
-    while (!ea_proxies_get(s->proxies, url, SECOND_NS / 10, proxy, &trouble))
+    while (!ea_proxies_get(s->proxies, url, SECOND_NS / 10, proxy, &error))
         if (atomic_load(&s->stop) || s->proxy_waited || ea_monotonic_ns() >= until)
             break;
     s->proxy_waited = 1;
     curl_easy_setopt(s->curl, CURLOPT_PROXY, proxy);
-    if (trouble.code && trouble.code != s->proxy_code)
-        report(s, &trouble);
-    s->proxy_code = trouble.code;
+    if (error.code && error.code != s->proxy_code)
+        report(s, &error);
+    s->proxy_code = error.code;
 }
 
 /* 0 when an answer with status 200 came, else the failure. */
@@ -638,7 +638,7 @@ static int run(ea_sender *s, ea_err *err) {
     while (!rc) {
         if (atomic_load(&s->stop))
             return ea_fail(err, EA_ECANCELED, "send");
-        rc = ea_spool_trouble(s->spool, err);
+        rc = ea_spool_error(s->spool, err);
         if (rc)
             break;
         if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : 4 * SECOND_NS)) {

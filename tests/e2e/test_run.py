@@ -119,13 +119,13 @@ def bad_start(env, checks, collector):
         wait_until(lambda: "late-machine.crt" in agent.log(), "word of the missing certificate", agent)
         os.rename(aside, certificate)
         wait_until(lambda: "late.etl" in agent.log(), "word of the missing trace", agent)
-        wait_until(lambda: (agent.now().get("shipping") or {}).get("trouble"), "word of the missing collector", agent)
+        wait_until(lambda: (agent.now().get("shipping") or {}).get("error"), "word of the missing collector", agent)
         time.sleep(6)  # another round of attempts
         words = agent.log()
         for what in ("source late: ", "source one: "):
             checks.that(words.count(what) <= 3, f"{what}said again and again:\n{words}")
         status = env.run([env.agent, "status", "--file", agent.status])
-        checks.that("trouble" in status.stdout and "source late: waiting" in status.stdout, f"status says {status.stdout}")
+        checks.that("  error: " in status.stdout and "source late: waiting" in status.stdout, f"status says {status.stdout}")
         collector.start()
         agent.wait_state("one", "shipped")
         os.symlink(traces.paths(LATE, env.build)[0], missing)
@@ -314,6 +314,10 @@ def refused(env, checks):
         newer.write_text(json.dumps({**known, **more}))
         done = env.run([env.agent, "status", "--file", newer], check=False)
         checks.that(done.returncode == 1 and not done.stderr and "etwagent was stopped" in done.stdout, f"a newer agent's status: {done.returncode} {done.stderr}")
+    parts = {"sources": [{"name": "one", "trouble": "old 1"}], "spool": {"trouble": "old 2"}, "shipping": {"trouble": "old 3"}}
+    newer.write_text(json.dumps({**known, **parts}))
+    said = env.run([env.agent, "status", "--file", newer], check=False).stdout
+    checks.equal([said.count(f"  error: old {n}\n") for n in (1, 2, 3)], [1, 1, 1], f"the name of errors in the status of an older agent: {said}")
     for key, wrong in (("pid", {"pid": "many"}), ("spool", {"spool": []}), ("batches", {"sources": [{"batches": -1}]})):
         newer.write_text(json.dumps({**known, **wrong}))
         done = env.run([env.agent, "status", "--file", newer], check=False)

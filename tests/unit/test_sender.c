@@ -10,9 +10,9 @@
 typedef struct calls {
     ea_mutex *lock;
     ea_spool *spool; /* for renewals */
-    unsigned known, refused, renewals, keyframes, troubles, recoveries;
+    unsigned known, refused, renewals, keyframes, errors, recoveries;
     uint64_t refused_number;
-    char refused_text[256], trouble[512];
+    char refused_text[256], error[512];
 } calls;
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
@@ -41,11 +41,11 @@ static void on_keyframe(void *arg, const uint8_t *stream) {
     ((calls *)arg)->keyframes++;
 }
 
-static void on_trouble(void *arg, const ea_err *err) {
+static void on_error(void *arg, const ea_err *err) {
     calls *t = arg;
     if (err->code) {
-        t->troubles++;
-        snprintf(t->trouble, sizeof t->trouble, "%s", err->message);
+        t->errors++;
+        snprintf(t->error, sizeof t->error, "%s", err->message);
     } else {
         t->recoveries++;
     }
@@ -145,7 +145,7 @@ static ea_sender_options options_for(agent *a) {
                                .on_known = on_known,
                                .on_refused = on_refused,
                                .on_keyframe_wanted = on_keyframe,
-                               .on_trouble = on_trouble};
+                               .on_error = on_error};
 }
 
 static void start(agent *a, ea_sender_options o, const server *const *servers, size_t count) {
@@ -165,7 +165,7 @@ static void start(agent *a, ea_sender_options o, const server *const *servers, s
 static int finish(agent *a) {
     ea_sender_drain(a->sender);
     if (!ea_sender_wait(a->sender, 120000 * MS))
-        fail_msg("the sender did not end within two minutes; its trouble: %s", a->calls.trouble);
+        fail_msg("the sender did not end within two minutes; its error: %s", a->calls.error);
     int rc = ea_sender_result(a->sender, &a->result);
     check_ledger(a);
     return rc;
@@ -199,7 +199,7 @@ static void sends_and_settles(void **state) {
     assert_int_equal(s->connections, 1);   /* kept */
     for (uint64_t n = 1; n <= 10; n++)
         assert_int_equal(s->stored[n], 1);
-    assert_int_equal(a->calls.troubles, 0);
+    assert_int_equal(a->calls.errors, 0);
     agent_close(a);
     free(s);
 }
@@ -298,8 +298,8 @@ static void retry_after_is_kept(void **state) {
     server_stop(s);
     assert_true(s->requests[1].at_ns - s->requests[0].at_ns >= 1000 * MS);
     assert_true(s->requests[2].at_ns - s->requests[1].at_ns >= 300 * MS);
-    assert_non_null(strstr(a->calls.trouble, "busy"));
-    assert_null(strchr(a->calls.trouble, 0x1b)); /* untrusted text is sanitized */
+    assert_non_null(strstr(a->calls.error, "busy"));
+    assert_null(strchr(a->calls.error, 0x1b)); /* untrusted text is sanitized */
     agent_close(a);
     free(s);
 }
@@ -319,7 +319,7 @@ static void pauses_grow_and_stay_bounded(void **state) {
     }
     /* pauses that kept growing would be 2.5 s long then, and more; these are 40 ms and what a busy machine takes */
     assert_true(least_late < 2000 * MS);
-    assert_int_equal(a->calls.troubles, 1); /* repeated failures of one kind are reported once */
+    assert_int_equal(a->calls.errors, 1); /* repeated failures of one kind are reported once */
     assert_int_equal(a->calls.recoveries, 1);
     agent_close(a);
     free(s);
@@ -488,7 +488,7 @@ static void a_description_that_is_lacking_is_sent_again(void **state) {
     assert_int_equal(s->requests[1].len_bytes[0], s->requests[2].len_bytes[0] - 5); /* 12<<3|2, 3, "abc" */
     assert_int_equal(a->calls.known, 2);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
-    assert_int_equal(a->calls.troubles, 0);
+    assert_int_equal(a->calls.errors, 0);
     agent_close(a);
     free(s);
 }
@@ -607,7 +607,7 @@ static void a_collector_that_comes_back(void **state) {
     assert_int_equal(finish(a), 0);
     server_stop(t);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 50);
-    assert_true(a->calls.troubles >= 1);
+    assert_true(a->calls.errors >= 1);
     agent_close(a);
     free(s);
     free(t);

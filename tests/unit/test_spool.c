@@ -659,7 +659,7 @@ static void everybody_at_once(void **state) {
             }
         }
         must(ea_spool_settle(s, items, outcomes, n, &err), &err);
-        must(ea_spool_trouble(s, &err), &err);
+        must(ea_spool_error(s, &err), &err);
     }
     for (size_t i = 0; i <= APPENDERS; i++)
         ea_thread_join(threads[i]);
