@@ -368,6 +368,39 @@ static void a_batch_that_is_too_large_alone_is_refused(void **state) {
     free(s);
 }
 
+/* An old collector, or one with a narrower reader, refuses the framing of one batch: it alone is lost, and counted. */
+static void a_batch_that_is_bad_alone_is_refused(void **state) {
+    (void)state;
+    server *s = SERVER(BAD_THIRD);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    size_t alone = 0;
+    for (size_t i = 0; i < s->request_count; i++)
+        alone += s->requests[i].count == 1 && s->requests[i].numbers[0] == 3 &&
+                 s->requests[i].len_bytes[0] > TOMBSTONE_BYTES;
+    assert_int_equal(alone, 3); /* a pause after each: one wrong answer must not cost a batch */
+    assert_int_equal(a->calls.refused, 1);
+    assert_int_equal(a->calls.refused_number, 3);
+    assert_int_equal(counter(a, EA_COUNT_batches_refused), 1);
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 90);
+    agent_close(a);
+    free(s);
+}
+
+static void one_bad_request_costs_no_batch(void **state) {
+    (void)state;
+    server *s = SERVER(BAD_ONCE, BAD_ONCE, HONEST);
+    agent *a = agent_with(1);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(a->calls.refused, 0);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 10);
+    agent_close(a);
+    free(s);
+}
+
 static void credit_bounds_the_next_request(void **state) {
     (void)state;
     server *s = SERVER(SMALL_CREDIT);
@@ -868,6 +901,8 @@ int main(void) {
         T(an_answer_counts_only_for_what_was_sent),
         T(too_large_means_smaller),
         T(a_batch_that_is_too_large_alone_is_refused),
+        T(a_batch_that_is_bad_alone_is_refused),
+        T(one_bad_request_costs_no_batch),
         T(credit_bounds_the_next_request),
         T(malformed_is_dropped_and_counted),
         T(a_refused_tombstone_is_sent_again),
