@@ -2,8 +2,9 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 BENCH_RUNS ?= 5
+VERSION ?= 0.1.0
 
-.PHONY: all release check test quick traces soak demo bench fuzz windows lint pages format clean help
+.PHONY: all deb msi release check test quick traces soak demo bench fuzz windows lint pages format clean help
 
 all: ## build both programs and the tests (preset dev)
 	@installer/deps/packages.sh build demo
@@ -45,6 +46,12 @@ bench: ## every stage, alone and together, beside references measured in the sam
 fuzz: ## FUZZ_SECONDS of each fuzz target, from its corpus
 	@installer/deps/packages.sh build test
 	@python3 tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+deb: release ## the collector's Debian package, in build/ (VERSION=1.2.3)
+	installer/debian/build-deb.sh build/release $(VERSION) build/etwcollector_$(VERSION).deb
+
+msi: windows ## the agent's MSI for Windows, in build/ (VERSION=1.2.3)
+	installer/windows/build_msi.py --exe build/windows/service/app/etwagent.exe --version $(VERSION) --output build/etwagent-$(VERSION).msi
 
 windows: ## cross-compile for Windows (preset windows)
 	@installer/deps/packages.sh build windows

@@ -26,11 +26,12 @@ enum {
     MEASURED_BYTES = 4 << 20, /* or so much of it */
     WIDTH_MAX = 80,           /* what is longer pushes its line to the right */
     EXIT_LIMIT = 4,
+    EXIT_ROWS = 5,
 };
 
 typedef struct options {
     const char *store, *host;
-    int format, json;
+    int format, json, fail_if_rows;
     int64_t limit_ns, wait_ns;
     uint64_t limit_bytes, limit_rows, limit_temp_bytes;
     ec_symbol_options symbols;
@@ -408,6 +409,8 @@ static int query_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = query_finish(&p, &outcome);
     int code = rc ? ea_exit_code(rc) : query_report_missing(o, &outcome);
+    if (o->fail_if_rows && p.rows && (!code || code == EXIT_LIMIT))
+        code = EXIT_ROWS;
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     if (has_symbols)
@@ -429,6 +432,10 @@ static const ea_option OPTIONS[] = {
      .choices = FORMATS,
      .help = "how rows are printed: jsonl is one object a row, json one object with all"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "the same as --format json"},
+    {.name = "fail-if-rows",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, fail_if_rows),
+     .help = "exit with 5 when there is a row: for a timer that reports what a query finds"},
     {.name = "rows",
      .argument = "N",
      .type = EA_OPT_U64,
@@ -499,7 +506,8 @@ const ea_command ec_cmd_query = {
         "collector/query describes all tables and functions, with examples.\n"
         "\n"
         "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
-        "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed).",
+        "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed), 5 there are rows\n"
+        "and --fail-if-rows is given.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = query_run,

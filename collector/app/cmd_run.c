@@ -442,8 +442,8 @@ static void on_renewed_twice(void *arg, const char *name, const char *text) {
         &(ec_watch_report){.host = host, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
 }
 
-/* A revocation list that its CA should have replaced is in force still, and an incident. */
-static void look_at_crl(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, int64_t *next_ns) {
+/* When certificates end. A revocation list that its CA should have replaced is in force still, and an incident. */
+static void look_at_ends(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, int64_t *next_ns) {
     char text[160];
     if (ea_monotonic_ns() < *next_ns)
         return;
@@ -452,6 +452,10 @@ static void look_at_crl(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, i
     int64_t late_s = ea_utc_ns() / INT64_C(1000000000) - times.end_s;
     atomic_store(&gauges->crl_made_s, times.made_s);
     atomic_store(&gauges->crl_end_s, times.end_s);
+    const ec_tls_ends ends = ec_ingest_certificate_ends(ingest);
+    atomic_store(&gauges->own_end_s, ends.own_s);
+    atomic_store(&gauges->ca_end_s, ends.ca_s);
+    atomic_store(&gauges->agent_end_s, ends.client_s);
     if (!times.end_s || late_s <= 0)
         return;
     snprintf(text, sizeof text,
@@ -636,7 +640,7 @@ static int serve_start(serving *v, ea_err *err) {
     if (!rc)
         rc = serve_start_ingest(v, err);
     if (!rc)
-        look_at_crl(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
+        look_at_ends(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
     return rc ? rc : announce(o, v->broker, ec_ingest_port(v->ingest), err);
 }
 
@@ -647,7 +651,7 @@ static int serve_until_stopped(serving *v, ea_err *err) {
         ea_wake_wait(asked, LOOK_NS);
         ec_audit_tick(v->web.audit);
         ec_audit_tick(v->enroll.audit);
-        look_at_crl(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
+        look_at_ends(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
         if (ec_broker_has_ended(v->broker))
             rc = ea_fail(err, EA_EIO, "the process %s, which opens files for this one, has ended: start it again",
                          EC_BROKER_NAME);

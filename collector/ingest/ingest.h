@@ -46,6 +46,8 @@ void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits);
 EA_MUST_CHECK int ec_ingest_renew(ec_ingest *in, ea_err *err);
 /* See ec_tls_crl_times. Thread: any. */
 ec_crl_times ec_ingest_crl_times(ec_ingest *in);
+/* See ec_tls_certificate_ends. Thread: any. */
+ec_tls_ends ec_ingest_certificate_ends(ec_ingest *in);
 /* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
 void ec_ingest_stop(ec_ingest *in);
 

@@ -868,6 +868,10 @@ int ec_ingest_renew(ec_ingest *in, ea_err *err) {
     return ec_tls_renew(in->tls, err);
 }
 
+ec_tls_ends ec_ingest_certificate_ends(ec_ingest *in) {
+    return ec_tls_certificate_ends(in->tls);
+}
+
 ec_crl_times ec_ingest_crl_times(ec_ingest *in) {
     return ec_tls_crl_times(in->tls);
 }

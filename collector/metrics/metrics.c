@@ -546,6 +546,19 @@ static void add_signed(const exposition *x, const char *name, const char *help, 
     ea_text_printf(x->t, "%s %" PRId64 "\n", name, value);
 }
 
+static void add_certificate_ends(const exposition *x, const ec_gauges *g, int64_t now_s) {
+    static const char NAME[] = "etwcollector_certificate_left_seconds";
+    const int64_t ends_s[] = {atomic_load(&g->own_end_s), atomic_load(&g->ca_end_s), atomic_load(&g->agent_end_s)};
+    static const char *const OF[] = {"collector", "ca", "agents"};
+    add_head(
+        x, NAME, EA_GAUGE,
+        "time until the certificate ends: the collector's, that of the CA for agents, or the first one of the agents "
+        "that came since the start; negative: it has ended");
+    for (size_t i = 0; i < sizeof OF / sizeof OF[0]; i++)
+        if (ends_s[i])
+            ea_text_printf(x->t, "%s{of=\"%s\"} %" PRId64 "\n", NAME, OF[i], ends_s[i] - now_s);
+}
+
 void ec_metrics_gauges(const ec_gauges *g, int open_metrics, ea_text *out) {
     const exposition x = {.t = out, .open_metrics = open_metrics};
     int64_t now_s = ea_utc_ns() / INT64_C(1000000000), made_s = atomic_load(&g->crl_made_s),
@@ -556,6 +569,7 @@ void ec_metrics_gauges(const ec_gauges *g, int open_metrics, ea_text *out) {
     if (end_s)
         add_signed(&x, "etwcollector_crl_left_seconds",
                    "time until the revocation list in force is to be replaced; negative: it is late", end_s - now_s);
+    add_certificate_ends(&x, g, now_s);
     if (atomic_load(&g->has_ca))
         add_signed(&x, "etwcollector_ca_key_in_reach",
                    "1 when the process that reads what agents send can open the folder of the CA, see the log",

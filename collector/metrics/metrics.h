@@ -19,8 +19,9 @@ enum { EC_METRICS_STREAMS = 256, EC_METRICS_HOSTS = 16384 };
 
 /* What goes up and down in the collector's own process. Written by cmd_run.c. */
 typedef struct ec_gauges {
-    _Atomic int64_t crl_made_s, crl_end_s; /* as ec_crl_times */
-    atomic_int has_ca, ca_in_reach;        /* there is a folder of a CA; this process can open it (confine_run.h) */
+    _Atomic int64_t crl_made_s, crl_end_s;            /* as ec_crl_times */
+    _Atomic int64_t own_end_s, ca_end_s, agent_end_s; /* as ec_tls_certificate_ends */
+    atomic_int has_ca, ca_in_reach; /* there is a folder of a CA; this process can open it (confine_run.h) */
 } ec_gauges;
 
 /* Appends them, before ec_metrics_text. */

@@ -25,6 +25,7 @@ enum {
     TICKET_FILE_VERSION = 1,
     MAX_CERT_CHAIN_BYTES = 32 << 10,
     MAX_FILE_BYTES = 64 << 20,
+    CLIENTS_MAX = 65536,
 };
 
 typedef struct ticket_key {
@@ -47,6 +48,7 @@ struct ec_tls {
     off_t crl_size;
     ino_t crl_inode;
     ticket_key keys[TICKET_KEYS]; /* newest first; made_utc_ns 0: unused */
+    ea_u64_map client_ends;       /* hash of a client's name -> the end of its last certificate, seconds since 1970 */
 };
 
 /* Takes the oldest error of OpenSSL's queue into err. */
@@ -177,6 +179,37 @@ ec_crl_times ec_tls_crl_times(ec_tls *tls) {
     return times;
 }
 
+static void note_client(ec_tls *tls, const char *agent, const X509 *cert) {
+    int64_t end_s = earlier(0, X509_get0_notAfter(cert));
+    ea_mutex_lock(tls->mutex);
+    /* a full map knows the clients that came first */
+    EA_IGNORE(ea_u64_map_put(&tls->client_ends, ea_hash64(agent, strlen(agent), 0), (uint64_t)end_s));
+    ea_mutex_unlock(tls->mutex);
+}
+
+ec_tls_ends ec_tls_certificate_ends(ec_tls *tls) {
+    ec_tls_ends ends = {.own_s = 0};
+    STACK_OF(X509) *chain = NULL;
+    size_t cursor = 0;
+    uint64_t name, end_s;
+    int64_t now_s = ea_utc_ns() / 1000000000;
+    ea_mutex_lock(tls->mutex);
+    SSL_CTX *own = tls->renewed ? tls->renewed : tls->ctx;
+    if (SSL_CTX_get0_certificate(own))
+        ends.own_s = earlier(0, X509_get0_notAfter(SSL_CTX_get0_certificate(own)));
+    if (SSL_CTX_get0_chain_certs(own, &chain) == 1)
+        for (int i = 0; i < sk_X509_num(chain); i++)
+            ends.own_s = earlier(ends.own_s, X509_get0_notAfter(sk_X509_value(chain, i)));
+    for (int i = 0; i < sk_X509_num(tls->issuers); i++)
+        ends.ca_s = earlier(ends.ca_s, X509_get0_notAfter(sk_X509_value(tls->issuers, i)));
+    while (ea_u64_map_next(&tls->client_ends, &cursor, &name, &end_s))
+        if ((int64_t)end_s > now_s && (!ends.client_s || (int64_t)end_s < ends.client_s))
+            ends.client_s = (int64_t)end_s;
+    ea_mutex_unlock(tls->mutex);
+    ERR_clear_error();
+    return ends;
+}
+
 static int on_verify(int ok, X509_STORE_CTX *store) {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     ec_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -215,6 +248,7 @@ int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err) {
     memcpy(ret_agent, name, (size_t)n);
     ret_agent[n] = 0;
     ea_name_to_lower(ret_agent);
+    note_client(tls, ret_agent, cert);
     return 0;
 }
 
@@ -500,6 +534,7 @@ int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err) {
     ec_tls *tls = calloc(1, sizeof *tls);
     if (!tls)
         return ea_fail(err, EA_ENOMEM, "set up TLS");
+    ea_u64_map_init(&tls->client_ends, CLIENTS_MAX);
     tls->log = options->log;
     tls->broker = options->broker;
     tls->cert_path = copy_string(options->cert_path);
@@ -534,6 +569,7 @@ void ec_tls_destroy(ec_tls *tls) {
     free(tls->key_path);
     free(tls->crl_path);
     free(tls->ticket_path);
+    ea_u64_map_deinit(&tls->client_ends);
     OPENSSL_cleanse(tls->keys, sizeof tls->keys);
     free(tls);
 }

@@ -45,4 +45,13 @@ typedef struct ec_crl_times {
 /* Thread: any. */
 ec_crl_times ec_tls_crl_times(ec_tls *tls);
 
+/* When certificates end, in seconds since 1970: the own one, with the chain that is sent; the earliest of the CAs of
+ * ca_path; the earliest of the clients that were identified and have not ended. 0: there is none. Clients are counted
+ * by name, each with its last certificate, up to 65,536 of them. Thread: any. */
+typedef struct ec_tls_ends {
+    int64_t own_s, ca_s, client_s;
+} ec_tls_ends;
+
+ec_tls_ends ec_tls_certificate_ends(ec_tls *tls);
+
 #endif

@@ -185,7 +185,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
     static const struct {
         const char *name;
         uint64_t max;
-    } NUMBERS[] = {{"pid", UINT32_MAX}, {"tid", UINT32_MAX}, {"cpu", 65535}};
+    } NUMBERS[] = {{"pid", UINT32_MAX}, {"tid", UINT32_MAX}, {"cpu", 65535}, {"id", 65535}};
 
     *s = (search){.param_count = OWN_PARAMS};
     s->host = ec_call_param(c, "host");

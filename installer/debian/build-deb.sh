@@ -17,12 +17,15 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 0755 "$root"
 umask 022
-mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/etc/etwcollector" "$root/lib/systemd/system" "$root/usr/share/doc/etwcollector" \
+mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/etc/etwcollector" "$root/lib/systemd/system" "$root/usr/lib/etwcollector" "$root/usr/share/doc/etwcollector" \
     "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions"
 install -m 0755 "$program" "$root/usr/bin/etwcollector"
 strip --strip-unneeded "$root/usr/bin/etwcollector"
 install -m 0644 "$here/collector.yaml" "$root/etc/etwcollector/collector.yaml"
-install -m 0644 "$here/etwcollector.service" "$root/lib/systemd/system/etwcollector.service"
+for unit in etwcollector.service etwcollector-backup.service etwcollector-backup.timer; do
+    install -m 0644 "$here/$unit" "$root/lib/systemd/system/$unit"
+done
+install -m 0755 "$here/give-key" "$here/backup" "$root/usr/lib/etwcollector/"
 python3 "$here/../release/sbom.py" collector --program "$root/usr/bin/etwcollector" --libraries "$build/collector/web/ui/node_modules" --version "$version" \
     --output "$root/usr/share/doc/etwcollector/etwcollector.cdx.json" --licenses "$root/usr/share/doc/etwcollector/copyright"
 "$program" --man | gzip -9n >"$root/usr/share/man/man1/etwcollector.1.gz"
@@ -69,7 +72,7 @@ cat >"$root/DEBIAN/prerm" <<'SCRIPT'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now etwcollector.service || true
+    systemctl disable --now etwcollector-backup.timer etwcollector.service || true
 fi
 SCRIPT
 cat >"$root/DEBIAN/postrm" <<'SCRIPT'
@@ -79,6 +82,7 @@ if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true
 fi
 if [ "$1" = purge ]; then
+    # backups, which are in /var/lib/etwcollector-backup, and the CA stay
     rm -rf /var/lib/private/etwcollector /var/lib/etwcollector
 fi
 SCRIPT

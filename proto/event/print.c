@@ -13,9 +13,7 @@
 
 const char *const EA_PRINT_FORMATS[] = {"text", "jsonl", "csv", "raw", NULL};
 
-enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18, NEAR_BYTES = 64, NEAR_MAX = 3 };
-
-enum { WANTED = 1, LOOKED_AT = 2 /* for the columns */ };
+enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18 };
 
 struct ea_printer {
     const ea_print_options *options;
@@ -27,15 +25,10 @@ struct ea_printer {
     char *column_text; /* what columns point into */
     uint64_t pids[EA_STRINGS_MAX];
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
-    ea_u64_map wanted_classes;      /* address of a class -> WANTED, LOOKED_AT */
-    /* requested columns that an event had, and requested class patterns that a class matched */
-    uint8_t has_column[MAX_COLUMNS], has_class[EA_STRINGS_MAX];
-
-    struct near {
-        size_t distance;
-        char name[NEAR_BYTES];
-    } near_column[MAX_COLUMNS], near_class[EA_STRINGS_MAX];
-
+    ea_class_chooser chooser;
+    ea_u64_map looked_at;            /* addresses of classes whose columns are noted */
+    uint8_t has_column[MAX_COLUMNS]; /* requested columns that an event had */
+    ea_near near_column[MAX_COLUMNS];
     size_t missing_columns; /* of has_column */
     ea_time_reference times;
     uint64_t printed;
@@ -120,8 +113,10 @@ int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *o
     p->options = options;
     p->file = out;
     ea_text_init(&p->out);
-    ea_u64_map_init(&p->wanted_classes, 65536);
-    int rc = parse(p, err);
+    ea_u64_map_init(&p->looked_at, 65536);
+    int rc = ea_class_chooser_init(&p->chooser, &options->choice, err);
+    if (!rc)
+        rc = parse(p, err);
     if (rc) {
         ea_printer_destroy(p);
         return rc;
@@ -141,7 +136,8 @@ int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *o
 void ea_printer_destroy(ea_printer *p) {
     if (!p)
         return;
-    ea_u64_map_deinit(&p->wanted_classes);
+    ea_class_chooser_deinit(&p->chooser);
+    ea_u64_map_deinit(&p->looked_at);
     ea_text_deinit(&p->out);
     ea_cswitch_expander_destroy(p->expander);
     free(p->column_text);
@@ -149,7 +145,8 @@ void ea_printer_destroy(ea_printer *p) {
 }
 
 void ea_printer_forget_classes(ea_printer *p) {
-    ea_u64_map_clear(&p->wanted_classes);
+    ea_class_chooser_forget(&p->chooser);
+    ea_u64_map_clear(&p->looked_at);
 }
 
 void ea_printer_window(const ea_printer *p, int64_t *ret_from_utc_ns, int64_t *ret_to_utc_ns) {
@@ -157,80 +154,19 @@ void ea_printer_window(const ea_printer *p, int64_t *ret_from_utc_ns, int64_t *r
     *ret_to_utc_ns = p->to_utc_ns;
 }
 
-static int lower(int c) {
-    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
-}
-
-int ea_class_name_matches(const char *pattern, const char *name) {
-    for (; *pattern; pattern++, name++) {
-        if (pattern[0] == '*' && !pattern[1])
-            return 1;
-        if (lower((unsigned char)*pattern) != lower((unsigned char)*name))
-            return 0;
-    }
-    return !*name;
-}
-
-/* Remembers a name when none before was nearer to what was asked for. */
-static void note_near(struct near *n, const char *asked, const char *name) {
-    size_t distance =
-        strlen(asked) < NEAR_BYTES && strlen(name) < NEAR_BYTES ? ea_name_distance(asked, name) : SIZE_MAX;
-    if (distance > NEAR_MAX || (n->name[0] && distance >= n->distance))
-        return;
-    n->distance = distance;
-    snprintf(n->name, sizeof n->name, "%s", name);
-}
-
-static int class_wanted(ea_printer *p, const ea_class *c) {
-    const ea_strings *classes = &p->options->classes;
-    if (!classes->count)
-        return 1;
-    uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
-    if (known)
-        return (int)(*known & WANTED);
-    uint64_t wanted = 0;
-    for (size_t i = 0; i < classes->count; i++) {
-        if (ea_class_name_matches(classes->items[i], c->name)) {
-            wanted = WANTED;
-            p->has_class[i] = 1;
-        } else if (!p->has_class[i]) {
-            note_near(&p->near_class[i], classes->items[i], c->name);
-        }
-    }
-    /* without memory the question is asked again for each event, with the same answer */
-    EA_IGNORE(ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted));
-    return (int)wanted;
-}
-
 /* Marks the columns that an event of this class has and no earlier class had. Once for each class. */
 static void look_for_columns(ea_printer *p, const ea_class *c) {
-    uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
-    if (known && *known & LOOKED_AT)
+    if (ea_u64_map_get(&p->looked_at, (uintptr_t)c))
         return;
-    if (known)
-        *known |= LOOKED_AT;
-    else
-        EA_IGNORE(ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, WANTED | LOOKED_AT));
+    EA_IGNORE(ea_u64_map_put(&p->looked_at, (uintptr_t)c, 1));
     for (size_t i = 0; i < p->column_count; i++) {
         if (p->has_column[i])
             continue;
         p->has_column[i] = (uint8_t)ea_render_has(c, p->columns[i]);
         p->missing_columns -= p->has_column[i];
         for (size_t f = 0; !p->has_column[i] && f < c->field_count; f++)
-            note_near(&p->near_column[i], p->columns[i], c->fields[f].name);
+            ea_near_note(&p->near_column[i], p->columns[i], c->fields[f].name);
     }
-}
-
-/* A class that this program has a row for, whether an event of it came by or not. */
-static int is_known_class(ea_printer *p, size_t which) {
-    const char *pattern = p->options->classes.items[which];
-    for (size_t i = 0; i < ea_family_count; i++)
-        for (size_t k = 0; k < ea_families[i]->row_count; k++) {
-            if (ea_class_name_matches(pattern, ea_families[i]->rows[k].name))
-                return 1;
-            note_near(&p->near_class[which], pattern, ea_families[i]->rows[k].name);
-        }
-    return 0;
 }
 
 /* A field of a class that this program has a row for, whether an event of it came by or not. */
@@ -263,15 +199,11 @@ static int check_range(const ea_printer *p, ea_err *err) {
 }
 
 int ea_printer_check(ea_printer *p, ea_err *err) {
-    for (size_t i = 0; i < p->options->classes.count; i++) {
-        const struct near *n = &p->near_class[i];
-        if (!p->has_class[i] && !is_known_class(p, i))
-            return ea_fail(err, EA_ENOTFOUND, "--class '%.80s': no event is of such a class, and none is known%s%s%s",
-                           p->options->classes.items[i], n->name[0] ? "; did you mean '" : "", n->name,
-                           n->name[0] ? "'?" : "");
-    }
+    int rc = ea_class_chooser_check(&p->chooser, err);
+    if (rc)
+        return rc;
     for (size_t i = 0; p->printed && p->options->fields.count && i < p->column_count; i++) {
-        const struct near *n = &p->near_column[i];
+        const ea_near *n = &p->near_column[i];
         if (!p->has_column[i] && !is_known_column(p->columns[i]))
             return ea_fail(err, EA_ENOTFOUND, "--fields '%.80s': none of the %" PRIu64 " events has this column%s%s%s",
                            p->columns[i], p->printed, n->name[0] ? "; did you mean '" : "", n->name,
@@ -345,7 +277,7 @@ static int is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, 
     p->has_event_in_range = 1;
     if (!p->has_event_of_pid)
         p->has_event_of_pid = pid_wanted(p, record, c);
-    return class_wanted(p, c) && pid_wanted(p, record, c);
+    return ea_class_chooser_wants(&p->chooser, c) && pid_wanted(p, record, c);
 }
 
 void ea_printer_pass(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {

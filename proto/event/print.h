@@ -6,6 +6,7 @@
 
 #include "proto/base/cli.h"
 #include "proto/base/clock.h"
+#include "proto/event/class_names.h"
 #include "proto/event/event.h"
 #include "proto/event/render.h"
 
@@ -16,7 +17,8 @@ extern const char *const EA_PRINT_FORMATS[];
 /* A command's options struct has one of these; EA_PRINT_OPTIONS makes its rows. */
 typedef struct ea_print_options {
     int format; /* enum ea_print_format */
-    ea_strings fields, classes, pids;
+    ea_strings fields, pids;
+    ea_class_choice choice;
     const char *from, *to;
     int raw, no_names;
 } ea_print_options;
@@ -29,9 +31,7 @@ typedef struct ea_print_options {
     {.name = "fields", .argument = "A,B,...", .type = EA_OPT_STRINGS,                                                  \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, fields),                                     \
      .help = "print these columns only: keys of the JSON form, or names of events' fields"},                           \
-    {.name = "class", .letter = 'c', .argument = "NAME", .type = EA_OPT_STRINGS,                                       \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, classes),                                    \
-     .help = "only events of this class, in any case; 'Process/*' for a family; may be repeated"},                     \
+    EA_CLASS_OPTIONS(owner, print_member.choice),                                                                      \
     {.name = "pid", .letter = 'p', .argument = "N", .type = EA_OPT_STRINGS,                                            \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, pids),                                       \
      .help = "only events of or about this process; may be repeated"},                                                 \
@@ -46,9 +46,6 @@ typedef struct ea_print_options {
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, no_names),                                   \
      .help = "print events by themselves, without what others say about them, in one pass"}
 // clang-format on
-
-/* name, in any case; a * at the pattern's end stands for anything. What --class means. */
-int ea_class_name_matches(const char *pattern, const char *name);
 
 typedef struct ea_printer ea_printer;
 

@@ -1,6 +1,7 @@
 /* A text becomes a program: its clauses, one after the other. See lang_compile.h. */
 #include "proto/lang/lang_compile.h"
 #include "proto/base/array.h"
+#include "proto/event/class_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,10 @@ static void compile_add_class(compiler *k, const ea_class *c) {
 static int compile_row_may_fit(const probe *first, const ea_family *family, const ea_class_row *row) {
     for (const probe *p = first; p; p = p->next)
         if (p->kind == PROBE_CLASS &&
-            (p->has_code ? p->code == row->code : lang_glob(p->name, row->name, strlen(row->name))) &&
+            (p->has_code ? p->code == row->code
+                         : lang_glob(p->name, row->name, strlen(row->name)) ||
+                               ea_event_has_alias(p->whole.text, p->whole.len_bytes, &family->provider->guid,
+                                                  family->provider->name, family->provider->classic, row->code)) &&
             family->provider->kind == EA_KIND_EVENT)
             return 1;
     return 0;

@@ -2,6 +2,8 @@
  * lang_program.h. Thread: any. */
 #include "proto/lang/lang_program.h"
 
+#include "proto/event/class_names.h"
+
 #include <string.h>
 
 static const char *const VALUE_NAMES[] = {
@@ -62,9 +64,12 @@ int lang_glob(span pattern, const char *text, size_t len_bytes) {
 int lang_probe_fits(const probe *p, const ea_class *c) {
     if (p->kind != PROBE_CLASS || c->kind != EA_KIND_EVENT)
         return 0;
-    if (p->whole.len_bytes && lang_glob(p->whole, c->name, strlen(c->name)))
+    if (p->whole.len_bytes &&
+        (lang_glob(p->whole, c->name, strlen(c->name)) ||
+         ea_event_has_alias(p->whole.text, p->whole.len_bytes, &c->provider, c->provider_name, c->classic, c->code)))
         return 1;
-    if (p->provider.len_bytes && !lang_glob(p->provider, c->provider_name, strlen(c->provider_name))) {
+    if (p->provider.len_bytes && !lang_glob(p->provider, c->provider_name, strlen(c->provider_name)) &&
+        !ea_provider_is_named(p->provider.text, p->provider.len_bytes, c->provider_name, &c->provider)) {
         char guid[37];
         ea_guid_format(&c->provider, guid);
         if (!lang_glob(p->provider, guid, 36))

@@ -1,10 +1,11 @@
 /* etwagent schema: the event classes that this program knows by itself, with their fields. Called by: main.c. Calls:
  * proto/event. Thread: the main one. */
-#include "proto/event/print.h"
+#include "proto/event/class_names.h"
 #include "service/app/agent_commands.h"
 #include "service/app/schema_print.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 typedef struct options {
     int json;
@@ -20,9 +21,10 @@ typedef struct output {
     size_t printed;
 } output;
 
-static int wanted(const output *o, const char *name) {
+static int wanted(const output *o, const ea_provider_row *p, const ea_class_row *row) {
     for (int i = 0; i < o->pattern_count; i++)
-        if (ea_class_name_matches(o->patterns[i], name))
+        if (ea_class_name_matches(o->patterns[i], row->name) ||
+            ea_event_has_alias(o->patterns[i], strlen(o->patterns[i]), &p->guid, p->name, p->classic, row->code))
             return 1;
     return o->pattern_count == 0;
 }
@@ -30,7 +32,7 @@ static int wanted(const output *o, const char *name) {
 static void print_family(output *o, const ea_family *family) {
     for (size_t i = 0; i < family->row_count; i++) {
         const ea_class_row *row = &family->rows[i];
-        for (unsigned version = row->since; wanted(o, row->name) && version <= row->until; version++) {
+        for (unsigned version = row->since; wanted(o, family->provider, row) && version <= row->until; version++) {
             ea_record record = {.provider = family->provider->guid,
                                 .version = (uint8_t)version,
                                 .pointer_size = (uint8_t)o->options->pointer_size};
@@ -93,7 +95,8 @@ const ea_command ea_cmd_schema = {
     .operands = "[CLASS...]",
     .summary = "Print the event classes that are known without a trace, field by field",
     .details =
-        "CLASS is a name as in dump --class ('Process/*' for a family); without one, all are printed. Each version of\n"
+        "CLASS is a name as in dump --class ('Process/*' for a family, DotNETRuntime/1); without one, all are printed. "
+        "Each version of\n"
         "a class is printed by itself: a field's offset in the payload while it is fixed, type, name, array length,\n"
         "and what the value stands for.",
     .options = OPTIONS,

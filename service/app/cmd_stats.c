@@ -13,6 +13,7 @@
 
 typedef struct options {
     ea_schema_options schemas;
+    ea_class_choice choice;
     const char *where;
     int json, strict, follow;
 } options;
@@ -34,6 +35,7 @@ typedef struct tally {
     size_t class_count, class_capacity;
     uint64_t headers[256];
     uint64_t events, decoded, partial, unknown;
+    ea_class_chooser chooser;
     event_place first, last; /* a header may name another end, or belong to a cut file */
 } tally;
 
@@ -56,8 +58,8 @@ static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record
     const event_place place = {r->source, r->time_raw};
     const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
     int holds = where ? ea_where_holds(where, r, c, clock, err) : 1;
-    if (holds <= 0)
-        return holds;
+    if (holds <= 0 || !ea_class_chooser_wants(&t->chooser, c))
+        return holds < 0 ? holds : 0;
     class_count *k = count_of(t, c);
     if (!k)
         return ea_fail(err, EA_ENOMEM, "count events");
@@ -299,13 +301,17 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
     int rc = t ? ea_schema_options_read(&schemas, &o->schemas, &err) : ea_fail(&err, EA_ENOMEM, "count events");
     if (!rc)
         rc = ea_decoder_create(&decoder, schemas, NULL, &err);
+    if (!rc)
+        rc = ea_class_chooser_init(&t->chooser, &o->choice, &err);
     if (!rc && o->where)
-        rc =
-            ea_program_where(&where, o->where, NULL, &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
+        rc = ea_program_where(&where, o->where, &o->choice, &(ea_program_classes){operands, operand_count, &o->schemas},
+                              &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
         ea_decoder_destroy(decoder);
         ea_schemas_destroy(schemas);
+        if (t)
+            ea_class_chooser_deinit(&t->chooser);
         free(t);
         return ea_exit_code(rc);
     }
@@ -325,6 +331,8 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
             if (out.failed || fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout))
                 rc = ea_fail(&err, EA_EIO, "write to standard output");
         }
+        if (!rc)
+            rc = ea_class_chooser_check(&t->chooser, &err);
         int damaged = in.damage.map.places != 0;
         exit_code = ea_input_close(&in, rc, &err);
         if (!exit_code && o->strict && damaged)
@@ -335,6 +343,7 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
     ea_decoder_destroy(decoder);
     ea_schemas_destroy(schemas);
     ea_u64_map_deinit(&t->index);
+    ea_class_chooser_deinit(&t->chooser);
     free(t->classes);
     free(t);
     return exit_code;
@@ -342,6 +351,7 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    EA_CLASS_OPTIONS(options, choice),
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -377,7 +387,8 @@ const ea_command ea_cmd_stats = {
         "files [path, places, bytes, mark_bytes, marks [places in each stretch of mark_bytes]], first [path, offset of "
         "the\n"
         "buffer, inside, bytes, reason]: the first 1,000 places}.\n"
-        "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
+        "Exit codes: 0 read, 1 failed, or a class, a provider or an id that no event has, 2 usage, 3 not a trace, or "
+        "damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = stats_run,

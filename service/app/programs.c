@@ -6,6 +6,7 @@
 #include "service/decode/decoder.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What programs may name, as of a command's traces and options. */
 typedef struct program_classes {
@@ -78,14 +79,39 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const char *text
     return rc;
 }
 
-int ea_program_where(ea_where **ret, const char *condition, const ea_strings *patterns, const ea_program_classes *from,
-                     ea_err *err) {
+/* Probes of the events of providers and ids, as texts one after the other; none when there are too many for a list. */
+static int programs_put_probes(const ea_class_choice *choice, ea_text *t, ea_strings *ret, ea_err *err) {
+    const size_t providers = choice->providers.count ? choice->providers.count : choice->ids.count > 0,
+                 ids = choice->ids.count ? choice->ids.count : 1;
+    if (providers * ids > EA_STRINGS_MAX)
+        return 0;
+    for (size_t i = 0; i < providers * ids; i++) {
+        ea_text_printf(t, "%s:%s", choice->providers.count ? choice->providers.items[i / ids] : "*",
+                       choice->ids.count ? choice->ids.items[i % ids] : "*");
+        ea_text_add(t, "", 1);
+    }
+    if (t->failed)
+        return ea_fail(err, EA_ENOMEM, "compile --where");
+    for (const char *at = t->data; ret->count < providers * ids; at += strlen(at) + 1)
+        ret->items[ret->count++] = at;
+    return 0;
+}
+
+int ea_program_where(ea_where **ret, const char *condition, const ea_class_choice *choice,
+                     const ea_program_classes *from, ea_err *err) {
     program_classes k;
     ea_where *w = NULL;
     int rc = programs_open(&k, from, err);
     if (rc)
         return rc;
-    rc = ea_where_create(&w, condition, patterns, &k.classes, err);
+    ea_text t;
+    ea_strings probes = {.count = 0};
+    ea_text_init(&t);
+    if (!choice->classes.count)
+        rc = programs_put_probes(choice, &t, &probes, err);
+    if (!rc)
+        rc = ea_where_create(&w, condition, choice->classes.count ? &choice->classes : &probes, &k.classes, err);
+    ea_text_deinit(&t);
     if (!rc)
         rc = ea_where_begin(w, err);
     programs_close(&k);

@@ -3,6 +3,7 @@
 #ifndef EA_APP_PROGRAMS_H
 #define EA_APP_PROGRAMS_H
 
+#include "proto/event/class_names.h"
 #include "proto/lang/lang_where.h"
 #include "service/core/schema_options.h"
 
@@ -17,9 +18,9 @@ typedef struct ea_program_classes {
 EA_MUST_CHECK int ea_program_compile(ea_lang_program **ret, const char *name, const char *text, size_t len_bytes,
                                      const ea_strings *args, const ea_program_classes *from, ea_err *err);
 
-/* A condition on events (--where) of classes that fit a pattern; none: of all. Each record of the traces is given to
+/* A condition on events (--where) of the classes of a choice. Each record of the traces is given to
  * ea_where_holds, so that the state is known. */
-EA_MUST_CHECK int ea_program_where(ea_where **ret, const char *condition, const ea_strings *patterns,
+EA_MUST_CHECK int ea_program_where(ea_where **ret, const char *condition, const ea_class_choice *choice,
                                    const ea_program_classes *from, ea_err *err);
 
 #endif

@@ -409,6 +409,11 @@ def confined(checks, world):
     is_active = world.metric('sandbox_active{part="landlock_files"}') == 1
     checks.equal(world.metric("ca_key_in_reach"), 0 if is_active else 1, "the gauge of a CA's key in reach")
     checks.that(0 <= world.metric("crl_age_seconds") < 3600, f"the age of the revocation list: {world.metric('crl_age_seconds')}")
+    for of, file in (("collector", "server.crt"), ("ca", "ca.crt")):
+        said = world.metric(f'certificate_left_seconds{{of="{of}"}}')
+        text = env.run(["openssl", "x509", "-enddate", "-noout", "-in", env.certs / file]).stdout.strip().removeprefix("notAfter=")
+        left = ssl.cert_time_to_seconds(text) - time.time()
+        checks.that(abs(said - left) < 60, f"the time left of {file}: {said}, by openssl {left}")
     checks.that(world.metric("crl_left_seconds") > 0, f"its time left: {world.metric('crl_left_seconds')}")
     if not is_active or not injected.AVAILABLE:
         print("NOT TESTED: system calls of the confined process (no Landlock in this build or kernel, or another processor)")

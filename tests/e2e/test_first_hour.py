@@ -155,6 +155,53 @@ def check_parents(w):  # 15: powershell that winword started
     w.checks.equal(len(done.stdout.splitlines()), 2, f"(15) powershell by winword is one process: {done.stdout[:300]}")
 
 
+def check_profile(w):  # 6: the profile says what it has, and which places stay empty
+    text = (ROOT / "config" / "profiles" / "security.yaml").read_text()
+    w.checks.equal((text.count("\n  - name: "), "# Three sessions." in text), (3, True), "(6) sessions of the profile, and its own number of them")
+    for word in ("Autostart keys", "REGISTRY", "images: true"):
+        w.checks.that(word in text.split("sessions:")[0], f"(6) the profile's head names {word}")
+
+
+def check_found(w):  # 3: what a timer needs
+    found = "SELECT image_name FROM processes WHERE image_name LIKE 'powershell.exe'"
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", found, store=False), 5, "powershell")
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "--rows", "1", "SELECT pid FROM processes", store=False), 5, "there are more")
+    w.says(3, w.collector("query", "attack.etl", found, store=False), 0)
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "SELECT pid FROM processes WHERE pid = 1", store=False), 0)
+    w.says(3, w.collector("query", "attack.etl", "--fail-if-rows", "SELECT nosuch FROM processes", store=False), 2)
+
+
+def check_event_names(w):  # 19: provider and id name a class in every place
+    def lines(done):
+        w.says(19, done, 0)
+        return done.stdout.splitlines()
+
+    by_name = lines(w.agent("dump", "--class", "task_03006", "attack.etl"))
+    w.checks.that(len(by_name) > 10, f"(19) the trace has queries of names: {len(by_name)}")
+    for choice in (["--class", "DNS-Client/3006"], ["--class", "microsoft-windows-dns-client/3006"], ["--class", "DNS-Client/*"], ["--provider", "dns-client"],
+                   ["--provider", "1c95126e-7eea-49a9-a3fe-a378b03ddb4d", "--id", "3006"], ["--id", "3006"]):
+        w.checks.equal(lines(w.agent("dump", *choice, "attack.etl")), by_name, f"(19) dump {choice}")
+        w.checks.equal(json.loads(w.agent("stats", "--json", *choice, "attack.etl").stdout)["events"], len(by_name), f"(19) stats {choice}")
+        w.checks.equal(len(lines(w.collector("export", *choice, "attack.etl", store=False))), len(by_name), f"(19) export {choice}")
+    w.checks.equal(len(lines(w.agent("dump", "--provider", "DNS-Client", "--where", "QueryType == 28", "attack.etl"))),
+                   sum('"QueryType":28,' in line or " QueryType=28" in line for line in lines(w.agent("dump", "--id", "3006", "--format", "jsonl", "attack.etl"))), "(19) --where with --provider")
+    w.says(19, w.agent("dump", "--id", "3007", "attack.etl"), 1, "no event has this id")
+    w.says(19, w.agent("dump", "--id", "x", "attack.etl"), 2, "whole number")
+    w.says(19, w.agent("stats", "--provider", "dns-clint", "attack.etl"), 1, "did you mean 'DNS-Client'?")
+    for probe in ("DNS-Client/3006", "DNS-Client:3006", '"Microsoft-Windows-DNS-Client/3006"'):
+        w.checks.equal(w.agent("watch", "--csv", "-e", probe + " { @ = count(); }", "attack.etl").stdout.split()[-1].split(",")[-1], str(len(by_name)), f"(19) watch {probe}")
+    stored = w.value("SELECT count(*) FROM events WHERE name = 'task_03006'")
+    w.checks.that(int(stored) > 10, "(19) the store has queries of names, too")
+    for sql in ('SELECT count(*) FROM "DNS-Client/3006"', "SELECT count(*) FROM events WHERE name = 'DNS-Client/3006'", "SELECT count(*) FROM events WHERE name IN ('DNS-Client/3006', 'No/1')",
+                "SELECT count(*) FROM events WHERE provider_name = 'DNS-Client' AND id = 3006", "SELECT sum(count) FROM \"DNS-Client/3006_by\"('pid')"):
+        w.checks.equal(w.value(sql), stored, f"(19) {sql}")
+    w.says(19, w.collector("query", 'SELECT * FROM "PowerShell/4104"'), 1, "no event of this class is stored")
+    w.says(19, w.collector("query", 'SELECT * FROM "PowerShell/4"'), 2, "no such table")
+    page = (ROOT / "docs" / "reference" / "profiles.md").read_text()
+    for one in ("`PowerShell/4104`", "`DNS-Client/3008`", "`Image/Load`", "ScriptBlockText"):
+        w.checks.that(one in page, f"(19) profiles.md names {one}")
+
+
 def check_second_replay(w):  # 25
     stream = w.value("SELECT DISTINCT stream FROM batches WHERE host = 'twin'")
     w.says(25, w.collector("forget", "--host", "twin", "--run", stream[:8]), 0, "removed twin")
@@ -178,7 +225,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_reports, check_parents, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_package, check_table):
         check(w)
 
 

@@ -8,8 +8,11 @@ import ctypes.util
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
+import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +24,8 @@ import unit_filter
 
 MOST_EXPOSED = 30  # of 100, as systemd-analyze security counts; 100 is a service without any bounds
 FILES = {"./usr/bin/etwcollector": "-rwxr-xr-x", "./lib/systemd/system/etwcollector.service": "-rw-r--r--",
+         "./lib/systemd/system/etwcollector-backup.service": "-rw-r--r--", "./lib/systemd/system/etwcollector-backup.timer": "-rw-r--r--",
+         "./usr/lib/etwcollector/give-key": "-rwxr-xr-x", "./usr/lib/etwcollector/backup": "-rwxr-xr-x",
          "./etc/etwcollector/collector.yaml": "-rw-r--r--", "./usr/share/man/man1/etwcollector.1.gz": "-rw-r--r--",
          "./usr/share/bash-completion/completions/etwcollector": "-rw-r--r--", "./usr/share/doc/etwcollector/copyright": "-rw-r--r--",
          "./usr/share/doc/etwcollector/etwcollector.cdx.json": "-rw-r--r--"}
@@ -164,6 +169,86 @@ def check_bill(env, checks, root):
     checks.that(done.returncode != 0 and "names unheard-of; add it to" in done.stderr, f"a library that is not listed: {done.returncode} {done.stderr}")
 
 
+def check_reload(env, checks, root):
+    """What the unit does at a start and a reload: after a renewal of certificate and key, the collector serves the new ones."""
+    unit = (root / "lib/systemd/system/etwcollector.service").read_text()
+    config = (root / "etc/etwcollector/collector.yaml").read_text()
+    before = [line.split("=", 1)[1] for line in unit.splitlines() if line.startswith(("ExecStartPre=", "ExecReload="))]
+    checks.equal((len(before), before[0], before[2]), (3, before[1], "/bin/kill -HUP $MAINPID"), "commands of the unit's start and reload")
+    program, key, reference, target = before[0].removeprefix("+").split()
+    checks.that(f"\nkey: {target}\n" in config, f"the configuration reads the key where the unit puts it: {target}")
+    state, run, source = env.folder / "state-folder", env.folder / "run-key", env.folder / "source.key"
+    state.mkdir()
+    if os.geteuid() == 0:
+        os.chown(state, 65534, 65534)
+
+    def give(folder=run):
+        return env.run([root / program.lstrip("/"), source, state, folder / "server.key"], check=False)
+
+    checks.that(give().returncode != 0, "give-key without a key")
+    made = {}
+    for name in ("first", "second"):
+        env.run([env.collector, "ca", "init", "--dir", env.folder / name])
+        env.run([env.collector, "ca", "issue", "--dir", env.folder / name, "--server", "--name", "server", "--san", "IP:127.0.0.1"])
+        made[name] = env.folder / name / "server"
+    shutil.copy(f"{made['first']}.key", source)
+    shutil.copy(f"{made['first']}.crt", env.folder / "renewed.crt")
+    checks.equal(give().returncode, 0, "give-key")
+    status = (run / "server.key").stat()
+    checks.equal((status.st_mode & 0o777, status.st_uid, run.stat().st_mode & 0o777), (0o400, state.stat().st_uid, 0o711), "the copy's mode and owner, its folder's mode")
+    if os.geteuid() == 0:
+        (env.folder / "theirs").mkdir()
+        os.chown(env.folder / "theirs", 65534, 65534)
+        checks.that(give(env.folder / "theirs").returncode != 0, "give-key into a folder of the service's user, which could hold a link")
+
+    port = env.folder / "reload-port"
+    process = subprocess.Popen([str(env.collector), "run", "--store", str(env.folder / "reloaded"), "--listen", "127.0.0.1:0", "--port-file", str(port),
+                                "--cert", str(env.folder / "renewed.crt"), "--key", str(run / "server.key"), "--ca", str(env.folder / "first" / "ca.crt")],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def served():
+        try:
+            return ssl.get_server_certificate(("127.0.0.1", int(port.read_text())))
+        except OSError:
+            return ""
+
+    try:
+        harness.wait_until(lambda: port.exists() and port.read_text().strip(), "the port", 60)
+        first, second = (ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(pathlib.Path(f"{made[name]}.crt").read_text().split("-----END")[0] + "-----END CERTIFICATE-----\n"))
+                         for name in ("first", "second"))
+        checks.equal(served(), first, "the certificate before the renewal")
+        shutil.copy(f"{made['second']}.key", source)
+        shutil.copy(f"{made['second']}.crt", env.folder / "renewed.crt")
+        checks.equal(give().returncode, 0, "give-key at the reload")
+        process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: served() == second, "the renewed certificate", 30)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def check_backups(env, checks, root):
+    """The timer's command: as many backups as its number, each read back, and nothing else removed."""
+    store, folder = env.folder / "backed-up", env.folder / "backups"
+    env.run([env.collector, "ingest", "--store", store, *traces.paths("amsi-eventslost", env.build)])
+    folder.mkdir()
+    (folder / "a note").write_text("stays")
+
+    def backup(*words):
+        return env.run([root / "usr/lib/etwcollector/backup", *words, env.collector], check=False)
+
+    for _ in range(3):
+        done = backup(store, folder, "2")
+        checks.equal(done.returncode, 0, f"a backup: {done.stderr}")
+        checks.that("backed up and read back" in done.stdout, f"a backup is read back: {done.stdout}")
+    kept = sorted(path.name for path in folder.iterdir())
+    checks.equal((len(kept), kept[-1]), (3, "a note"), f"two backups and the note: {kept}")
+    checks.that(backup(env.folder / "no-store", folder, "1").returncode != 0, "a backup of no store")
+    checks.equal(sorted(path.name for path in folder.iterdir()), kept, "a failed backup removes none")
+    checks.equal(backup(store, folder, "x").returncode, 2, "a wrong number")
+    env.run([env.collector, "restore", "--from", folder / kept[-2], "--store", env.folder / "brought-back"])
+
+
 def test(env, checks, arguments):
     script = harness.ROOT / "installer" / "debian" / "build-deb.sh"
     package, root = env.folder / "etwcollector.deb", env.folder / "root"
@@ -191,18 +276,22 @@ def test(env, checks, arguments):
     env.make_certificates()
     text = (root / "etc/etwcollector/collector.yaml").read_text()
     moved = {"/var/lib/etwcollector": env.folder / "store", "/etc/etwcollector/server.crt": env.certs / "server.crt",
-             "/run/credentials/etwcollector.service/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
+             "/run/etwcollector-key/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
              "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8453": "127.0.0.1:0"}
     said = run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
     checks.that("dashboard on https://127.0.0.1:" in said and (env.folder / "store/audit.lock").exists(), f"the packaged dashboard needs tokens: {said}")
     check_completions(env, checks)
+    check_reload(env, checks, root)
+    check_backups(env, checks, root)
     check_filter(env, checks, root / "lib/systemd/system/etwcollector.service", root / "usr/bin/etwcollector")
     check_installed(env, checks)
 
     if shutil.which("systemd-analyze"):
-        unit = env.folder / "etwcollector.service"
-        unit.write_text((root / "lib/systemd/system/etwcollector.service").read_text().replace("/usr/bin/", f"{root}/usr/bin/"))
-        done = env.run(["systemd-analyze", "verify", "--man=no", unit], check=False)
+        units = [env.folder / name for name in ("etwcollector.service", "etwcollector-backup.service", "etwcollector-backup.timer")]
+        for unit in units:
+            text = (root / "lib/systemd/system" / unit.name).read_text()
+            unit.write_text(text.replace("/usr/bin/", f"{root}/usr/bin/").replace("/usr/lib/", f"{root}/usr/lib/"))
+        done = env.run(["systemd-analyze", "verify", "--man=no", *units], check=False)
         checks.that(done.returncode == 0 and "etwcollector" not in done.stderr, f"systemd-analyze verify: {done.stderr}")
         done = env.run(["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}",
                         root / "lib/systemd/system/etwcollector.service"], check=False)

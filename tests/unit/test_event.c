@@ -1,5 +1,6 @@
 /* Classes, descriptions, the split, the registry and rendering, on records made by hand. */
 #include "proto/event/class.h"
+#include "proto/event/class_names.h"
 #include "proto/event/render.h"
 
 #include <setjmp.h>
@@ -617,6 +618,56 @@ static void test_json_of_a_record(void **state) {
     ea_registry_destroy(r);
 }
 
+/* PROVIDER/ID names an event that has an id, whatever its manifest calls it. */
+static void test_aliases(void **state) {
+    (void)state;
+    static const ea_guid g = EA_GUID(0xa0c1853b, 0x5c40, 0x4b15, 0x87, 0x66, 0x3c, 0xf1, 0xc5, 0x8f, 0x98, 0x5a);
+
+    static const struct {
+        const char *text;
+        int named;
+    } CASES[] = {{"PowerShell/4104", 1},
+                 {"powershell/4104", 1},
+                 {"Microsoft-Windows-PowerShell/4104", 1},
+                 {"a0c1853b-5c40-4b15-8766-3cf1c58f985a/4104", 1},
+                 {"PowerShell/*", 1},
+                 {"StartingCommand/Oncreatecalls", 1},
+                 {"StartingCommand/*", 1},
+                 {"PowerShell/410", 0},
+                 {"PowerShell/14104", 0},
+                 {"PowerShell/69640", 0}, /* 4104 + 65536 */
+                 {"PowerShell/999999994104", 0},
+                 {"PowerShel/4104", 0},
+                 {"/4104", 0},
+                 {"4104", 0},
+                 {"PowerShell/", 0},
+                 {"", 0}};
+
+    ea_class c = {.provider = g,
+                  .provider_name = "Microsoft-Windows-PowerShell",
+                  .name = "StartingCommand/Oncreatecalls",
+                  .code = 4104};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        if (ea_class_is_named(CASES[i].text, &c) != CASES[i].named)
+            fail_msg("%s", CASES[i].text);
+    c.classic = 1; /* the code is an opcode */
+    assert_false(ea_class_is_named("PowerShell/4104", &c));
+    c.classic = 0;
+    ea_class_choice choice = {.ids = {{"4103", "4104"}, 2}, .providers = {{"PowerShell"}, 1}};
+    ea_class_chooser ch;
+    ea_err err;
+    assert_int_equal(ea_class_chooser_init(&ch, &choice, &err), 0);
+    assert_true(ea_class_chooser_wants(&ch, &c));
+    assert_int_equal(ea_class_chooser_check(&ch, &err), EA_ENOTFOUND); /* 4103 */
+    ea_class other = c;
+    other.code = 4105;
+    assert_false(ea_class_chooser_wants(&ch, &other));
+    ea_class_chooser_deinit(&ch);
+    choice.ids.items[0] = "70000";
+    assert_int_equal(ea_class_chooser_init(&ch, &choice, &err), EA_EUSAGE);
+    ea_class_chooser_deinit(&ch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_process),
@@ -632,6 +683,7 @@ int main(void) {
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_unknown_and_names),
         cmocka_unit_test(test_json_of_a_record),
+        cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

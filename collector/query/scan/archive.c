@@ -6,6 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
+#include "proto/event/class_names.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -31,6 +32,7 @@ struct ec_archive {
     size_t *set_capacities;
     ea_bytes_map shown_classes; /* hash -> itself: those of the streams; only with `shown` */
     ea_bytes_map by_name;       /* name in lower case -> index of its set + 1 */
+    ea_bytes_map by_alias;      /* alias in lower case -> its set, once it was asked for */
     ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
@@ -159,6 +161,7 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const c
         return ea_fail(err, EA_ENOMEM, "open %s", dir);
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->by_name, 0);
+    ea_bytes_map_init(&a->by_alias, 0);
     ea_bytes_map_init(&a->shown_classes, 0);
     a->shown = shown;
     ea_u64_map_init(&a->ordinals, 0);
@@ -194,6 +197,7 @@ void ec_archive_close(ec_archive *a) {
     free(a->streams);
     free(a->host);
     ea_bytes_map_deinit(&a->by_name);
+    ea_bytes_map_deinit(&a->by_alias);
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
@@ -265,6 +269,36 @@ int ec_archive_classes(ec_archive *a, const ea_class *const **ret, size_t *ret_c
     return 0;
 }
 
+static int is_alias_of(const char *name, const ea_class *c) {
+    return ea_event_has_alias(name, strlen(name), &c->provider, c->provider_name, c->classic, c->code);
+}
+
+/* The set of the classes whose provider and id are the name; *ret stays NULL when there is none. It does not move:
+ * tables point to it. key: the name in lower case. */
+static int alias_set(ec_archive *a, const char *name, const char *key, const ec_class_set **ret) {
+    size_t n = strlen(name), count = 0;
+    if (!strchr(name, '/'))
+        return 0;
+    *ret = ea_bytes_map_get(&a->by_alias, key, n);
+    for (size_t i = 0; !*ret && i < a->class_count; i++)
+        count += (size_t)is_alias_of(name, a->classes[i]);
+    if (*ret || !count)
+        return 0;
+    ec_class_set *set = ea_arena_alloc(&a->arena, sizeof *set);
+    const char *copy = ea_arena_strdup(&a->arena, name), *own_key = ea_arena_strdup(&a->arena, key);
+    const ea_class **classes = ea_arena_alloc(&a->arena, count * sizeof *classes);
+    if (!set || !copy || !own_key || !classes)
+        return EA_ENOMEM;
+    *set = (ec_class_set){.name = copy, .classes = classes, .number = a->set_count + a->by_alias.count};
+    for (size_t i = 0; i < a->class_count; i++)
+        if (is_alias_of(name, a->classes[i]))
+            classes[set->count++] = a->classes[i];
+    if (ea_bytes_map_put(&a->by_alias, own_key, n, set))
+        return EA_ENOMEM;
+    *ret = set;
+    return 0;
+}
+
 int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
     int rc = load_classes(a, err);
     if (rc)
@@ -275,9 +309,10 @@ int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea
     if (!key)
         rc = ea_fail(err, EA_ENOMEM, "find a class");
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
+    *ret = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+    if (key && !k && alias_set(a, name, key, ret))
+        rc = ea_fail(err, EA_ENOMEM, "find a class");
     ea_arena_deinit(&scratch);
-    if (!rc)
-        *ret = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
     return rc;
 }
 

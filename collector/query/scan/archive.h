@@ -40,7 +40,8 @@ EA_MUST_CHECK int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, 
 /* All classes, those without a name too; borrowed until close. They are read, and added to the registry, when they are
  * first asked for: a question about machines' tables needs none of them. */
 EA_MUST_CHECK int ec_archive_classes(ec_archive *a, const ea_class *const **ret, size_t *ret_count, ea_err *err);
-/* The set of classes of a name, in any case; *ret is NULL when there is none. Borrowed until close. */
+/* The set of classes of a name, in any case, or of an alias (class_names.h); *ret is NULL when there is none. Borrowed
+ * until close. */
 EA_MUST_CHECK int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err);
 
 /* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/object_names_db.h):

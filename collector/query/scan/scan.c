@@ -3,6 +3,7 @@
 #include "proto/base/array.h"
 
 #include "proto/base/clock.h"
+#include "proto/event/class_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,9 @@ int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op) {
     case EC_ACTIVITY_ID:
     case EC_RELATED_ACTIVITY_ID:
         return 0;
+    case EC_NAME: /* an alias equals it, too, which SQLite does not know */
+    case EC_PROVIDER_NAME:
+        return op == EC_OP_EQ ? 2 : 0;
     default:
         break;
     }
@@ -147,7 +151,8 @@ static int scan_compile(ec_scan *s, condition *to, const ec_condition *from, ea_
         if (!to->is_number) {
             if (v->type == EC_TEXT)
                 to->texts[to->text_count++] = *v;
-            else if (v->type != EC_NULL) /* may be turned into text, or the column into a number */
+            else if (v->type != EC_NULL && ec_scan_keeps(s->shape, from->column, from->op) <
+                                               2) /* may be turned into text, or the column into a number */
                 to->is_unusable = 1;
             continue;
         }
@@ -191,6 +196,24 @@ static int scan_passes(const condition *c, const ec_value *v) {
 
 static int passes_text(const condition *c, const char *text) {
     return c->is_unusable || is_text(c, text, strlen(text));
+}
+
+/* The name of a class, or an alias. */
+static int passes_name(const condition *c, const ea_class *class) {
+    if (passes_text(c, class->name))
+        return 1;
+    for (size_t i = 0; i < c->text_count; i++)
+        if (ea_event_has_alias(c->texts[i].data, c->texts[i].len_bytes, &class->provider, class->provider_name,
+                               class->classic, class->code))
+            return 1;
+    return 0;
+}
+
+static int passes_provider(const condition *c, const ea_class *class) {
+    for (size_t i = 0; i < c->text_count; i++)
+        if (ea_provider_is_named(c->texts[i].data, c->texts[i].len_bytes, class->provider_name, &class->provider))
+            return 1;
+    return passes_text(c, class->provider_name);
 }
 
 static int passes_number(const condition *c, int64_t v) {
@@ -239,9 +262,9 @@ static int wants_class(const ec_scan *s, const ea_class *c) {
         return 0;
     for (size_t k = 0; k < s->condition_count; k++) {
         int common = s->shape->columns[s->conditions[k].column].common;
-        if (common == EC_NAME && !passes_text(&s->conditions[k], c->name))
+        if (common == EC_NAME && !passes_name(&s->conditions[k], c))
             return 0;
-        if (common == EC_PROVIDER_NAME && !passes_text(&s->conditions[k], c->provider_name))
+        if (common == EC_PROVIDER_NAME && !passes_provider(&s->conditions[k], c))
             return 0;
     }
     return 1;

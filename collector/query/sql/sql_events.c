@@ -7,7 +7,9 @@
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/cli.h"
+#include "proto/event/class_names.h"
 #include "proto/event/classes/classes.h"
+#include "proto/event/schema/described.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +334,20 @@ static void consider(const char *asked, const char *name, size_t *distance, cons
     }
 }
 
+/* 1 when the catalogue has a class of the name, or of the alias. */
+static int is_in_catalogue(const char *name, ea_err *err) {
+    ea_class_list list = {0};
+    ea_registry *registry = NULL;
+    int found = 0, rc = ea_registry_create(&registry, 0, err);
+    if (!rc)
+        rc = ea_described_classes(&list, registry, NULL, err);
+    for (size_t i = 0; !rc && !found && i < list.count; i++)
+        found = ea_class_is_named(name, list.items[i]);
+    free(list.items);
+    ea_registry_destroy(registry);
+    return rc ? rc : found;
+}
+
 /* Why there is no table of the name: it is a class of which nothing is stored, or a mistyped one. */
 static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
     const ea_class *const *classes;
@@ -343,10 +359,14 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
             consider(name, classes[i]->name, &distance, &nearest);
     for (size_t i = 0; !rc && i < ea_family_count; i++)
         for (size_t k = 0; k < ea_families[i]->row_count; k++) {
-            if (strcasecmp(ea_families[i]->rows[k].name, name) == 0)
+            const ea_provider_row *p = ea_families[i]->provider;
+            if (strcasecmp(ea_families[i]->rows[k].name, name) == 0 ||
+                ea_event_has_alias(name, strlen(name), &p->guid, p->name, p->classic, ea_families[i]->rows[k].code))
                 return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
             consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
         }
+    if (!rc && (rc = is_in_catalogue(name, err)) > 0)
+        return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
     return rc ? rc
               : ea_fail(err, EA_EUSAGE,
                         "no such table: %.80s%s%s%s; SELECT DISTINCT name FROM classes lists stored classes", name,
