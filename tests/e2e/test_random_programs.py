@@ -1,6 +1,6 @@
 """Random programs of the query language over generated and real traces: `etwagent watch` over the file and `etwcollector watch` over the store give the same
 text, and what an evaluation in Python gives (random_programs.py). Twenty programs run together, as they have no name in common. `--soak` has 1,000 of
-each trace; `tests/windows/test_watch.py` runs some of them on live sessions.
+each trace.
 """
 import harness
 import random_programs
