@@ -23,7 +23,8 @@ static void statement_assign(compiler *k, const statement *st) {
             lang_fail(&k->s, n->at, "the operation needs numbers; this is %s", LANG_TYPE_TEXTS[a]);
         t = lang_arithmetic(k, st->op, n->at, value, a == TYPE_NONE ? b : a, b, 0, literal);
         /* x++ keeps the type of x; x -= y may go below zero, so it is signed if nothing else says */
-        if (v->type != TYPE_NONE && v->is_assigned && t != TYPE_FLOAT)
+        int is_signed = b == TYPE_INT && !literal; /* what is added may be below zero: then so may the sum */
+        if (v->type != TYPE_NONE && v->is_assigned && t != TYPE_FLOAT && !is_signed)
             t = (enum lang_type)v->type;
     } else {
         t = lang_expression(k, st->value, value);

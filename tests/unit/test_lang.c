@@ -327,6 +327,16 @@ static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **stat
                  "{\"aggregation\":\"@g\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
 }
 
+static void sum_with_a_negative_number_has_a_sign(void **state) {
+    world *w = *state;
+    start(w, "Thread/CSwitch { a = NewThreadId; a += -OldThreadId; b = NewThreadId; b += (NewThreadId - OldThreadId); }"
+             "end { printf(\"%d %d %d\", a, a / 2, b > 0); }");
+    assert_int_equal(switch_to(w, 1, 9, 0, 0), 0);
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    assert_non_null(strstr(output(w), "\"printf\":\"-8 -4 0\""));
+    end_run(w);
+}
+
 static void variables_live_as_long_as_their_scope(void **state) {
     world *w = *state;
     start(w, "begin { g = 5; m[1, \"a\"] = 7; }"
@@ -614,6 +624,7 @@ int main(void) {
         T(comparisons_are_right_whatever_the_signs),
         T(a_statement_whose_value_is_absent_is_skipped_and_counted),
         T(variables_live_as_long_as_their_scope),
+        T(sum_with_a_negative_number_has_a_sign),
         T(delta_is_the_time_between_a_begin_and_its_end),
         T(a_text_and_a_number_are_different_keys_of_delta),
         T(a_number_may_grow_out_of_itself),
