@@ -304,7 +304,7 @@ def security_pages(world, found, host):
               f"{record['fields']['daddr']} {record['fields']['dport']}") for record, i in judge_events.connections(host)] * len(host.streams)
     world.same("panel Security: Connections", name, table(found["security connections"], "Connections"), sorted(flows)[:100])
     own = {judge_state.file_of(r["path"]) for _, r in rows(host, "module")}
-    loads = {path: str(count) for path, hosts, count, *_ in judge_state.by_file(world) if hosts <= 1 and judge_state.file_of(path) in own}
+    loads = {path: str(count) for path, sha256, hosts, count, *_ in judge_state.by_file(world) if hosts <= 1 and not sha256 and judge_state.file_of(path) in own}
     got = table(found["security rare"], "Rare modules")
     world.same("panel Security: Rare modules", name, [len(got)], [min(100, len(loads))])
     world.same("panel Security: Rare modules", name, [row[1:5] for row in got], [("1", name, loads.get(row[4]), row[4]) for row in got])
