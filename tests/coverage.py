@@ -22,7 +22,8 @@ import test_wire_python  # noqa: E402
 import wire_lies  # noqa: E402
 
 FILES = ("ack.c", "column.c", "definitions.c", "envelope.c", "rename.c", "short_directory.c", "unpack.c", "view.c", "view_records.c")
-TARGETS = ("fuzz_batch", "fuzz_upload", "fuzz_ingest", "batch_records", "test_wire", "test_builder", "test_store", "test_no_memory")
+UNIT_TESTS = ("test_wire", "test_builder", "test_builder_known", "test_store", "test_store_files", "test_no_memory")
+TARGETS = ("fuzz_batch", "fuzz_upload", "fuzz_ingest", "batch_records", *UNIT_TESTS)
 CORPORA = ("batch", "upload", "ingest")
 
 
@@ -86,7 +87,7 @@ def main():
     for name in CORPORA:
         run(build / "tests" / "fuzz" / f"fuzz_{name}", SOURCE / "tests" / "fuzz" / "corpus" / name, stderr=subprocess.DEVNULL)
     by_corpus = share(lines_of(build))
-    for name in ("test_wire", "test_builder", "test_store", "test_no_memory"):
+    for name in UNIT_TESTS:
         run(build / "tests" / "unit" / name, stderr=subprocess.DEVNULL)
     tell_lies(build)
     checks = harness.Checks()

@@ -7,11 +7,19 @@ A mutant is caught by the first of: quick unit tests that link the file; the jud
 tests; the end-to-end tests that OF_FILE names for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
 hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
 
+With --alone the judges are asked about each mutant that a unit test catches, too: the summary has the share that the judges catch alone. With --state each
+outcome is a line of a file; a later run with the same seed and count takes the outcomes of mutants whose file has not changed from there, and its summary
+counts them. A mutant that does not end is caught when it takes ten times as long as the unchanged program.
+
 usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--trusted] [--again FILE:LINE[:COLUMN],...]
+                       [--alone] [--state FILE]
 """
 import argparse
 import collections
 import concurrent.futures
+import functools
+import hashlib
+import json
 import os
 import pathlib
 import queue
@@ -74,6 +82,11 @@ SQL_WORDS = {"LEFT JOIN": "JOIN", "AND": "OR", "OR": "AND", "sum(": "max(", "tot
 IS_SQL = re.compile(r"\b(SELECT|WHERE|JOIN|AND|GROUP BY|FROM|CASE|WHEN)\b")
 
 
+@functools.cache
+def digest(name):
+    return hashlib.sha256((SOURCE / name).read_bytes()).hexdigest()[:16]
+
+
 class Mutant:
     def __init__(self, name, text, begin, end, instead):
         self.name, self.begin, self.end, self.instead, self.was = name, begin, end, instead, text[begin:end]
@@ -83,6 +96,11 @@ class Mutant:
     @property
     def place(self):
         return f"{self.name}:{self.line}:{self.column}"
+
+    @property
+    def key(self):
+        """The mutant in a file of outcomes: it is another one when its file has changed."""
+        return f"{self.place} {self.was} {self.instead} {digest(self.name)}"
 
     def __str__(self):
         return f"{self.place}: {self.was.strip()!r} -> {self.instead.strip()!r} in {self.of[:110]!r}"
@@ -205,37 +223,63 @@ def below(table, name, default):
     return table.get(max((path for path in table if name.startswith(path)), key=len, default=None), default)
 
 
-def caught(mutant, made, log, quick, judges):
-    """What catches a mutant that compiles, or None. Quick tests that are made for the file come first. made: relink.Relinked"""
-    tests = [f"tests/unit/test_{unit}" for unit in below(UNITS_OF, mutant.name, UNITS)] + [below(FIRST_JUDGES, mutant.name, ""), ""]
-    tests += [f"tests/unit/test_{unit}" for unit in below(SLOW_UNITS, mutant.name, [])] + [f"{name}.py" for name in OF_FILE[mutant.name] if not quick]
-    collector = None
-    for test in tests:
-        log.write(f"---- {test or 'all judges'}\n")
+def judged(mutant, made, log, judges):
+    """What the judges find wrong with a mutant's collector, or nothing: those of its file's answers are asked first, then all."""
+    collector, folds = made.link(COLLECTOR, log), mutant.name.startswith("collector/state")
+    for names in dict.fromkeys((below(FIRST_JUDGES, mutant.name, ""), "")):
+        found = judges.wrong(collector, names, folds)
+        log.write(f"---- {names or 'all judges'}: {found}\n")
         log.flush()
-        if "/" in test:
-            program = made.link(test, log)
-            if program and fails([program], SOURCE, log, 60):
-                return f"unit.{test.rpartition('/test_')[2]}"
-            continue
-        collector = collector or made.link(COLLECTOR, log)
-        found = fails([sys.executable, "-u", SOURCE / "tests/e2e" / test, "--build", made.folder], SOURCE, log, 600) if test.endswith(".py") else \
-            judges.wrong(collector, test, mutant.name.startswith("collector/state"))
         if found:
-            log.write(f"{found}\n")
-            return f"{test[5:-3] if test.endswith('.py') else 'answers'}: {found[:120]}"
+            return f"answers: {found[:120]}"
     return None
 
 
-def tried(mutant, made, quick, judges):
-    """("caught", by what), ("survived", "") or ("did not build", "")."""
+def caught(mutant, made, log, quick, judges, alone):
+    """(what catches a mutant that compiles, or None; whether judges catch it, None when they were not asked). Quick tests that are made for the file
+    come first. made: relink.Relinked"""
+    def by_units(units):
+        for unit in units:
+            log.write(f"---- {unit}\n")
+            program = made.link(f"tests/unit/test_{unit}", log)
+            if program and fails([program], SOURCE, log, 60):
+                return f"unit.{unit}"
+        return None
+
+    found = by_units(below(UNITS_OF, mutant.name, UNITS))
+    if found and not alone:
+        return found, None
+    by_judges = judged(mutant, made, log, judges)
+    found = found or by_judges or by_units(below(SLOW_UNITS, mutant.name, []))
+    for test in () if found or quick else OF_FILE[mutant.name]:
+        failed = fails([sys.executable, "-u", SOURCE / "tests/e2e" / f"{test}.py", "--build", made.folder], SOURCE, log, 600)
+        log.write(f"---- {test}: {failed}\n")
+        if failed:
+            return f"{test[5:]}: {failed[:120]}", bool(by_judges)
+    return found, bool(by_judges)
+
+
+def tried(mutant, made, quick, judges, alone):
+    """("caught", by what, whether by judges), ("survived", "", False) or ("did not build", "", None)."""
     original = (SOURCE / mutant.name).read_text(encoding="utf-8")
     with open(made.folder / "mutants.log", "a", encoding="utf-8") as log:
         log.write(f"==== {mutant}\n")
         if not made.change(mutant.name, original[:mutant.begin] + mutant.instead + original[mutant.end:], log):
-            return "did not build", ""
-        found = caught(mutant, made, log, quick, judges)
-    return ("caught", found) if found else ("survived", "")
+            return "did not build", "", None
+        found, by_judges = caught(mutant, made, log, quick, judges, alone)
+    return ("caught", found, by_judges) if found else ("survived", "", False)
+
+
+def remembered(path):
+    """{mutant's key: (how, by what, whether by judges)} of a file of outcomes."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
+    return {row["mutant"]: (row["how"], row["by"], row["judges"]) for row in map(json.loads, lines)}
+
+
+def remember(path, mutant, outcome):
+    if path:
+        with open(path, "a", encoding="utf-8") as f:
+            f.write(json.dumps(dict(zip(("mutant", "how", "by", "judges"), (mutant.key, *outcome)))) + "\n")
 
 
 def equivalents():
@@ -258,6 +302,8 @@ def main():
     parser.add_argument("--least", type=float, default=90, help="percent that must be caught; default 90")
     parser.add_argument("--list", action="store_true", help="print the sample and end")
     parser.add_argument("--trusted", action="store_true", help="the unchanged collector was judged before: it is not judged again")
+    parser.add_argument("--alone", action="store_true", help="ask the judges about mutants that a unit test catches, too")
+    parser.add_argument("--state", type=pathlib.Path, help="a file of outcomes: those that it has are taken from it, new ones are added")
     options = parser.parse_args()
     every = [m for name in OF_FILE for m in mutants(name)]
     sample = random.Random(options.seed).sample(every, min(options.count, len(every)))
@@ -268,6 +314,37 @@ def main():
     if options.list:
         print("\n".join(map(str, sample)))
         return 0
+    before = remembered(options.state)
+    waiting = [m for m in sample if m.key not in before or options.alone and before[m.key][2] is None and before[m.key][0] == "caught"]
+    known, outcomes, judged_alone = equivalents(), collections.Counter(), collections.Counter()
+    if len(waiting) < len(sample):
+        print(f"{len(sample) - len(waiting)} outcomes are those of {options.state}", flush=True)
+
+    def count(mutant, how, by, by_judges):
+        reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
+        how = "equivalent" if how == "survived" and reason else how
+        outcomes[how] += 1
+        if how in ("caught", "survived"):
+            judged_alone[by_judges] += 1
+        print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else "") + " (not by judges)" * (how == "caught" and by_judges is False), flush=True)
+
+    for mutant in sample:
+        if mutant not in waiting:
+            count(mutant, *before[mutant.key])
+    if waiting:
+        try_all(options, waiting, count)
+    counted = outcomes["caught"] + outcomes["survived"]
+    share = 100 * outcomes["caught"] / counted if counted else 100.0
+    print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"
+          f" {share:.1f} % of {counted} are caught")
+    asked = judged_alone[True] + judged_alone[False]
+    if options.alone and asked:
+        print(f"the judges alone catch {judged_alone[True]} of {asked}: {100 * judged_alone[True] / asked:.1f} %")
+    return 0 if share >= options.least else 1
+
+
+def try_all(options, sample, count):
+    """Tries the mutants of a sample; count(mutant, how, by what, whether by judges) is called with each outcome."""
     free, targets = queue.Queue(), [COLLECTOR, *(f"tests/unit/test_{unit}" for unit in UNITS)]
     options.folder.mkdir(parents=True, exist_ok=True)
     for number in range(min(options.workers, len(sample))):
@@ -278,31 +355,21 @@ def main():
             found = judges.wrong(options.build.resolve() / COLLECTOR, "", folds)
             if found:
                 raise SystemExit(f"the judges find the unchanged collector wrong: {found}")
-    known, outcomes, survivors = equivalents(), collections.Counter(), []
 
     def attempt(mutant):
         made = free.get()
         try:
-            return mutant, tried(mutant, made, options.quick, judges)
+            return mutant, tried(mutant, made, options.quick, judges, options.alone)
         finally:
             free.put(made)
 
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
         for done in concurrent.futures.as_completed([pool.submit(attempt, mutant) for mutant in sample]):
-            mutant, (how, by) = done.result()
-            reason = known.get((mutant.name, mutant.of, mutant.was.strip(), mutant.instead.strip()))
-            how = "equivalent" if how == "survived" and reason else how
-            outcomes[how] += 1
-            print(f"{how:13} {mutant}" + (f" [{by or reason}]" if by or reason else ""), flush=True)
-            if how == "survived":
-                survivors.append(mutant)
+            mutant, outcome = done.result()
+            remember(options.state, mutant, outcome)
+            count(mutant, *outcome)
     judges.process.stdin.close()
     judges.process.wait()
-    counted = outcomes["caught"] + outcomes["survived"]
-    share = 100 * outcomes["caught"] / counted if counted else 100.0
-    print(f"{outcomes['caught']} caught, {outcomes['survived']} survived, {outcomes['equivalent']} change no answer, {outcomes['did not build']} did not build:"
-          f" {share:.1f} % of {counted} are caught")
-    return 0 if share >= options.least else 1
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
  * come from the state tables (object_names_db.h). Called by: main.c. Calls: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
-#include "collector/app/export_where.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
 #include "proto/event/print.h"
+#include "proto/lang/lang_where.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct export {
     ec_store *store;
     ec_state_db *tables; /* NULL: no names */
     ea_printer *printer;
-    ec_export_where *where; /* NULL: all events */
+    ea_where *where; /* NULL: all events */
     ea_err *err;
     int rc;
     uint64_t streams, events, damaged;
@@ -69,7 +69,7 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
     int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
     while (!rc && (!left_out || x->where) && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
         const ea_clock *clock = &ea_batch_source(view, r->source)->clock;
-        rc = x->where ? ec_export_where_holds(x->where, r, c, clock, x->err) : 1;
+        rc = x->where ? ea_where_holds(x->where, r, c, clock, x->err) : 1;
         if (rc >= 0 && left_out) /* --where follows the state that it states */
             rc = 0;
         if (!rc)
@@ -175,11 +175,11 @@ static int export_on_stream(const ec_stream_row *stream, void *arg) {
             ea_printer_set_resolver(x->printer, &resolver);
         }
         if (!x->rc && x->where)
-            x->rc = ec_export_where_begin(x->where, x->err);
+            x->rc = ea_where_begin(x->where, x->err);
         if (!x->rc)
             x->rc = print_stream(x, stream, registry);
         if (x->where)
-            ec_export_where_end(x->where);
+            ea_where_end(x->where);
         if (!x->rc)
             x->rc = ea_printer_end(x->printer, x->err);
         if (!x->rc && naming && ec_object_names_db_error(naming)) {
@@ -194,11 +194,21 @@ static int export_on_stream(const ec_stream_row *stream, void *arg) {
     return x->rc;
 }
 
+static int export_compile_where(export *x, ea_err *err) {
+    ea_lang_classes classes = {.registry = NULL};
+    int rc = ea_registry_create(&classes.registry, 0, err);
+    if (!rc)
+        rc = ea_where_create(&x->where, x->options->where, NULL, &classes, err);
+    ea_lang_classes_deinit(&classes);
+    ea_registry_destroy(classes.registry);
+    return rc;
+}
+
 static int export_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     export x = {.options = arg, .err = &err, .begin_utc_ns = INT64_MAX, .end_utc_ns = INT64_MIN};
     (void)operand_count, (void)operands;
-    int rc = x.options->where ? ec_export_where_create(&x.where, x.options->where, &err) : 0;
+    int rc = x.options->where ? export_compile_where(&x, &err) : 0;
     if (!rc)
         rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
     if (!rc)
@@ -232,18 +242,13 @@ static int export_run(const void *arg, int operand_count, char **operands) {
     ec_state_db_close(x.tables);
     ec_store_close(x.store);
     ea_printer_destroy(x.printer);
-    ec_export_where_destroy(x.where);
+    ea_where_destroy(x.where);
     return ea_exit_code(rc);
 }
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, host),
-     .required = 1,
-     .unless = "trace files (.etl) are named",
+    {EC_HOST_OF(options, host), .required = 1, .unless = "trace files (.etl) are named",
      .help = "the agent whose events are printed"},
     {.name = "stream",
      .argument = "ID",

@@ -134,12 +134,7 @@ static int forget_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OPTION(options, store),
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, host),
-     .required = 1,
-     .help = "the agent's name, as \"etwcollector hosts\" lists it"},
+    {EC_HOST_OF(options, host), .required = 1, .help = "the agent's name, as \"etwcollector hosts\" lists it"},
     {.name = "run",
      .argument = "ID",
      .type = EA_OPT_STRING,

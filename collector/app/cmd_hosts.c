@@ -121,11 +121,7 @@ static int hosts_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, host),
-     .help = "only this agent's streams"},
+    {EC_HOST_OF(options, host), .help = "only this agent's streams"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
     {.name = NULL},
 };

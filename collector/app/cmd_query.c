@@ -419,11 +419,7 @@ static int query_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, host),
-     .help = "only the data of this agent"},
+    {EC_HOST_OF(options, host), .help = "only the data of this agent"},
     {.name = "format",
      .letter = 'f',
      .argument = "FORMAT",

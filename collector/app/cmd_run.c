@@ -50,14 +50,17 @@ typedef struct options {
 
 static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
-enum { STOP_POLL_MS = 50, AGENT_SHARES = 8 /* of the memory for uploads */ };
+enum { AGENT_SHARES = 8 /* of the memory for uploads */ };
 
-static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
+static const int64_t LOOK_NS = INT64_C(2000000000), CRL_LOOK_NS = INT64_C(10000000000),
+                     RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
-static atomic_int reload_asked; /* any thread's signal handler sets it */
+static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them, and then the wake */
+static ea_wake *asked;
 
 static void on_reload(void) {
     atomic_store(&reload_asked, 1);
+    ea_wake_set(asked);
 }
 
 static const ea_option OPTIONS[];
@@ -640,8 +643,8 @@ static int serve_start(serving *v, ea_err *err) {
 /* Until the process is asked to stop, or the broker has ended. */
 static int serve_until_stopped(serving *v, ea_err *err) {
     int rc = 0;
-    while (!rc && !atomic_load(ea_stop_flag())) {
-        ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+    while (!rc && !atomic_load(&stop_asked)) {
+        ea_wake_wait(asked, LOOK_NS);
         ec_audit_tick(v->web.audit);
         ec_audit_tick(v->enroll.audit);
         look_at_crl(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
@@ -696,10 +699,12 @@ static int run_command(const void *arg, int operand_count, char **operands) {
     ec_log *log = NULL;
     ec_quota *quota = NULL;
     (void)operand_count, (void)operands;
-    (void)ea_stop_flag();
+    int rc = ea_wake_create(&asked, &err); /* requests come until the process ends */
+    ea_stop_flag_use(&stop_asked, asked);
     ea_on_reload(on_reload);
     ec_quota_amounts quotas = read_quotas(o);
-    int rc = run_check(o, &err);
+    if (!rc)
+        rc = run_check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     ec_libevent_log(log);

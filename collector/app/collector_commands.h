@@ -19,6 +19,14 @@
         .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, member), .required = 1, \
         .unless = EC_TRACES_UNLESS, .help = "the collector's folder"                                                   \
     }
+/* What --host, --from and --to have in common; each command says in .help what they choose. --from and --to are times
+ * of ec_data_time. */
+#define EC_HOST_OF(options, member)                                                                                    \
+    .name = "host", .argument = "HOST", .type = EA_OPT_STRING, .offset = offsetof(options, member)
+#define EC_FROM_OF(options, member)                                                                                    \
+    .name = "from", .argument = "TIME", .type = EA_OPT_STRING, .offset = offsetof(options, member)
+#define EC_TO_OF(options, member)                                                                                      \
+    .name = "to", .argument = "TIME", .type = EA_OPT_STRING, .offset = offsetof(options, member)
 #define EC_TRACES_OPERANDS "[TRACE.etl...]"
 
 extern const ea_command ec_cmd_run;
@@ -30,6 +38,7 @@ extern const ea_command ec_cmd_forget;
 extern const ea_command ec_cmd_profile;
 extern const ea_command ec_cmd_ps;
 extern const ea_command ec_cmd_modules;
+extern const ea_command ec_cmd_watch;
 extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_symbols;
 extern const ea_command ec_cmd_export;

@@ -18,11 +18,7 @@ typedef struct ec_question_options {
 /* Rows of the option table; member is the ec_question_options in options. */
 #define EC_QUESTION_OPTIONS(options, member)                                                                           \
     EC_STORE_OR_TRACES_OPTION(options, member.store),                                                                  \
-        {.name = "host",                                                                                               \
-         .argument = "HOST",                                                                                           \
-         .type = EA_OPT_STRING,                                                                                        \
-         .offset = offsetof(options, member.host),                                                                     \
-         .help = "the agent's name; not needed when there is only one"},                                               \
+        {EC_HOST_OF(options, member.host), .help = "the agent's name; not needed when there is only one"},             \
         {.name = "stream",                                                                                             \
          .argument = "ID",                                                                                             \
          .type = EA_OPT_STRING,                                                                                        \

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const READERS[] = {"export", "hosts", "ledger", "modules", "profile",
-                                      "ps",     "query", "report", "where",   NULL};
+static const char *const READERS[] = {"export", "hosts",  "ledger", "modules", "profile", "ps",
+                                      "query",  "report", "watch",  "where",   NULL};
 
 typedef struct with_traces {
     int argc;

@@ -59,6 +59,15 @@ static int ssl_fail(ea_err *err, int code, const char *what) {
     return rc;
 }
 
+/* For PEM files: OpenSSL would ask for a password on the terminal, which a service has not. *arg, when there is one: a
+ * password was wanted. */
+static int refuse_password(char *out, int size, int is_writing, void *arg) {
+    (void)out, (void)size, (void)is_writing;
+    if (arg)
+        *(int *)arg = 1;
+    return -1;
+}
+
 /* ---- revocation ---- */
 
 /* Reads every list of a PEM text and checks who signed it. */
@@ -67,7 +76,7 @@ static int parse_crls(const ec_tls *tls, const char *pem, size_t len_bytes, STAC
     STACK_OF(X509_CRL) *list = sk_X509_CRL_new_null();
     int rc = bio && list ? 0 : ea_fail(err, EA_ENOMEM, "read %s", tls->crl_path);
     while (!rc) {
-        X509_CRL *crl = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL);
+        X509_CRL *crl = PEM_read_bio_X509_CRL(bio, NULL, refuse_password, NULL);
         if (!crl) {
             if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE || sk_X509_CRL_num(list) == 0)
                 rc = ssl_fail(err, EA_EFORMAT, tls->crl_path);
@@ -342,7 +351,7 @@ static int load_ca(ec_tls *tls, const char *path, ea_err *err) {
     if (!bio || !tls->issuers)
         rc = ea_fail(err, EA_ENOMEM, "read %s", path);
     while (!rc) {
-        X509 *ca = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+        X509 *ca = PEM_read_bio_X509(bio, NULL, refuse_password, NULL);
         if (!ca) {
             if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE || sk_X509_num(tls->issuers) == 0)
                 rc = ssl_fail(err, EA_EFORMAT, path);
@@ -409,11 +418,11 @@ static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     BIO *bio = NULL;
     char *pem = NULL;
     int rc = open_pem(tls, tls->cert_path, &pem, &bio, err);
-    X509 *cert = rc ? NULL : PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
+    X509 *cert = rc ? NULL : PEM_read_bio_X509_AUX(bio, NULL, refuse_password, NULL);
     if (!rc && (!cert || SSL_CTX_use_certificate(ctx, cert) != 1))
         rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
     X509_free(cert);
-    while (!rc && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL)))
+    while (!rc && (cert = PEM_read_bio_X509(bio, NULL, refuse_password, NULL)))
         if (SSL_CTX_add0_chain_cert(ctx, cert) != 1) {
             X509_free(cert);
             rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
@@ -428,9 +437,17 @@ static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     rc = open_pem(tls, tls->key_path, &pem, &bio, err);
     if (rc)
         return rc;
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
-    if (!key || SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+    int has_password = 0;
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, &has_password);
+    if (!key && has_password) {
+        ERR_clear_error();
+        rc = ea_fail(err, EA_EUNSUPPORTED,
+                     "%s: the key has a password, which a service cannot ask for; store it without one, readable by "
+                     "its user alone (openssl pkey -in KEY -out NEW)",
+                     tls->key_path);
+    } else if (!key || SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1) {
         rc = ssl_fail(err, EA_EFORMAT, tls->key_path);
+    }
     EVP_PKEY_free(key);
     BIO_free(bio);
     OPENSSL_cleanse(pem, strlen(pem));

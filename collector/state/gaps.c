@@ -37,6 +37,7 @@ enum statement {
     SUM_HOLES,
     GREATEST,
     COUNT_RECORDED,
+    FIND_GRAVE,
     STATEMENTS
 };
 
@@ -66,6 +67,9 @@ static const char *const SQL[STATEMENTS] = {
     [GREATEST] = "SELECT max(value) FROM ledger_counts WHERE stream = ?1 AND family = '' AND counter = ?2 AND"
                  " value >= 0",
     [COUNT_RECORDED] = "SELECT count(*) FROM gaps WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
+    /* the tombstone that may name batch ?2 */
+    [FIND_GRAVE] = "SELECT first, last FROM gaps WHERE stream = ?1 AND first <= ?2 AND batch_count > 0 AND cause <> ?3"
+                   " ORDER BY first DESC LIMIT 1",
 };
 
 enum { RECORDED_MAX = 10000 };
@@ -473,19 +477,60 @@ static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
     return rc;
 }
 
+/* Whether a tombstone names a batch, and which batches it names. */
+static int is_buried(ec_gaps *b, uint64_t number, uint64_t *ret_first, uint64_t *ret_last, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = gaps_prepare(b, FIND_GRAVE, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)number);
+    sqlite3_bind_int64(s, 3, EC_GAP_MISSING);
+    int code = sqlite3_step(s);
+    if (code == SQLITE_ROW) {
+        *ret_first = (uint64_t)sqlite3_column_int64(s, 0);
+        *ret_last = (uint64_t)sqlite3_column_int64(s, 1);
+    }
+    sqlite3_reset(s);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return ec_fail_sqlite(err, b->db, "read the gaps");
+    return code == SQLITE_ROW && *ret_last >= number;
+}
+
+/* Leaves out batches at both ends of a hole that tombstones name: those have rows of their own. */
+static int leave_out_buried(ec_gaps *b, uint64_t *first, uint64_t *last, ea_err *err) {
+    enum { STEPS_MAX = 64 };
+
+    uint64_t from = 0, to = 0;
+    int rc = 1;
+    for (int i = 0; rc == 1 && *first < *last && i < STEPS_MAX; i++)
+        if ((rc = is_buried(b, *first, &from, &to, err)) == 1)
+            *first = to < *last ? to + 1 : *last;
+    for (int i = 0; rc >= 0 && *first < *last && i < STEPS_MAX; i++) {
+        rc = is_buried(b, *last, &from, &to, err);
+        if (rc != 1)
+            break;
+        *last = from > *first ? from - 1 : *first;
+    }
+    return rc < 0 ? rc : 0;
+}
+
 int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea_err *err) {
     EA_ASSERT(b->fold && batch_count); /* after ec_gaps_begin */
     span s = around(b);
-    const row r = {.first = b->fold->position + 1,
-                   .last = b->row.number - 1,
+    uint64_t first = b->fold->position + 1, last = b->row.number - 1;
+    int rc = leave_out_buried(b, &first, &last, err);
+    if (rc)
+        return rc;
+    const row r = {.first = first,
+                   .last = last,
                    .cause = EC_GAP_MISSING,
                    .batches = batch_count,
                    .events = events,
                    .at_least = events ? *events : 0,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    int rc = put(b, &r, err);
-    return rc ? rc : widen(b, &s, r.last, err);
+    rc = put(b, &r, err);
+    return rc ? rc : widen(b, &s, b->row.number - 1, err);
 }
 
 int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {

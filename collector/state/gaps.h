@@ -12,7 +12,8 @@
  *   loss: the records since the count before, and, as long as no further count follows, the records after it (a file
  *   has the number of losses in its header, before its records). Without a record it is the time since the ledger
  *   before, or, for a count from a file's header, all of the stream's time; where the first batches are missing that
- *   begins with theirs, and is unknown when nothing says when they began. */
+ *   begins with theirs, where the last ones are missing it ends with theirs, and each is unknown when nothing says
+ *   when they began or ended. */
 #ifndef EC_STATE_GAPS_H
 #define EC_STATE_GAPS_H
 
@@ -36,7 +37,7 @@ enum { EC_LOST_RECORDS = 64 }; /* rows of a batch; further records extend the la
 
 /* Counters (of source_events_lost, source_buffers_lost, source_bad_buffers, source_bad_bytes) of which a file's header
  * or index says all at once. A row of theirs without begin and end is of all of the stream's time, and of that of the
- * batches missing before its first one. */
+ * batches missing before its first event and after its last one. */
 #define EC_GAP_AT_ONCE "30, 31, 34, 35"
 
 const char *ec_gap_name(uint32_t cause); /* "missing", "RTLostEvent", a counter's name, "other" */

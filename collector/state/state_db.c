@@ -82,7 +82,8 @@ static const char OLD_NAMES_GO[] =
     " ALTER TABLE blindness RENAME TO gaps;";
 
 /* Gaps with the ends that are not known yet: of the stream's time, or NULL. The stream's time does not have that of
- * batches that are missing before its first one; where nothing says when these began, it is not known. */
+ * batches that are missing before its first event or after its last one; where nothing says when the former began or
+ * the latter ended, it is not known. */
 static const char GAP_PERIODS[] =
     "CREATE VIEW gap_periods AS SELECT t.stream, t.first, t.last, t.cause, t.position, t.batch_count, t.event_count,"
     " t.least_count, t.counted, t.record_count, CASE WHEN t.begin_utc_ns > -9223372036854775807 - 1 THEN t.begin_utc_ns"
@@ -92,7 +93,9 @@ static const char GAP_PERIODS[] =
     " m.batch_count > 0) ELSE"
     " (SELECT min(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream) END AS begin_utc_ns,"
     " CASE WHEN t.end_utc_ns < 9223372036854775807 THEN t.end_utc_ns WHEN t.begin_utc_ns = -9223372036854775807 - 1 AND"
-    " t.cause IN (" EC_GAP_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN s.end_utc_ns END AS end_utc_ns"
+    " t.cause IN (" EC_GAP_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN (SELECT"
+    " nullif(ifnull(max(m.end_utc_ns), s.end_utc_ns), 9223372036854775807) FROM gaps m WHERE m.stream = t.stream AND"
+    " m.end_utc_ns > s.end_utc_ns AND m.batch_count > 0) END AS end_utc_ns"
     " FROM gaps t JOIN streams s ON s.stream = t.stream";
 
 /* The old names, until version 0.2 of the program. */

@@ -15,6 +15,7 @@ typedef struct ea_thread ea_thread;
 struct EA_CAPABILITY("mutex") ea_mutex;
 typedef struct ea_mutex ea_mutex;
 typedef struct ea_cond ea_cond;
+typedef struct ea_wake ea_wake;
 
 /* Starts fn(arg) on a new thread named name (at most 15 characters are kept). ea_thread_join waits and frees it. */
 EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err);
@@ -51,6 +52,13 @@ void ea_cond_wait(ea_cond *c, ea_mutex *m) EA_REQUIRES(m);
 int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) EA_REQUIRES(m);
 void ea_cond_signal(ea_cond *c);
 void ea_cond_broadcast(ea_cond *c);
+
+/* Ends the wait of one thread. Unlike a condition it may be set by a signal handler. */
+EA_MUST_CHECK int ea_wake_create(ea_wake **ret, ea_err *err);
+void ea_wake_destroy(ea_wake *w); /* NULL is allowed */
+void ea_wake_set(ea_wake *w);     /* NULL is allowed; a wait that begins later ends at once */
+/* Waits at most timeout_ns, or until the wake is set. */
+void ea_wake_wait(ea_wake *w, int64_t timeout_ns);
 
 /* ---- time ---- */
 int64_t ea_monotonic_ns(void);   /* from an arbitrary start, never backwards */

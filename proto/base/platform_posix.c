@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -38,6 +39,10 @@ struct ea_mutex {
 
 struct ea_cond {
     pthread_cond_t handle;
+};
+
+struct ea_wake {
+    sem_t set;
 };
 
 struct ea_file {
@@ -180,6 +185,36 @@ void ea_cond_signal(ea_cond *c) {
 
 void ea_cond_broadcast(ea_cond *c) {
     pthread_cond_broadcast(&c->handle);
+}
+
+int ea_wake_create(ea_wake **ret, ea_err *err) {
+    ea_wake *w = calloc(1, sizeof *w);
+    if (!w || sem_init(&w->set, 0, 0)) {
+        free(w);
+        return ea_fail(err, EA_ENOMEM, "create a semaphore");
+    }
+    *ret = w;
+    return 0;
+}
+
+void ea_wake_destroy(ea_wake *w) {
+    if (w)
+        sem_destroy(&w->set);
+    free(w);
+}
+
+void ea_wake_set(ea_wake *w) { /* sem_post is async-signal-safe (POSIX) */
+    if (w)
+        sem_post(&w->set);
+}
+
+void ea_wake_wait(ea_wake *w, int64_t timeout_ns) {
+    int64_t at = ea_monotonic_ns() + (timeout_ns > 0 ? timeout_ns : 0);
+    struct timespec ts = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    while (sem_clockwait(&w->set, CLOCK_MONOTONIC, &ts) == -1 && errno == EINTR)
+        ;
+    while (sem_trywait(&w->set) == 0) /* set several times: one wake */
+        ;
 }
 
 static int64_t clock_ns(clockid_t id) {

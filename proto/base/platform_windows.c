@@ -38,6 +38,10 @@ struct ea_cond {
     CONDITION_VARIABLE variable;
 };
 
+struct ea_wake {
+    HANDLE set; /* an event that the wait resets */
+};
+
 struct ea_file {
     HANDLE handle;
     char *path;
@@ -241,6 +245,33 @@ void ea_cond_signal(ea_cond *c) {
 
 void ea_cond_broadcast(ea_cond *c) {
     WakeAllConditionVariable(&c->variable);
+}
+
+int ea_wake_create(ea_wake **ret, ea_err *err) {
+    ea_wake *w = calloc(1, sizeof *w);
+    if (w)
+        w->set = CreateEventW(NULL, FALSE, FALSE, NULL);
+    if (!w || !w->set) {
+        free(w);
+        return ea_fail(err, EA_ENOMEM, "create an event");
+    }
+    *ret = w;
+    return 0;
+}
+
+void ea_wake_destroy(ea_wake *w) {
+    if (w)
+        CloseHandle(w->set);
+    free(w);
+}
+
+void ea_wake_set(ea_wake *w) {
+    if (w)
+        SetEvent(w->set);
+}
+
+void ea_wake_wait(ea_wake *w, int64_t timeout_ns) {
+    WaitForSingleObject(w->set, timeout_ns > 0 ? (DWORD)((timeout_ns - 1) / 1000000 + 1) : 0);
 }
 
 /* ---- time ---- */

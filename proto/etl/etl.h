@@ -84,6 +84,14 @@ void ea_etl_close(ea_etl_set *set); /* NULL is allowed */
 size_t ea_etl_file_count(const ea_etl_set *set);
 const ea_etl_info *ea_etl_file_info(const ea_etl_set *set, size_t file);
 
+/* The header event of a file as the file has it; it is also one of the records of ea_etl_next. data: room for its
+ * bytes, which *ret borrows. EA_EFORMAT: it is damaged, although the reader found its facts. */
+enum { EA_ETL_HEADER_EVENT_MAX_BYTES = 32768 };
+
+EA_MUST_CHECK int ea_etl_header_record(const ea_etl_set *set, size_t file, uint8_t *data, ea_record *ret, ea_err *err);
+/* Whether a record of ea_etl_next is the header event of its file. */
+int ea_etl_is_header_record(const ea_record *r);
+
 /* The next record in canonical order: 1 and *ret_record (borrowed until the next call), 0 at the end, negative on an
  * error that ends the reading (damage does not: it is skipped, counted and reported).
  *

@@ -41,8 +41,11 @@ typedef struct ea_etl_writer_options {
     int64_t start_raw;                         /* time of the header event */
     uint32_t pid, tid, kernel_time, user_time; /* of the header event: who started the session */
     /* When not NULL: the header event of another file. It is written unchanged in place of a header event made from
-     * info, and ea_etl_writer_finish does not change it. Borrowed during the call. */
+     * info, and ea_etl_writer_finish does not change it, unless completes_header is set. Borrowed during the call. */
     const ea_record *header;
+    /* 1: header is written with the buffer size and the log file mode of info, and ea_etl_writer_finish completes it.
+     */
+    int completes_header;
 
     /* The records after the header event in the first buffer (not when header is given). Windows 10 1809 and later
      * write the partition; a kernel session writes the group masks, all zero, because it records nothing yet. */
@@ -89,6 +92,9 @@ EA_MUST_CHECK int ea_etl_writer_flush(ea_etl_writer *w, uint16_t cpu, ea_err *er
 
 /* Writes out every buffer, by CPU, and completes the trace header (buffers written, end time, what was lost). */
 EA_MUST_CHECK int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err *err);
+
+/* Makes what was written durable. */
+EA_MUST_CHECK int ea_etl_writer_sync(ea_etl_writer *w, ea_err *err);
 
 /* Closes and frees; NULL is allowed. Without a finish before it the file is what a crash leaves. */
 void ea_etl_writer_destroy(ea_etl_writer *w);

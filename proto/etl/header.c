@@ -226,6 +226,45 @@ uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity)
     return (uint32_t)used;
 }
 
+void ea_etl_patch_info(const ea_etl_info *info, uint8_t *fields, size_t len_bytes) {
+    tail_layout l = layout_of(info->pointer_size);
+    if (len_bytes < 40)
+        return;
+    ea_store32(fields, info->buffer_size_bytes);
+    ea_store64(fields + 16, (uint64_t)info->end_filetime);
+    ea_store32(fields + 32, info->log_file_mode);
+    ea_store32(fields + 36, info->buffers_written);
+    if (len_bytes < l.end)
+        return;
+    ea_store32(fields + 48, info->events_lost);
+    ea_store32(fields + l.lost, info->buffers_lost);
+}
+
+int ea_etl_read_header_record(ea_etl_file *file, uint8_t *data, ea_record *ret, ea_err *err) {
+    ea_etl_buffer_header h;
+    size_t got;
+    int rc = ea_file_read_at(file->handle, 0, data, PREFIX_BYTES, &got, err);
+    if (rc)
+        return rc;
+    uint32_t n = got > EVENT_AT ? ea_etl_record_bytes(data + EVENT_AT, (uint32_t)(got - EVENT_AT)) : 0;
+    const uint8_t *event = data + EVENT_AT;
+    if (!n || (event[2] != EA_HEADER_SYSTEM32 && event[2] != EA_HEADER_SYSTEM64) || ea_load16(event + 6) != 0 ||
+        n < FIELDS_AT - EVENT_AT + layout_of(file->info.pointer_size).end)
+        return ea_fail(err, EA_EFORMAT, "read %s: its header event is damaged", file->info.path);
+    ea_etl_parse_buffer_header(data, &h);
+    ea_etl_fill_record(ret, NULL, event, n, (uint8_t)file->info.pointer_size); /* a SYSTEM header has no items */
+    ret->time_raw = ea_etl_record_time(event, 0);
+    ret->cpu = h.cpu;
+    ret->logger = h.logger;
+    ret->position = EVENT_AT;
+    return 0;
+}
+
+int ea_etl_is_header_record(const ea_record *r) {
+    return r->position == EVENT_AT && r->hook_id == 0 &&
+           (r->header_type == EA_HEADER_SYSTEM32 || r->header_type == EA_HEADER_SYSTEM64);
+}
+
 int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err) {
     uint8_t data[FIELDS_AT + 512];
     tail_layout l = layout_of(file->info.pointer_size);

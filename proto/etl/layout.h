@@ -109,6 +109,8 @@ void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint6
  */
 EA_MUST_CHECK int ea_etl_read_header(ea_etl_file *file, ea_err *err);
 void ea_etl_info_deinit(ea_etl_info *info);
+/* The header event itself; data as ea_etl_header_record has it. */
+EA_MUST_CHECK int ea_etl_read_header_record(ea_etl_file *file, uint8_t *data, ea_record *ret, ea_err *err);
 
 /* The reverse: writes TRACE_LOGFILE_HEADER and its two names, which the header event has after its header. pointer_size
  * is 4 or 8. Returns the number of bytes; 0 when capacity is too small for the fields without the names. A name that
@@ -116,6 +118,9 @@ void ea_etl_info_deinit(ea_etl_info *info);
 enum { EA_ETL_FIELDS_MAX_BYTES = 288 + 2 * 2 * 1024 };
 
 uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity);
+/* Changes of such fields what depends on the file that they are written to: buffer size, mode, buffers written, end,
+ * losses. Fields that end before one of them stay as they are. */
+void ea_etl_patch_info(const ea_etl_info *info, uint8_t *fields, size_t len_bytes);
 /* Reads the header event again, for what changes while the session runs: end_filetime, buffers_written, what was lost.
  * *ret_over: the session has ended. */
 EA_MUST_CHECK int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err);

@@ -254,6 +254,13 @@ const ea_etl_info *ea_etl_file_info(const ea_etl_set *s, size_t file) {
     return file < s->file_count ? &s->files[file].info : NULL;
 }
 
+int ea_etl_header_record(const ea_etl_set *s, size_t file, uint8_t *data, ea_record *ret, ea_err *err) {
+    int rc = ea_etl_read_header_record(&s->files[file], data, ret, err);
+    if (!rc)
+        ret->source = (uint16_t)file;
+    return rc;
+}
+
 double ea_etl_progress(const ea_etl_set *s) {
     if (s->followers) /* the number of buffers to come is unknown */
         return 0;

@@ -17,6 +17,7 @@
 enum {
     DEFAULT_BUFFER_BYTES = 64 * 1024,
     SMALLEST_BUFFER_BYTES = 1024,
+    SYSTEM_BYTES = 32,         /* the header event's header */
     MERGED_HEADER_BYTES = 512, /* the header buffer of a compressed file is a multiple of this on disk */
     STATE_IN_USE = 3,
     TYPE_HEADER = 4,
@@ -53,7 +54,8 @@ struct ea_etl_writer {
     int64_t start_raw;
     size_t (*compress)(const uint8_t *in, size_t in_bytes, uint8_t *out); /* NULL: buffers stay plain */
     uint8_t has_cpu_index;                                                /* Windows 8 and later */
-    uint8_t keeps_header;                                                 /* options.header was given */
+    uint8_t keeps_header;                                                 /* options.header stays unchanged */
+    uint32_t given_bytes; /* of the payload of options.header, which is completed; 0: a header event made from info */
     uint8_t is_merged;
     uint64_t last_buffer_at; /* in the file */
     cpu_buffer *cpus;
@@ -231,6 +233,8 @@ static int put_header_records(ea_etl_writer *w, const ea_etl_writer_options *o, 
     int rc;
     if (o->header) {
         rc = put_own(w, o->header, p, capacity, &used, err);
+        if (!rc && o->completes_header)
+            ea_etl_patch_info(&w->info, p + SYSTEM_BYTES, o->header->payload_bytes);
         *ret_first = *ret_used = used;
         return rc;
     }
@@ -313,6 +317,9 @@ static int check(const char *path, const ea_etl_writer_options *o, ea_err *err) 
                                     info->buffer_size_bytes > EA_ETL_MAX_BUFFER_BYTES || info->buffer_size_bytes % 512))
         return ea_fail(err, EA_EINVAL, "write %s: buffers of %u bytes; expected a multiple of 512, at least %d", path,
                        info->buffer_size_bytes, SMALLEST_BUFFER_BYTES);
+    if (o->completes_header &&
+        (!o->header || (o->header->header_type != EA_HEADER_SYSTEM32 && o->header->header_type != EA_HEADER_SYSTEM64)))
+        return ea_fail(err, EA_EINVAL, "write %s: expected a header event with a SYSTEM header", path);
     if (info->pointer_size && info->pointer_size != 4 && info->pointer_size != 8)
         return ea_fail(err, EA_EINVAL, "write %s: pointers of %u bytes; expected 4 or 8", path, info->pointer_size);
     if (o->held_buffers > EA_ETL_HELD_BUFFERS_MAX)
@@ -355,7 +362,8 @@ int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_wri
     w->start_raw = o->header ? o->header->time_raw : o->start_raw;
     w->compress = compressions[info->compression].compress;
     w->is_merged = o->merged || w->compress;
-    w->keeps_header = o->header != NULL;
+    w->keeps_header = o->header && !o->completes_header;
+    w->given_bytes = o->header ? o->header->payload_bytes : 0;
     w->has_cpu_index = ((info->os_version & 0xFF) << 8 | (info->os_version >> 8 & 0xFF)) >= WINDOWS_8;
     w->random = o->seed | 1;
     w->held_max = o->held_buffers;
@@ -443,8 +451,20 @@ int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err 
     now.buffers_written = (uint32_t)w->buffer_count;
     now.events_lost += end->events_lost;
     now.buffers_lost += end->buffers_lost;
-    n = ea_etl_put_info(&now, fields, sizeof fields);
-    return ea_file_write_at(w->file, EA_ETL_HEADER_BYTES + 32, fields, n, err); /* after the SYSTEM header */
+    if (w->given_bytes) {
+        size_t want = w->given_bytes < sizeof fields ? w->given_bytes : sizeof fields;
+        rc = ea_file_read_at(w->file, EA_ETL_HEADER_BYTES + SYSTEM_BYTES, fields, want, &n, err);
+        if (rc)
+            return rc;
+        ea_etl_patch_info(&now, fields, n);
+    } else {
+        n = ea_etl_put_info(&now, fields, sizeof fields);
+    }
+    return ea_file_write_at(w->file, EA_ETL_HEADER_BYTES + SYSTEM_BYTES, fields, n, err);
+}
+
+int ea_etl_writer_sync(ea_etl_writer *w, ea_err *err) {
+    return ea_file_sync(w->file, err);
 }
 
 void ea_etl_writer_destroy(ea_etl_writer *w) {

@@ -37,9 +37,8 @@ void ea_lang_problem_print(const ea_lang_problem *p, const char *name, const cha
 typedef struct ea_lang_program ea_lang_program;
 
 typedef struct ea_lang_sources {
-    ea_registry *registry; /* finds the classes of the tables; borrowed during the call */
-    const ea_class *const
-        *classes; /* further classes that probes may name, as those of a trace; they outlive the program */
+    ea_registry *registry;          /* finds the classes of the tables; borrowed during the call */
+    const ea_class *const *classes; /* further ones that probes may name, as those of a trace; borrowed likewise */
     size_t class_count;
     const char *const *args; /* what $1, $2 ... stand for: a number, when it is digits or 0x and hex digits, else a
                                 text; they outlive the program */
@@ -133,7 +132,9 @@ typedef struct ea_lang_run_options {
     void *on_row_arg;
     int (*wants)(const void *arg, int64_t pid); /* likewise: whether they run for this process; NULL: for all */
     const void *wants_arg;
-    int is_terminal; /* the output goes to a terminal: of CSV, too, nothing steers it */
+    int is_terminal;  /* the output goes to a terminal: of CSV, too, nothing steers it */
+    const char *host; /* what the value `host` is; borrowed; NULL: the empty text */
+    int is_clocked;   /* ticks come from ea_lang_run_time alone, whose time is that of a clock of the caller's */
 } ea_lang_run_options;
 
 /* The program is borrowed. */
@@ -159,6 +160,24 @@ EA_MUST_CHECK int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event);
 /* Runs `tick` clauses that are due at a time that is later than the last event's, where no event has come for a while.
  * Where none has come at all, ticks count from the first such time. Results are as of ea_lang_run_event. */
 EA_MUST_CHECK int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns);
+
+/* One machine of several whose events a run takes together: aggregations, maps and other variables are common to all of
+ * them; the state, variables of threads, times of delta() and what runs on a CPU are each machine's own. */
+typedef struct ea_lang_machine {
+    uint32_t number; /* below 2^24 */
+    const char *host;
+    const ea_machine *state;
+    const ea_resolver *resolver;
+} ea_lang_machine;
+
+/* Events that follow are of this machine; what it names is borrowed until another one follows. A run begins with number
+ * 0, which has what the options say. EA_ENOMEM. */
+EA_MUST_CHECK int ea_lang_run_machine(ea_lang_run *r, const ea_lang_machine *machine);
+/* No event of the machine at hand follows: what is its own makes room. The machine is then number 0. */
+void ea_lang_run_leave(ea_lang_run *r);
+/* An event that no clause is to see, before those that follow: which thread runs where, and which counters there are.
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event);
 /* 1 when clauses run on events of the class, 0 (after exit() for all classes), or EA_ENOMEM. */
 int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c);
 /* Runs `end` clauses and prints the aggregations that none of them printed. */
@@ -178,5 +197,7 @@ typedef struct ea_lang_counts {
 } ea_lang_counts;
 
 ea_lang_counts ea_lang_run_counts(const ea_lang_run *r);
+/* Appends a line for each count that a person should know, with the command's name before it. */
+void ea_lang_counts_print(const ea_lang_counts *counts, const char *command, ea_text *out);
 
 #endif

@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *as_pointer(uint64_t word) {
+static void *aggregate_as_pointer(uint64_t word) {
     return (void *)(uintptr_t)word;
 }
 
-static double number(enum lang_type type, uint64_t v) {
+static double aggregate_number(enum lang_type type, uint64_t v) {
     return type == TYPE_FLOAT ? lang_double(v) : type == TYPE_INT ? (double)(int64_t)v : (double)v;
 }
 
 /* ---- buckets ---- */
 
-static int64_t power(int64_t factor, int64_t exponent) {
+static int64_t aggregate_power(int64_t factor, int64_t exponent) {
     int64_t v = 1;
     for (; exponent > 0; exponent--) {
         if (v > INT64_MAX / factor)
@@ -28,7 +28,7 @@ static int64_t power(int64_t factor, int64_t exponent) {
     return v;
 }
 
-static void add_bound(int64_t v, int64_t *bounds, size_t *count, int64_t *last) {
+static void aggregate_add_bound(int64_t v, int64_t *bounds, size_t *count, int64_t *last) {
     if (*count && v <= *last)
         return;
     if (bounds)
@@ -47,30 +47,30 @@ size_t lang_bounds(const lang_aggregation *what, int64_t *bounds) {
         if (step < 1 || high <= low || range / (uint64_t)step + (range % (uint64_t)step != 0) >= HISTOGRAM_BUCKETS_MAX)
             return 0;
         for (int64_t v = low; v < high; v += step) {
-            add_bound(v, bounds, &n, &last);
+            aggregate_add_bound(v, bounds, &n, &last);
             if (v > INT64_MAX - step)
                 break;
         }
-        add_bound(high, bounds, &n, &last);
+        aggregate_add_bound(high, bounds, &n, &last);
         return n;
     }
     int64_t factor = p[0], low = p[1], high = p[2], steps = p[3];
     if (factor < 2 || low < 0 || high < low || high > 62 || steps < factor || steps > 2 * HISTOGRAM_BUCKETS_MAX ||
-        steps % factor || !power(factor, high + 1) ||
+        steps % factor || !aggregate_power(factor, high + 1) ||
         (high - low + 1) * (steps - steps / factor) >= HISTOGRAM_BUCKETS_MAX)
         return 0;
-    add_bound(power(factor, low), bounds, &n, &last);
+    aggregate_add_bound(aggregate_power(factor, low), bounds, &n, &last);
     for (int64_t m = low; m <= high; m++) {
-        int64_t from = power(factor, m), to = power(factor, m + 1);
+        int64_t from = aggregate_power(factor, m), to = aggregate_power(factor, m + 1);
         for (int64_t i = 1; i <= steps - steps / factor; i++) {
             int64_t part = to / steps * i + to % steps * i / steps;
-            add_bound(from + part, bounds, &n, &last);
+            aggregate_add_bound(from + part, bounds, &n, &last);
         }
     }
     return n;
 }
 
-static int log2_of(uint64_t v) {
+static int aggregate_log2_of(uint64_t v) {
     int n = 0;
     for (int step = 32; step; step /= 2) {
         if (v >> step) {
@@ -81,7 +81,7 @@ static int log2_of(uint64_t v) {
     return n;
 }
 
-static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
+static int32_t aggregate_bucket_of(const lang_aggregate *a, uint64_t value) {
     enum lang_type type = a->what->type;
     if (type == TYPE_FLOAT) {
         double d = lang_double(value);
@@ -95,8 +95,8 @@ static int32_t bucket_of(const lang_aggregate *a, uint64_t value) {
         if (!value)
             return 0;
         if (type == TYPE_INT && (int64_t)value < 0)
-            return -(log2_of(0 - value) + 1);
-        return log2_of(value) + 1;
+            return -(aggregate_log2_of(0 - value) + 1);
+        return aggregate_log2_of(value) + 1;
     }
     int64_t v = type != TYPE_INT && value > INT64_MAX ? INT64_MAX : (int64_t)value;
     size_t low = 0, high = a->bound_count;
@@ -125,27 +125,27 @@ void lang_aggregate_bucket(const lang_aggregate *a, int64_t bucket, int64_t *ret
 
 /* ---- states ---- */
 
-static int charge(lang_memory *m, size_t bytes) {
+static int aggregate_charge(lang_memory *m, size_t bytes) {
     if (m->used_bytes + bytes > m->limit_bytes)
         return 0;
     m->used_bytes += bytes;
     return 1;
 }
 
-static size_t histogram_bytes(uint32_t count) {
+static size_t aggregate_histogram_bytes(uint32_t count) {
     return sizeof(lang_histogram) + count * sizeof(uint64_t);
 }
 
 /* 0: no room. */
-static int histogram_add(lang_memory *m, uint64_t *word, int32_t bucket) {
-    lang_histogram *h = as_pointer(*word);
+static int aggregate_histogram_add(lang_memory *m, uint64_t *word, int32_t bucket) {
+    lang_histogram *h = aggregate_as_pointer(*word);
     int32_t first = h ? h->first : bucket, end = h ? h->first + (int32_t)h->count : bucket;
     if (!h || bucket < first || bucket >= end) {
         int32_t new_first = bucket < first ? bucket : first, new_end = bucket >= end ? bucket + 1 : end;
         uint32_t count = (uint32_t)(new_end - new_first), old = h ? h->count : 0;
-        if (!charge(m, histogram_bytes(count) - (h ? histogram_bytes(old) : 0)))
+        if (!aggregate_charge(m, aggregate_histogram_bytes(count) - (h ? aggregate_histogram_bytes(old) : 0)))
             return 0;
-        lang_histogram *grown = realloc(h, histogram_bytes(count));
+        lang_histogram *grown = realloc(h, aggregate_histogram_bytes(count));
         if (!grown)
             return 0;
         memmove(grown->counts + (first - new_first), grown->counts, old * sizeof *grown->counts);
@@ -162,25 +162,25 @@ static int histogram_add(lang_memory *m, uint64_t *word, int32_t bucket) {
 }
 
 /* How many values are kept: more than are shown, so that the counts of those shown are nearly right. */
-static uint32_t top_places(const lang_aggregation *what) {
+static uint32_t aggregate_top_places(const lang_aggregation *what) {
     uint32_t wanted = 4 * (uint32_t)what->params[0];
     return wanted > TOP_PLACES ? wanted : TOP_PLACES;
 }
 
-static size_t top_bytes(const lang_aggregation *what) {
-    return sizeof(lang_top) + top_places(what) * sizeof(lang_top_item);
+static size_t aggregate_top_bytes(const lang_aggregation *what) {
+    return sizeof(lang_top) + aggregate_top_places(what) * sizeof(lang_top_item);
 }
 
 /* Space saving: a value without a place takes that of the rarest one, and its count. */
-static int top_add(const lang_aggregate *a, lang_memory *m, uint64_t *word, uint64_t value) {
-    lang_top *t = as_pointer(*word);
+static int aggregate_top_add(const lang_aggregate *a, lang_memory *m, uint64_t *word, uint64_t value) {
+    lang_top *t = aggregate_as_pointer(*word);
     if (!t) {
-        if (!charge(m, top_bytes(a->what)))
+        if (!aggregate_charge(m, aggregate_top_bytes(a->what)))
             return 0;
-        t = calloc(1, top_bytes(a->what));
+        t = calloc(1, aggregate_top_bytes(a->what));
         if (!t)
             return 0;
-        t->capacity = top_places(a->what);
+        t->capacity = aggregate_top_places(a->what);
         *word = (uintptr_t)t;
     }
     uint32_t rarest = 0;
@@ -201,9 +201,9 @@ static int top_add(const lang_aggregate *a, lang_memory *m, uint64_t *word, uint
     return 1;
 }
 
-static void register_hash(lang_distinct *d, uint64_t hash) {
+static void aggregate_register_hash(lang_distinct *d, uint64_t hash) {
     uint64_t rest = hash << 12 | (uint64_t)1 << 11;
-    uint8_t rank = (uint8_t)(64 - log2_of(rest));
+    uint8_t rank = (uint8_t)(64 - aggregate_log2_of(rest));
     uint8_t *r = &d->registers[hash >> 52];
     if (*r < rank)
         *r = rank;
@@ -212,10 +212,10 @@ static void register_hash(lang_distinct *d, uint64_t hash) {
 static const size_t DISTINCT_BYTES = sizeof(lang_distinct) + DISTINCT_REGISTERS;
 
 /* Exact up to DISTINCT_EXACT values, then HyperLogLog. */
-static int distinct_add(lang_memory *m, uint64_t *word, uint64_t hash) {
-    lang_distinct *d = as_pointer(*word);
+static int aggregate_distinct_add(lang_memory *m, uint64_t *word, uint64_t hash) {
+    lang_distinct *d = aggregate_as_pointer(*word);
     if (!d) {
-        if (!charge(m, sizeof *d))
+        if (!aggregate_charge(m, sizeof *d))
             return 0;
         d = calloc(1, sizeof *d);
         if (!d)
@@ -223,7 +223,7 @@ static int distinct_add(lang_memory *m, uint64_t *word, uint64_t hash) {
         *word = (uintptr_t)d;
     }
     if (d->count > DISTINCT_EXACT) {
-        register_hash(d, hash);
+        aggregate_register_hash(d, hash);
         return 1;
     }
     uint32_t low = 0, high = d->count;
@@ -242,7 +242,7 @@ static int distinct_add(lang_memory *m, uint64_t *word, uint64_t hash) {
         d->count++;
         return 1;
     }
-    if (!charge(m, DISTINCT_REGISTERS))
+    if (!aggregate_charge(m, DISTINCT_REGISTERS))
         return 0;
     lang_distinct *grown = realloc(d, DISTINCT_BYTES);
     if (!grown)
@@ -250,13 +250,13 @@ static int distinct_add(lang_memory *m, uint64_t *word, uint64_t hash) {
     *word = (uintptr_t)grown;
     memset(grown->registers, 0, DISTINCT_REGISTERS);
     for (uint32_t i = 0; i < DISTINCT_EXACT; i++)
-        register_hash(grown, grown->hashes[i]);
-    register_hash(grown, hash);
+        aggregate_register_hash(grown, grown->hashes[i]);
+    aggregate_register_hash(grown, hash);
     grown->count = DISTINCT_EXACT + 1;
     return 1;
 }
 
-static uint64_t distinct_count(const lang_distinct *d) {
+static uint64_t aggregate_distinct_count(const lang_distinct *d) {
     if (!d || d->count <= DISTINCT_EXACT)
         return d ? d->count : 0;
     double sum = 0, m = DISTINCT_REGISTERS;
@@ -271,19 +271,19 @@ static uint64_t distinct_count(const lang_distinct *d) {
     return (uint64_t)(estimate + 0.5);
 }
 
-static void free_state(const lang_aggregate *a, uint64_t *state) {
+static void aggregate_free_state(const lang_aggregate *a, uint64_t *state) {
     lang_memory *m = a->table.memory;
-    void *p = as_pointer(state[1]);
+    void *p = aggregate_as_pointer(state[1]);
     switch (a->what->function) {
     case FUNCTION_QUANTIZE:
     case FUNCTION_LQUANTIZE:
     case FUNCTION_LLQUANTIZE:
         if (p)
-            m->used_bytes -= histogram_bytes(((lang_histogram *)p)->count);
+            m->used_bytes -= aggregate_histogram_bytes(((lang_histogram *)p)->count);
         break;
     case FUNCTION_TOP:
         if (p)
-            m->used_bytes -= top_bytes(a->what);
+            m->used_bytes -= aggregate_top_bytes(a->what);
         break;
     case FUNCTION_DISTINCT:
         if (p)
@@ -317,8 +317,8 @@ void lang_aggregate_clear(lang_aggregate *a) {
     if (!a->what)
         return;
     for (size_t i = 0; i < a->table.count && a->table.word_count > 1; i++)
-        free_state(a, lang_table_entry(&a->table, i) + a->table.key_count);
-    free_state(a, a->others);
+        aggregate_free_state(a, lang_table_entry(&a->table, i) + a->table.key_count);
+    aggregate_free_state(a, a->others);
     memset(a->others, 0, sizeof a->others);
     lang_table_clear(&a->table);
 }
@@ -330,7 +330,7 @@ void lang_aggregate_deinit(lang_aggregate *a) {
     *a = (lang_aggregate){0};
 }
 
-static int compare(enum lang_type type, const lang_strings *strings, uint64_t a, uint64_t b) {
+static int aggregate_compare(enum lang_type type, const lang_strings *strings, uint64_t a, uint64_t b) {
     if (a == b)
         return 0;
     if (type == TYPE_TEXT) {
@@ -347,7 +347,7 @@ static int compare(enum lang_type type, const lang_strings *strings, uint64_t a,
 }
 
 /* 0: no room for what the function keeps. */
-static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, const lang_strings *strings) {
+static int aggregate_add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, const lang_strings *strings) {
     enum lang_type type = a->what->type;
     lang_memory *m = a->table.memory;
     switch (a->what->function) {
@@ -359,17 +359,17 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
         break;
     case FUNCTION_MIN:
     case FUNCTION_MAX: {
-        int d = compare(type, strings, value, state[1]);
+        int d = aggregate_compare(type, strings, value, state[1]);
         int was_no_number = type == TYPE_FLOAT && lang_double(state[1]) != lang_double(state[1]);
         if (!state[0] || was_no_number || (a->what->function == FUNCTION_MIN ? d < 0 : d > 0))
             state[1] = value;
         break;
     }
     case FUNCTION_AVG:
-        state[1] = lang_bits(lang_double(state[1]) + number(type, value));
+        state[1] = lang_bits(lang_double(state[1]) + aggregate_number(type, value));
         break;
     case FUNCTION_STDDEV: { /* Welford */
-        double x = number(type, value), mean = lang_double(state[1]), d = x - mean;
+        double x = aggregate_number(type, value), mean = lang_double(state[1]), d = x - mean;
         mean += d / (double)(state[0] + 1);
         state[1] = lang_bits(mean);
         state[2] = lang_bits(lang_double(state[2]) + d * (x - mean));
@@ -378,16 +378,17 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
     case FUNCTION_QUANTIZE:
     case FUNCTION_LQUANTIZE:
     case FUNCTION_LLQUANTIZE:
-        if (!histogram_add(m, &state[1], bucket_of(a, value)))
+        if (!aggregate_histogram_add(m, &state[1], aggregate_bucket_of(a, value)))
             return 0;
         break;
     case FUNCTION_TOP:
-        if (!top_add(a, m, &state[1], value))
+        if (!aggregate_top_add(a, m, &state[1], value))
             return 0;
         break;
     case FUNCTION_DISTINCT: {
         const lang_string *s = type == TYPE_TEXT || type == TYPE_STACK ? lang_string_at(strings, value) : NULL;
-        if (!distinct_add(m, &state[1], s ? ea_hash64(s->text, s->len_bytes, 0) : ea_hash64(&value, sizeof value, 0)))
+        if (!aggregate_distinct_add(m, &state[1],
+                                    s ? ea_hash64(s->text, s->len_bytes, 0) : ea_hash64(&value, sizeof value, 0)))
             return 0;
         break;
     }
@@ -398,7 +399,7 @@ static int add_value(const lang_aggregate *a, uint64_t *state, uint64_t value, c
 
 int lang_aggregate_add(lang_aggregate *a, const uint64_t *keys, uint64_t value, const lang_strings *strings) {
     uint64_t *state = lang_table_put(&a->table, keys);
-    if (state && add_value(a, state, value, strings))
+    if (state && aggregate_add_value(a, state, value, strings))
         return 0;
     if (state && !*state)
         lang_table_remove(&a->table, keys);
@@ -406,7 +407,7 @@ int lang_aggregate_add(lang_aggregate *a, const uint64_t *keys, uint64_t value, 
     lang_memory *m = a->table.memory;
     size_t limit_bytes = m->limit_bytes;
     m->limit_bytes = SIZE_MAX;
-    (void)add_value(a, a->others, value, strings);
+    (void)aggregate_add_value(a, a->others, value, strings);
     m->limit_bytes = limit_bytes;
     return 1;
 }
@@ -439,7 +440,7 @@ uint64_t lang_aggregate_result(const lang_aggregate *a, const uint64_t *state) {
     case FUNCTION_STDDEV:
         return lang_bits(state[0] ? sqrt(lang_double(state[2]) / (double)state[0]) : 0);
     case FUNCTION_DISTINCT:
-        return distinct_count(as_pointer(state[1]));
+        return aggregate_distinct_count(aggregate_as_pointer(state[1]));
     default:
         return state[0];
     }
@@ -459,12 +460,12 @@ typedef struct order {
     uint64_t *results; /* of each entry: a number of distinct values costs more than a comparison */
 } order;
 
-static int goes_before(const order *o, uint32_t x, uint32_t y) {
+static int aggregate_goes_before(const order *o, uint32_t x, uint32_t y) {
     const lang_aggregate *a = o->a;
     const uint64_t *ex = lang_table_entry(&a->table, x), *ey = lang_table_entry(&a->table, y);
-    int d = compare(o->type, o->strings, o->results[y], o->results[x]);
+    int d = aggregate_compare(o->type, o->strings, o->results[y], o->results[x]);
     for (unsigned k = 0; k < a->what->key_count && !d; k++)
-        d = compare((enum lang_type)a->what->keys[k], o->strings, ex[k], ey[k]);
+        d = aggregate_compare((enum lang_type)a->what->keys[k], o->strings, ex[k], ey[k]);
     return d < 0 || (d == 0 && x < y);
 }
 
@@ -490,7 +491,8 @@ uint32_t *lang_aggregate_sorted(const lang_aggregate *a, const lang_strings *str
                    end = begin + 2 * run < n ? begin + 2 * run : n;
             size_t j = middle, k = begin;
             while (i < middle || j < end)
-                to[k++] = j >= end || (i < middle && !goes_before(&o, from[j], from[i])) ? from[i++] : from[j++];
+                to[k++] =
+                    j >= end || (i < middle && !aggregate_goes_before(&o, from[j], from[i])) ? from[i++] : from[j++];
         }
         uint32_t *other = from;
         from = to;
@@ -521,7 +523,7 @@ void lang_aggregate_trunc(lang_aggregate *a, int64_t count, const lang_strings *
         uint64_t *state = lang_table_get(&a->table, gone + i * keys);
         if (state) {
             if (a->table.word_count > 1)
-                free_state(a, state);
+                aggregate_free_state(a, state);
             lang_table_remove(&a->table, gone + i * keys);
         }
     }

@@ -95,7 +95,7 @@ static const alias ALIASES[] = {
 
 enum { ALIAS_COUNT = sizeof ALIASES / sizeof *ALIASES };
 
-static int is_profile(span name) {
+static int alias_is_profile(span name) {
     /* profile-997, profile-1ms: the interval is the trace's */
     static const char PREFIX[] = "profile:::profile-";
     return name.len_bytes > sizeof PREFIX - 1 && memcmp(name.text, PREFIX, sizeof PREFIX - 1) == 0;
@@ -103,7 +103,7 @@ static int is_profile(span name) {
 
 int lang_alias(lang_source *s, span name, uint32_t at, probe **list) {
     int found = 0;
-    if (is_profile(name))
+    if (alias_is_profile(name))
         name.len_bytes = 17;
     for (size_t i = 0; i < ALIAS_COUNT; i++) {
         if (!span_is(name, ALIASES[i].name))

@@ -23,12 +23,12 @@ enum lang_type lang_value_type(uint32_t value) {
     return (enum lang_type)VALUE_TYPES[value];
 }
 
-static char lower(char c) {
+static char fields_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
 /* Where the character after this one begins: texts are UTF-8. */
-static size_t next_character(const char *text, size_t len_bytes, size_t at) {
+static size_t fields_next_character(const char *text, size_t len_bytes, size_t at) {
     at++;
     while (at < len_bytes && ((unsigned char)text[at] & 0xC0) == 0x80)
         at++;
@@ -43,13 +43,13 @@ int lang_glob(span pattern, const char *text, size_t len_bytes) {
             back = t;
         } else if (p < pattern.len_bytes && pattern.text[p] == '?') {
             p++;
-            t = next_character(text, len_bytes, t);
-        } else if (p < pattern.len_bytes && lower(pattern.text[p]) == lower(text[t])) {
+            t = fields_next_character(text, len_bytes, t);
+        } else if (p < pattern.len_bytes && fields_lower(pattern.text[p]) == fields_lower(text[t])) {
             p++;
             t++;
         } else if (star != SIZE_MAX) {
             p = star + 1;
-            t = back = next_character(text, len_bytes, back);
+            t = back = fields_next_character(text, len_bytes, back);
         } else {
             return 0;
         }

@@ -37,7 +37,7 @@ void *lang_alloc(lang_source *s, size_t count, size_t size_bytes) {
 }
 
 /* A part of a line: a tab is a space, nothing else steers a terminal. */
-static void put_line(ea_text *out, const char *text, size_t len_bytes) {
+static void lex_put_line(ea_text *out, const char *text, size_t len_bytes) {
     for (size_t i = 0; i < len_bytes;) {
         size_t n = i;
         while (n < len_bytes && text[n] != '\t')
@@ -74,50 +74,50 @@ void ea_lang_problem_print(const ea_lang_problem *p, const char *name, const cha
         from++;
     ea_text_str(out, "\n  ");
     size_t shown = out->len_bytes;
-    put_line(out, text + from, place - from);
+    lex_put_line(out, text + from, place - from);
     size_t width = 0;
     for (; shown < out->len_bytes; shown++)
         width += ((unsigned char)out->data[shown] & 0xC0) != 0x80;
-    put_line(out, text + place, end - place);
+    lex_put_line(out, text + place, end - place);
     ea_text_str(out, "\n  ");
     while (width--)
         ea_text_char(out, ' ');
     ea_text_str(out, "^\n");
 }
 
-static int is_letter(char c) {
+static int lex_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int is_digit(char c) {
+static int lex_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static int digit_of(char c) {
-    if (is_digit(c))
+static int lex_digit_of(char c) {
+    if (lex_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : 99;
 }
 
-static char at(const lang_source *s, uint32_t i) {
+static char lex_at(const lang_source *s, uint32_t i) {
     return i < s->len_bytes ? s->text[i] : 0;
 }
 
 uint32_t lang_skip_space(lang_source *s, uint32_t i) {
     for (;;) {
-        char c = at(s, i);
+        char c = lex_at(s, i);
         if (i >= s->len_bytes)
             return i;
         if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
             i++;
-        } else if (c == '#' || (c == '/' && at(s, i + 1) == '/')) {
-            while (i < s->len_bytes && at(s, i) != '\n')
+        } else if (c == '#' || (c == '/' && lex_at(s, i + 1) == '/')) {
+            while (i < s->len_bytes && lex_at(s, i) != '\n')
                 i++;
-        } else if (c == '/' && at(s, i + 1) == '*') {
+        } else if (c == '/' && lex_at(s, i + 1) == '*') {
             uint32_t begin = i;
-            for (i += 2; at(s, i) != '*' || at(s, i + 1) != '/'; i++)
+            for (i += 2; lex_at(s, i) != '*' || lex_at(s, i + 1) != '/'; i++)
                 if (i >= s->len_bytes)
                     lang_fail(s, begin, "the comment has no end");
             i += 2;
@@ -139,28 +139,28 @@ static const unit UNITS[] = {{"ns", 1},          {"us", 1000},         {"ms", 10
 static void lex_number(lang_source *s, token *t) {
     uint32_t i = t->at;
     uint64_t v = 0, base = 10;
-    if (at(s, i) == '0' && (at(s, i + 1) == 'x' || at(s, i + 1) == 'X')) {
+    if (lex_at(s, i) == '0' && (lex_at(s, i + 1) == 'x' || lex_at(s, i + 1) == 'X')) {
         base = 16;
         i += 2;
-        if (digit_of(at(s, i)) > 15)
+        if (lex_digit_of(lex_at(s, i)) > 15)
             lang_fail(s, t->at, "expected hex digits after 0x");
     }
     t->kind = TOKEN_INT;
-    while ((uint64_t)digit_of(at(s, i)) < base) {
-        uint64_t digit = (uint64_t)digit_of(at(s, i++));
+    while ((uint64_t)lex_digit_of(lex_at(s, i)) < base) {
+        uint64_t digit = (uint64_t)lex_digit_of(lex_at(s, i++));
         if (v > (UINT64_MAX - digit) / base)
             lang_fail(s, t->at, "the number has more than 64 bits");
         v = v * base + digit;
     }
-    if (base == 10 && at(s, i) == '.' && is_digit(at(s, i + 1))) {
+    if (base == 10 && lex_at(s, i) == '.' && lex_is_digit(lex_at(s, i + 1))) {
         double scale = 1;
         t->kind = TOKEN_FLOAT;
         t->real = (double)v;
-        for (i++; is_digit(at(s, i)); i++)
-            t->real += (scale /= 10) * (at(s, i) - '0');
+        for (i++; lex_is_digit(lex_at(s, i)); i++)
+            t->real += (scale /= 10) * (lex_at(s, i) - '0');
     }
     uint32_t begin = i;
-    while (is_letter(at(s, i)) || is_digit(at(s, i)))
+    while (lex_is_letter(lex_at(s, i)) || lex_is_digit(lex_at(s, i)))
         i++;
     if (i > begin) {
         span name = {s->text + begin, i - begin};
@@ -189,13 +189,13 @@ static void lex_text(lang_source *s, token *t) {
     uint32_t i = t->at + 1;
     size_t n = 0, room = 1;
     t->kind = TOKEN_TEXT;
-    for (uint32_t end = i; end < s->len_bytes && at(s, end) != '"'; end++) {
+    for (uint32_t end = i; end < s->len_bytes && lex_at(s, end) != '"'; end++) {
         room++;
-        end += at(s, end) == '\\';
+        end += lex_at(s, end) == '\\';
     }
     char *out = lang_alloc(s, room, 1);
-    while (at(s, i) != '"') {
-        char c = at(s, i);
+    while (lex_at(s, i) != '"') {
+        char c = lex_at(s, i);
         if (i >= s->len_bytes || c == '\n')
             lang_fail(s, t->at, "the text has no closing quote on its line");
         if (((unsigned char)c < ' ' && c != '\t' && c != '\r') || c == 127)
@@ -203,7 +203,7 @@ static void lex_text(lang_source *s, token *t) {
         i++;
         if (c == '\\') {
             static const char LETTERS[] = "nt\\\"r", MEANINGS[] = "\n\t\\\"\r";
-            const char *found = at(s, i) ? strchr(LETTERS, at(s, i)) : NULL;
+            const char *found = lex_at(s, i) ? strchr(LETTERS, lex_at(s, i)) : NULL;
             if (!found)
                 lang_fail(s, i - 1, "unknown escape; expected \\n, \\t, \\r, \\\\ or \\\"");
             c = MEANINGS[found - LETTERS];
@@ -221,8 +221,8 @@ static void lex_text(lang_source *s, token *t) {
 static void lex_argument(lang_source *s, token *t) {
     uint32_t i = t->at + 1;
     size_t number = 0;
-    while (is_digit(at(s, i)) && number < 1000)
-        number = number * 10 + (size_t)(at(s, i++) - '0');
+    while (lex_is_digit(lex_at(s, i)) && number < 1000)
+        number = number * 10 + (size_t)(lex_at(s, i++) - '0');
     if (i == t->at + 1)
         lang_fail(s, t->at, "variables have no $; $1, $2 ... are arguments of the program");
     if (!number || number > s->arg_count)
@@ -243,21 +243,21 @@ static void lex_argument(lang_source *s, token *t) {
 token lang_lex(lang_source *s, uint32_t *in_out_at) {
     token t = {.at = lang_skip_space(s, *in_out_at)};
     uint32_t i = t.at;
-    char c = at(s, i);
+    char c = lex_at(s, i);
     if (i >= s->len_bytes) {
         t.end = i;
     } else if (c == '$') {
         lex_argument(s, &t);
-    } else if (is_letter(c) || c == '@') {
+    } else if (lex_is_letter(c) || c == '@') {
         t.kind = c == '@' ? TOKEN_AGGREGATION : TOKEN_NAME;
         if (c == '@')
             i++;
         uint32_t begin = i;
-        while (is_letter(at(s, i)) || (i > begin && is_digit(at(s, i))))
+        while (lex_is_letter(lex_at(s, i)) || (i > begin && lex_is_digit(lex_at(s, i))))
             i++;
         t.text = (span){s->text + begin, i - begin};
         t.end = i;
-    } else if (is_digit(c)) {
+    } else if (lex_is_digit(c)) {
         lex_number(s, &t);
     } else if (c == '"') {
         lex_text(s, &t);
@@ -273,7 +273,7 @@ token lang_lex(lang_source *s, uint32_t *in_out_at) {
         for (size_t k = 0; k < sizeof LONG / sizeof *LONG; k++) {
             uint32_t op = LONG[k], bytes = op >> 16 ? 3 : 2, same = 1;
             for (uint32_t b = 0; b < bytes; b++)
-                same &= OP1(at(s, i + b)) == (op >> 8 * b & 0xFF);
+                same &= OP1(lex_at(s, i + b)) == (op >> 8 * b & 0xFF);
             if (same) {
                 t.op = op;
                 t.end = i + bytes;

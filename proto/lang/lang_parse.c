@@ -17,33 +17,33 @@ typedef struct parser {
     int depth;
 } parser;
 
-static void advance(parser *p) {
+static void parse_advance(parser *p) {
     p->end = p->now.end;
     p->now = lang_lex(p->s, &p->at);
 }
 
-static int is_op(const parser *p, uint32_t op) {
+static int parse_is_op(const parser *p, uint32_t op) {
     return p->now.kind == TOKEN_PUNCTUATION && p->now.op == op;
 }
 
-static int accept(parser *p, uint32_t op) {
-    if (!is_op(p, op))
+static int parse_accept(parser *p, uint32_t op) {
+    if (!parse_is_op(p, op))
         return 0;
-    advance(p);
+    parse_advance(p);
     return 1;
 }
 
-static void expect(parser *p, uint32_t op, const char *what) {
-    if (!accept(p, op))
+static void parse_expect(parser *p, uint32_t op, const char *what) {
+    if (!parse_accept(p, op))
         lang_fail(p->s, p->now.at, "expected %s", what);
 }
 
-static void deeper(parser *p) {
+static void parse_deeper(parser *p) {
     if (++p->depth > EA_LANG_DEPTH_MAX)
         lang_fail(p->s, p->now.at, "more than %d levels are nested", EA_LANG_DEPTH_MAX);
 }
 
-static node *new_node(parser *p, enum node_kind kind, uint32_t at) {
+static node *parse_new_node(parser *p, enum node_kind kind, uint32_t at) {
     node *n = lang_alloc(p->s, 1, sizeof *n);
     n->kind = kind;
     n->at = at;
@@ -59,9 +59,9 @@ static node *parse_argument(parser *p) {
     if (name.kind == TOKEN_NAME) {
         token next = lang_lex(p->s, &at);
         if (next.kind == TOKEN_PUNCTUATION && next.op == OP1('=')) {
-            advance(p);
-            advance(p);
-            node *n = new_node(p, NODE_NAMED, name.at);
+            parse_advance(p);
+            parse_advance(p);
+            node *n = parse_new_node(p, NODE_NAMED, name.at);
             n->text = name.text;
             n->a = parse_expression(p, 0);
             n->end = n->a->end;
@@ -75,17 +75,17 @@ static node *parse_argument(parser *p) {
 static void parse_args(parser *p, node *n, uint32_t close, const char *what) {
     node *args[ARGS_MAX];
     span texts[ARGS_MAX];
-    if (!is_op(p, close)) {
+    if (!parse_is_op(p, close)) {
         do {
             uint32_t begin = p->now.at;
             if (n->arg_count == ARGS_MAX)
                 lang_fail(p->s, p->now.at, "more than %d arguments", ARGS_MAX);
             args[n->arg_count] = parse_argument(p);
             texts[n->arg_count++] = (span){p->s->text + begin, p->end - begin};
-        } while (accept(p, OP1(',')));
+        } while (parse_accept(p, OP1(',')));
     }
     n->end = p->now.end;
-    expect(p, close, what);
+    parse_expect(p, close, what);
     n->args = lang_alloc(p->s, n->arg_count, sizeof *n->args);
     n->texts = lang_alloc(p->s, n->arg_count, sizeof *n->texts);
     for (uint32_t i = 0; i < n->arg_count; i++) {
@@ -101,50 +101,50 @@ static node *parse_primary(parser *p) {
     case TOKEN_INT:
     case TOKEN_FLOAT:
     case TOKEN_TEXT:
-        advance(p);
-        n = new_node(p, t.kind == TOKEN_INT ? NODE_INT : t.kind == TOKEN_FLOAT ? NODE_FLOAT : NODE_TEXT, t.at);
+        parse_advance(p);
+        n = parse_new_node(p, t.kind == TOKEN_INT ? NODE_INT : t.kind == TOKEN_FLOAT ? NODE_FLOAT : NODE_TEXT, t.at);
         n->number = t.number;
         n->real = t.real;
         n->text = t.text;
         n->end = t.end;
         return n;
     case TOKEN_AGGREGATION:
-        advance(p);
-        n = new_node(p, NODE_AGGREGATION, t.at);
+        parse_advance(p);
+        n = parse_new_node(p, NODE_AGGREGATION, t.at);
         n->text = t.text;
         n->end = t.end;
-        if (accept(p, OP1('[')))
+        if (parse_accept(p, OP1('[')))
             parse_args(p, n, OP1(']'), "] after the keys");
         return n;
     case TOKEN_NAME:
-        advance(p);
-        n = new_node(p, NODE_NAME, t.at);
+        parse_advance(p);
+        n = parse_new_node(p, NODE_NAME, t.at);
         n->text = t.text;
         n->end = t.end;
-        if (accept(p, OP1('('))) {
+        if (parse_accept(p, OP1('('))) {
             n->kind = NODE_CALL;
             parse_args(p, n, OP1(')'), ") after the arguments");
-        } else if (is_op(p, OP1('.')) || is_op(p, OP2('-', '>'))) {
-            advance(p);
+        } else if (parse_is_op(p, OP1('.')) || parse_is_op(p, OP2('-', '>'))) {
+            parse_advance(p);
             if (p->now.kind != TOKEN_NAME)
                 lang_fail(p->s, p->now.at, "expected a name after the point");
             n->kind = NODE_MEMBER;
             n->base = t.text;
             n->text = p->now.text;
             n->end = p->now.end;
-            advance(p);
-        } else if (accept(p, OP1('['))) {
+            parse_advance(p);
+        } else if (parse_accept(p, OP1('['))) {
             n->kind = NODE_INDEX;
             parse_args(p, n, OP1(']'), "] after the keys");
         }
         return n;
     default:
-        if (accept(p, OP1('('))) {
+        if (parse_accept(p, OP1('('))) {
             int was = p->in_condition;
             p->in_condition = 0; /* a slash inside is a division */
             n = parse_expression(p, 0);
             p->in_condition = was;
-            expect(p, OP1(')'), ")");
+            parse_expect(p, OP1(')'), ")");
             return n;
         }
         lang_fail(p->s, t.at, t.kind == TOKEN_END ? "the text ends inside an expression" : "expected a value");
@@ -153,13 +153,14 @@ static node *parse_primary(parser *p) {
 
 static node *parse_prefix(parser *p) {
     token t = p->now;
-    if (!is_op(p, OP1('-')) && !is_op(p, OP1('!')) && !is_op(p, OP1('~')) && !is_op(p, OP1('+')))
+    if (!parse_is_op(p, OP1('-')) && !parse_is_op(p, OP1('!')) && !parse_is_op(p, OP1('~')) &&
+        !parse_is_op(p, OP1('+')))
         return parse_primary(p);
-    advance(p);
+    parse_advance(p);
     node *a = parse_expression(p, PREFIX_BINDING);
     if (t.op == OP1('+'))
         return a;
-    node *n = new_node(p, NODE_UNARY, t.at);
+    node *n = parse_new_node(p, NODE_UNARY, t.at);
     n->op = t.op;
     n->a = a;
     n->end = a->end;
@@ -196,26 +197,26 @@ static const binding BINDINGS[] = {
     {OP1('%'), 21},
 };
 
-static int ends_condition(parser *p) {
+static int parse_ends_condition(parser *p) {
     uint32_t at = p->at;
-    if (!p->in_condition || !is_op(p, OP1('/')))
+    if (!p->in_condition || !parse_is_op(p, OP1('/')))
         return 0;
     token next = lang_lex(p->s, &at);
     return next.kind == TOKEN_PUNCTUATION && next.op == OP1('{');
 }
 
 static node *parse_expression(parser *p, int least) {
-    deeper(p);
+    parse_deeper(p);
     node *left = parse_prefix(p);
     int compared = 0; /* left is a comparison of this strength, without parentheses */
-    while (p->now.kind == TOKEN_PUNCTUATION && !ends_condition(p)) {
+    while (p->now.kind == TOKEN_PUNCTUATION && !parse_ends_condition(p)) {
         uint32_t op = p->now.op, at = p->now.at;
         if (op == OP1('?') && least <= 1) {
-            advance(p);
-            node *n = new_node(p, NODE_CONDITIONAL, left->at);
+            parse_advance(p);
+            node *n = parse_new_node(p, NODE_CONDITIONAL, left->at);
             n->a = left;
             n->b = parse_expression(p, 0);
-            expect(p, OP1(':'), ": and the value for when the condition does not hold");
+            parse_expect(p, OP1(':'), ": and the value for when the condition does not hold");
             n->c = parse_expression(p, 1);
             n->end = n->c->end;
             left = n;
@@ -230,8 +231,8 @@ static node *parse_expression(parser *p, int least) {
         if (strength == compared)
             lang_fail(p->s, at, "comparisons have no chains");
         compared = strength == EQUALITY || strength == ORDER ? strength : 0;
-        advance(p);
-        node *n = new_node(p, NODE_BINARY, at);
+        parse_advance(p);
+        node *n = parse_new_node(p, NODE_BINARY, at);
         n->op = op;
         n->a = left;
         n->b = parse_expression(p, strength + 1);
@@ -244,22 +245,22 @@ static node *parse_expression(parser *p, int least) {
 
 /* ---- statements ---- */
 
-static uint32_t accept_assignment(parser *p, int *ret_is) {
+static uint32_t parse_accept_assignment(parser *p, int *ret_is) {
     static const uint32_t WITH[] = {OP2('+', '='),      OP2('-', '='),     OP2('*', '='), OP2('/', '='),
                                     OP2('%', '='),      OP2('&', '='),     OP2('|', '='), OP2('^', '='),
                                     OP3('<', '<', '='), OP3('>', '>', '=')};
     *ret_is = 1;
-    if (accept(p, OP1('=')))
+    if (parse_accept(p, OP1('=')))
         return 0;
     for (size_t i = 0; i < sizeof WITH / sizeof *WITH; i++)
-        if (accept(p, WITH[i]))
+        if (parse_accept(p, WITH[i]))
             return WITH[i] >> 16 ? WITH[i] & 0xFFFF : WITH[i] & 0xFF;
     *ret_is = 0;
     return 0;
 }
 
-static node *one(parser *p, uint32_t at) {
-    node *n = new_node(p, NODE_INT, at);
+static node *parse_one(parser *p, uint32_t at) {
+    node *n = parse_new_node(p, NODE_INT, at);
     n->number = 1;
     return n;
 }
@@ -268,9 +269,9 @@ static statement *parse_statement(parser *p);
 
 static statement *parse_block(parser *p) {
     statement *first = NULL, **last = &first;
-    expect(p, OP1('{'), "{");
-    while (!is_op(p, OP1('}'))) {
-        if (accept(p, OP1(';')))
+    parse_expect(p, OP1('{'), "{");
+    while (!parse_is_op(p, OP1('}'))) {
+        if (parse_accept(p, OP1(';')))
             continue;
         *last = parse_statement(p);
         last = &(*last)->next;
@@ -279,27 +280,27 @@ static statement *parse_block(parser *p) {
 }
 
 static statement *parse_body(parser *p) {
-    if (!is_op(p, OP1('{')))
+    if (!parse_is_op(p, OP1('{')))
         return parse_statement(p);
     statement *block = parse_block(p);
-    advance(p);
+    parse_advance(p);
     return block;
 }
 
 static statement *parse_statement(parser *p) {
     statement *st = lang_alloc(p->s, 1, sizeof *st);
     int is_assignment;
-    deeper(p);
+    parse_deeper(p);
     st->at = p->now.at;
     if (p->now.kind == TOKEN_NAME && span_is(p->now.text, "if")) {
-        advance(p);
+        parse_advance(p);
         st->kind = STATEMENT_IF;
-        expect(p, OP1('('), "( and a condition after if");
+        parse_expect(p, OP1('('), "( and a condition after if");
         st->value = parse_expression(p, 0);
-        expect(p, OP1(')'), ") after the condition");
+        parse_expect(p, OP1(')'), ") after the condition");
         st->body = parse_body(p);
         if (p->now.kind == TOKEN_NAME && span_is(p->now.text, "else")) {
-            advance(p);
+            parse_advance(p);
             st->rest = parse_body(p);
         }
         p->depth--;
@@ -307,15 +308,15 @@ static statement *parse_statement(parser *p) {
     }
     if (p->now.kind == TOKEN_END)
         lang_fail(p->s, p->now.at, "the program ends inside a block; expected }");
-    if (is_op(p, OP2('+', '+')) || is_op(p, OP2('-', '-'))) {
+    if (parse_is_op(p, OP2('+', '+')) || parse_is_op(p, OP2('-', '-'))) {
         st->kind = STATEMENT_ASSIGN;
         st->op = p->now.op & 0xFF;
-        advance(p);
+        parse_advance(p);
         st->target = parse_primary(p);
-        st->value = one(p, st->at);
+        st->value = parse_one(p, st->at);
     } else {
         node *left = parse_primary(p);
-        uint32_t op = accept_assignment(p, &is_assignment);
+        uint32_t op = parse_accept_assignment(p, &is_assignment);
         if (is_assignment) {
             st->kind = left->kind == NODE_AGGREGATION ? STATEMENT_AGGREGATE : STATEMENT_ASSIGN;
             st->op = op;
@@ -324,12 +325,12 @@ static statement *parse_statement(parser *p) {
             if (st->kind == STATEMENT_AGGREGATE && (op || st->value->kind != NODE_CALL))
                 lang_fail(p->s, left->at,
                           "expected an aggregating function, as in @name = count(), sum(x), quantize(x)");
-        } else if (is_op(p, OP2('+', '+')) || is_op(p, OP2('-', '-'))) {
+        } else if (parse_is_op(p, OP2('+', '+')) || parse_is_op(p, OP2('-', '-'))) {
             st->kind = STATEMENT_ASSIGN;
             st->op = p->now.op & 0xFF;
             st->target = left;
-            st->value = one(p, st->at);
-            advance(p);
+            st->value = parse_one(p, st->at);
+            parse_advance(p);
         } else if (left->kind == NODE_CALL) {
             st->kind = STATEMENT_CALL;
             st->value = left;
@@ -340,19 +341,19 @@ static statement *parse_statement(parser *p) {
     if (st->kind == STATEMENT_ASSIGN && st->target->kind != NODE_NAME && st->target->kind != NODE_INDEX &&
         st->target->kind != NODE_MEMBER)
         lang_fail(p->s, st->target->at, "this cannot be assigned to; expected a variable");
-    if (!is_op(p, OP1('}')))
-        expect(p, OP1(';'), "; after the statement");
+    if (!parse_is_op(p, OP1('}')))
+        parse_expect(p, OP1(';'), "; after the statement");
     p->depth--;
     return st;
 }
 
 /* ---- probes ---- */
 
-static int is_space(char c) {
+static int parse_is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static int span_is_any_case(span a, const char *name) {
+static int parse_span_is_any_case(span a, const char *name) {
     size_t n = strlen(name);
     if (a.len_bytes != n)
         return 0;
@@ -364,12 +365,12 @@ static int span_is_any_case(span a, const char *name) {
     return 1;
 }
 
-static int begins(span a, const char *prefix) {
+static int parse_begins(span a, const char *prefix) {
     size_t n = strlen(prefix);
     return a.len_bytes > n && memcmp(a.text, prefix, n) == 0;
 }
 
-static span after(span a, size_t bytes) {
+static span parse_after(span a, size_t bytes) {
     return (span){a.text + bytes, a.len_bytes - bytes};
 }
 
@@ -397,7 +398,7 @@ static void parse_class(parser *p, probe *pr, span text) {
     pr->name = pr->whole = text;
     if (colon < text.len_bytes) {
         pr->provider = (span){text.text, colon};
-        pr->name = after(text, colon + 1);
+        pr->name = parse_after(text, colon + 1);
         if (!pr->provider.len_bytes)
             lang_fail(p->s, pr->at, "expected a provider before the colon");
     }
@@ -415,7 +416,7 @@ static void parse_class(parser *p, probe *pr, span text) {
     }
 }
 
-static int has_three_colons(span a) {
+static int parse_has_three_colons(span a) {
     for (size_t i = 0; i + 3 <= a.len_bytes; i++)
         if (memcmp(a.text + i, ":::", 3) == 0)
             return 1;
@@ -432,7 +433,7 @@ static probe **parse_probe(parser *p, probe **last) {
         if (!t.text.len_bytes)
             lang_fail(s, t.at, "expected the name of an event class");
         parse_class(p, pr, t.text);
-        advance(p);
+        parse_advance(p);
         *last = pr;
         return &pr->next;
     }
@@ -441,7 +442,7 @@ static probe **parse_probe(parser *p, probe **last) {
     uint32_t end = t.at, colons = 0;
     for (; end < s->len_bytes; end++) {
         char c = s->text[end];
-        if (is_space(c) || c == ',' || c == '{' || (c == '/' && colons >= 3))
+        if (parse_is_space(c) || c == ',' || c == '{' || (c == '/' && colons >= 3))
             break;
         colons = c == ':' ? colons + 1 : colons >= 3 ? colons : 0;
     }
@@ -450,23 +451,23 @@ static probe **parse_probe(parser *p, probe **last) {
         lang_fail(s, t.at,
                   "expected a probe: the name of an event class, provider:event, begin, end, tick:10s or unmatched");
     p->at = end;
-    if (begins(word, "dtrace:::"))
-        word = after(word, 9);
-    else if (begins(word, "profile:::tick"))
-        word = after(word, 10);
+    if (parse_begins(word, "dtrace:::"))
+        word = parse_after(word, 9);
+    else if (parse_begins(word, "profile:::tick"))
+        word = parse_after(word, 10);
     *last = pr;
-    if (span_is_any_case(word, "begin")) {
+    if (parse_span_is_any_case(word, "begin")) {
         pr->kind = PROBE_BEGIN;
-    } else if (span_is_any_case(word, "end")) {
+    } else if (parse_span_is_any_case(word, "end")) {
         pr->kind = PROBE_END;
-    } else if (span_is_any_case(word, "unmatched")) {
+    } else if (parse_span_is_any_case(word, "unmatched")) {
         pr->kind = PROBE_UNMATCHED;
-    } else if (begins(word, "tick:") || begins(word, "tick-")) {
+    } else if (parse_begins(word, "tick:") || parse_begins(word, "tick-")) {
         pr->kind = PROBE_TICK;
-        pr->interval_ns = parse_interval(p, after(word, 5), pr->at);
-    } else if (span_is_any_case(word, "lost")) {
+        pr->interval_ns = parse_interval(p, parse_after(word, 5), pr->at);
+    } else if (parse_span_is_any_case(word, "lost")) {
         pr->name = (span){"LostEvent/*", 11};
-    } else if (has_three_colons(word)) {
+    } else if (parse_has_three_colons(word)) {
         *last = NULL;
         if (!lang_alias(s, word, pr->at, last)) {
             const char *near = lang_alias_nearest(word);
@@ -476,22 +477,22 @@ static probe **parse_probe(parser *p, probe **last) {
         }
         while (*last)
             last = &(*last)->next;
-        advance(p);
+        parse_advance(p);
         return last;
     } else {
         parse_class(p, pr, word);
     }
-    advance(p);
+    parse_advance(p);
     return &pr->next;
 }
 
 /* To a probe, which may begin as no token does: GUIDs begin with digits. */
-static void advance_to_probe(parser *p) {
+static void parse_advance_to_probe(parser *p) {
     uint32_t at = lang_skip_space(p->s, p->at);
     if (at < p->s->len_bytes && p->s->text[at] >= '0' && p->s->text[at] <= '9')
         p->now = (token){.kind = TOKEN_NAME, .at = at, .end = at};
     else
-        advance(p);
+        parse_advance(p);
 }
 
 static clause *parse_clause(parser *p) {
@@ -500,17 +501,17 @@ static clause *parse_clause(parser *p) {
     c->at = p->now.at;
     for (;;) {
         last = parse_probe(p, last);
-        if (!is_op(p, OP1(',')))
+        if (!parse_is_op(p, OP1(',')))
             break;
-        advance_to_probe(p);
+        parse_advance_to_probe(p);
     }
-    if (accept(p, OP1('/'))) {
+    if (parse_accept(p, OP1('/'))) {
         p->in_condition = 1;
         c->condition = parse_expression(p, 0);
         p->in_condition = 0;
-        expect(p, OP1('/'), "/ after the condition");
+        parse_expect(p, OP1('/'), "/ after the condition");
     }
-    if (!is_op(p, OP1('{')))
+    if (!parse_is_op(p, OP1('{')))
         lang_fail(p->s, p->now.at, "expected { and statements after the probe%s", c->condition ? "'s condition" : "");
     c->body = parse_block(p);
     return c;
@@ -521,8 +522,8 @@ clause *lang_parse(lang_source *s) {
     clause *first = NULL, **last = &first;
     uint32_t count = 0;
     for (;;) {
-        advance_to_probe(&p);
-        if (is_op(&p, OP1(';')))
+        parse_advance_to_probe(&p);
+        if (parse_is_op(&p, OP1(';')))
             continue;
         if (p.now.kind == TOKEN_END)
             break;
@@ -540,7 +541,7 @@ clause *lang_parse(lang_source *s) {
 
 void lang_parse_expression(lang_source *s) {
     parser p = {.s = s};
-    advance(&p);
+    parse_advance(&p);
     (void)parse_expression(&p, 0);
     if (p.now.kind != TOKEN_END)
         lang_fail(s, p.now.at, "expected the end of the expression");

@@ -53,7 +53,8 @@ enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
     X(activity, TYPE_TEXT)                                                                                             \
     X(payload_bytes, TYPE_UINT)                                                                                        \
     X(execname, TYPE_TEXT)                                                                                             \
-    X(exepath, TYPE_TEXT) X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT)
+    X(exepath, TYPE_TEXT)                                                                                              \
+    X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT) X(host, TYPE_TEXT)
 
 enum lang_value {
 

@@ -1,12 +1,15 @@
 /* Runs a program on events. See lang.h, lang_run.h. */
 #include "proto/lang/lang_run.h"
 
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FORGET_EVENTS = 4096, FORGET_SHARE = 4 }; /* how often texts are forgotten; from which part of the memory on */
+
+enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
 
 enum { FRAMES_MAX = 1024, VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
 
@@ -17,31 +20,32 @@ static const int64_t BACK_NS = (int64_t)60 * 1000000000;
 /* ---- making a run ---- */
 
 /* A text that stays after the event at hand: its number, or STRING_NO_ROOM. */
-static uint64_t keep(ea_lang_run *r, uint64_t number) {
+static uint64_t run_keep(ea_lang_run *r, uint64_t number) {
     uint64_t kept = lang_strings_keep(&r->strings, number);
     r->strings.refused += kept != number;
     return kept;
 }
 
 /* Each time they have the same numbers. */
-static void keep_constants(ea_lang_run *r) {
+static void run_keep_constants(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
     for (uint32_t i = 0; i < p->constant_count; i++) {
         const span *text = p->constant_types[i] == TYPE_TEXT ? &p->texts[p->constants[i]] : NULL;
-        r->constants[i] = text ? keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
+        r->constants[i] =
+            text ? run_keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
     }
     r->first_text = r->strings.kept;
 }
 
-static int make_constants(ea_lang_run *r) {
+static int run_make_constants(ea_lang_run *r) {
     r->constants = calloc(r->p->constant_count + 1, sizeof *r->constants);
     if (!r->constants)
         return EA_ENOMEM;
-    keep_constants(r);
+    run_keep_constants(r);
     return 0;
 }
 
-static int make_tables(ea_lang_run *r) {
+static int run_make_tables(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
     size_t limit = r->o.limit_entries;
     int rc = 0;
@@ -63,14 +67,14 @@ static int make_tables(ea_lang_run *r) {
     return rc;
 }
 
-static int has_probe(const lang_clause *c, enum probe_kind kind) {
+static int run_has_probe(const lang_clause *c, enum probe_kind kind) {
     for (const probe *p = c->probes; p; p = p->next)
         if (p->kind == kind)
             return 1;
     return 0;
 }
 
-static int make_clauses(ea_lang_run *r) {
+static int run_make_clauses(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
     uint32_t most = 1;
     r->due = calloc(p->clause_count + 1, sizeof *r->due);
@@ -80,13 +84,32 @@ static int make_clauses(ea_lang_run *r) {
         return EA_ENOMEM;
     for (uint32_t i = 0; i < p->clause_count; i++) {
         most = p->clauses[i].field_count > most ? p->clauses[i].field_count : most;
-        if (has_probe(&p->clauses[i], PROBE_TICK))
+        if (run_has_probe(&p->clauses[i], PROBE_TICK))
             r->ticks[r->tick_count++] = i;
-        if (has_probe(&p->clauses[i], PROBE_UNMATCHED))
+        if (run_has_probe(&p->clauses[i], PROBE_UNMATCHED))
             r->unmatched[r->unmatched_count++] = i;
     }
     r->absent = calloc(most, sizeof *r->absent); /* BOUND_ABSENT */
     return r->absent ? 0 : EA_ENOMEM;
+}
+
+/* The machine's place becomes the one at hand. */
+static int run_find_place(ea_lang_run *r, uint32_t number) {
+    if (EA_GROW(r->places, r->place_capacity, (size_t)number + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    for (; r->place_count <= number; r->place_count++)
+        r->places[r->place_count] = NULL;
+    if (!r->places[number]) {
+        size_t bytes = sizeof(lang_place) + CPUS_MAX * sizeof(uint32_t);
+        r->places[number] = malloc(bytes);
+        if (!r->places[number])
+            return EA_ENOMEM;
+        memset(r->places[number], 0xFF, bytes);
+        r->places[number]->host_text = 0;
+    }
+    r->place = r->places[number];
+    r->machine = number;
+    return 0;
 }
 
 int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lang_run_options *options, ea_err *err) {
@@ -103,15 +126,14 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     ea_u64_map_init(&r->plans, 0);
     ea_text_init(&r->scratch);
     ea_text_init(&r->out);
-    memset(r->cpu_threads, 0xFF, sizeof r->cpu_threads);
-    memset(r->counters, 0xFF, sizeof r->counters);
     r->plan = &r->nothing;
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
     r->stacks = calloc(STACK_CACHE, sizeof *r->stacks);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
-    if (!rc && (!r->processes || !r->names || !r->stacks || lang_strings_init(&r->strings, &r->memory) ||
-                make_constants(r) || make_tables(r) || make_clauses(r)))
+    if (!rc && (run_find_place(r, 0) || !r->processes || !r->names || !r->stacks ||
+                lang_strings_init(&r->strings, &r->memory) || run_make_constants(r) || run_make_tables(r) ||
+                run_make_clauses(r)))
         rc = ea_fail(err, EA_ENOMEM, "run a program");
     if (rc) {
         ea_lang_run_destroy(r);
@@ -130,6 +152,9 @@ void ea_lang_run_destroy(ea_lang_run *r) {
         lang_table_deinit(&r->tables[i]);
     for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
         lang_table_deinit(&r->deltas[i]);
+    for (size_t i = 0; i < r->place_count; i++)
+        free(r->places[i]);
+    free(r->places);
     lang_strings_deinit(&r->strings);
     ea_arena_deinit(&r->arena);
     ea_u64_map_deinit(&r->plans);
@@ -161,7 +186,7 @@ ea_lang_counts ea_lang_run_counts(const ea_lang_run *r) {
 
 /* ---- what a class means to the program ---- */
 
-static bound_field bind(const ea_class *c, const lang_field *field) {
+static bound_field run_bind(const ea_class *c, const lang_field *field) {
     bound_field b = {.how = BOUND_ABSENT};
     size_t i = lang_field_of(c, field->name, strlen(field->name));
     if (i == c->field_count)
@@ -198,7 +223,7 @@ static bound_field bind(const ea_class *c, const lang_field *field) {
 }
 
 /* The first field that is one number of 32 bits with this meaning, or the field of this name. */
-static bound_field first_of(const ea_class *c, uint8_t semantic, const char *name) {
+static bound_field run_first_of(const ea_class *c, uint8_t semantic, const char *name) {
     bound_field b = {.how = BOUND_ABSENT};
     for (size_t i = 0; i < c->field_count; i += c->fields[i].span) {
         const ea_field *f = &c->fields[i];
@@ -217,13 +242,13 @@ static bound_field first_of(const ea_class *c, uint8_t semantic, const char *nam
     return b;
 }
 
-static void name_plan(ea_lang_run *r, plan *n) {
+static void run_name_plan(ea_lang_run *r, plan *n) {
     const ea_class *c = n->c;
-    n->provider = (uint32_t)keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
-    n->probe = (uint32_t)keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
+    n->provider = (uint32_t)run_keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
+    n->probe = (uint32_t)run_keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
 }
 
-static plan *make_plan(ea_lang_run *r, const ea_class *c) {
+static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
     const ea_lang_program *p = r->p;
     plan *n = ea_arena_zalloc(&r->arena, 1, sizeof *n);
     bound_clause *clauses = ea_arena_zalloc(&r->arena, p->clause_count + 1, sizeof *clauses);
@@ -231,13 +256,13 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
         return NULL;
     n->c = c;
     n->clauses = clauses;
-    n->thread = first_of(c, EA_SEM_TID, NULL);
-    n->process = first_of(c, EA_SEM_PID, NULL);
+    n->thread = run_first_of(c, EA_SEM_TID, NULL);
+    n->process = run_first_of(c, EA_SEM_PID, NULL);
     n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
     n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
     n->ends_thread = strcmp(c->name, "Thread/End") == 0;
-    name_plan(r, n);
+    run_name_plan(r, n);
     for (uint32_t i = 0; i < p->clause_count; i++) {
         const lang_clause *l = &p->clauses[i];
         const probe *fits = l->probes;
@@ -249,11 +274,11 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
         if (!fields)
             return NULL;
         for (uint32_t f = 0; f < l->field_count; f++)
-            fields[f] = bind(c, &l->fields[f]);
+            fields[f] = run_bind(c, &l->fields[f]);
         bound_clause *b = &clauses[n->clause_count++];
         *b = (bound_clause){.number = i, .fields = fields};
         if (fits->subject)
-            b->subject = first_of(c, 0, fits->subject);
+            b->subject = run_first_of(c, 0, fits->subject);
     }
     if (ea_u64_map_put(&r->plans, (uintptr_t)c, (uintptr_t)n))
         return NULL;
@@ -261,40 +286,40 @@ static plan *make_plan(ea_lang_run *r, const ea_class *c) {
     return r->newest = n;
 }
 
-static EA_RARE plan *find_plan(ea_lang_run *r, const ea_class *c) {
+static EA_RARE plan *run_find_plan(ea_lang_run *r, const ea_class *c) {
     const uint64_t *known = ea_u64_map_get(&r->plans, (uintptr_t)c);
-    return known ? (plan *)(uintptr_t)*known : make_plan(r, c);
+    return known ? (plan *)(uintptr_t)*known : run_make_plan(r, c);
 }
 
 /* ---- instructions ---- */
 
-static int has_text(unsigned type) {
+static int run_has_text(unsigned type) {
     return type == TYPE_TEXT || type == TYPE_STACK;
 }
 
-static int have_text(const uint8_t *types, unsigned count) {
+static int run_have_text(const uint8_t *types, unsigned count) {
     int any = 0;
     for (unsigned i = 0; i < count; i++)
-        any |= has_text(types[i]);
+        any |= run_has_text(types[i]);
     return any;
 }
 
 /* 1 when a key or a value that stays may be a text. */
-static int needs_texts(const ea_lang_run *r) {
+static int run_needs_texts(const ea_lang_run *r) {
     enum { TEXTS = 0xAAAA }; /* what CODE_DELTA says of texts and stacks among keys */
 
     for (uint32_t i = 0; i < r->p->aggregation_count; i++) {
         const lang_aggregate *a = &r->aggregates[i];
         if ((a->table.count || a->others[0]) &&
-            (has_text(a->what->type) || have_text(a->what->keys, a->what->key_count)))
+            (run_has_text(a->what->type) || run_have_text(a->what->keys, a->what->key_count)))
             return 1;
     }
     for (uint32_t i = 0; i < r->p->variable_count; i++) {
         const lang_variable *v = &r->p->variables[i];
         int is_table = v->scope == SCOPE_SELF || v->scope == SCOPE_MAP;
-        if (is_table && r->tables[i].count && (has_text(v->type) || have_text(v->keys, v->key_count)))
+        if (is_table && r->tables[i].count && (run_has_text(v->type) || run_have_text(v->keys, v->key_count)))
             return 1;
-        if (v->scope == SCOPE_GLOBAL && has_text(v->type) && r->scalars[2 * i] >= r->first_text)
+        if (v->scope == SCOPE_GLOBAL && run_has_text(v->type) && r->scalars[2 * i] >= r->first_text)
             return 1;
     }
     for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
@@ -306,33 +331,41 @@ static int needs_texts(const ea_lang_run *r) {
 
 /* Between two clauses: when texts take much of the memory and nothing needs them any more, they make room. So a program
  * that clears what it has printed runs for ever. */
-static EA_RARE void forget_texts(ea_lang_run *r) {
-    if (r->strings.kept_bytes <= r->memory.limit_bytes / FORGET_SHARE || needs_texts(r))
+static EA_RARE void run_forget_texts(ea_lang_run *r) {
+    if (r->strings.kept_bytes <= r->memory.limit_bytes / FORGET_SHARE || run_needs_texts(r))
         return;
     size_t first_text = r->first_text, limit_bytes = r->memory.limit_bytes;
     lang_strings_forget_all(&r->strings);
     r->memory.limit_bytes = SIZE_MAX; /* these had room before */
-    keep_constants(r);
+    run_keep_constants(r);
     for (plan *n = r->newest; n; n = n->before)
-        name_plan(r, n);
+        run_name_plan(r, n);
     r->memory.limit_bytes = limit_bytes;
     if (r->first_text < first_text) /* no memory */
         r->scratch.failed = 1;
     memset(r->processes, 0, PROCESS_CACHE * sizeof *r->processes);
     memset(r->names, 0, NAME_CACHE * sizeof *r->names);
     memset(r->stacks, 0, STACK_CACHE * sizeof *r->stacks);
+    for (size_t i = 0; i < r->place_count; i++)
+        if (r->places[i])
+            r->places[i]->host_text = 0;
 }
 
 /* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
-static void keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
+static void run_keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
     if (r->strings.count == r->strings.kept || t->count >= t->limit_count)
         return;
     for (unsigned i = 0; i < t->key_count; i++)
-        if (has_text(types[i]))
-            keys[i] = keep(r, keys[i]);
+        if (run_has_text(types[i]))
+            keys[i] = run_keep(r, keys[i]);
 }
 
-static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
+/* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
+static uint64_t run_thread_key(const ea_lang_run *r, int64_t tid) {
+    return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
+}
+
+static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
     const uint64_t *words;
     uint64_t tid;
     switch (r->p->variables[number].scope) {
@@ -342,7 +375,7 @@ static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
         return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
     case SCOPE_SELF:
         lang_find_thread(r);
-        tid = (uint64_t)r->tid;
+        tid = run_thread_key(r, r->tid);
         words = lang_table_get(&r->tables[number], &tid);
         break;
     default:
@@ -352,13 +385,13 @@ static uint64_t load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
 }
 
 /* What is zero needs no place: a variable that has none is zero. */
-static void store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t value) {
+static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t value) {
     const lang_variable *v = &r->p->variables[number];
-    int stays = has_text(v->type) && v->scope != SCOPE_THIS;
+    int stays = run_has_text(v->type) && v->scope != SCOPE_THIS;
     uint64_t tid;
     switch (v->scope) {
     case SCOPE_GLOBAL:
-        r->scalars[2 * number] = stays ? keep(r, value) : value;
+        r->scalars[2 * number] = stays ? run_keep(r, value) : value;
         return;
     case SCOPE_THIS:
         r->scalars[2 * number] = value;
@@ -366,7 +399,7 @@ static void store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t valu
         return;
     case SCOPE_SELF:
         lang_find_thread(r);
-        tid = (uint64_t)r->tid;
+        tid = run_thread_key(r, r->tid);
         keys = &tid;
         break;
     default:
@@ -379,15 +412,15 @@ static void store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t valu
     lang_table *t = &r->tables[number];
     int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
     for (unsigned i = 0; v->scope == SCOPE_MAP && i < v->key_count && t->count < t->limit_count; i++)
-        has_room &= !has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+        has_room &= !run_has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
     uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
-        *words = stays ? keep(r, value) : value;
+        *words = stays ? run_keep(r, value) : value;
     else
         r->counts.dropped++;
 }
 
-static uint64_t stack_value(ea_lang_run *r, uint32_t imm) {
+static uint64_t run_stack_value(ea_lang_run *r, uint32_t imm) {
     uint8_t bytes[FRAMES_MAX * sizeof(uint64_t)];
     size_t count = 0, most = imm >> 16 && imm >> 16 < FRAMES_MAX ? imm >> 16 : FRAMES_MAX;
     if (!r->event || !r->o.frames)
@@ -416,16 +449,16 @@ static uint64_t stack_value(ea_lang_run *r, uint32_t imm) {
 }
 
 /* The keys of delta: a number and a text are never the same one. imm: as of CODE_DELTA. */
-static lang_table *times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, uint64_t *ret_keys) {
+static lang_table *run_times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, uint64_t *ret_keys) {
     uint32_t count = imm & 0xFF;
     memcpy(ret_keys, keys, count * sizeof *keys);
-    ret_keys[count] = imm >> 8;
+    ret_keys[count] = imm >> 8 | (uint64_t)r->machine << MACHINE_SHIFT;
     return &r->deltas[count - 1];
 }
 
-static void mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
+static void run_mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
     uint64_t keys[EA_LANG_KEYS_MAX + 1];
-    lang_table *t = times_of(r, given, imm, keys);
+    lang_table *t = run_times_of(r, given, imm, keys);
     int has_room = 1; /* as of a map's key */
     for (uint32_t i = 0; i < (imm & 0xFF) && t->count < t->limit_count; i++)
         has_room &= !(imm >> (8 + 2 * i) & 2) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
@@ -436,9 +469,9 @@ static void mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
         r->counts.dropped++;
 }
 
-static int delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
+static int run_delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
     uint64_t keys[EA_LANG_KEYS_MAX + 1];
-    lang_table *t = times_of(r, given, imm, keys);
+    lang_table *t = run_times_of(r, given, imm, keys);
     const uint64_t *words = lang_table_get(t, keys);
     if (!words)
         return 0;
@@ -447,14 +480,14 @@ static int delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *
     return 1;
 }
 
-static int like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
+static int run_like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
     const lang_string *s = lang_string_at(&r->strings, text), *p = lang_string_at(&r->strings, pattern);
     return lang_glob((span){p->text, p->len_bytes}, s->text, s->len_bytes);
 }
 
 /* print and trunc cost what an aggregation has, not what an event does: 0 when the run has done more of this than its
  * events allow. */
-static int may_visit(ea_lang_run *r, uint32_t aggregation) {
+static int run_may_visit(ea_lang_run *r, uint32_t aggregation) {
     uint64_t keys = r->aggregates[aggregation].table.count;
     uint64_t limit = r->o.limit_visits ? r->o.limit_visits : VISITS;
     if (!r->is_ending && r->visits + keys > limit + r->counts.events * VISITS_OF_EVENT) {
@@ -466,7 +499,7 @@ static int may_visit(ea_lang_run *r, uint32_t aggregation) {
 }
 
 /* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
-static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
+static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
     uint64_t v[LANG_REGISTERS];
     const lang_op *op = c->ops, *skip = c->ops + c->op_count - 1;
     const uint64_t *constants = r->constants;
@@ -519,25 +552,25 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = lang_read_parent(r, op->imm);
             continue;
         case CODE_STACK:
-            DST = stack_value(r, op->imm);
+            DST = run_stack_value(r, op->imm);
             continue;
         case CODE_LOAD:
-            DST = load(r, op->imm, &B);
+            DST = run_load(r, op->imm, &B);
             continue;
         case CODE_STORE:
-            store(r, op->imm, &B, A);
+            run_store(r, op->imm, &B, A);
             continue;
         case CODE_AGGREGATE: {
             lang_aggregate *a = &r->aggregates[op->imm];
-            keep_keys(r, &a->table, &A, a->what->keys);
-            if (a->what->function == FUNCTION_TOP && has_text(a->what->type))
-                B = keep(r, B);
+            run_keep_keys(r, &a->table, &A, a->what->keys);
+            if (a->what->function == FUNCTION_TOP && run_has_text(a->what->type))
+                B = run_keep(r, B);
             r->counts.others += (uint64_t)lang_aggregate_add(a, &A, B, &r->strings);
             continue;
         }
         case CODE_COUNT_KEYS: {
             lang_aggregate *a = &r->aggregates[op->imm];
-            keep_keys(r, &a->table, &A, a->what->keys);
+            run_keep_keys(r, &a->table, &A, a->what->keys);
             uint64_t *count = lang_table_put(&a->table, &A);
             if (!count) {
                 count = a->others;
@@ -550,11 +583,11 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = lang_aggregate_read(&r->aggregates[op->imm], &A);
             continue;
         case CODE_MARK:
-            mark(r, &A, op->imm);
+            run_mark(r, &A, op->imm);
             continue;
         case CODE_DELTA: {
             uint64_t ns;
-            if (delta(r, &A, op->imm, &ns)) {
+            if (run_delta(r, &A, op->imm, &ns)) {
                 DST = ns;
                 continue;
             }
@@ -696,20 +729,20 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
             DST = FLT_A == FLT_B;
             continue;
         case CODE_LIKE:
-            DST = (uint64_t)like(r, A, constants[op->imm]);
+            DST = (uint64_t)run_like(r, A, constants[op->imm]);
             continue;
         case CODE_LENGTH:
             DST = lang_string_at(&r->strings, A)->len_bytes;
             continue;
         case CODE_PRINT:
-            if (may_visit(r, op->imm))
+            if (run_may_visit(r, op->imm))
                 lang_print_aggregate(r, op->imm, op->a == NO_REGISTER ? UINT64_MAX : A);
             continue;
         case CODE_CLEAR:
             lang_aggregate_clear(&r->aggregates[op->imm]);
             continue;
         case CODE_TRUNC:
-            if (may_visit(r, op->imm))
+            if (run_may_visit(r, op->imm))
                 lang_aggregate_trunc(&r->aggregates[op->imm], INT_A, &r->strings);
             continue;
         case CODE_ERASE:
@@ -746,10 +779,10 @@ static void execute(ea_lang_run *r, const lang_clause *c, const bound_field *fie
 static void run_apart(ea_lang_run *r, uint32_t number) {
     r->bound = NULL;
     r->is_thread_known = r->is_process_known = 0;
-    execute(r, &r->p->clauses[number], r->absent);
+    run_execute(r, &r->p->clauses[number], r->absent);
 }
 
-static int64_t interval_of(const lang_clause *c) {
+static int64_t run_interval_of(const lang_clause *c) {
     const probe *p = c->probes;
     while (p->kind != PROBE_TICK)
         p = p->next;
@@ -761,7 +794,7 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
     int64_t now = r->now_utc_ns;
     for (uint32_t i = 0; i < r->tick_count && !r->is_over; i++) {
         uint32_t number = r->ticks[i];
-        int64_t interval = interval_of(&r->p->clauses[number]);
+        int64_t interval = run_interval_of(&r->p->clauses[number]);
         if (now < r->due[number]) {
             /* farther away than an interval and the disorder of events: the clock was set back, or one time was wrong
              */
@@ -779,11 +812,11 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
         run_apart(r, number);
         r->event = event;
         r->now_utc_ns = now;
-        forget_texts(r);
+        run_forget_texts(r);
     }
 }
 
-static int result(const ea_lang_run *r) {
+static int run_result(const ea_lang_run *r) {
     return r->out.failed || r->scratch.failed ? EA_ENOMEM : r->is_over;
 }
 
@@ -792,36 +825,37 @@ static void run_kind(ea_lang_run *r, enum probe_kind kind) {
     r->plan = &r->nothing;
     r->this_number++;
     for (uint32_t i = 0; i < r->p->clause_count; i++)
-        if (has_probe(&r->p->clauses[i], kind))
+        if (run_has_probe(&r->p->clauses[i], kind))
             run_apart(r, i);
     lang_strings_forget(&r->strings);
 }
 
 int ea_lang_run_begin(ea_lang_run *r) {
     run_kind(r, PROBE_BEGIN);
-    return result(r);
+    return run_result(r);
 }
 
-static void begin_time(ea_lang_run *r, int64_t utc_ns) {
+static void run_begin_time(ea_lang_run *r, int64_t utc_ns) {
     r->has_first = 1;
     r->first_utc_ns = utc_ns;
     for (uint32_t i = 0; i < r->tick_count; i++) {
-        int64_t interval = interval_of(&r->p->clauses[r->ticks[i]]);
+        int64_t interval = run_interval_of(&r->p->clauses[r->ticks[i]]);
         r->due[r->ticks[i]] = utc_ns > INT64_MAX - interval ? INT64_MAX : utc_ns + interval;
     }
 }
 
-static void free_thread(ea_lang_run *r) {
+static void run_free_thread(ea_lang_run *r) {
     uint64_t tid;
     if (!lang_read_field(r, &r->plan->thread, &tid))
         return;
+    tid = run_thread_key(r, (int64_t)tid);
     for (uint32_t i = 0; i < r->p->variable_count; i++)
         if (r->p->variables[i].scope == SCOPE_SELF)
             lang_table_remove(&r->tables[i], &tid);
 }
 
 /* 1 when the event, as the clause at hand sees it, is of a process that the options name. */
-static int is_wanted(ea_lang_run *r) {
+static int run_is_wanted(ea_lang_run *r) {
     lang_find_process(r);
     if ((r->o.pid && r->pid != (int64_t)r->o.pid) || (r->o.wants && !r->o.wants(r->o.wants_arg, r->pid)))
         return 0;
@@ -832,19 +866,19 @@ static int is_wanted(ea_lang_run *r) {
 }
 
 int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
-    plan *p = r->last && r->last->c == event->c ? r->last : find_plan(r, event->c);
+    plan *p = r->last && r->last->c == event->c ? r->last : run_find_plan(r, event->c);
     if (!p)
         return EA_ENOMEM;
     r->last = p;
     r->event = event;
     if (!r->has_first)
-        begin_time(r, event->utc_ns);
+        run_begin_time(r, event->utc_ns);
     r->now_utc_ns = event->utc_ns;
     r->counts.events++;
-    if (r->tick_count) {
+    if (r->tick_count && !r->o.is_clocked) {
         run_ticks(r);
         if (r->is_over)
-            return result(r);
+            return run_result(r);
     }
     r->plan = p;
     r->is_split = 0;
@@ -853,32 +887,32 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     if (p->names_counters && r->p->counter_count)
         lang_note_counters(r);
     if (p->begins_thread && r->has_self) /* the end of an earlier thread of this id may be lost */
-        free_thread(r);
+        run_free_thread(r);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;
         for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
             r->bound = &p->clauses[i];
             r->is_thread_known = r->is_process_known = 0;
-            if (r->is_selective && !is_wanted(r))
+            if (r->is_selective && !run_is_wanted(r))
                 continue;
-            execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
+            run_execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
         }
     } else if (r->unmatched_count) {
         r->this_number++;
         r->bound = NULL;
         r->is_thread_known = r->is_process_known = 0;
-        int is_of_others = r->is_selective && !is_wanted(r);
+        int is_of_others = r->is_selective && !run_is_wanted(r);
         for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
             run_apart(r, r->unmatched[i]);
     }
     if (p->ends_thread && r->has_self)
-        free_thread(r);
+        run_free_thread(r);
     if (r->strings.count > r->strings.kept)
         lang_strings_forget(&r->strings);
     if (r->counts.events % FORGET_EVENTS == 0)
-        forget_texts(r);
-    return result(r);
+        run_forget_texts(r);
+    return run_result(r);
 }
 
 int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
@@ -889,23 +923,74 @@ int ea_lang_run_holds(ea_lang_run *r, const ea_lang_event *event) {
 
 int ea_lang_run_time(ea_lang_run *r, int64_t utc_ns) {
     if (!r->has_first) {
-        begin_time(r, utc_ns);
+        run_begin_time(r, utc_ns);
         r->now_utc_ns = utc_ns;
     }
-    if (r->tick_count && utc_ns > r->now_utc_ns) {
+    if (r->tick_count && (r->o.is_clocked || utc_ns > r->now_utc_ns)) {
         r->event = NULL;
         r->now_utc_ns = utc_ns;
         run_ticks(r);
         if (r->strings.count > r->strings.kept)
             lang_strings_forget(&r->strings);
     }
-    return result(r);
+    return run_result(r);
+}
+
+int ea_lang_run_machine(ea_lang_run *r, const ea_lang_machine *machine) {
+    if (machine->number >> (64 - MACHINE_SHIFT - 7))
+        return EA_ELIMIT;
+    r->o.machine = machine->state;
+    r->o.resolver = machine->resolver;
+    r->o.host = machine->host;
+    return machine->number == r->machine ? 0 : run_find_place(r, machine->number);
+}
+
+/* Entries whose word at `key` has the number of the machine at hand. */
+static void run_remove_of_machine(const ea_lang_run *r, lang_table *t, unsigned key, int is_thread) {
+    for (size_t i = t->count; i-- > 0;) {
+        uint64_t word = lang_table_entry(t, i)[key];
+        uint64_t number = is_thread && word >> 32 & 1 ? ~word >> MACHINE_SHIFT : word >> MACHINE_SHIFT;
+        if (number == r->machine)
+            lang_table_remove(t, lang_table_entry(t, i));
+    }
+}
+
+void ea_lang_run_leave(ea_lang_run *r) {
+    for (uint32_t i = 0; i < r->p->variable_count; i++)
+        if (r->p->variables[i].scope == SCOPE_SELF)
+            run_remove_of_machine(r, &r->tables[i], 0, 1);
+    for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
+        run_remove_of_machine(r, &r->deltas[i], i + 1, 0);
+    r->o.machine = NULL;
+    r->o.resolver = NULL;
+    r->o.host = NULL;
+    if (r->machine) {
+        free(r->place);
+        r->places[r->machine] = NULL;
+        r->machine = 0;
+        r->place = r->places[0];
+    }
+}
+
+int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event) {
+    plan *p = r->last && r->last->c == event->c ? r->last : run_find_plan(r, event->c);
+    if (!p)
+        return EA_ENOMEM;
+    r->last = p;
+    r->event = event;
+    r->plan = p;
+    r->is_split = 0;
+    if (p->is_switch)
+        lang_note_switch(r);
+    if (p->names_counters && r->p->counter_count)
+        lang_note_counters(r);
+    return 0;
 }
 
 int ea_lang_run_concerns(ea_lang_run *r, const ea_class *c) {
     if (r->is_over)
         return 0;
-    const plan *p = find_plan(r, c);
+    const plan *p = run_find_plan(r, c);
     return p ? p->clause_count != 0 : EA_ENOMEM;
 }
 

@@ -57,6 +57,13 @@ typedef struct stack_cache {
     uint32_t imm, text; /* imm 0: free */
 } stack_cache;
 
+/* What a run keeps of each machine. */
+typedef struct lang_place {
+    uint32_t host_text;         /* 0: not asked for yet */
+    int counters[COUNTERS_MAX]; /* of the program's: its place among those of an event; -1: unknown */
+    uint32_t cpu_threads[];     /* CPUS_MAX */
+} lang_place;
+
 enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, STACK_CACHE = 4096, CPUS_MAX = 4096 };
 
 typedef struct name_cache {
@@ -95,8 +102,10 @@ struct ea_lang_run {
     int64_t pid, tid;
     int64_t now_utc_ns, first_utc_ns;
     int has_first;
-    uint32_t cpu_threads[CPUS_MAX];
-    int counters[COUNTERS_MAX]; /* of the program's: its place among those of an event; -1: unknown */
+    uint32_t machine; /* the number of the one at hand */
+    lang_place *place;
+    lang_place **places; /* by number; NULL: none yet */
+    size_t place_count, place_capacity;
     process_texts *processes;
     name_cache *names;
     stack_cache *stacks;

@@ -9,7 +9,7 @@
 
 enum { SLOTS_FIRST = 1024 };
 
-static void add_first(lang_strings *s) {
+static void strings_add_first(lang_strings *s) {
     static const char *const FIRST[] = {"", "(no room)"};
     for (size_t i = 0; i < 2; i++) {
         size_t n = strlen(FIRST[i]);
@@ -30,7 +30,7 @@ int lang_strings_init(lang_strings *s, lang_memory *memory) {
     if (!s->slots || EA_GROW(s->items, s->capacity, SLOTS_FIRST, SIZE_MAX))
         return EA_ENOMEM;
     s->mask = SLOTS_FIRST - 1;
-    add_first(s);
+    strings_add_first(s);
     return 0;
 }
 
@@ -42,7 +42,7 @@ void lang_strings_deinit(lang_strings *s) {
     *s = (lang_strings){0};
 }
 
-static int grow(lang_strings *s) {
+static int strings_grow(lang_strings *s) {
     size_t mask = s->mask * 2 + 1;
     uint32_t *slots = calloc(mask + 1, sizeof *slots);
     if (!slots || EA_GROW(s->items, s->capacity, mask + 1, SIZE_MAX)) {
@@ -70,7 +70,7 @@ uint32_t lang_strings_add(lang_strings *s, const char *text, size_t len_bytes) {
         if (k->hash == hash && k->len_bytes == len_bytes && memcmp(k->text, text, len_bytes) == 0)
             return s->slots[at] - 1;
     }
-    char *copy = s->count * 2 > s->mask && !grow(s) ? NULL : ea_arena_alloc(&s->passing, len_bytes + 1);
+    char *copy = s->count * 2 > s->mask && !strings_grow(s) ? NULL : ea_arena_alloc(&s->passing, len_bytes + 1);
     if (!copy) {
         s->refused++;
         return STRING_NO_ROOM;
@@ -121,5 +121,5 @@ void lang_strings_forget_all(lang_strings *s) {
     memset(s->slots, 0, (s->mask + 1) * sizeof *s->slots);
     ea_arena_reset(&s->arena);
     ea_arena_reset(&s->passing);
-    add_first(s);
+    strings_add_first(s);
 }

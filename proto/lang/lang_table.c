@@ -15,20 +15,20 @@ void lang_table_init(lang_table *t, unsigned key_count, unsigned word_count, siz
                       .memory = memory};
 }
 
-static size_t bytes_of(const lang_table *t, size_t capacity) {
+static size_t table_bytes_of(const lang_table *t, size_t capacity) {
     return capacity * ((size_t)(t->key_count + t->word_count) * sizeof(uint64_t) + 2 * sizeof(uint32_t));
 }
 
 void lang_table_deinit(lang_table *t) {
-    EA_ASSERT(!t->memory || t->memory->used_bytes >= bytes_of(t, t->capacity));
+    EA_ASSERT(!t->memory || t->memory->used_bytes >= table_bytes_of(t, t->capacity));
     if (t->memory)
-        t->memory->used_bytes -= bytes_of(t, t->capacity);
+        t->memory->used_bytes -= table_bytes_of(t, t->capacity);
     free(t->entries);
     free(t->slots);
     *t = (lang_table){0};
 }
 
-static inline size_t slot_of(const lang_table *t, const uint64_t *keys) {
+static inline size_t table_slot_of(const lang_table *t, const uint64_t *keys) {
     uint64_t h = t->memory->seed;
     for (unsigned i = 0; i < t->key_count; i++) {
         h ^= keys[i];
@@ -44,7 +44,7 @@ void lang_table_clear(lang_table *t) {
         memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
     } else {
         for (size_t i = 0; i < t->count; i++) { /* costs what the entries cost, not what the table once held */
-            size_t at = slot_of(t, lang_table_entry(t, i));
+            size_t at = table_slot_of(t, lang_table_entry(t, i));
             while (t->slots[at] != i + 1)
                 at = (at + 1) & t->mask;
             t->slots[at] = 0;
@@ -53,7 +53,7 @@ void lang_table_clear(lang_table *t) {
     t->count = 0;
 }
 
-static inline int same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {
+static inline int table_same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {
     uint64_t d = 0;
     for (unsigned i = 0; i < t->key_count; i++)
         d |= entry[i] ^ keys[i];
@@ -63,27 +63,27 @@ static inline int same(const lang_table *t, const uint64_t *entry, const uint64_
 uint64_t *lang_table_get(const lang_table *t, const uint64_t *keys) {
     if (!t->slots)
         return NULL;
-    for (size_t at = slot_of(t, keys); t->slots[at]; at = (at + 1) & t->mask) {
+    for (size_t at = table_slot_of(t, keys); t->slots[at]; at = (at + 1) & t->mask) {
         uint64_t *entry = lang_table_entry(t, t->slots[at] - 1);
-        if (same(t, entry, keys))
+        if (table_same(t, entry, keys))
             return entry + t->key_count;
     }
     return NULL;
 }
 
-static void fill_slots(lang_table *t) {
+static void table_fill_slots(lang_table *t) {
     memset(t->slots, 0, (t->mask + 1) * sizeof *t->slots);
     for (size_t i = 0; i < t->count; i++) {
-        size_t at = slot_of(t, lang_table_entry(t, i));
+        size_t at = table_slot_of(t, lang_table_entry(t, i));
         while (t->slots[at])
             at = (at + 1) & t->mask;
         t->slots[at] = (uint32_t)i + 1;
     }
 }
 
-static int grow(lang_table *t) {
+static int table_grow(lang_table *t) {
     size_t capacity = t->capacity ? t->capacity * 2 : FIRST;
-    size_t more = bytes_of(t, capacity) - bytes_of(t, t->capacity);
+    size_t more = table_bytes_of(t, capacity) - table_bytes_of(t, t->capacity);
     if (t->memory->used_bytes + more > t->memory->limit_bytes)
         return 0;
     uint64_t *entries =
@@ -99,7 +99,7 @@ static int grow(lang_table *t) {
     t->mask = 2 * capacity - 1;
     t->capacity = capacity;
     t->memory->used_bytes += more;
-    fill_slots(t);
+    table_fill_slots(t);
     return 1;
 }
 
@@ -107,13 +107,13 @@ uint64_t *lang_table_put(lang_table *t, const uint64_t *keys) {
     uint64_t *words = lang_table_get(t, keys);
     if (words)
         return words;
-    if (t->count >= t->limit_count || (t->count == t->capacity && !grow(t)))
+    if (t->count >= t->limit_count || (t->count == t->capacity && !table_grow(t)))
         return NULL;
     EA_ASSERT(t->count < t->capacity && 2 * t->capacity == t->mask + 1); /* a free slot ends each search */
     uint64_t *entry = lang_table_entry(t, t->count);
     memcpy(entry, keys, t->key_count * sizeof *keys);
     memset(entry + t->key_count, 0, t->word_count * sizeof *entry);
-    size_t at = slot_of(t, keys);
+    size_t at = table_slot_of(t, keys);
     while (t->slots[at])
         at = (at + 1) & t->mask;
     t->slots[at] = (uint32_t)++t->count;
@@ -124,10 +124,10 @@ void lang_table_remove(lang_table *t, const uint64_t *keys) {
     size_t hole;
     if (!t->slots)
         return;
-    for (hole = slot_of(t, keys);; hole = (hole + 1) & t->mask) {
+    for (hole = table_slot_of(t, keys);; hole = (hole + 1) & t->mask) {
         if (!t->slots[hole])
             return;
-        if (same(t, lang_table_entry(t, t->slots[hole] - 1), keys))
+        if (table_same(t, lang_table_entry(t, t->slots[hole] - 1), keys))
             break;
     }
     EA_ASSERT(t->count && t->slots[hole] <= t->count);
@@ -135,7 +135,7 @@ void lang_table_remove(lang_table *t, const uint64_t *keys) {
     /* what a probe sequence would no longer reach moves into the hole */
     t->slots[hole] = 0;
     for (size_t i = (hole + 1) & t->mask; t->slots[i]; i = (i + 1) & t->mask) {
-        size_t home = slot_of(t, lang_table_entry(t, t->slots[i] - 1));
+        size_t home = table_slot_of(t, lang_table_entry(t, t->slots[i] - 1));
         if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
             t->slots[hole] = t->slots[i];
             t->slots[i] = 0;
@@ -143,7 +143,7 @@ void lang_table_remove(lang_table *t, const uint64_t *keys) {
         }
     }
     if (gone != last) {
-        size_t at = slot_of(t, lang_table_entry(t, last));
+        size_t at = table_slot_of(t, lang_table_entry(t, last));
         while (t->slots[at] != last + 1)
             at = (at + 1) & t->mask;
         t->slots[at] = (uint32_t)gone + 1;

@@ -7,7 +7,7 @@
 
 enum { NO_ID = 0xFFFFFFFF };
 
-static const ea_slice *slice_of(ea_lang_run *r, const bound_field *b) {
+static const ea_slice *values_slice_of(ea_lang_run *r, const bound_field *b) {
     const ea_record *record = r->event->record;
     if (!r->is_split) {
         size_t used;
@@ -17,13 +17,13 @@ static const ea_slice *slice_of(ea_lang_run *r, const bound_field *b) {
     return b->top < r->whole ? &r->slices[b->top] : NULL;
 }
 
-static uint64_t add_scratch(ea_lang_run *r) {
+static uint64_t values_add_scratch(ea_lang_run *r) {
     if (r->scratch.failed)
         return STRING_NO_ROOM;
     return lang_strings_add(&r->strings, r->scratch.data ? r->scratch.data : "", r->scratch.len_bytes);
 }
 
-static int read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_slice *slice, uint64_t *ret) {
+static int values_read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_slice *slice, uint64_t *ret) {
     ea_text *t = &r->scratch;
     int is_array = f->count_field >= 0 || f->count != 1;
     ea_text_clear(t);
@@ -45,11 +45,11 @@ static int read_text(ea_lang_run *r, const ea_field *f, size_t field, const ea_s
     }
     if (t->len_bytes)
         ea_utf8_repair(t->data, t->len_bytes);
-    *ret = add_scratch(r);
+    *ret = values_add_scratch(r);
     return 1;
 }
 
-static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, uint64_t *ret) {
+static int values_read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, uint64_t *ret) {
     uint64_t v = 0;
     int is_number = ea_value_u64(f, slice->data, &v);
     name_cache *cached = is_number && lang_names_are_fixed(f) ? &r->names[(v ^ (uintptr_t)f >> 4) % NAME_CACHE] : NULL;
@@ -73,14 +73,14 @@ static int read_name(ea_lang_run *r, const ea_field *f, const ea_slice *slice, u
     }
     if (r->scratch.len_bytes)
         ea_utf8_repair(r->scratch.data, r->scratch.len_bytes);
-    *ret = add_scratch(r);
+    *ret = values_add_scratch(r);
     if (cached && lang_strings_keep(&r->strings, *ret) == *ret)
         *cached = (name_cache){f, v, (uint32_t)*ret};
     return 1;
 }
 
 /* Ticks as ns; beyond 64 bits the nearest number. */
-static uint64_t span_ns(int64_t ticks, uint64_t frequency) {
+static uint64_t values_span_ns(int64_t ticks, uint64_t frequency) {
     double ns = (double)ticks * 1e9 / (double)frequency;
     return (uint64_t)(ns >= 9.2e18 ? INT64_MAX : ns <= -9.2e18 ? INT64_MIN : (int64_t)ns);
 }
@@ -94,16 +94,16 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
             return 0;
         *ret = lang_fixed(b, record->payload + b->offset);
     } else {
-        const ea_slice *slice = slice_of(r, b);
+        const ea_slice *slice = values_slice_of(r, b);
         if (!slice)
             return 0;
         const ea_field *f = &r->event->c->fields[b->field];
         uint64_t v = 0;
         switch (b->how) {
         case BOUND_TEXT:
-            return read_text(r, f, b->field, slice, ret);
+            return values_read_text(r, f, b->field, slice, ret);
         case BOUND_NAME:
-            return read_name(r, f, slice, ret);
+            return values_read_name(r, f, slice, ret);
         case BOUND_F32: {
             float x;
             if (slice->len_bytes != sizeof x)
@@ -124,7 +124,7 @@ int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret) {
         if (b->how == BOUND_CLOCK && r->event->clock)
             v = (uint64_t)ea_clock_to_utc_ns(r->event->clock, (int64_t)v);
         else if (b->how == BOUND_SPAN && r->event->clock && r->event->clock->frequency)
-            v = span_ns((int64_t)v, r->event->clock->frequency);
+            v = values_span_ns((int64_t)v, r->event->clock->frequency);
         *ret = v;
     }
     if (b->to_float)
@@ -141,8 +141,8 @@ void lang_note_counters(ea_lang_run *r) {
         return;
     while (ea_class_top_field(r->event->c, b.top) < f)
         b.top++;
-    const ea_slice *list = slice_of(r, &b);
-    memset(r->counters, 0xFF, sizeof r->counters);
+    const ea_slice *list = values_slice_of(r, &b);
+    memset(r->place->counters, 0xFF, sizeof r->place->counters);
     for (size_t at = 0; list && at + 1 < list->len_bytes; place++) { /* names end with a zero each: UTF-16 */
         size_t end = at;
         while (end + 1 < list->len_bytes && ea_load16(list->data + end))
@@ -151,14 +151,14 @@ void lang_note_counters(ea_lang_run *r) {
         ea_text_utf16(&r->scratch, list->data + at, end - at);
         for (uint32_t i = 0; i < r->p->counter_count && r->scratch.data; i++)
             if (lang_glob(r->p->counters[i], r->scratch.data, r->scratch.len_bytes))
-                r->counters[i] = (int)place;
+                r->place->counters[i] = (int)place;
         at = end + 2;
     }
 }
 
 int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
     const ea_ext *item = r->event ? ea_record_ext(r->event->record, EA_EXT_PMC_COUNTERS) : NULL;
-    int place = r->counters[counter];
+    int place = r->place->counters[counter];
     if (!item || place < 0 || item->size_bytes < ((size_t)place + 1) * sizeof *ret)
         return 0;
     *ret = ea_load64(item->data + (size_t)place * sizeof *ret);
@@ -167,7 +167,7 @@ int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
 
 /* ---- threads and processes ---- */
 
-static int thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
+static int values_thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
     uint64_t v;
     if (!lang_read_field(r, b, &v))
         return 0;
@@ -177,8 +177,8 @@ static int thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
 
 void lang_note_switch(ea_lang_run *r) {
     int64_t tid;
-    if (r->event->record->cpu < CPUS_MAX && thread_field(r, &r->plan->thread, &tid))
-        r->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
+    if (r->event->record->cpu < CPUS_MAX && values_thread_field(r, &r->plan->thread, &tid))
+        r->place->cpu_threads[r->event->record->cpu] = (uint32_t)tid;
 }
 
 void lang_find_thread(ea_lang_run *r) {
@@ -190,14 +190,14 @@ void lang_find_thread(ea_lang_run *r) {
     if (!r->event)
         return;
     const ea_record *record = r->event->record;
-    r->has_subject = r->bound && thread_field(r, &r->bound->subject, &r->tid);
+    r->has_subject = r->bound && values_thread_field(r, &r->bound->subject, &r->tid);
     if (r->has_subject)
         return;
     if (record->tid != NO_ID)
         r->tid = record->tid;
-    else if (!thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
-             r->cpu_threads[record->cpu] != NO_ID)
-        r->tid = r->cpu_threads[record->cpu];
+    else if (!values_thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
+             r->place->cpu_threads[record->cpu] != NO_ID)
+        r->tid = r->place->cpu_threads[record->cpu];
 }
 
 void lang_find_process(ea_lang_run *r) {
@@ -220,19 +220,20 @@ void lang_find_process(ea_lang_run *r) {
     if (t)
         r->pid = t->pid;
     else if (!r->has_subject)
-        (void)thread_field(r, &r->plan->process, &r->pid);
+        (void)values_thread_field(r, &r->plan->process, &r->pid);
 }
 
 /* Texts of a process are kept by number, so that a value costs no look-up of text. An empty text is
  * asked for again: the machine may learn it later. */
-static process_texts *texts_of(ea_lang_run *r, const ea_process *p) {
-    process_texts *t = &r->processes[p->life.instance % PROCESS_CACHE];
-    if (t->instance != p->life.instance)
-        *t = (process_texts){.instance = p->life.instance};
+static process_texts *values_texts_of(ea_lang_run *r, const ea_process *p) {
+    uint64_t instance = p->life.instance ^ (uint64_t)r->machine << 40;
+    process_texts *t = &r->processes[(p->life.instance ^ r->machine * 97) % PROCESS_CACHE];
+    if (t->instance != instance)
+        *t = (process_texts){.instance = instance};
     return t;
 }
 
-static uint32_t text_of(ea_lang_run *r, uint32_t *cached, const char *s) {
+static uint32_t values_text_of(ea_lang_run *r, uint32_t *cached, const char *s) {
     if (*cached)
         return *cached;
     uint32_t number = lang_strings_add(&r->strings, s, strlen(s));
@@ -246,18 +247,18 @@ static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t valu
         return p ? p->parent_pid : UINT64_MAX;
     if (!p)
         return STRING_EMPTY;
-    process_texts *t = texts_of(r, p);
+    process_texts *t = values_texts_of(r, p);
     switch (value) {
     case VALUE_execname:
-        return text_of(r, &t->execname, p->image_name);
+        return values_text_of(r, &t->execname, p->image_name);
     case VALUE_cmdline:
-        return text_of(r, &t->cmdline, p->command_line);
+        return values_text_of(r, &t->cmdline, p->command_line);
     case VALUE_user:
-        return text_of(r, &t->user, p->sid);
+        return values_text_of(r, &t->user, p->sid);
     default:
         if (!t->has_path) {
             const ea_module *m = ea_machine_main_module(r->o.machine, p);
-            uint32_t number = m ? text_of(r, &t->exepath, m->path) : STRING_EMPTY;
+            uint32_t number = m ? values_text_of(r, &t->exepath, m->path) : STRING_EMPTY;
             t->has_path = m && number == t->exepath;
             return number;
         }
@@ -265,13 +266,13 @@ static uint64_t process_value(ea_lang_run *r, const ea_process *p, uint32_t valu
     }
 }
 
-static const ea_process *process_at_hand(ea_lang_run *r) {
+static const ea_process *values_process_at_hand(ea_lang_run *r) {
     lang_find_process(r);
     return r->o.machine && r->pid >= 0 ? ea_machine_process(r->o.machine, (uint32_t)r->pid) : NULL;
 }
 
 uint64_t lang_read_parent(ea_lang_run *r, uint32_t value) {
-    const ea_process *p = process_at_hand(r);
+    const ea_process *p = values_process_at_hand(r);
     if (value == VALUE_pid)
         return p ? p->parent_pid : UINT64_MAX;
     return process_value(r, p ? ea_machine_process(r->o.machine, p->parent_pid) : NULL, value);
@@ -295,12 +296,14 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     case VALUE_cmdline:
     case VALUE_ppid:
     case VALUE_user:
-        return process_value(r, process_at_hand(r), value);
+        return process_value(r, values_process_at_hand(r), value);
     case VALUE_threadname: {
         lang_find_thread(r);
         const ea_thread_row *t = r->o.machine && r->tid > 0 ? ea_machine_thread(r->o.machine, (uint32_t)r->tid) : NULL;
         return t ? lang_strings_add(&r->strings, t->name, strlen(t->name)) : STRING_EMPTY;
     }
+    case VALUE_host:
+        return r->o.host ? values_text_of(r, &r->place->host_text, r->o.host) : STRING_EMPTY;
     case VALUE_provider:
         return r->plan->provider;
     case VALUE_probe:
@@ -330,6 +333,6 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     default: /* VALUE_activity: the number of a text */
         ea_text_clear(&r->scratch);
         ea_text_guid(&r->scratch, &record->activity_id);
-        return add_scratch(r);
+        return values_add_scratch(r);
     }
 }

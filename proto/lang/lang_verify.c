@@ -9,7 +9,7 @@
 /* What the bits of a register are; a number's sign does not matter here. */
 enum kind { KIND_NONE, KIND_NUMBER, KIND_FLOAT, KIND_TEXT, KIND_STACK };
 
-static uint8_t kind_of(uint8_t type) {
+static uint8_t verify_kind_of(uint8_t type) {
     static const uint8_t KINDS[] = {KIND_NONE,  KIND_NUMBER, KIND_NUMBER, KIND_NUMBER,
                                     KIND_FLOAT, KIND_TEXT,   KIND_STACK};
     return type < sizeof KINDS ? KINDS[type] : KIND_NONE;
@@ -25,18 +25,18 @@ typedef struct checker {
     uint32_t skip; /* 0: none */
 } checker;
 
-static int reads(const checker *k, unsigned r, uint8_t kind) {
+static int verify_reads(const checker *k, unsigned r, uint8_t kind) {
     return r < k->c->registers && k->now[r] == kind && kind != KIND_NONE;
 }
 
-static int reads_all(const checker *k, unsigned first, const uint8_t *types, unsigned count) {
+static int verify_reads_all(const checker *k, unsigned first, const uint8_t *types, unsigned count) {
     for (unsigned i = 0; i < count; i++)
-        if (!reads(k, first + i, kind_of(types[i])))
+        if (!verify_reads(k, first + i, verify_kind_of(types[i])))
             return 0;
     return 1;
 }
 
-static int writes(checker *k, unsigned r, uint8_t kind) {
+static int verify_writes(checker *k, unsigned r, uint8_t kind) {
     if (r >= k->c->registers || kind == KIND_NONE)
         return 0;
     k->now[r] = kind;
@@ -44,7 +44,7 @@ static int writes(checker *k, unsigned r, uint8_t kind) {
 }
 
 /* Control may go from here to a later instruction, with the registers as they are, or with none that is known. */
-static int flows(checker *k, uint32_t from, uint32_t to, int with_registers) {
+static int verify_flows(checker *k, uint32_t from, uint32_t to, int with_registers) {
     if (to <= from || to >= k->c->op_count)
         return 0;
     uint8_t *state = k->states + (size_t)to * LANG_REGISTERS;
@@ -65,18 +65,18 @@ static int flows(checker *k, uint32_t from, uint32_t to, int with_registers) {
     return 1;
 }
 
-static int may_skip(checker *k, uint32_t at) {
-    return k->skip && flows(k, at, k->skip, 0);
+static int verify_may_skip(checker *k, uint32_t at) {
+    return k->skip && verify_flows(k, at, k->skip, 0);
 }
 
-static int variable_fits(const checker *k, const lang_op *op) {
+static int verify_variable_fits(const checker *k, const lang_op *op) {
     if (op->imm >= k->p->variable_count)
         return 0;
     const lang_variable *v = &k->p->variables[op->imm];
-    return v->scope != SCOPE_MAP || reads_all(k, op->b, v->keys, v->key_count);
+    return v->scope != SCOPE_MAP || verify_reads_all(k, op->b, v->keys, v->key_count);
 }
 
-static int check_op(checker *k, uint32_t at) {
+static int verify_check_op(checker *k, uint32_t at) {
     const ea_lang_program *p = k->p;
     const lang_op *op = &k->c->ops[at];
     switch ((enum lang_code)op->code) {
@@ -89,41 +89,41 @@ static int check_op(checker *k, uint32_t at) {
     case CODE_CONST:
         return op->imm < p->constant_count &&
                (p->constant_types[op->imm] != TYPE_TEXT || p->constants[op->imm] < p->text_count) &&
-               writes(k, op->dst, kind_of(p->constant_types[op->imm]));
+               verify_writes(k, op->dst, verify_kind_of(p->constant_types[op->imm]));
     case CODE_MOVE:
-        return op->a < k->c->registers && writes(k, op->dst, k->now[op->a]);
+        return op->a < k->c->registers && verify_writes(k, op->dst, k->now[op->a]);
     case CODE_FIELD:
-        return op->imm < k->c->field_count && may_skip(k, at) &&
-               writes(k, op->dst, kind_of(k->c->fields[op->imm].type));
+        return op->imm < k->c->field_count && verify_may_skip(k, at) &&
+               verify_writes(k, op->dst, verify_kind_of(k->c->fields[op->imm].type));
     case CODE_PMC:
-        return op->imm < p->counter_count && may_skip(k, at) && writes(k, op->dst, KIND_NUMBER);
+        return op->imm < p->counter_count && verify_may_skip(k, at) && verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_HAS:
-        return op->imm < k->c->field_count && writes(k, op->dst, KIND_NUMBER);
+        return op->imm < k->c->field_count && verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_VALUE:
     case CODE_PARENT:
-        return op->imm < VALUE_COUNT && writes(k, op->dst, kind_of((uint8_t)lang_value_type(op->imm)));
+        return op->imm < VALUE_COUNT && verify_writes(k, op->dst, verify_kind_of((uint8_t)lang_value_type(op->imm)));
     case CODE_STACK:
-        return (op->imm & 0xFFFF) >= 1 && (op->imm & 0xFFFF) <= 3 && writes(k, op->dst, KIND_STACK);
+        return (op->imm & 0xFFFF) >= 1 && (op->imm & 0xFFFF) <= 3 && verify_writes(k, op->dst, KIND_STACK);
     case CODE_LOAD:
-        return variable_fits(k, op) && writes(k, op->dst, kind_of(p->variables[op->imm].type));
+        return verify_variable_fits(k, op) && verify_writes(k, op->dst, verify_kind_of(p->variables[op->imm].type));
     case CODE_STORE:
-        return variable_fits(k, op) && reads(k, op->a, kind_of(p->variables[op->imm].type));
+        return verify_variable_fits(k, op) && verify_reads(k, op->a, verify_kind_of(p->variables[op->imm].type));
     case CODE_ERASE:
         return op->imm < p->variable_count && p->variables[op->imm].scope == SCOPE_MAP;
     case CODE_AGGREGATE: {
         if (op->imm >= p->aggregation_count)
             return 0;
         const lang_aggregation *a = &p->aggregations[op->imm];
-        return a->function != FUNCTION_COUNT && reads_all(k, op->a, a->keys, a->key_count) &&
-               reads(k, op->b, kind_of(a->type));
+        return a->function != FUNCTION_COUNT && verify_reads_all(k, op->a, a->keys, a->key_count) &&
+               verify_reads(k, op->b, verify_kind_of(a->type));
     }
     case CODE_COUNT_KEYS:
         return op->imm < p->aggregation_count && p->aggregations[op->imm].function == FUNCTION_COUNT &&
-               reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count);
+               verify_reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count);
     case CODE_READ:
         return op->imm < p->aggregation_count &&
-               reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count) &&
-               writes(k, op->dst, kind_of((uint8_t)lang_aggregate_type(&p->aggregations[op->imm])));
+               verify_reads_all(k, op->a, p->aggregations[op->imm].keys, p->aggregations[op->imm].key_count) &&
+               verify_writes(k, op->dst, verify_kind_of((uint8_t)lang_aggregate_type(&p->aggregations[op->imm])));
     case CODE_MARK:
     case CODE_DELTA:
         if (!(op->imm & 0xFF) || (op->imm & 0xFF) > EA_LANG_KEYS_MAX)
@@ -131,18 +131,18 @@ static int check_op(checker *k, uint32_t at) {
         for (uint32_t i = 0; i < (op->imm & 0xFF); i++)
             if (op->a + i >= k->c->registers || k->now[op->a + i] == KIND_NONE)
                 return 0;
-        return op->code == CODE_MARK || (may_skip(k, at) && writes(k, op->dst, KIND_NUMBER));
+        return op->code == CODE_MARK || (verify_may_skip(k, at) && verify_writes(k, op->dst, KIND_NUMBER));
     case CODE_JUMP:
-        return flows(k, at, op->imm, 1);
+        return verify_flows(k, at, op->imm, 1);
     case CODE_JUMP_FALSE:
     case CODE_JUMP_TRUE:
         return op->a < k->c->registers && k->now[op->a] != KIND_NONE && k->now[op->a] != KIND_FLOAT &&
-               flows(k, at, op->imm, 1);
+               verify_flows(k, at, op->imm, 1);
     case CODE_DIV_INT:
     case CODE_DIV_UINT:
     case CODE_MOD_INT:
     case CODE_MOD_UINT:
-        if (!may_skip(k, at))
+        if (!verify_may_skip(k, at))
             return 0;
         /* fall through */
     case CODE_ADD:
@@ -163,65 +163,70 @@ static int check_op(checker *k, uint32_t at) {
     case CODE_LT_UINT_INT:
     case CODE_LE_UINT_INT:
     case CODE_EQ_MIXED:
-        return reads(k, op->a, KIND_NUMBER) && reads(k, op->b, KIND_NUMBER) && writes(k, op->dst, KIND_NUMBER);
+        return verify_reads(k, op->a, KIND_NUMBER) && verify_reads(k, op->b, KIND_NUMBER) &&
+               verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_DIV_FLOAT:
-        if (!may_skip(k, at))
+        if (!verify_may_skip(k, at))
             return 0;
         /* fall through */
     case CODE_ADD_FLOAT:
     case CODE_SUB_FLOAT:
     case CODE_MUL_FLOAT:
-        return reads(k, op->a, KIND_FLOAT) && reads(k, op->b, KIND_FLOAT) && writes(k, op->dst, KIND_FLOAT);
+        return verify_reads(k, op->a, KIND_FLOAT) && verify_reads(k, op->b, KIND_FLOAT) &&
+               verify_writes(k, op->dst, KIND_FLOAT);
     case CODE_LT_FLOAT:
     case CODE_LE_FLOAT:
     case CODE_EQ_FLOAT:
-        return reads(k, op->a, KIND_FLOAT) && reads(k, op->b, KIND_FLOAT) && writes(k, op->dst, KIND_NUMBER);
+        return verify_reads(k, op->a, KIND_FLOAT) && verify_reads(k, op->b, KIND_FLOAT) &&
+               verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_EQ:
     case CODE_NE:
-        return op->a < k->c->registers && reads(k, op->b, k->now[op->a]) && writes(k, op->dst, KIND_NUMBER);
+        return op->a < k->c->registers && verify_reads(k, op->b, k->now[op->a]) &&
+               verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_NEG:
     case CODE_INVERT:
-        return reads(k, op->a, KIND_NUMBER) && writes(k, op->dst, KIND_NUMBER);
+        return verify_reads(k, op->a, KIND_NUMBER) && verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_NOT:
         return op->a < k->c->registers && k->now[op->a] != KIND_NONE && k->now[op->a] != KIND_FLOAT &&
-               writes(k, op->dst, KIND_NUMBER);
+               verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_NEG_FLOAT:
-        return reads(k, op->a, KIND_FLOAT) && writes(k, op->dst, KIND_FLOAT);
+        return verify_reads(k, op->a, KIND_FLOAT) && verify_writes(k, op->dst, KIND_FLOAT);
     case CODE_NOT_FLOAT:
-        return reads(k, op->a, KIND_FLOAT) && writes(k, op->dst, KIND_NUMBER);
+        return verify_reads(k, op->a, KIND_FLOAT) && verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_FLOAT_OF_INT:
     case CODE_FLOAT_OF_UINT:
-        return reads(k, op->a, KIND_NUMBER) && writes(k, op->dst, KIND_FLOAT);
+        return verify_reads(k, op->a, KIND_NUMBER) && verify_writes(k, op->dst, KIND_FLOAT);
     case CODE_LIKE:
         return op->imm < p->constant_count && p->constant_types[op->imm] == TYPE_TEXT &&
-               p->constants[op->imm] < p->text_count && reads(k, op->a, KIND_TEXT) && writes(k, op->dst, KIND_NUMBER);
+               p->constants[op->imm] < p->text_count && verify_reads(k, op->a, KIND_TEXT) &&
+               verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_LENGTH:
-        return reads(k, op->a, KIND_TEXT) && writes(k, op->dst, KIND_NUMBER);
+        return verify_reads(k, op->a, KIND_TEXT) && verify_writes(k, op->dst, KIND_NUMBER);
     case CODE_PRINT:
-        return op->imm < p->aggregation_count && (op->a == NO_REGISTER || reads(k, op->a, KIND_NUMBER));
+        return op->imm < p->aggregation_count && (op->a == NO_REGISTER || verify_reads(k, op->a, KIND_NUMBER));
     case CODE_CLEAR:
         return op->imm < p->aggregation_count;
     case CODE_TRUNC:
-        return op->imm < p->aggregation_count && reads(k, op->a, KIND_NUMBER);
+        return op->imm < p->aggregation_count && verify_reads(k, op->a, KIND_NUMBER);
     case CODE_PRINTF: {
         if (op->imm >= p->format_count)
             return 0;
         const lang_format *f = &p->formats[op->imm];
         unsigned r = op->a;
         for (uint32_t i = 0; i < f->piece_count; i++)
-            if (f->pieces[i].letter && !reads(k, r++, kind_of(f->pieces[i].type)))
+            if (f->pieces[i].letter && !verify_reads(k, r++, verify_kind_of(f->pieces[i].type)))
                 return 0;
         return r == op->a + f->arg_count;
     }
     case CODE_EMIT:
-        return op->imm < p->row_count && reads_all(k, op->a, p->rows[op->imm].types, p->rows[op->imm].count);
+        return op->imm < p->row_count && verify_reads_all(k, op->a, p->rows[op->imm].types, p->rows[op->imm].count);
     case CODE_COUNT:
         break;
     }
     return 0;
 }
 
-static int check_clause(checker *k, uint32_t *ret_op) {
+static int verify_check_clause(checker *k, uint32_t *ret_op) {
     const lang_clause *c = k->c;
     *ret_op = 0;
     if (!c->op_count || c->op_count > EA_LANG_OPS_MAX || c->registers > LANG_REGISTERS ||
@@ -237,10 +242,10 @@ static int check_clause(checker *k, uint32_t *ret_op) {
             continue;
         memcpy(k->now, k->states + (size_t)i * LANG_REGISTERS, sizeof k->now);
         k->skip = k->skips[i];
-        if (!check_op(k, i))
+        if (!verify_check_op(k, i))
             return 0;
         if (c->ops[i].code != CODE_END && c->ops[i].code != CODE_EXIT && c->ops[i].code != CODE_JUMP &&
-            !flows(k, i, i + 1, 1))
+            !verify_flows(k, i, i + 1, 1))
             return 0;
     }
     return 1;
@@ -259,7 +264,7 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
     *ret_op = 0;
     for (*ret_clause = 0; good && *ret_clause < p->clause_count; ++*ret_clause) {
         k.c = &p->clauses[*ret_clause];
-        if (!check_clause(&k, ret_op)) {
+        if (!verify_check_clause(&k, ret_op)) {
             good = 0;
             break;
         }

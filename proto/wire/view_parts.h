@@ -19,7 +19,7 @@ typedef struct ea_view_group {
     ea_rows kernel_time, user_time, activity, payload; /* .m NULL: absent */
     ea_rows *fields;
     size_t field_count;
-    int has_payloads;
+    int has_payloads, has_counted_payloads;
     ea_column payloads; /* when has_payloads: fields and tail put together */
     ea_column *split;   /* top-level fields out of the payloads, when one was asked for; NULL before */
     uint64_t constants; /* for the checksum */

@@ -339,9 +339,37 @@ int ea_batch_payloads(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
     return rc;
 }
 
+/* Counts the bytes of a group's column against a bound of the whole batch. Rows that a constant or a dictionary repeats
+ * count each time: it is what a reader of the records has to go through. */
+static int count_bytes(const ea_column *c, uint64_t *bytes, const char *what, ea_err *err) {
+    uint64_t sum = (uint64_t)c->count * c->width; /* below 2^18 times 2^26 */
+    for (uint32_t i = 0; !c->width && i < c->count; i++)
+        sum += c->len_bytes[i];
+    *bytes += sum;
+    return *bytes <= EA_BATCH_MAX_RAW_BYTES
+               ? 0
+               : ea_fail(err, EA_ELIMIT, "read a batch's records: %s of more than %d bytes", what,
+                         EA_BATCH_MAX_RAW_BYTES);
+}
+
+/* What reading a group's payloads one by one costs, once for all readers of the view: a constant or a dictionary makes
+ * a few bytes many long payloads. */
+static int count_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
+    uint64_t before = v->payload_bytes;
+    if (g->has_counted_payloads)
+        return 0;
+    int rc = count_bytes(&g->payloads, &v->payload_bytes, "payloads", err);
+    if (!rc)
+        rc = ea_rows_spend(&v->reader, v->payload_bytes - before, err);
+    g->has_counted_payloads = !rc;
+    return rc;
+}
+
 /* Fields of a group whose payloads travelled whole. */
 static int split_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     int rc = decode_payloads(v, g, err);
+    if (!rc)
+        rc = count_payloads(v, g, err);
     if (rc)
         return rc;
     size_t fields = g->c->top_count, used;
@@ -440,19 +468,6 @@ int ea_batch_item(ea_batch_view *v, size_t k, size_t i, uint16_t *ret_type, ea_c
 
 /* ---- records ---- */
 
-/* Counts the bytes of a group's column against a bound of the whole batch. Rows that a constant or a dictionary repeats
- * count each time: it is what a reader of the records has to go through. */
-static int count_bytes(const ea_column *c, uint64_t *bytes, const char *what, ea_err *err) {
-    uint64_t sum = (uint64_t)c->count * c->width; /* below 2^18 times 2^26 */
-    for (uint32_t i = 0; !c->width && i < c->count; i++)
-        sum += c->len_bytes[i];
-    *bytes += sum;
-    return *bytes <= EA_BATCH_MAX_RAW_BYTES
-               ? 0
-               : ea_fail(err, EA_ELIMIT, "read a batch's records: %s of more than %d bytes", what,
-                         EA_BATCH_MAX_RAW_BYTES);
-}
-
 /* An extended item's data. */
 static int check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
     uint32_t largest = c->width;
@@ -464,12 +479,9 @@ static int check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
 }
 
 static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
-    uint64_t before = v->payload_bytes;
     int rc = decode_payloads(v, g, err);
     if (!rc)
-        rc = count_bytes(&g->payloads, &v->payload_bytes, "payloads", err);
-    if (!rc)
-        rc = ea_rows_spend(&v->reader, v->payload_bytes - before, err);
+        rc = count_payloads(v, g, err);
     ea_rows_context context = {&v->events, g->rows};
     ea_rows *headers[] = {&g->kernel_time, &g->user_time, &g->activity};
     for (size_t i = 0; !rc && i < sizeof headers / sizeof *headers; i++)

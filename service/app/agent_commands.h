@@ -32,6 +32,7 @@ extern const ea_command ea_cmd_trace;
 extern const ea_command ea_cmd_watch;
 extern const ea_command ea_cmd_providers;
 extern const ea_command ea_cmd_record;
+extern const ea_command ea_cmd_relog;
 extern const ea_command ea_cmd_replay;
 extern const ea_command ea_cmd_run;
 extern const ea_command ea_cmd_spool_list;

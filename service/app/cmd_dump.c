@@ -97,8 +97,8 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
     if (!rc && o->where)
-        rc = ea_where_create(&where, o->where, &o->print.classes,
-                             &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
+        rc = ea_program_where(&where, o->where, &o->print.classes,
+                              &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
         rc = ea_input_names(&names, operands, operand_count, registry, &err);
         if (!rc) {

@@ -14,7 +14,7 @@ typedef struct options {
 static ea_agent_control control; /* any thread's signal handler sets them */
 
 static void ask_to_reload(void) {
-    atomic_store(&control.reload, 1);
+    ea_agent_request(&control, &control.reload);
 }
 
 static int run_command(const void *arg, int operand_count, char **operands) {
@@ -22,9 +22,11 @@ static int run_command(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    ea_stop_flag_use(&control.stop);
+    int rc = ea_wake_create(&control.wake, &err);
+    ea_stop_flag_use(&control.stop, control.wake); /* both live as long as the process */
     ea_on_reload(ask_to_reload);
-    int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .control = &control}, &err);
+    if (!rc)
+        rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .control = &control}, &err);
     if (rc && rc != EA_EFORMAT) /* mistakes were already reported, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     return ea_exit_code(rc);

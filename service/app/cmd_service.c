@@ -53,20 +53,20 @@ static void on_request(void *arg, enum ea_service_request request) {
     service *s = arg;
     switch (request) {
     case EA_SERVICE_STOP:
-        atomic_store(&s->control.stop, 1);
+        ea_agent_request(&s->control, &s->control.stop);
         break;
     case EA_SERVICE_SHUTDOWN:
         atomic_store(&s->control.no_drain, 1);
-        atomic_store(&s->control.stop, 1);
+        ea_agent_request(&s->control, &s->control.stop);
         break;
     case EA_SERVICE_RELOAD:
-        atomic_store(&s->control.reload, 1);
+        ea_agent_request(&s->control, &s->control.reload);
         break;
     case EA_SERVICE_FLUSH:
-        atomic_store(&s->control.flush, 1);
+        ea_agent_request(&s->control, &s->control.flush);
         break;
     case EA_SERVICE_STATUS:
-        atomic_store(&s->control.status, 1);
+        ea_agent_request(&s->control, &s->control.status);
         break;
     }
 }
@@ -88,7 +88,7 @@ static void service_answer(void *arg, ea_text *out) {
     int64_t until = ea_monotonic_ns() + (int64_t)STATUS_WAIT_MS * 1000000;
     ea_mutex_lock(s->lock);
     unsigned before = s->writes;
-    atomic_store(&s->control.status, 1);
+    ea_agent_request(&s->control, &s->control.status);
     while (s->writes == before && !s->over && ea_monotonic_ns() < until)
         ea_cond_wait_for(s->fresh, s->lock, until - ea_monotonic_ns());
     if (!s->status.failed)
@@ -105,7 +105,7 @@ static void on_log_line(void *arg, enum ea_log_kind kind, const char *line) {
     static const enum ea_eventlog_kind KINDS[] = {
         [EA_LOG_STARTED] = EA_EVENTLOG_STARTED,   [EA_LOG_STOPPED] = EA_EVENTLOG_STOPPED,
         [EA_LOG_RELOADED] = EA_EVENTLOG_RELOADED, [EA_LOG_REFUSED] = EA_EVENTLOG_REFUSED,
-        [EA_LOG_WARNING] = EA_EVENTLOG_TROUBLE,   [EA_LOG_WORKS] = EA_EVENTLOG_WORKS,
+        [EA_LOG_WARNING] = EA_EVENTLOG_WARNING,   [EA_LOG_WORKS] = EA_EVENTLOG_WORKS,
         [EA_LOG_LOST] = EA_EVENTLOG_LOST,         [EA_LOG_FAILED] = EA_EVENTLOG_FAILED};
 
     (void)arg;
@@ -222,6 +222,8 @@ static int run_service(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     (void)operands;
     int rc = ea_agent_file_path(o->config, CONFIG_NAME, s.config, &err);
+    if (!rc)
+        rc = ea_wake_create(&s.control.wake, &err); /* requests come until the process ends */
     if (!rc)
         rc = ea_service_main(&(ea_service){.arg = &s, .run = service_serve, .on_request = on_request}, &err);
     return service_report(rc, &err);

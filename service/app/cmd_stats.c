@@ -300,8 +300,8 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_decoder_create(&decoder, schemas, NULL, &err);
     if (!rc && o->where)
-        rc = ea_where_create(&where, o->where, &(ea_strings){.count = 0},
-                             &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
+        rc =
+            ea_program_where(&where, o->where, NULL, &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
         ea_decoder_destroy(decoder);

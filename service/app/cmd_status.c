@@ -42,7 +42,7 @@ typedef struct session {
 } session;
 
 typedef struct source {
-    const char *name, *state, *stream, *trouble;
+    const char *name, *state, *stream, *error;
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
@@ -53,21 +53,21 @@ typedef struct source {
 
 typedef struct spool {
     uint64_t batches, disk_bytes, torn_bytes, bad_bytes, locked_events;
-    const char *trouble;
+    const char *error;
 } spool;
 
 typedef struct shipping {
     uint64_t requests, failures, sent_bytes, batches_sent, batches_refused, moves, held_seconds;
-    const char *collector, *trouble;
+    const char *collector, *error;
 } shipping;
 
 typedef struct enrolment {
-    const char *state, *trouble; /* state NULL: the agent does not see to its certificate */
-    uint64_t until_utc_ns;       /* the end of the certificate; 0: there is none */
+    const char *state, *error; /* state NULL: the agent does not see to its certificate */
+    uint64_t until_utc_ns;     /* the end of the certificate; 0: there is none */
 } enrolment;
 
 typedef struct status {
-    const char *state, *version, *config, *trouble;
+    const char *state, *version, *config, *error;
     uint64_t pid, started_utc_ns, written_utc_ns, every_ns, reloads, reloads_refused;
     ea_tables sources;
     spool spool;
@@ -84,6 +84,8 @@ typedef struct status {
     { .name = key, .type = EA_OPT_U64, .offset = offsetof(table, member), .help = "" }
 #define SWITCH(table, key, member)                                                                                     \
     { .name = key, .type = EA_OPT_FLAG, .offset = offsetof(table, member), .help = "" }
+
+#define OLD_ERROR "trouble" /* of an agent before 0.2 */
 
 static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          TEXT(session, "mode", mode),
@@ -144,7 +146,8 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "batches", batches),
     SWITCH(source, "ledger_balanced", balanced),
-    TEXT(source, "trouble", trouble),
+    TEXT(source, "error", error),
+    TEXT(source, OLD_ERROR, error),
     {.name = "session", .type = EA_OPT_TABLE, .offset = offsetof(source, session), .table = &SESSION, .help = ""},
     {.name = NULL}};
 static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source), .passes_unknown = 1};
@@ -153,7 +156,8 @@ static const ea_option SPOOL_ROWS[] = {NUMBER(spool, "batches", batches),
                                        NUMBER(spool, "spool_torn_bytes", torn_bytes),
                                        NUMBER(spool, "spool_bad_bytes", bad_bytes),
                                        NUMBER(spool, "spool_locked_events", locked_events),
-                                       TEXT(spool, "trouble", trouble),
+                                       TEXT(spool, "error", error),
+                                       TEXT(spool, OLD_ERROR, error),
                                        {.name = NULL}};
 static const ea_table SPOOL = {.rows = SPOOL_ROWS, .size = sizeof(spool), .passes_unknown = 1};
 static const ea_option SHIPPING_ROWS[] = {NUMBER(shipping, "requests", requests),
@@ -164,11 +168,13 @@ static const ea_option SHIPPING_ROWS[] = {NUMBER(shipping, "requests", requests)
                                           NUMBER(shipping, "shipping_held_seconds", held_seconds),
                                           NUMBER(shipping, "sent_bytes", sent_bytes),
                                           TEXT(shipping, "collector", collector),
-                                          TEXT(shipping, "trouble", trouble),
+                                          TEXT(shipping, "error", error),
+                                          TEXT(shipping, OLD_ERROR, error),
                                           {.name = NULL}};
 static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping), .passes_unknown = 1};
 static const ea_option ENROLMENT_ROWS[] = {TEXT(enrolment, "state", state),
-                                           TEXT(enrolment, "trouble", trouble),
+                                           TEXT(enrolment, "error", error),
+                                           TEXT(enrolment, OLD_ERROR, error),
                                            NUMBER(enrolment, "until_utc_ns", until_utc_ns),
                                            {.name = NULL}};
 static const ea_table ENROLMENT = {.rows = ENROLMENT_ROWS, .size = sizeof(enrolment), .passes_unknown = 1};
@@ -177,7 +183,8 @@ static const ea_option ROWS[] = {
     TEXT(status, "version", version),
     NUMBER(status, "pid", pid),
     TEXT(status, "configuration", config),
-    TEXT(status, "trouble", trouble),
+    TEXT(status, "error", error),
+    TEXT(status, OLD_ERROR, error),
     NUMBER(status, "started_utc_ns", started_utc_ns),
     NUMBER(status, "written_utc_ns", written_utc_ns),
     NUMBER(status, "every_ns", every_ns),
@@ -237,9 +244,9 @@ static void describe_source(const source *s, ea_text *t) {
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
-    if (s->trouble && *s->trouble) {
-        ea_text_str(t, "  trouble: ");
-        put_text(t, s->trouble);
+    if (s->error && *s->error) {
+        ea_text_str(t, "  error: ");
+        put_text(t, s->error);
         ea_text_char(t, '\n');
     }
 }
@@ -263,7 +270,7 @@ static int is_waiting(const status *s) {
 static void status_describe(const status *s, int runs, ea_text *t) {
     if (runs && is_waiting(s)) {
         ea_text_printf(t, "etwagent waits for its configuration, process %" PRIu64 ": ", s->pid);
-        put_text(t, s->trouble);
+        put_text(t, s->error);
         ea_text_char(t, '\n');
         return;
     }
@@ -284,11 +291,11 @@ static void status_describe(const status *s, int runs, ea_text *t) {
     put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
     describe_enrolment(&s->enrolment, t);
-    const char *const troubles[] = {s->spool.trouble, s->shipping.trouble, s->enrolment.trouble};
-    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
-        if (troubles[i] && *troubles[i]) {
-            ea_text_str(t, "  trouble: ");
-            put_text(t, troubles[i]);
+    const char *const errors[] = {s->spool.error, s->shipping.error, s->enrolment.error};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i] && *errors[i]) {
+            ea_text_str(t, "  error: ");
+            put_text(t, errors[i]);
             ea_text_char(t, '\n');
         }
     if (!s->balanced)
@@ -302,7 +309,7 @@ static int ask_service(char **ret_text, size_t *ret_len_bytes) {
     ea_err err = {0};
     ea_text_init(&t);
     int rc = ea_pipe_ask(EA_STATUS_PIPE, &t, &err);
-    /* a service that does not run, or that this user may not ask, is no trouble: the status file is read instead */
+    /* a service that does not run, or that this user may not ask, is no error: the status file is read instead */
     if (rc == EA_ETIMEOUT || (rc == EA_EREFUSED && !err.os_error))
         fprintf(stderr, "etwagent: %s; what follows is from the status file\n", err.message);
     if (!rc && (*ret_text = malloc(t.len_bytes + 1)) != NULL) {

@@ -203,24 +203,12 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
 
 static void watch_report(const ea_lang_run *run) {
     ea_lang_counts c = ea_lang_run_counts(run);
-
-    const struct {
-        uint64_t count;
-        const char *text;
-    } LINES[] = {
-        {c.absent, "statements were skipped: their events lack a value that they read"},
-        {c.divided_by_zero, "statements were skipped: they divide by zero"},
-        {c.others, "values are counted under (others): --keys or --memory is the limit"},
-        {c.dropped, "values of variables were dropped: --keys or --memory is the limit"},
-        {c.costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
-        {c.texts, "texts are shown as (no room): --memory is the limit"},
-    };
-
-    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)
-        if (LINES[i].count)
-            fprintf(stderr, "etwagent: %" PRIu64 " %s\n", LINES[i].count, LINES[i].text);
-    if (c.events && !c.matched)
-        fprintf(stderr, "etwagent: no clause is of any of the %" PRIu64 " events\n", c.events);
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_counts_print(&c, "etwagent", &t);
+    if (t.len_bytes && !t.failed)
+        fputs(t.data, stderr);
+    ea_text_deinit(&t);
 }
 
 static void report_live(void *arg, ea_lang_run *run) {
@@ -294,7 +282,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
         rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
-        rc = ea_program_compile(&w.program, w.name, &(ea_program_text){w.text, w.text_bytes, 0, 0, &o->args},
+        rc = ea_program_compile(&w.program, w.name, w.text, w.text_bytes, &o->args,
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc && w.path_count < 1)
         return run_live(&w, &err);

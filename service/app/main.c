@@ -18,6 +18,7 @@ static int main_run(int argc, char **argv) {
         &ea_cmd_stacks,
         &ea_cmd_dump,
         &ea_cmd_watch,
+        &ea_cmd_relog,
         &ea_cmd_schema_list,
         &ea_cmd_schema_show,
         &ea_cmd_schema_check,

@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t TICK_NS = 50000000, RETRY_NS = (int64_t)5 * 1000000000, LAST_WORDS_NS = (int64_t)3 * 1000000000;
+/* Rounds of the main thread: while something is about to end or begin, and else. */
+static const int64_t TICK_NS = 50000000, IDLE_NS = 1000000000;
+static const int64_t RETRY_NS = (int64_t)5 * 1000000000, LAST_WORDS_NS = (int64_t)3 * 1000000000;
 
 /* ---- what the sender reports ---- */
 
-static void agent_on_trouble(void *arg, const ea_err *err) {
+static void agent_on_error(void *arg, const ea_err *err) {
     ea_agent *a = arg;
     ea_mutex_lock(a->tasks.lock);
     ea_sticky_error_set(&a->line_error, "shipping", err->code, err);
@@ -48,7 +50,7 @@ static int update_certificate(ea_agent *a) {
         ea_enroller_install(a->enroller);
         ea_enroller_get_status(a->enroller, &s);
     }
-    ea_sticky_error_set(&a->enroll_error, "enrolment", s.trouble.code, &s.trouble);
+    ea_sticky_error_set(&a->enroll_error, "enrolment", s.error.code, &s.error);
     return s.state == EA_ENROLLER_HAS;
 }
 
@@ -80,7 +82,7 @@ static void start_sender(ea_agent *a) {
     a->events = (ea_sender_events){.spool = a->tasks.spool,
                                    .each_pipeline = ea_source_tasks_each_pipeline,
                                    .pipelines = &a->tasks,
-                                   .on_trouble = agent_on_trouble,
+                                   .on_error = agent_on_error,
                                    .arg = a};
     ea_sender_options so = ea_shipping_sender(o, &a->counters, &a->events);
     so.fail_fast = 0;
@@ -249,28 +251,52 @@ static void flush(ea_agent *a) {
         ea_sender_end_pause(a->sender);
 }
 
-static void tick(ea_agent *a) {
+void ea_agent_request(ea_agent_control *control, atomic_int *what) {
+    atomic_store(what, 1);
+    ea_wake_set(control->wake);
+}
+
+/* Until a request, or ns at most; less where the watchdog expects a beat sooner. */
+static void wait_for_request(ea_agent *a, int64_t ns) {
+    int64_t watchdog_ns = a->snapshot ? a->snapshot->c.service.watchdog_ns : 0;
+    if (watchdog_ns && ns > watchdog_ns / 4)
+        ns = watchdog_ns / 4;
+    if (a->control->wake)
+        ea_wake_wait(a->control->wake, ns);
+    else
+        ea_sleep_ns(ns < TICK_NS ? ns : TICK_NS);
+}
+
+/* What is to be done now. Returns how long nothing else is to be done without a request. */
+static int64_t tick(ea_agent *a) {
     int64_t now = ea_monotonic_ns();
+    int is_busy = 0;
     atomic_fetch_add(&a->control->beats, 1);
     if (atomic_exchange(&a->control->reload, 0)) {
         reload(a);
         apply_service(a);
     }
     if (a->enroller)
-        (void)update_certificate(a);
+        is_busy = !update_certificate(a);
     if (!a->tried_ns || now - a->tried_ns >= RETRY_NS) {
         a->tried_ns = now;
         start_missing(a);
     }
     if (atomic_exchange(&a->control->flush, 0))
         flush(a);
-    (void)ea_source_tasks_end_streams(&a->tasks, 0);
-    if (atomic_exchange(&a->control->status, 0) || !a->status_ns ||
-        now - a->status_ns >= a->snapshot->c.service.status_every_ns) {
+    is_busy = ea_source_tasks_end_streams(&a->tasks, 0) > 0 || is_busy;
+    int64_t every_ns = a->snapshot->c.service.status_every_ns;
+    if (atomic_exchange(&a->control->status, 0) || !a->status_ns || now - a->status_ns >= every_ns) {
         a->status_ns = now;
         ea_boot_sources_retire(&a->tasks);
         write_status(a, "running");
     }
+    int64_t until = is_busy ? now + TICK_NS : now + IDLE_NS;
+    if (until > a->status_ns + every_ns)
+        until = a->status_ns + every_ns;
+    if (until > a->tried_ns + RETRY_NS)
+        until = a->tried_ns + RETRY_NS;
+    return until - ea_monotonic_ns();
 }
 
 /* Why nothing runs yet. */
@@ -303,7 +329,7 @@ static int first_config(ea_agent *a, ea_err *err) {
             atomic_fetch_add(&a->control->beats, 1);
             if (atomic_exchange(&a->control->status, 0))
                 publish_waiting(a);
-            ea_sleep_ns(TICK_NS);
+            wait_for_request(a, IDLE_NS);
         }
     }
 }
@@ -315,10 +341,8 @@ static void run_until_stopped(ea_agent *a) {
     size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
     ea_log_line(EA_LOG_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources,
                 sources == 1 ? "" : "s", sessions, sessions == 1 ? "" : "s");
-    while (!atomic_load(&a->control->stop)) {
-        tick(a);
-        ea_sleep_ns(TICK_NS);
-    }
+    while (!atomic_load(&a->control->stop))
+        wait_for_request(a, tick(a));
     for (ea_source_task *t = a->tasks.first; t; t = t->next) /* all at once, then one after the other */
         ea_source_task_request_stop(t);
     for (ea_source_task *t = a->tasks.first; t; t = t->next)
@@ -350,6 +374,7 @@ int ea_agent_run(const ea_agent_options *options, ea_err *err) {
     a->path = options->config_path;
     a->started_utc_ns = ea_utc_ns();
     int rc = ea_source_tasks_init(&a->tasks, RETRY_NS, err);
+    a->tasks.owner = options->control->wake;
     if (!rc)
         rc = first_config(a, err);
     if (!rc)

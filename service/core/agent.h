@@ -15,7 +15,7 @@
 #ifndef EA_CORE_AGENT_H
 #define EA_CORE_AGENT_H
 
-#include "proto/base/err.h"
+#include "proto/base/platform.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -28,7 +28,11 @@ typedef struct ea_agent_control {
     atomic_int flush;    /* sync the spool to the disk, and send without a pause */
     atomic_int status;   /* write the status file now */
     atomic_uint beats;   /* the main thread increments it in each round, for a watchdog */
+    ea_wake *wake;       /* set after a request, so that it is seen at once; NULL: it is seen within a second */
 } ea_agent_control;
+
+/* Makes the request `what`, a field of control. Thread: any, and signal handlers. */
+void ea_agent_request(ea_agent_control *control, atomic_int *what);
 
 struct ea_agent_config;
 
@@ -49,7 +53,7 @@ typedef struct ea_agent_options {
 /* The keys of a status, for a person: part of the help of "etwagent status". */
 #define EA_AGENT_STATUS_TEXT                                                                                           \
     "JSON keys: state, version, pid, configuration, started_utc_ns, written_utc_ns, every_ns, reloads, "               \
-    "reloads_refused,\nsources [name, state, stream, progress_permille, batches, ledger_balanced, trouble, and "       \
+    "reloads_refused,\nsources [name, state, stream, progress_permille, batches, ledger_balanced, error, and "         \
     "counters: events_delivered,\nevents_synthesised, events_acknowledged, events_pending, events_compressing, "       \
     "events_spooled, events_unanswered,\nevents_evicted_size, events_evicted_age, events_evicted_damage, "             \
     "events_evicted_refused, events_dropped_oversize,\nevents_filtered, events_sampled_out, events_limited, "          \
@@ -60,10 +64,10 @@ typedef struct ea_agent_options {
     "decode_asked, decode_unanswered, images_asked, images_told, images_read, images_cached, images_absent,\n"         \
     "images_refused, images_unreadable, images_other, images_left_full, images_left_end, "                             \
     "accounts_asked,\naccounts_named, accounts_unnamed, accounts_left}], spool {batches, "                             \
-    "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, trouble}, shipping {requests, failures, "    \
-    "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, trouble}, "        \
-    "enrolment {state, until_utc_ns,\ntrouble}, ledger_balanced. While it waits for its configuration: the first "     \
-    "seven, trouble and ledger_balanced."
+    "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, error}, shipping {requests, failures, "      \
+    "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, error}, "          \
+    "enrolment {state, until_utc_ns,\nerror}, ledger_balanced. While it waits for its configuration: the first "       \
+    "seven, error and ledger_balanced. trouble is the old name of error, until version 0.2."
 
 /* Runs until control->stop. Returns 0 then, or at the start: what ea_config_read says of the file (EA_EFORMAT: its
  * mistakes are printed), EA_ENOMEM, EA_EUSAGE when there is nothing that could run. The main thread. */

@@ -157,7 +157,7 @@ static void work(void *arg) {
         else
             e->pause_s = 0;
         if (rc)
-            now.trouble = err;
+            now.error = err;
         ea_mutex_lock(e->lock);
         e->status = now;
         wait_for_next(e, wait_s);
@@ -246,7 +246,7 @@ void ea_enroller_install(ea_enroller *e) {
     ea_mutex_lock(e->lock);
     e->status.state = rc ? EA_ENROLLER_WANTS : EA_ENROLLER_HAS;
     e->status.not_after_s = c.not_after_s;
-    e->status.trouble = rc ? err : (ea_err){.code = 0};
+    e->status.error = rc ? err : (ea_err){.code = 0};
     ea_cond_broadcast(e->changed);
     ea_mutex_unlock(e->lock);
 }

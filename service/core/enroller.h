@@ -12,15 +12,15 @@
 typedef struct ea_enroller ea_enroller;
 
 enum ea_enroller_state {
-    EA_ENROLLER_WANTS, /* there is no certificate that is valid; trouble says why not */
-    EA_ENROLLER_HAS,   /* trouble: why there is no next one, if that is due */
+    EA_ENROLLER_WANTS, /* there is no certificate that is valid; error says why not */
+    EA_ENROLLER_HAS,   /* error: why there is no next one, if that is due */
     EA_ENROLLER_FRESH, /* a new one waits for ea_enroller_install */
 };
 
 typedef struct ea_enroller_status {
     enum ea_enroller_state state;
     int64_t not_after_s; /* of the certificate, since 1970; 0: none */
-    ea_err trouble;      /* code 0: none */
+    ea_err error;        /* code 0: none */
 } ea_enroller_status;
 
 /* o->enroll is set; o is read here and not kept. Mends what a crash left between two files before anything else. */

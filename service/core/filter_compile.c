@@ -2,7 +2,7 @@
 #include "service/core/filter_parts.h"
 
 #include "proto/base/platform.h"
-#include "proto/event/schema/described.h"
+#include "proto/lang/lang_where.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,79 +12,30 @@ static const size_t RUN_BYTES = (size_t)1 << 20; /* of texts; conditions keep no
 /* What programs may name, and where the first mistake is. */
 typedef struct compiling {
     ea_event_filters *f;
-    const ea_schemas *schemas;
-    ea_class_list classes; /* none: the tables were enough so far */
+    ea_lang_classes classes;
     ea_filter_problem *problem;
     ea_err *err;
 } compiling;
 
 /* ---- one program ---- */
 
-/* A probe of each class, in quotes. */
-static void put_classes(ea_text *t, const ea_strings *classes, int only_names) {
-    int any = 0;
-    for (size_t i = 0; i < classes->count; i++) {
-        if (only_names && strpbrk(classes->items[i], "*?"))
-            continue;
-        ea_text_str(t, any++ ? ",\"" : "\"");
-        for (const char *s = classes->items[i]; *s; s++)
-            if (*s != '"' && *s != '\\' && *s != '\n')
-                ea_text_char(t, *s);
-        ea_text_char(t, '"');
-    }
-}
-
-/* The place of a problem in what the user wrote, which begins `before` bytes into the first line. */
-static void note_problem(compiling *k, const ea_lang_problem *p, size_t before) {
+static int filter_note_problem(compiling *k, const ea_lang_problem *p) {
     ea_filter_problem *to = k->problem;
     to->is_class = p->is_class;
     to->line = p->line;
-    to->at = p->line > 1 ? p->column : p->column > before ? p->column - (uint32_t)before : 1;
+    to->at = p->column;
     snprintf(to->message, sizeof to->message, "%s", p->message);
-}
-
-static int filter_compile_program(compiling *k, filter_program *ret, const ea_text *t, size_t before) {
-    ea_lang_problem problem = {0};
-    ea_lang_sources sources = {
-        .registry = k->f->registry, .classes = k->classes.items, .class_count = k->classes.count};
-    if (t->failed)
-        return ea_fail(k->err, EA_ENOMEM, "compile a filter");
-    int rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
-    if (rc && rc != EA_ENOMEM && problem.is_class && !k->classes.count) {
-        if ((rc = ea_described_classes(&k->classes, k->f->registry, k->schemas, k->err)))
-            return rc;
-        sources =
-            (ea_lang_sources){.registry = k->f->registry, .classes = k->classes.items, .class_count = k->classes.count};
-        rc = ea_lang_compile(&ret->program, t->data, t->len_bytes, &sources, &problem);
-    }
-    if (rc == EA_ENOMEM)
-        return ea_fail(k->err, rc, "compile a filter");
-    if (!rc)
-        return 0;
-    note_problem(k, &problem, before);
-    return ea_fail(k->err, EA_EINVAL, "%s", k->problem->message);
+    return ea_fail(k->err, EA_EINVAL, "%s", p->message);
 }
 
 /* Programs whose run prints or ends for an event; the text is before, expression and after. */
 static int compile_expression(compiling *k, filter_program *ret, const ea_strings *classes, const char *before,
                               const char *expression, const char *after) {
     ea_lang_problem problem;
-    ea_text t;
-    int alone = *expression ? ea_lang_check_expression(expression, strlen(expression), &problem) : 0;
-    if (alone == EA_ENOMEM)
-        return ea_fail(k->err, alone, "compile a filter");
-    if (alone) { /* it could end the text before it, and go on with statements */
-        note_problem(k, &problem, 0);
-        return ea_fail(k->err, EA_EINVAL, "%s", k->problem->message);
-    }
-    ea_text_init(&t);
-    put_classes(&t, classes, 0);
-    ea_text_str(&t, before);
-    size_t before_bytes = t.len_bytes;
-    ea_text_str(&t, expression);
-    ea_text_str(&t, after); /* its line's end ends a comment of the expression's */
-    int rc = filter_compile_program(k, ret, &t, before_bytes);
-    ea_text_deinit(&t);
+    int rc =
+        ea_lang_compile_expression(&ret->program, classes, before, expression, after, &k->classes, &problem, k->err);
+    if (rc && problem.line)
+        rc = filter_note_problem(k, &problem);
     if (!rc && ea_lang_needs_stacks(ret->program)) {
         snprintf(k->problem->message, sizeof k->problem->message,
                  "stacks of events are known to 'etwagent watch' only");
@@ -115,14 +66,12 @@ static int compile_classes(compiling *k, filter *r, const ea_strings *classes) {
         k->problem->item = 0;
         rc = compile_expression(k, &r->classes, classes, " { exit(); }", "", "");
     }
-    ea_text t;
-    ea_text_init(&t);
-    put_classes(&t, classes, 1);
-    if (!rc && t.len_bytes) {
-        ea_text_str(&t, " { exit(); }");
-        rc = filter_compile_program(k, &r->explicit, &t, 0);
-    }
-    ea_text_deinit(&t);
+    ea_strings names = {.count = 0};
+    for (size_t i = 0; i < classes->count; i++)
+        if (!strpbrk(classes->items[i], "*?"))
+            names.items[names.count++] = classes->items[i];
+    if (!rc && names.count)
+        rc = compile_expression(k, &r->explicit, &names, " { exit(); }", "", "");
     return rc;
 }
 
@@ -283,17 +232,18 @@ int ea_event_filters_create(ea_event_filters **ret, const ea_tables *configs, co
     if (!f)
         return ea_fail(err, EA_ENOMEM, "compile filters");
     ea_u64_map_init(&f->classes, 0);
-    compiling k = {.f = f, .schemas = schemas, .problem = ret_problem, .err = err};
+    compiling k = {.f = f, .problem = ret_problem, .err = err};
     f->items = calloc(configs->count + 1, sizeof *f->items);
     f->payload = malloc(UINT16_MAX + 1);
     int rc =
         f->items && f->payload ? ea_registry_create(&f->registry, 0, err) : ea_fail(err, EA_ENOMEM, "compile filters");
+    k.classes = (ea_lang_classes){.registry = f->registry, .schemas = schemas};
     for (size_t i = 0; i < configs->count && !rc; i++) {
         ret_problem->filter = i;
         f->count++;
         rc = take_filter(&k, &f->items[i], &c[i], with_keys);
     }
-    free(k.classes.items);
+    ea_lang_classes_deinit(&k.classes);
     if (!rc)
         f->hash = hash_of(f, c);
     if (rc) {

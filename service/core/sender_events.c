@@ -128,10 +128,10 @@ static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *r
     sender_events_log_line(e, head, refusal->text);
 }
 
-static void sender_events_on_trouble(void *arg, const ea_err *err) {
+static void sender_events_on_error(void *arg, const ea_err *err) {
     const ea_sender_events *e = arg;
-    if (e->on_trouble)
-        e->on_trouble(e->arg, err);
+    if (e->on_error)
+        e->on_error(e->arg, err);
     else if (err->code)
         sender_events_log_line(e, "trying again: ", err->message);
     else
@@ -144,5 +144,5 @@ void ea_sender_events_set(ea_sender_options *options, ea_sender_events *events) 
     options->on_unknown = on_unknown;
     options->on_keyframe_wanted = on_keyframe_wanted;
     options->on_refused = on_refused;
-    options->on_trouble = sender_events_on_trouble;
+    options->on_error = sender_events_on_error;
 }

@@ -21,8 +21,8 @@ typedef struct ea_sender_events {
     /* Logs a line, without a newline; part of it may come from the collector. NULL: ea_log_info. */
     void (*log)(void *arg, const char *line);
     /* As ea_sender_options has it. NULL: each change is logged. */
-    void (*on_trouble)(void *arg, const ea_err *err);
-    void *arg;              /* of log and on_trouble */
+    void (*on_error)(void *arg, const ea_err *err);
+    void *arg;              /* of log and on_error */
     unsigned refused_lines; /* so many refusals are logged; 0: all */
     unsigned refused_count; /* refusals so far */
 } ea_sender_events;

@@ -158,6 +158,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
         t->feed = NULL;
     t->state = rc ? EA_SOURCE_WAITING : EA_SOURCE_READ;
     ea_mutex_unlock(tasks->lock);
+    ea_wake_set(tasks->owner);
     if (rc)
         ea_ingest_session_close(feed);
     return rc;

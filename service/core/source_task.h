@@ -28,6 +28,7 @@ struct ea_source_task;
 typedef struct ea_source_tasks {
     ea_mutex *lock; /* the list, the tasks' feeds and errors; held for moments */
     ea_cond *wake;  /* tasks that wait for their next attempt */
+    ea_wake *owner; /* set when a task has read its source or has ended; NULL: none */
     struct ea_source_task *first;
     ea_spool *spool;                  /* borrowed; set before a task starts */
     int64_t retry_ns;                 /* the pause after an attempt that failed */

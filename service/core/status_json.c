@@ -7,8 +7,11 @@
 #include <inttypes.h>
 
 static void put_error(ea_text *t, const ea_sticky_error *e) {
-    ea_text_str(t, ", \"trouble\": ");
-    ea_text_json_str(t, e->text);
+    static const char *const KEYS[] = {"error", "trouble"}; /* the second is the old name, until version 0.2 */
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++) {
+        ea_text_printf(t, ", \"%s\": ", KEYS[i]);
+        ea_text_json_str(t, e->text);
+    }
 }
 
 /* By their names; which ends with EA_COUNTER_COUNT. */

@@ -2,7 +2,7 @@
 #include "service/core/watch_results.h"
 
 #include "proto/base/map.h"
-#include "proto/event/schema/described.h"
+#include "proto/lang/lang_where.h"
 #include "service/core/watcher.h"
 
 #include <stdlib.h>
@@ -47,32 +47,17 @@ struct ea_watches {
 
 /* ---- compiling ---- */
 
-typedef struct compiling {
-    ea_watches *w;
-    const ea_schemas *schemas;
-    ea_class_list classes; /* none: the tables were enough so far */
-} compiling;
-
-static int watch_compile(compiling *k, program *p, ea_watch_problem *ret_problem, ea_err *err) {
-    ea_lang_problem problem = {0};
+static int watch_compile(ea_lang_classes *classes, program *p, ea_watch_problem *ret_problem, ea_err *err) {
+    ea_lang_problem problem;
     const char *text = p->c->program;
-    ea_lang_sources sources = {
-        .registry = k->w->registry, .classes = k->classes.items, .class_count = k->classes.count};
-    int rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
-    if (rc && rc != EA_ENOMEM && problem.is_class && !k->classes.count) {
-        if ((rc = ea_described_classes(&k->classes, k->w->registry, k->schemas, err)))
-            return rc;
-        sources =
-            (ea_lang_sources){.registry = k->w->registry, .classes = k->classes.items, .class_count = k->classes.count};
-        rc = ea_lang_compile(&p->program, text, strlen(text), &sources, &problem);
-    }
-    if (rc == EA_ENOMEM)
-        return ea_fail(err, rc, "compile program %s", p->c->name);
-    if (rc) {
+    int rc = ea_lang_compile_text(&p->program, text, strlen(text), NULL, classes, &problem, err);
+    if (rc && problem.line) {
         *ret_problem = (ea_watch_problem){.line = problem.line, .column = problem.column, .is_class = problem.is_class};
         return ea_fail(err, EA_EINVAL, "line %u, column %u of the program: %s", problem.line, problem.column,
                        problem.message);
     }
+    if (rc)
+        return rc;
     if (ea_lang_needs_names(p->program)) {
         *ret_problem = (ea_watch_problem){.line = 1, .column = 1};
         return ea_fail(err, EA_EINVAL,
@@ -96,17 +81,17 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schem
     ea_text_init(&w->payload);
     ea_store16(w->traits, sizeof w->traits);
     memcpy(w->traits + 2, PROVIDER_NAME, sizeof PROVIDER_NAME);
-    compiling k = {.w = w, .schemas = schemas};
     int rc = ea_registry_create(&w->registry, 0, err);
+    ea_lang_classes classes = {.registry = w->registry, .schemas = schemas};
     for (size_t i = 0; i < configs->count && !rc; i++) {
         program *p = &w->programs[w->count++];
         p->owner = w;
         p->c = &all[i];
-        rc = watch_compile(&k, p, ret_problem, err);
+        rc = watch_compile(&classes, p, ret_problem, err);
         if (rc)
             ret_problem->program = i;
     }
-    free(k.classes.items);
+    ea_lang_classes_deinit(&classes);
     if (rc) {
         ea_watches_destroy(w);
         return rc;

@@ -34,7 +34,7 @@ void ea_eventlog_write(enum ea_eventlog_kind kind, const char *line) {
                 [EA_EVENTLOG_STOPPED] = {EVENTLOG_INFORMATION_TYPE, 2, "The service has ended"},
                 [EA_EVENTLOG_RELOADED] = {EVENTLOG_INFORMATION_TYPE, 3, "The configuration was read again"},
                 [EA_EVENTLOG_REFUSED] = {EVENTLOG_WARNING_TYPE, 4, "A configuration was refused"},
-                [EA_EVENTLOG_TROUBLE] = {EVENTLOG_WARNING_TYPE, 5, "Something does not work"},
+                [EA_EVENTLOG_WARNING] = {EVENTLOG_WARNING_TYPE, 5, "Something does not work"},
                 [EA_EVENTLOG_WORKS] = {EVENTLOG_INFORMATION_TYPE, 6, "It works again"},
                 [EA_EVENTLOG_LOST] = {EVENTLOG_WARNING_TYPE, 7, "Events were lost"},
                 [EA_EVENTLOG_FAILED] = {EVENTLOG_ERROR_TYPE, 8, "The service has failed"}};

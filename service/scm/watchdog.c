@@ -16,7 +16,7 @@
 enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71, SPARE_MS = 2000, PROGRAM_BYTES = 1024, SPARE_STACK = 32 << 10 };
 
 static const DWORD FATAL_APP_EXIT = 0x40000015; /* STATUS_FATAL_APP_EXIT (ntstatus.h) */
-static const int64_t LOOK_NS = INT64_C(500000000);
+static const int64_t LOOK_MAX_NS = INT64_C(5000000000), LOOK_MIN_NS = INT64_C(50000000);
 
 /* ---- minidumps ---- */
 
@@ -190,10 +190,12 @@ static void watch(void *arg) {
     int64_t since = ea_monotonic_ns(), looked = since;
     ea_mutex_lock(w->lock);
     while (!w->stop) {
-        ea_cond_wait_for(w->wake, w->lock, LOOK_NS);
+        int64_t look_ns = w->limit_ns ? w->limit_ns / 8 : LOOK_MAX_NS;
+        look_ns = look_ns > LOOK_MAX_NS ? LOOK_MAX_NS : look_ns < LOOK_MIN_NS ? LOOK_MIN_NS : look_ns;
+        ea_cond_wait_for(w->wake, w->lock, look_ns);
         int64_t now = ea_monotonic_ns();
         unsigned beats = atomic_load(w->beats);
-        if (beats != last || now - looked > 20 * LOOK_NS) { /* it lives; or the whole machine slept */
+        if (beats != last || now - looked > 2 * LOOK_MAX_NS) { /* it lives; or the whole machine slept */
             last = beats;
             since = now;
         }
@@ -230,6 +232,7 @@ int ea_watchdog_start(ea_watchdog **ret, const atomic_uint *beats, ea_err *err) 
 void ea_watchdog_set(ea_watchdog *w, int64_t limit_ns) {
     ea_mutex_lock(w->lock);
     w->limit_ns = limit_ns;
+    ea_cond_broadcast(w->wake);
     ea_mutex_unlock(w->lock);
 }
 

@@ -24,7 +24,7 @@ struct ea_proxies {
     /* lock */
     answer *answers;
     size_t count;
-    ea_err trouble;
+    ea_err error;
     int doubted, closing, begun, ended;
     int is_left; /* its owner has closed it: the thread frees it */
 };
@@ -42,7 +42,7 @@ static void free_all(ea_proxies *p) {
  */
 static void ask_all(ea_proxies *p) EA_REQUIRES(p->lock) {
     ea_mutex_assert_held(p->lock);
-    ea_err trouble = {0};
+    ea_err error = {0};
     for (size_t i = 0; i < p->count && !p->closing; i++) {
         char proxy[EA_PROXY_BYTES] = "";
         ea_err err = {0};
@@ -50,13 +50,13 @@ static void ask_all(ea_proxies *p) EA_REQUIRES(p->lock) {
         int rc = p->ask(p->answers[i].url, proxy, &err);
         ea_mutex_lock(p->lock);
         if (rc)
-            trouble = err;
+            error = err;
         else
             memcpy(p->answers[i].proxy, proxy, sizeof proxy);
         p->answers[i].is_known = 1;
         ea_cond_broadcast(p->changed);
     }
-    p->trouble = trouble;
+    p->error = error;
 }
 
 /* Until something asks for another round. With the lock. */
@@ -127,7 +127,7 @@ int ea_proxies_open(ea_proxies **ret, ea_proxy_ask ask, const char *const *urls,
     return 0;
 }
 
-int ea_proxies_get(ea_proxies *p, size_t url, int64_t wait_ns, char out[EA_PROXY_BYTES], ea_err *ret_trouble) {
+int ea_proxies_get(ea_proxies *p, size_t url, int64_t wait_ns, char out[EA_PROXY_BYTES], ea_err *ret_error) {
     int64_t until = ea_monotonic_ns() + wait_ns;
     ea_mutex_lock(p->lock);
     const answer *a = &p->answers[url];
@@ -135,7 +135,7 @@ int ea_proxies_get(ea_proxies *p, size_t url, int64_t wait_ns, char out[EA_PROXY
         ea_cond_wait_for(p->changed, p->lock, until - ea_monotonic_ns());
     int known = a->is_known;
     memcpy(out, a->proxy, EA_PROXY_BYTES);
-    *ret_trouble = p->trouble;
+    *ret_error = p->error;
     ea_mutex_unlock(p->lock);
     return known;
 }

@@ -17,8 +17,8 @@ typedef int (*ea_proxy_ask)(const char *url, char out[EA_PROXY_BYTES], ea_err *e
 EA_MUST_CHECK int ea_proxies_open(ea_proxies **ret, ea_proxy_ask ask, const char *const *urls, size_t count,
                                   int64_t doubt_ns, ea_err *err);
 /* The answer for a URL, by its index: 1 and out ("" for none); 0 when there is none after wait_ns. A failure to ask
- * leaves the answer before it; without one it is "". ret_trouble: the last failure; code 0: none. Any thread. */
-int ea_proxies_get(ea_proxies *p, size_t url, int64_t wait_ns, char out[EA_PROXY_BYTES], ea_err *ret_trouble);
+ * leaves the answer before it; without one it is "". ret_error: the last failure; code 0: none. Any thread. */
+int ea_proxies_get(ea_proxies *p, size_t url, int64_t wait_ns, char out[EA_PROXY_BYTES], ea_err *ret_error);
 /* The answer may be the reason of a failure: asks again after doubt_ns. Any thread. */
 void ea_proxies_doubt(ea_proxies *p);
 /* Returns within a second, even while the thread is held up; that frees what is left later. NULL is allowed. */

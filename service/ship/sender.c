@@ -21,6 +21,7 @@ enum {
     PROXY_WAIT_SECONDS = 5, /* for the first answer about the proxy; then it uses none */
     REQUEST_SECONDS = 10,   /* limit of a request's duration at the allowed speed */
     FAILURES_TO_MOVE = 2,   /* in a row, before the next collector is tried */
+    BAD_REQUESTS_MAX = 3,   /* answers 400 to one batch alone, with a pause after each; then it is malformed */
 };
 
 static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 1000000000;
@@ -59,12 +60,15 @@ struct ea_sender {
     uint8_t missing_stream[EA_STREAM_ID_BYTES];
     ea_hash_ref *missing; /* what the collector lacks of missing_stream */
     size_t missing_count;
+    uint8_t bad_stream[EA_STREAM_ID_BYTES]; /* the batch that was last answered with 400, alone */
+    uint64_t bad_number;
+    unsigned bad_count; /* how often in a row */
     uint64_t random;
     int64_t pause_ns;         /* the last one; 0 after a success */
     int64_t held_ns;          /* of pauses that a collector asked for, not counted yet: less than a second */
     int64_t failing_since_ns; /* 0: it works */
     unsigned failures_in_a_row;
-    ea_err trouble;               /* reported last; code 0: none */
+    ea_err error;                 /* reported last; code 0: none */
     int proxy_waited, proxy_code; /* of the failure to ask for proxies that was reported last */
 };
 
@@ -110,11 +114,11 @@ static int64_t next_pause(ea_sender *s) {
 /* ---- reports, once for each change ---- */
 
 static void report(ea_sender *s, const ea_err *err) {
-    if (s->trouble.code == err->code && (err->code == 0 || strcmp(s->trouble.message, err->message) == 0))
+    if (s->error.code == err->code && (err->code == 0 || strcmp(s->error.message, err->message) == 0))
         return;
-    s->trouble = *err;
-    if (s->o.on_trouble)
-        s->o.on_trouble(s->o.arg, err);
+    s->error = *err;
+    if (s->o.on_error)
+        s->o.on_error(s->o.arg, err);
 }
 
 /* The request failed; err says how. retry_after_ns: when the collector said it, else 0. Non-zero ends the sender. */
@@ -265,21 +269,21 @@ static int sender_from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err 
 /* Which proxy leads to the collector in use, by what the operating system has said so far. */
 static void choose_proxy(ea_sender *s) {
     char proxy[EA_PROXY_BYTES];
-    ea_err trouble;
+    ea_err error;
     size_t url = atomic_load(&s->current);
     int64_t until = ea_monotonic_ns() + PROXY_WAIT_SECONDS * SECOND_NS;
-    while (!ea_proxies_get(s->proxies, url, SECOND_NS / 10, proxy, &trouble))
+    while (!ea_proxies_get(s->proxies, url, SECOND_NS / 10, proxy, &error))
         if (atomic_load(&s->stop) || s->proxy_waited || ea_monotonic_ns() >= until)
             break;
     s->proxy_waited = 1;
     curl_easy_setopt(s->curl, CURLOPT_PROXY, proxy);
-    if (trouble.code && trouble.code != s->proxy_code)
-        report(s, &trouble);
-    s->proxy_code = trouble.code;
+    if (error.code && error.code != s->proxy_code)
+        report(s, &error);
+    s->proxy_code = error.code;
 }
 
-/* 0 when an answer with status 200 came, else the failure. */
-static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_too_large, ea_err *err) {
+/* 0 when an answer with status 200 came, else the failure. *ret_objection: 413 or 400, which are about the body. */
+static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_objection, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     long status = 0;
     curl_off_t retry_after = 0;
@@ -321,7 +325,7 @@ static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_me
         rc = ea_fail(err, EA_EREFUSED, "send to %s: there is no collector at this address (status 404) %s", url, text);
         break;
     case 413:
-        *ret_too_large = 1;
+        *ret_objection = 413;
         rc = ea_fail(err, EA_EREFUSED, "send to %s: a request of %zu bytes is too large for the collector", url,
                      s->body.len_bytes);
         break;
@@ -330,6 +334,7 @@ static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_me
         rc = ea_fail(err, EA_EREFUSED, "send to %s: the collector is busy (status %ld) %s", url, status, text);
         break;
     default:
+        *ret_objection = status == 400 ? 400 : 0;
         rc = ea_fail(err, EA_EREFUSED, "send to %s: the collector answered with status %ld %s", url, status, text);
     }
     ea_text_deinit(&said);
@@ -482,9 +487,30 @@ static int name_run(ea_sender *s, ea_err *err) {
     return 0;
 }
 
+/* The first batch alone was answered with 400: non-zero when that is enough to call it malformed. A tombstone is sent
+ * again, because it is the only record of a loss. */
+static int is_malformed(ea_sender *s) {
+    const ea_spool_item *item = &s->items[0];
+    if (item->number != s->bad_number || memcmp(item->stream, s->bad_stream, sizeof s->bad_stream) != 0)
+        s->bad_count = 0;
+    s->bad_number = item->number;
+    memcpy(s->bad_stream, item->stream, sizeof s->bad_stream);
+    return ++s->bad_count >= BAD_REQUESTS_MAX && !item->is_tombstone;
+}
+
+/* The first batch can never be sent. */
+static void drop_first(ea_sender *s, const char *why) {
+    ea_refusal refusal = {.number = s->items[0].number, .cause = EA_REFUSED_MALFORMED, .text = why};
+    s->outcomes[0] = EA_SPOOL_REFUSED;
+    if (s->o.counters)
+        ea_count(s->o.counters, EA_COUNT_batches_refused, 1);
+    if (s->o.on_refused)
+        s->o.on_refused(s->o.arg, &s->items[0], &refusal);
+}
+
 /* Sends what was taken. Non-zero ends the sender. */
 static int send_items(ea_sender *s, ea_err *err) {
-    int mends = 1, too_large = 0, progress = 0, fatal = 0, conflict = 0;
+    int mends = 1, objection = 0, progress = 0, fatal = 0, conflict = 0;
     int64_t retry_after_ns = 0;
     ea_ack ack = {0};
     memset(s->outcomes, EA_SPOOL_AGAIN, s->item_count);
@@ -495,21 +521,16 @@ static int send_items(ea_sender *s, ea_err *err) {
     if (!rc && sent) {
         if (s->o.counters)
             ea_count(s->o.counters, EA_COUNT_batches_sent, sent);
-        rc = sender_perform(s, &retry_after_ns, &mends, &too_large, err);
+        rc = sender_perform(s, &retry_after_ns, &mends, &objection, err);
         if (rc != EA_ENET && rc != EA_ETLS)
             atomic_fetch_add(&s->sent_bytes, s->body.len_bytes);
     }
     int answered = !rc && sent;
     if (answered)
         rc = read_answer(s, &ack, &progress, &fatal, &conflict, err);
-    if (too_large && s->item_count == 1 && s->outcomes[0] == EA_SPOOL_AGAIN) {
-        ea_refusal refusal = {.number = s->items[0].number, .cause = EA_REFUSED_MALFORMED, .text = err->message};
-        s->outcomes[0] = EA_SPOOL_REFUSED;
-        if (s->o.counters)
-            ea_count(s->o.counters, EA_COUNT_batches_refused, 1);
-        if (s->o.on_refused)
-            s->o.on_refused(s->o.arg, &s->items[0], &refusal);
-    }
+    int is_alone = s->item_count == 1 && s->outcomes[0] == EA_SPOOL_AGAIN;
+    if (is_alone && (objection == 413 || (objection == 400 && is_malformed(s))))
+        drop_first(s, err->message);
     ea_err settle_err;
     int settled = ea_spool_settle(s->spool, s->items, s->outcomes, s->item_count, &settle_err);
     if (settled) {
@@ -522,8 +543,10 @@ static int send_items(ea_sender *s, ea_err *err) {
         rc = s->o.renew(s->o.arg, ack.stream, err);
     if (conflict && !rc) /* a machine that was copied while it ran had this name, too */
         rc = name_run(s, err);
-    if (too_large) {
-        s->cap_bytes = s->limit_bytes = s->body.len_bytes / 2 ? s->body.len_bytes / 2 : 1;
+    if (objection == 413 || (objection == 400 && !is_alone)) { /* half of it: less, or without the batch at fault */
+        s->limit_bytes = s->body.len_bytes / 2 ? s->body.len_bytes / 2 : 1;
+        if (objection == 413)
+            s->cap_bytes = s->limit_bytes;
         return 0;
     }
     if (rc)
@@ -638,10 +661,10 @@ static int run(ea_sender *s, ea_err *err) {
     while (!rc) {
         if (atomic_load(&s->stop))
             return ea_fail(err, EA_ECANCELED, "send");
-        rc = ea_spool_trouble(s->spool, err);
+        rc = ea_spool_error(s->spool, err);
         if (rc)
             break;
-        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : SECOND_NS / 4)) {
+        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : 4 * SECOND_NS)) {
             if (atomic_load(&s->drain))
                 return 0;
             if (atomic_load(&s->stop))

@@ -66,7 +66,7 @@ typedef struct ea_sender_options {
     enum ea_sender_pace (*pace)(void *pace_arg);
     void *pace_arg;
     /* Something went wrong, or (err->code 0) works again: once for each change. May be NULL. */
-    void (*on_trouble)(void *arg, const ea_err *err);
+    void (*on_error)(void *arg, const ea_err *err);
 } ea_sender_options;
 
 typedef struct ea_sender_status {

@@ -639,8 +639,8 @@ static void maintenance_main(void *arg) {
         ea_err err;
         int rc = keep(s, &aged_ns, &err);
         ea_mutex_lock(s->lock);
-        if (rc && !s->trouble.code)
-            s->trouble = err;
+        if (rc && !s->error.code)
+            s->error = err;
     }
     ea_mutex_unlock(s->lock);
 }
@@ -672,11 +672,11 @@ int ea_spool_sync(ea_spool *s, ea_err *err) {
     return rc;
 }
 
-int ea_spool_trouble(ea_spool *s, ea_err *err) {
+int ea_spool_error(ea_spool *s, ea_err *err) {
     ea_mutex_lock(s->lock);
-    int rc = s->trouble.code;
+    int rc = s->error.code;
     if (rc && err)
-        *err = s->trouble;
+        *err = s->error;
     ea_mutex_unlock(s->lock);
     return rc;
 }

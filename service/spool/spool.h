@@ -244,7 +244,7 @@ EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const
 EA_MUST_CHECK int ea_spool_sync(ea_spool *s, ea_err *err);
 /* The first error of the maintenance thread (a sync or an eviction by age), from then on; else 0. The sender's thread
  * asks for it periodically. */
-EA_MUST_CHECK int ea_spool_trouble(ea_spool *s, ea_err *err);
+EA_MUST_CHECK int ea_spool_error(ea_spool *s, ea_err *err);
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s);
 

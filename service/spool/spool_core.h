@@ -112,7 +112,7 @@ struct ea_spool {
     size_t reserved_batches, damaged_count;
     int canceled, woken, closing;
     int has_unsynced;         /* something was appended since the last sync by interval */
-    ea_err trouble;           /* the first error of the maintenance thread */
+    ea_err error;             /* the first error of the maintenance thread */
     size_t deferring_streams; /* with deferred tombstones */
     int dirty;                /* the state file is out of date */
     int opened;               /* recovery is complete: the state in memory may be saved */

@@ -133,6 +133,8 @@ static int on_record(const ea_spool_record *r, void *arg) {
     gone *g = bsearch(&wanted, v->list, v->count, sizeof *v->list, by_stream_and_number);
     if (!g)
         return 0;
+    if (g->tombstone && !(r->flags & EA_SPOOL_TOMBSTONE))
+        return 0; /* the batch that the tombstone is of: its events are counted there */
     v->reading = g;
     v->moved_number = memcmp(home->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0 ? number : 0;
     if (g->older_count) /* a second record of it names all numbers of the first */

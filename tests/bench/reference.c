@@ -1,11 +1,11 @@
 /* What a trace costs anybody: the references beside which `make bench` prints our figures.
  *
  * usage: reference measure [--runs N] TRACE...
- * Prints one JSON object, the fastest of N runs in ns an event: file (each file read whole into memory that is there),
- * decompress (the same, and each buffer decompressed), walk (the same, and its records stepped over: no merge, no
- * order, no records made), copy (the decompressed bytes once more from memory to memory) and zstd (each buffer read,
- * decompressed, and compressed again as it is into one zstd -1 stream), with the bytes an event takes then. raw_bytes:
- * what an event takes decompressed; unpacked_bytes: those that were compressed. Thread: one. */
+ * Prints one JSON object, the fastest of N runs in ns an event: file (each file read, a window at a time, into memory
+ * that is there), decompress (the same, and each buffer decompressed), walk (the same, and its records stepped over: no
+ * merge, no order, no records made), copy (the decompressed bytes once more from memory to memory) and zstd (each
+ * buffer read, decompressed, and compressed again as it is into one zstd -1 stream), with the bytes an event takes
+ * then. raw_bytes: what an event takes decompressed; unpacked_bytes: those that were compressed. Thread: one. */
 #include "proto/base/bytes.h"
 #include "proto/base/cli.h"
 #include "proto/base/platform.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-enum { HEADER_BYTES = 72, LARGEST_BUFFER = 64 << 20, LARGEST_FILE = 256 << 20, COMPRESSED = 0x40 };
+enum { HEADER_BYTES = 72, LARGEST_BUFFER = 64 << 20, WINDOW_BYTES = 256 << 20, COMPRESSED = 0x40 };
 
 /* What a pass does. DECOMPRESS and WALK include the stages before them. COPY and ZSTD include FILE_ONLY and DECOMPRESS,
  * not WALK. */
@@ -53,22 +53,18 @@ static uint64_t walk(const uint8_t *p, const uint8_t *end, uint64_t *times) {
     return n;
 }
 
-/* One file, read whole as a straightforward program would, then all its buffers; one zstd stream for the file. */
-static int pass(const char *path, memory *m, enum stage stage, totals *t, ea_err *err) {
-    ea_file *f;
-    size_t size = 0, at = 0;
-    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
-    if (rc)
-        return rc;
-    rc = ea_file_read_at(f, 0, m->file, LARGEST_FILE, &size, err);
-    ea_file_close(f);
-    while (!rc && stage != FILE_ONLY && size - at >= HEADER_BYTES) {
+/* The complete buffers of a window of a file. ret_used: their bytes; the rest is the begin of the next window. */
+static int window(const char *path, size_t size, int is_last, memory *m, enum stage stage, totals *t, size_t *ret_used,
+                  ea_err *err) {
+    size_t at = 0;
+    int rc = 0;
+    while (!rc && size - at >= HEADER_BYTES) {
         const uint8_t *head = m->file + at;
         uint32_t on_disk = ea_load32(head), used = ea_load32(head + 0x30);
-        if (on_disk < HEADER_BYTES || on_disk > size - at || used < HEADER_BYTES || used > LARGEST_BUFFER) {
-            rc = ea_fail(err, EA_ECORRUPT, "read %s: a buffer header at %zu that makes no sense", path, at);
+        if (on_disk > size - at && on_disk <= LARGEST_BUFFER && !is_last)
             break;
-        }
+        if (on_disk < HEADER_BYTES || on_disk > size - at || used < HEADER_BYTES || used > LARGEST_BUFFER)
+            return ea_fail(err, EA_ECORRUPT, "read %s: a buffer header has wrong sizes (%u, %u)", path, on_disk, used);
         const uint8_t *records = head + HEADER_BYTES;
         size_t bytes = used - HEADER_BYTES;
         if (ea_load16(head + 0x34) & COMPRESSED) {
@@ -86,12 +82,34 @@ static int pass(const char *path, memory *m, enum stage stage, totals *t, ea_err
         if (stage != ZSTD)
             continue;
         ZSTD_inBuffer in = {.src = records, .size = bytes};
-        ZSTD_EndDirective mode = size - at < HEADER_BYTES ? ZSTD_e_end : ZSTD_e_continue;
+        ZSTD_EndDirective mode = is_last && size - at < HEADER_BYTES ? ZSTD_e_end : ZSTD_e_continue;
         ZSTD_outBuffer out = {.dst = m->packed, .size = m->packed_room};
         if (ZSTD_isError(ZSTD_compressStream2(m->zstd, &out, &in, mode)))
             rc = ea_fail(err, EA_ENOMEM, "compress %s", path);
         t->packed_bytes += out.pos;
     }
+    *ret_used = at;
+    return rc;
+}
+
+/* One file, a window after the other; one zstd stream for the file. */
+static int pass(const char *path, memory *m, enum stage stage, totals *t, ea_err *err) {
+    ea_file *f;
+    uint64_t file_bytes = 0, offset = 0;
+    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
+    if (rc)
+        return rc;
+    rc = ea_file_size(f, &file_bytes, err);
+    while (!rc && offset < file_bytes) {
+        size_t size, used;
+        rc = ea_file_read_at(f, offset, m->file, WINDOW_BYTES, &size, err);
+        int is_last = size < WINDOW_BYTES || offset + size >= file_bytes;
+        used = size;
+        if (!rc && stage != FILE_ONLY)
+            rc = window(path, size, is_last, m, stage, t, &used, err);
+        offset = is_last ? file_bytes : offset + used;
+    }
+    ea_file_close(f);
     return rc;
 }
 
@@ -116,14 +134,14 @@ typedef struct options {
 
 static int run_reference(const void *opaque, int count, char **paths) {
     const options *o = opaque;
-    memory m = {.file = malloc(LARGEST_FILE), .records = malloc(LARGEST_BUFFER), .zstd = ZSTD_createCCtx()};
+    memory m = {.file = malloc(WINDOW_BYTES), .records = malloc(LARGEST_BUFFER), .zstd = ZSTD_createCCtx()};
     m.packed_room = ZSTD_compressBound(LARGEST_BUFFER);
     m.packed = malloc(m.packed_room);
     totals best = {0};
     ea_err err = {0};
     int rc = m.file && m.records && m.packed && m.zstd ? 0 : ea_fail(&err, EA_ENOMEM, "measure");
     if (!rc) { /* what the system does for fresh memory is not what is measured */
-        memset(m.file, 1, LARGEST_FILE);
+        memset(m.file, 1, WINDOW_BYTES);
         memset(m.records, 1, LARGEST_BUFFER);
     }
     if (!rc)

@@ -70,6 +70,7 @@ def hash_of(description):
 
 
 ONE_FIELD = described(fields=(field(),))
+ONE_TEXT = described(fields=(field(kind=UTF16Z),))
 
 
 @case("batch: many groups", "batch", doubled(2048), 1000, 200)
@@ -98,6 +99,12 @@ def _(n):
     values = bytes(i * 7 & 0xff for i in range(n))
     group = message("Group", class_hash=hash_of(ONE_FIELD), count=n, fields=[column(encoding=PLAIN, width=1)])
     return batch_of([group], n, descriptions=[described(fields=(field(kind=2),))] + [ONE_FIELD], pool=values)
+
+
+@case("batch: a long constant payload of many events, cut into fields", "batch", doubled(16382), 300, 200, flat=True)
+def _(n):
+    group = message("Group", class_hash=hash_of(ONE_TEXT), count=8192, payload=column(constant=b"x" * n))
+    return batch_of([group], 8192, descriptions=[ONE_TEXT])
 
 
 @case("batch: shared dictionaries of many values", "batch", doubled(1 << 11), 1000, 200)

@@ -160,6 +160,9 @@ def check_store(env, checks, collector, events, raw, places):
     checks.that(named and all(row["name"] == "FileIo/Read" for row in named), "export --where reads the machine's state")
     done = env.run([*export, "raw", "--where", "1 && TransferSiz > 1"], check=False)
     checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:6: ") and "did you mean TransferSize?" in done.stderr, f"a mistake: {done.stderr!r}")
+    for condition in ('1)/ { exit(); } * /(1', "1)/ { exit(); } end /(1"):
+        done = env.run([*export, "raw", "--where", condition], check=False)
+        checks.that(done.returncode == 2 and done.stderr.startswith("--where:1:2: "), f"a condition that ends its probe is refused: {done.stderr!r}")
     everything = "".join(stored) + env.run([*export, "jsonl", "--keyframes"]).stdout + env.run([*export, "raw", "--keyframes"]).stdout
     hidden = {text_of(e) for e in events if redacted_field(e)}
     commands = {text for text in hidden if " " in text and len(text) > 20 and not text.startswith("\\Device")}  # paths are in FileIo/FileCreate, too

@@ -434,6 +434,19 @@ def check_headless(env, checks, collector, batches):
                  [("missing", 0, header, first), ("source_buffers_lost", 2, header, last)], "gaps of a stream whose first batches and buffers are lost")
     checks.equal([(row["name"], row["count"], utc_ns(row["from"]), utc_ns(row["to"])) for row in stream["losses"]], [("source_buffers_lost", 2, header, last)],
                  "losses of that stream")
+    # the same where the last batches of events do not come, and the closing one does: what was lost may have been after the last event that is there
+    collector.start()
+    upload(env, collector, "tailless-lost", [with_ledger(batch, lambda counts: counts.update({SOURCE_BUFFERS_LOST: 2})) for batch in batches[:missing] + batches[-1:]])
+    ends = json.loads(collector.ask("query", "--format", "json", "SELECT time_text(last_gap_end) AS last FROM host_totals WHERE host = 'tailless-lost'"))["rows"]
+    collector.stop()
+    stream, = ledger(collector, "tailless-lost", code=3)["streams"]  # what is acknowledged is not stored
+    first, last = (pick(utc_ns(json.loads(line)["time"]) for line in collector.ask("export", "--host", "tailless-lost", "--format", "jsonl", "--no-names", "--raw").splitlines())
+                   for pick in (min, max))
+    checks.equal([(row["cause"], row["counted"], utc_ns(row["from"]), row["to"]) for row in stream["gaps"]],
+                 [("source_buffers_lost", 2, first, None), ("missing", 0, last, None)], "gaps of a stream whose last batches and buffers are lost")
+    checks.equal(ends, [{"last": None}], "the end of its last gap")
+    text = env.run([env.collector, "ledger", "--store", collector.store, "--host", "tailless-lost"], check=False).stdout
+    checks.equal(text.count("to an unknown time (no event followed): 2 buffers"), 1, "the ledger's words about it")
     # the first batch that comes has no events: the gap ends with the first event after it
     head = [batch for batch in batches if uploads.Head(batch).event_count]
     collector.start()
@@ -514,7 +527,7 @@ def check_damaged_spool(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["again", "family", "headless", "headless-late", "headless-lost", "whole", "holed", "wrong", "late", "last", "lossy"]
+    agents = ["again", "family", "headless", "headless-late", "headless-lost", "tailless-lost", "whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)

@@ -56,11 +56,19 @@ def base_name(path):
 
 # ---- the real machine ----
 
+class Loaded:
+    """A module from its load to its unload; None: before or after all events."""
+
+    def __init__(self, base, size, begin, name):
+        self.base, self.size, self.begin, self.end, self.name = base, size, begin, None, name
+
+
 class NaiveModules:
-    """Modules of each process, out of Image events, and the methods that were compiled there: lists, searched."""
+    """Modules of each process, out of Image events, and the methods that were compiled there: lists, searched. A number that a second process has has a
+    second list: what the first one had is nothing of the second one's."""
 
     def __init__(self, records):
-        self.rows, self.processes, self.threads = collections.defaultdict(list), {}, {}
+        self.lives, self.processes, self.threads = collections.defaultdict(lambda: [(None, [])]), {}, {}
         self.methods, self.known = collections.defaultdict(list), {}
         for method in test_methods.fold((r for r in records if r["name"] in test_methods.EVENTS), "clock"):
             self.methods[method["pid"]].append(method)
@@ -68,17 +76,31 @@ class NaiveModules:
             fields, clock, name = record["fields"], record["clock"], record["name"]
             if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/UnLoad"):
                 base, size = int(fields["ImageBase"], 0), int(str(fields["ImageSize"]), 0)
-                rows = self.rows[fields["ProcessId"]]
-                same = next((row for row in rows if row[0] == base and row[3] is None), None)
-                if name == "Image/Load" or not same:
-                    same = [base, size, clock if name == "Image/Load" else None, None, base_name(fields["FileName"])]
-                    rows.append(same)
+                mine = self.lives[fields["ProcessId"]][-1][1]
+                there = [m for m in mine if m.base == base and m.end is None]
+                if name == "Image/Load" or not there:
+                    there.append(Loaded(base, size, clock if name == "Image/Load" else None, base_name(fields["FileName"])))
+                    mine.append(there[-1])
                 if name == "Image/UnLoad":
-                    same[3] = clock
+                    there[-1].end = clock
             elif name in ("Process/DCStart", "Process/Start", "Process/DCEnd"):
                 self.processes.setdefault(fields["ProcessId"], fields["ImageFileName"])
+                if name == "Process/Start":
+                    self.lives[fields["ProcessId"]].append((clock, []))
             elif name in ("Thread/DCStart", "Thread/Start", "Thread/DCEnd"):
                 self.threads.setdefault(fields["TThreadId"], fields["ProcessId"])
+
+    def at(self, pid, address, clock):
+        """(the module that was loaded at an address, whether it had been unloaded by then): of those that are there the last that came, else the last that
+        was unloaded; (None, False) where none was."""
+        lives = [modules for begin, modules in self.lives[0 if address >> 63 else pid] if begin is None or begin <= clock]
+        if len(lives) > 1 and not lives[0]:
+            lives = lives[1:]
+        came = [m for m in lives[-1] if m.base <= address < m.base + m.size and (m.begin is None or m.begin <= clock)]
+        there = [m for m in came if m.end is None or clock < m.end]
+        if there:
+            return max(there, key=lambda m: m.begin or 0), False
+        return (max(came, key=lambda m: m.end), True) if came else (None, False)
 
     def method(self, pid, address, clock):
         if (pid, address) not in self.known:
@@ -88,13 +110,11 @@ class NaiveModules:
 
     def find(self, pid, address, clock, is_return=False):
         """(name of the module, name of the method or None)"""
-        rows = self.rows[0 if address >> 63 else pid]
-        inside = [row for row in rows if row[0] <= address < row[0] + row[1]]
-        alive = [row for row in inside if (row[2] is None or row[2] <= clock) and (row[3] is None or clock < row[3])]
+        module, is_unloaded = self.at(pid, address, clock)
         method = None if address >> 63 else self.method(pid, address - is_return, clock)
-        if method and not alive:
+        if method and (not module or is_unloaded):
             return "[JIT]", method
-        return (alive[0][4] if alive else f"[unloaded {inside[0][4]}]" if inside else "?"), method
+        return (f"[unloaded {module.name}]" if is_unloaded else module.name) if module else "?", method
 
 
 def walk_pids(records):

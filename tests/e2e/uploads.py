@@ -128,6 +128,13 @@ def labelled(batch, labels):
     return rewritten(batch, change, BATCH_FIXED)
 
 
+def tombstone(stream, first, last, cause, event_count, utc_min_ns, utc_max_ns):
+    """A batch that says that others are gone."""
+    grave = _number(1, first) + _number(2, last) + _number(3, cause) + _number(4, event_count) + _varint(5 << 3 | 1) + struct.pack("<q", utc_min_ns) + \
+        _varint(6 << 3 | 1) + struct.pack("<q", utc_max_ns)
+    return _number(1, 1) + _bytes(2, stream) + _number(3, first) + _number(4, 1) + _bytes(15, grave)
+
+
 def ack(stream, acknowledged=(), refused=(), unknown=(), credit_bytes=0, retry_after_ms=0, keyframe=False, known=()):
     """An Ack message. acknowledged: (first, last); refused: (number, cause, text); unknown, known: class hashes."""
     out = _bytes(1, stream)

@@ -472,30 +472,34 @@ static void check_completed(const uint8_t *data, size_t size, const ea_batch_hea
 
 /* ---- without memory ---- */
 
+/* Records first, then columns first: a batch with two faults is refused for the fault that is met first. */
 static void read_in_a_shortage(const uint8_t *data, size_t size) {
     ea_registry *registry;
     ea_err err;
-    size_t number = SIZE_MAX, allocations = 0;
-    int whole = 0;
+    size_t number = SIZE_MAX, allocations[2] = {0};
+    int whole[2] = {0};
     if (size > SMALL_BYTES)
         return;
     uint64_t hash = size;
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ data[i]) * UINT64_C(1099511628211);
-    for (int i = 0; i <= SHORTAGES; i++) {
+    for (int i = 0; i < 2 + SHORTAGES; i++) {
+        int order = i & 1;
         check(!ea_registry_create(&registry, 1000, &err));
         shortage_begin(number);
-        int rc = shortage_read_batch(data, size, registry, i & 1, &err);
+        int rc = shortage_read_batch(data, size, registry, order, &err);
         size_t left = shortage_end();
         ea_registry_destroy(registry);
-        if (!i) {
-            whole = rc;
-            allocations = SIZE_MAX - left;
+        if (i < 2) {
+            whole[order] = rc;
+            allocations[order] = SIZE_MAX - left;
         }
-        check(!i || rc == whole || is_shortage(rc));
-        if (!allocations)
+        check(i < 2 || rc == whole[order] || is_shortage(rc));
+        check(i != 1 || (whole[0] < 0) == (whole[1] < 0));
+        if (!allocations[0])
             return;
-        number = 1 + (hash + (size_t)i * allocations / SHORTAGES) % allocations;
+        if (i)
+            number = 1 + (hash + (size_t)i * allocations[!order] / SHORTAGES) % allocations[!order];
     }
 }
 

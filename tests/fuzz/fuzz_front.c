@@ -8,6 +8,7 @@
 #include "tests/fuzz/folder.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -26,6 +28,7 @@ enum {
     PATIENCE_MS = 3,        /* for an answer, before the client says that nothing follows */
     INPUTS_A_QUESTION = 16, /* after so many inputs a health check follows */
     ANSWER_BYTES = 1 << 16,
+    CONNECT_ATTEMPTS = 8,
 };
 
 typedef struct door {
@@ -111,14 +114,38 @@ static void open_door(door *d) {
     atexit(close_door);
 }
 
+/* A busy machine, not the collector, is the cause: its queue of connections is full, or no port is free at the moment.
+ */
+static int is_transient(int error) {
+    return error == EINTR || error == EAGAIN || error == ETIMEDOUT || error == ECONNRESET || error == EADDRNOTAVAIL ||
+           error == ENOBUFS || error == ENOMEM;
+}
+
+/* Without a deadline: on a busy machine the queue of accepted connections may be full for a while. */
+static int connected(const door *d) {
+    const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+    for (int attempt = 0;; attempt++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        must(fd >= 0);
+        if (connect(fd, (const struct sockaddr *)&d->address, sizeof d->address) == 0)
+            return fd;
+        int error = errno;
+        close(fd);
+        if (!is_transient(error) || attempt + 1 == CONNECT_ATTEMPTS) {
+            char text[128];
+            ea_os_error_text(error, text, sizeof text);
+            fprintf(stderr, "fuzz_front.c: connect, attempt %d: %s\n", attempt + 1, text);
+            abort();
+        }
+        nanosleep(&pause, NULL);
+    }
+}
+
 static int open_socket(const door *d) {
     const struct timeval timeout = {.tv_sec = DEADLINE_S};
     const struct linger at_once = {.l_onoff = 1}; /* no port waits for what is over */
     const int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must(fd >= 0);
-    /* without a deadline: on a busy machine the queue of accepted connections may be full for a while */
-    must(connect(fd, (const struct sockaddr *)&d->address, sizeof d->address) == 0);
+    int fd = connected(d);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

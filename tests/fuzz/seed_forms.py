@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of fuzz_batch that seed_batch does not make into tests/fuzz/corpus/batch: real events in forms that the agent never writes
-(test_wire_forms.py), a batch with a context, one with a zstd dictionary, a list whose lengths are rows of a shared dictionary.
+(test_wire_forms.py), a batch with a context, one with a zstd dictionary, a list whose lengths are rows of a shared dictionary, a constant payload that is
+a lot of work for the columns that are cut from it.
 
 usage: tests/fuzz/seed_forms.py --build build/dev
 """
@@ -12,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import format_reader  # noqa: E402
 import harness  # noqa: E402
+import test_bounds  # noqa: E402
 import test_wire_forms  # noqa: E402
 import test_wire_python  # noqa: E402
 import wire_lies  # noqa: E402
@@ -33,6 +35,15 @@ def shared_lengths(data):
     return draft.bytes()
 
 
+def constant_payload():
+    """4,096 events with one payload of 65,534 bytes, a string: small, and 256 MiB to go through to cut the string from each."""
+    n = 4096
+    group = wire_lies.message("Group", class_hash=test_bounds.hash_of(test_bounds.ONE_TEXT), count=n, payload=wire_lies.column(constant=b"x" * 65534))
+    batch = format_reader.parse(test_bounds.batch_of([group], n, descriptions=[test_bounds.ONE_TEXT]), "Batch")
+    batch.directory_bytes, batch.directory = len(batch.directory), test_wire_python.compressed(batch.directory)
+    return test_wire_python.encode(batch, "Batch")
+
+
 def test(env, checks, arguments):
     env.make_certificates()
     small = test_wire_python.captured(env, "clr-gc-events", ["--batch-events", 20])[0]
@@ -49,6 +60,7 @@ def test(env, checks, arguments):
         broken = test_wire_python.judged(data)
         checks.that(broken is None, f"{name}: {broken}")
         (OUT / name).write_bytes(data)
+    (OUT / "constant-payload").write_bytes(constant_payload())  # its records are more than a batch may hold: it is refused
     checks.equal(len(found), 3 + FORMS, "seeds")
 
 

@@ -17,7 +17,7 @@ def clock_of(host):
 
 def whole(host):
     """Whether all batches arrived: a gap is a loss without a record of the loss."""
-    return host.missing is None
+    return not host.holes
 
 
 def keys(world):
@@ -90,9 +90,8 @@ def judge_hardware(world):
         compare(world, host, "counter_samples", "", known, ["tid", "source", "interval"], ["samples"], samples)
         counts = {key: {"value": value, "stretches": n} for key, (value, n) in naive_activity.counted(host.records, whose).items()}
         compare(world, host, "thread_counters", "", known, ["tid", "counter", "number"], ["value", "stretches"], counts)
-        got = world.sql(f"SELECT count(*) AS n FROM counter_problems WHERE host = '{host.name}'")
-        if not any(record["name"] in naive_activity.LOSSES for record in host.records):
-            world.same("table counter_problems", host.name, [row["n"] for row in got], [0])
+        got = [(row["stream"], row["cpu"], row["problem"], row["source"], row["count"]) for row in world.sql(f"SELECT * FROM counter_problems WHERE host = '{host.name}'")]
+        world.same("table counter_problems", host.name, got, [(stream, *key, n) for stream in host.streams for key, n in naive_activity.counter_problems(host.records).items()])
 
 
 USED = {"cpu_usage": ["samples"], "disk_usage": ["reads", "read_bytes", "writes", "written_bytes"], "file_usage": ["reads", "read_bytes", "writes", "written_bytes"],

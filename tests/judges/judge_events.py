@@ -227,16 +227,40 @@ def judge_autostart(world):
         world.same("query autostart-keys", name, got, want)
 
 
+@functools.cache
+def samples_of(host):
+    """(time in units, counter's name) of each sample of a counter. The last name that an event of the machine gives the counter's number is its name,
+    else that which Windows has for it, else the number."""
+    named, found = {}, []
+    for record in host.records:
+        fields = record["fields"]
+        if record["name"] in ("PerfInfo/CollectionStart", "PerfInfo/SetInterval") and fields.get("SourceName"):
+            named[number(fields["Source"])] = fields["SourceName"]
+    for record in host.records:
+        if record["name"] == "PerfInfo/PmcCounterProf":
+            source = record["fields"]["ProfileSource"]
+            found.append((record["units"], named.get(number(source)) or isinstance(source, dict) and source.get("name") or str(number(source))))
+    return found
+
+
 def judge_counters(world):
-    """Hardware counters of which samples are stored."""
+    """Hardware counters of which samples are stored: of one machine, of all, and in a range, whose ends both belong to it."""
+    def listed(hosts, low=-1 << 62, high=1 << 62):
+        counts, of_hosts = collections.Counter(), collections.defaultdict(set)
+        for host in hosts:
+            for units, counter in samples_of(host):
+                if low <= units <= high:
+                    counts[counter] += len(host.streams)
+                    of_hosts[counter].add(host.name)
+        return [(counter, n, len(of_hosts[counter])) for counter, n in counts.items()]
+
+    def answer(**params):
+        return [(row["counter"], row["samples"], row["hosts"]) for row in world.get("counters", limit=1000, **params)]
+
     for name, host in world.hosts.items():
-        samples = collections.Counter(number(record["fields"]["ProfileSource"]) for record in host.records if record["name"] == "PerfInfo/PmcCounterProf")
-        names = {number(record["fields"]["Source"]): record["fields"]["SourceName"] for record in host.records
-                 if record["name"] in ("PerfInfo/CollectionStart", "PerfInfo/SetInterval") and record["fields"].get("SourceName")}
-        shown = {number(record["fields"]["ProfileSource"]): record["fields"]["ProfileSource"].get("name") for record in host.records
-                 if record["name"] == "PerfInfo/PmcCounterProf" and isinstance(record["fields"]["ProfileSource"], dict)}
-        want = [(names.get(source) or shown.get(source) or str(source), n * len(host.streams), 1) for source, n in samples.items()]
-        got = [(row["counter"], row["samples"], row["hosts"]) for row in world.get("counters", host=name, limit=1000)]
-        world.same("route /api/v1/counters", name, got, want)
-
-
+        world.same("route /api/v1/counters", name, answer(host=name), listed([host]))
+    world.same("route /api/v1/counters", "all", answer(), listed(world.hosts.values()))
+    times = sorted(units for host in world.hosts.values() for units, _ in samples_of(host))
+    if times:
+        low, high = times[len(times) // 3], times[len(times) * 2 // 3]
+        world.same("route /api/v1/counters", "range", answer(from_=low * 100, to=high * 100 + 99), listed(world.hosts.values(), low, high))

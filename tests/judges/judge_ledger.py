@@ -53,20 +53,21 @@ def judge_counts(world):
         world.same("route /api/v1/hosts/{host}/ledger", host, got, listed[host])
 
 
-def holes(world):
-    """(host, stream, first, last, events) of batches that never came."""
-    for (host, stream), found in world.stored.items():
-        numbers = [batch.number for batch in found]
-        for before, after in zip(numbers, numbers[1:]):
-            if after - before > 1:
-                yield host, stream, before + 1, after - 1, world.missing_events(host)
+def gap_rows(world, host):
+    """{stream: rows (first, last, kind, cause, batches, events, at least, counted, records, begin, end)} of all that a machine lacks."""
+    one, found = world.hosts[host], {}
+    for stream, rows in judge_store.losses(world, host).items():
+        found[stream] = [(hole.first, hole.last, "batches", hole.cause, hole.last - hole.first + 1, hole.events, hole.events, 0, 0, *one.around(hole)) for hole in one.holes]
+        found[stream] += [(first, first, kind, cause, 0, None, least, counted, records, begin, end) for first, kind, cause, least, counted, records, begin, end in rows]
+    return found
 
 
 def last_gap_end(world, host):
     """When the last gap of a machine ended, be it of batches or of what Windows lost; None without one."""
-    missing = world.hosts[host].missing
-    ends = [world.hosts[host].records[missing[0]]["time"]] if missing else []
-    return max([*ends, *(row[7] for rows in judge_store.losses(world, host).values() for row in rows)], default=None)
+    return max([row[10] for rows in gap_rows(world, host).values() for row in rows if row[10]], default=None)
+
+
+GAP = ["first", "last", "kind", "cause", "batches", "events", "at_least", "counted", "records", "begin", "end"]
 
 
 def judge_troubles(world):
@@ -85,28 +86,15 @@ def judge_troubles(world):
     names = ("alerts", "gap_periods", "missing_batches", "lost_events")
     world.same("table host_totals", "all", [tuple(row.values()) for row in got],
                [(host, *(found[name] for name in names), last_gap_end(world, host), found["gap_periods"]) for host, found in totals.items()])
-    gaps = []
-    for host, stream, first, last, events in holes(world):
-        records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
-        gaps.append((host, stream, first, last, "missing", last - first + 1, events, records[begin - 1]["time"], records[begin]["time"]))
-    keys = ("first", "kind", "cause", "at_least", "counted", "records")
-    lost = [(host, stream, *row) for host in world.hosts for stream, rows in judge_store.losses(world, host).items() for row in rows]
+    gaps = [(host, stream, *row) for host in world.hosts for stream, rows in gap_rows(world, host).items() for row in rows]
+    names = ("host", "stream", *GAP)
     for name in ("gaps", "blindness"):
-        got = world.sql(f'SELECT host, stream, first, last, cause, batches, events, begin, "end" FROM {name} WHERE cause = \'missing\'')
+        got = world.sql("SELECT " + ", ".join(f'"{column}"' for column in names) + f" FROM {name}")
         world.same(f"table {name}", "all", [tuple(row.values()) for row in got], gaps)
-        got = world.sql(f'SELECT host, stream, {", ".join(keys)}, begin, "end" FROM {name} WHERE cause <> \'missing\'')
-        world.same(f"table {name}", "losses", [tuple(row.values()) for row in got], lost)
-        items = world.get(name, limit=10000)
-        world.same(f"route /api/v1/{name}", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items if row["cause"] == "missing"],
-                   [(*row[:4], row[6]) for row in gaps])
-        world.same(f"route /api/v1/{name}", "losses", [tuple(row[key] for key in ("host", "stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], lost)
+        world.same(f"route /api/v1/{name}", "all", [tuple(row[column] for column in names) for row in world.get(name, limit=10000)], gaps)
         for host in world.hosts:
             items = world.get(f"hosts/{host}/{name}", limit=10000)
-            world.same(f"route /api/v1/hosts/{{host}}/{name}", f"losses of {host}",
-                       [tuple(row[key] for key in ("stream", *keys, "begin", "end")) for row in items if row["cause"] != "missing"], [row[1:] for row in lost if row[0] == host])
-            world.same(f"route /api/v1/hosts/{{host}}/{name}", host,
-                       [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items if row["cause"] == "missing"],
-                       [(*row[1:4], row[5], row[6]) for row in gaps if row[0] == host])
+            world.same(f"route /api/v1/hosts/{{host}}/{name}", host, [tuple(row[column] for column in names[1:]) for row in items], [row[1:] for row in gaps if row[0] == host])
 
 
 SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
@@ -152,7 +140,8 @@ def judge_metrics(world):
     world.same("metric etwcollector_ledger_balanced", "all", got["etwcollector_ledger_balanced"], want)
     world.same("metric etwcollector_stored_events_total", "all", got["etwcollector_stored_events_total"], {keys[key]: float(book.stored) for key, book in books.items()})
     # every event of every stored stream has come but those of the batches that were left out, and a stream that ended in order keeps none back
-    lacking = {(host, stream): events for host, stream, _, _, events in holes(world) if not books[host, stream].values.get(("", NUMBERS["stream_ended"]))}
+    lacking = {(host, stream): sum(row[5] for row in rows if row[3] == "missing") for host in world.hosts for stream, rows in gap_rows(world, host).items()
+               if not books[host, stream].values.get(("", NUMBERS["stream_ended"]))}
     world.same("metric etwcollector_waiting_events", "all", got["etwcollector_waiting_events"], {keys[key]: float(lacking.get(key, 0)) for key in books})
     world.same("metric etwcollector_ledger_alerts", "all", got["etwcollector_ledger_alerts"], {keys[key]: float(len(book.wrongs())) for key, book in books.items()})
     totals = {host: judge_store.troubles(world, host) for host in world.hosts}
@@ -164,8 +153,7 @@ def judge_metrics(world):
     world.same("metric etwcollector_host_stored_events", "all", got["etwcollector_host_stored_events"], {f'host="{host}"': float(events) for host, events in stored.items()})
     want = {"etwcollector_gap_periods": {}, "etwcollector_gap_events": {}}
     for host, stream in books:
-        rows = [(kind, at_least) for _, kind, _, at_least, *_ in judge_store.losses(world, host)[stream]]
-        rows += [("batches", events) for name, of, _, _, events in holes(world) if (name, of) == (host, stream)]
+        rows = [(row[2], row[6]) for row in gap_rows(world, host)[stream]]
         for kind in ("batches", "recorded", "counted"):
             sample = keys[host, stream] + f',kind="{kind}"'
             want["etwcollector_gap_periods"][sample] = float(sum(row[0] == kind for row in rows))
@@ -213,7 +201,7 @@ def judge_printed(world):
         want = [(called(number), number, family, value, COUNTERS[number][1], COUNTERS[number][3]) for (family, number), value in book.values.items()]
         world.same("ledger counters", host, [tuple(c[name] for name in ("name", "number", "family", "value", "severity", "text")) for c in row["counters"]], want)
         world.same("ledger counters", host, [(row["stored_batches"], row["stored_events"], row["missing_batches"], row["damaged_batches"], row["batch"], row["time"])],
-                   [(len(found), book.stored, max(b.number for b in found) - len(found), 0, book.reported[-1].number, utc(book.reported[-1].envelope.ledger.utc_ns))])
+                   [(len(found), book.stored, judge_store.missing_of(found), 0, book.reported[-1].number, utc(book.reported[-1].envelope.ledger.utc_ns))])
         values = of_session(book)
         for name, left, right in [*sides(values), ("stored", book.stored, values.get("events_acknowledged", 0))]:
             holds = left == right if name != "stored" else left >= right
@@ -226,15 +214,16 @@ def judge_printed(world):
         for batch, records in judge_store.records_of(world.hosts[host], found):
             begin, end = judge_store.ends(records) if records else (last, last)
             last = max(end, last)
-            want.append((batch.number, str(batch.envelope.ledger.incarnation), utc(batch.envelope.ledger.utc_ns), begin, end, stored,
-                         sorted(points[batch.number].items())))
+            if batch in book.reported:
+                want.append((batch.number, str(batch.envelope.ledger.incarnation), utc(batch.envelope.ledger.utc_ns), begin, end, stored,
+                             sorted(points[batch.number].items())))
             stored += batch.events
         world.same("ledger series", host, [(p["batch"], p["incarnation"], p["time"], p["from"], p["to"], p["stored"], sorted(p["changes"].items())) for p in row["series"]], want)
         world.same("ledger unbalanced_families", host, [row["unbalanced_families"]], [[]])
         rows = judge_store.losses(world, host)[key[1]]
-        names = ("first", "kind", "cause", "at_least", "counted", "records", "from", "to")
+        names = [{"begin": "from", "end": "to"}.get(name, name) for name in GAP]
         for part in ("gaps", "blindness"):
-            world.same(f"ledger {part}", host, [tuple(b[name] for name in names) for b in row[part] if b["cause"] != "missing"], rows)
+            world.same(f"ledger {part}", host, [tuple(None if b[name] == "unknown" else b[name] for name in names) for b in row[part]], gap_rows(world, host)[key[1]])
         world.same("ledger losses", host, [tuple(b[name] for name in ("batch", "name", "count", "records", "from", "to")) for b in row["losses"]],
                    [(first, cause, counted, *times) for first, kind, cause, _, counted, *times in rows if kind == "counted"])
     world.same("ledger equations", "all", sorted(streams), sorted(books))
@@ -275,16 +264,13 @@ def judge_doctor(world):
     world.same("doctor ledger", "all", got, [("wrong", host) for host in sorted(+wrong)] or [("ok", f"the ledgers of {len(world.stored)} streams balance")])
     want = []
     for host in sorted(world.hosts):
-        gaps = [(last - first + 1, events) for name, _, first, last, events in holes(world) if name == host]
-        records, (begin, _) = world.hosts[host].records, world.hosts[host].missing or (None, None)
-        rows = [row for rows in judge_store.losses(world, host).values() for row in rows]
-        if gaps or rows:  # of traces that are older than a day
-            begins, ends = [row[6] for row in rows], [row[7] for row in rows]
-            if gaps:
-                begins, ends = [*begins, records[begin - 1]["time"]], [*ends, records[begin]["time"]]
-            want.append(("info", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
-                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number"
-                         f"; the first began at {min(begins)}, the last ended at {max(ends)}: see etwcollector ledger"))
+        rows = [dict(zip(GAP, row)) for rows in gap_rows(world, host).values() for row in rows]
+        if rows:  # of traces that are older than a day, or that last
+            lasts = any(row["end"] is None for row in rows)
+            want.append(("warning" if lasts else "info", f"{host}: {sum(row['batches'] for row in rows)} batches are missing, with {sum(row['events'] or 0 for row in rows)} events and 0"
+                         f" times an unknown number; at least {sum(row['at_least'] for row in rows if not row['batches'])} further events were lost, and"
+                         f" {sum(row['counted'] > 0 and not row['at_least'] for row in rows)} times an unknown number; the first began at {min(row['begin'] for row in rows)}, "
+                         + ("the last lasts" if lasts else f"the last ended at {max(row['end'] for row in rows)}") + ": see etwcollector ledger"))
     world.same("doctor gaps", "all", found["gaps"], want or [("ok", "no batch is missing, and no agent admits a loss")])
     world.same("doctor blindness", "all", found["blindness"], found["gaps"])
 
@@ -299,12 +285,27 @@ def judge_gaps(world):
 
 
 def judge_incidents(world):
-    """What the running collector saw: a ledger that did not balance."""
-    wrong = sorted({host for (host, _), book in ledgers(world).items() if book.wrongs()})
-    if wrong:
-        harness.wait_until(lambda: world.sql("SELECT 1 FROM incidents"), "an incident about a ledger that does not balance", 60)
-    rows = world.sql("SELECT * FROM incidents WHERE kind <> 'silent'")
-    world.same("table incidents", "all", sorted({row["host"] for row in rows}), wrong)
+    """What the running collector saw: each equation of a stream that once did not hold. While it does not, an incident lasts, with the last numbers; else it
+    has ended, with those of the last alert. It begins with an alert."""
+    want = []
+    for (host, stream), book in ledgers(world).items():
+        last = {"stored": (book.stored, of_session(book).get("events_acknowledged", 0)), **{name: (left, right) for name, left, right in sides(of_session(book))}}
+        for kind in {kind for _, kind, *_ in book.wrongs()}:
+            times, found = [], None
+            for number, name, left, right in book.wrongs():
+                if name == kind:
+                    batch, = (b for b in book.reported if b.number == number)
+                    times, found = [*times, utc(batch.envelope.ledger.utc_ns)], (left, right)
+            lasts = last[kind][0] < last[kind][1] if kind == "stored" else last[kind][0] != last[kind][1]
+            want.append((host, stream, kind, "", lasts, *(last[kind] if lasts else found), True, times))
+    if want:
+        harness.wait_until(lambda: len([row for row in world.sql("SELECT kind FROM incidents") if row["kind"] != "silent"]) >= len(want), "the incidents about ledgers that do not balance", 60)
+    rows = [row for row in world.sql("SELECT * FROM incidents") if row["kind"] != "silent"]
+    alerts = {row[:3]: row[-1] for row in want}
+    world.same("table incidents", "all", [(row["host"], row["stream"], row["kind"], row["family"], row["end"] is None, row["left"], row["right"],
+                                           row["begin"] in alerts.get((row["host"], row["stream"], row["kind"]), ())) for row in rows], [row[:-1] for row in want])
+    world.same("table incidents", "texts", [all(str(row[side]) in row["text"] for side in ("left", "right")) for row in rows if row["end"]],
+               [True] * sum(not row[4] for row in want))
     names = ["host", "stream", "kind", "family", "begin", "end", "left", "right", "text"]
     world.same("route /api/v1/incidents", "all", [tuple(row[name] for name in names) for row in world.get("incidents") if row["kind"] != "silent"],
                [tuple(row[name] for name in names) for row in rows])

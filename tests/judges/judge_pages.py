@@ -206,8 +206,7 @@ def ledger_page(world, page, name):
             alerts += [(kind, str(left), str(right)) for _, kind, left, right in book.wrongs()]
             counters[f"Run {stream}"] = [(naive_store.COUNTERS[number][0].replace("_", " "), str(value)) for (family, number), value in book.values.items() if not family]
     world.same("panel Ledger: Alerts", name, columns(page, "Alerts", "Kind", "Left", "Right"), alerts)
-    missing = world.hosts[name].missing
-    want = [("missing", str(judge_store.troubles(world, name)["missing_batches"]), str(world.missing_events(name)))] if missing else []
+    want = [(hole.cause, str(hole.last - hole.first + 1), str(hole.events)) for hole in world.hosts[name].holes]
     for rows_of_stream in judge_store.losses(world, name).values():
         want += [(cause, "0", f"at least {least}, unknown which" if least else "unknown") for _, _, cause, least, *_ in rows_of_stream]
     world.same("panel Ledger: Gaps", name, columns(page, "Gaps", "Cause", "Batches", "Events"), want)
@@ -278,9 +277,8 @@ LOST = {"source_events_lost": "events that Windows says it lost", "source_buffer
 def gap_note(world, page, name):
     """Below the timeline of a machine: how many periods are shaded, when the first three were, and what was lost."""
     periods, lost = [], []
-    if world.hosts[name].missing:
-        records, (begin, end) = world.hosts[name].records, world.hosts[name].missing
-        periods.append((records[begin - 1]["time"], records[begin]["time"]))
+    for hole in world.hosts[name].holes:
+        periods.append(world.hosts[name].around(hole))
     for rows_of_stream in judge_store.losses(world, name).values():
         for _, kind, cause, least, counted, records, begin, end in rows_of_stream:
             if kind == "recorded" or not records:
@@ -288,10 +286,11 @@ def gap_note(world, page, name):
             if kind == "counted":
                 in_periods = f", in {records} period{'s' * (records != 1)} from its records" if records else ""
                 lost.append(f"Lost: {counted} {LOST[cause]}{in_periods} (events: {f'at least {least}, unknown which' if least else 'unknown'}).")
+    periods.sort(key=lambda period: period[0])
     note = next((text for text in page["notes"] if "Arrow keys" in text), "")
     what = f"{name}, as the host page has them"
     world.same("panel Ledger: Gaps", what, sorted(re.findall(r"Lost: .*?\)\.", note)), sorted(lost))
-    want = f"{len(periods)} gap{'s' * (len(periods) != 1)}, shaded: " + ", ".join(f"{a[11:23]} to {b[11:23]}" for a, b in sorted(periods)[:3]) if periods else ""
+    want = f"{len(periods)} gap{'s' * (len(periods) != 1)}, shaded: " + ", ".join(f"{a[11:23]} to {b[11:23] if b else 'an unknown time'}" for a, b in periods[:3]) if periods else ""
     world.same("panel Ledger: Gaps", what, [(re.findall(r"^.*?(?=\. )", note) or [""])[0] if "shaded" in note else ""], [want])
 
 

@@ -49,8 +49,8 @@ def sampled(host):
         address = addresses[0] if addresses else int(record["fields"]["InstructionPointer"], 0)
         name, method = modules.find(pid, address, event.clock)
         ran[name.lower()] += record["fields"]["Count"]
-        there = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1] and (row[2] or 0) <= event.clock and (row[3] is None or event.clock < row[3])]
-        places[f"{there[0][4]}+{address - there[0][0]:#x}" if there and not method else method or "?"] += record["fields"]["Count"]
+        module, is_unloaded = modules.at(pid, address, event.clock)
+        places[f"{module.name}+{address - module.base:#x}" if module and not is_unloaded and not method else method or "?"] += record["fields"]["Count"]
     return programs, ran, places
 
 
@@ -66,11 +66,9 @@ def counted(host):
         elif record["name"] == "PerfInfo/PmcCounterProf":
             instance, pid = whose.thread(fields["ThreadId"], record)
             address, source = int(fields["InstructionPointer"], 0), number(fields["ProfileSource"])
-            inside = [row for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1]]
-            alive = [row for row in inside if (row[2] or 0) <= record["clock"] and (row[3] is None or record["clock"] < row[3])]
-            row, (interval, name) = (alive or inside or [None])[0], intervals.get(source, (None, None))
-            module = row and (row[4] if alive else f"[unloaded {row[4]}]")
-            found.append((instance, pid, image(host, instance), source, name, interval or None, module, address - row[0] if row else address,
+            (module, is_unloaded), (interval, name) = modules.at(pid, address, record["clock"]), intervals.get(source, (None, None))
+            found.append((instance, pid, image(host, instance), source, name, interval or None, module and f"[unloaded {module.name}]" if is_unloaded else module and module.name,
+                          address - module.base if module else address,
                           None if address >> 63 else modules.method(pid, address, record["clock"]), address))
     return found
 
@@ -87,8 +85,8 @@ def counted_places(host):
     for ordinal, (_, pid, program, _, counter, interval, *_, address) in zip(ordinals, counted(host)):
         address, clock = (stacks.get(ordinal) or (address,))[0], host.records[ordinal]["clock"]
         name, method = modules.find(pid, address, clock)
-        base = next((row[0] for row in modules.rows[0 if address >> 63 else pid] if row[0] <= address < row[0] + row[1] and row[4] == name), None)
-        found.append((program, method or (f"{name}+{address - base:#x}" if base is not None else f"{address:#x}"), counter, interval or 1))
+        module, is_unloaded = modules.at(pid, address, clock)
+        found.append((program, method or (f"{name}+{address - module.base:#x}" if module and not is_unloaded else f"{address:#x}"), counter, interval or 1))
     return found
 
 

@@ -44,14 +44,25 @@ def labels_of(source):
     return json.dumps({label.name: label.value for label in source.labels}) if source.labels else None
 
 
+def named(found):
+    """The numbers of a run that its batches have, or that a tombstone among them names."""
+    graves = [grave for batch in found for grave in batch.envelope.tombstones]
+    return {batch.number for batch in found} | {number for grave in graves for number in range(grave.first, grave.last + 1)}
+
+
+def missing_of(found):
+    """How many batches of a run have not come and are named by no tombstone."""
+    return max(named(found)) - len(named(found))
+
+
 def runs(world):
     """A row of each run, as the table streams has it."""
     rows = []
     for (name, stream), found in world.stored.items():
         source, (begin, end) = source_of(found), ends(world.hosts[name].records)
-        numbers = {batch.number for batch in found}
+        numbers = named(found)
         rows.append({"host": name, "stream": stream, "machine": source.host or None, "agent_version": source.agent_version or None, "labels": labels_of(source),
-                     "batches": len(found), "highest": max(numbers), "missing": max(numbers) - len(numbers), "events": sum(batch.events for batch in found),
+                     "batches": len(found), "highest": max(numbers), "missing": missing_of(found), "events": sum(batch.events for batch in found),
                      "bytes": sum(batch.bytes for batch in found), "begin": begin, "end": end,
                      "received_first": utc(min(batch.received for batch in found)), "received_last": utc(max(batch.received for batch in found))})
     return rows
@@ -130,7 +141,7 @@ def silent(world):
 
 LOST_PROVIDER, LOST_NAMES = "6a399ae0-4bc6-4de9-870b-3657f8947e7e", {32: "RTLostEvent", 33: "RTLostBuffer", 34: "RTLostFile"}
 COUNTED = {"source_events_lost": "RTLostEvent", "source_buffers_lost": "RTLostBuffer"}
-LOOK_BACK = 8  # batches in which the last event of a record's CPU is looked for
+LOOK_BACK = 8  # batches before that of a record, in which the last event of its CPU is looked for: SQL.md, "Missing data"
 
 
 def header_losses(paths):
@@ -149,40 +160,32 @@ def header_losses(paths):
 @functools.cache
 def losses(world, name):
     """{stream: rows (batch, kind, cause, at least, counted, records, begin, end)} of what Windows says it lost: by its records in the stored batches,
-    from the last event of the record's CPU on, and by the headers of the files."""
-    found = {}
-    for stream, batches in world.hosts[name].streams.items():
-        last, rows, spans, begins = {}, [], collections.defaultdict(list), {}
-        everything = []
-        for batch, records in records_of(world.hosts[name], batches):
-            begins[batch.number] = min((record["units"] for record in records), default=None)
-            for record in records:
-                now, cpu = record["units"], record["cpu"]
-                cause = LOST_NAMES.get(record["opcode"]) if record["provider"].strip("{}").lower() == LOST_PROVIDER else None
-                if cause:
-                    seen, begin = last.get(cpu, (0, None))
-                    if seen < batch.number - LOOK_BACK:
-                        begin = min(at for number, at in begins.items() if number >= batch.number - LOOK_BACK and at is not None)
-                    rows.append((batch.number, "recorded", cause, 0, 0, 1, min(begin, now), now))
-                    spans[cause].append((min(begin, now), now))
-                if cpu not in last or now >= last[cpu][1]:
-                    last[cpu] = (batch.number, now)
-                else:
-                    last[cpu] = (batch.number, last[cpu][1])
-            everything += [record["units"] for record in records]
-        for counter, count in header_losses(world.hosts[name].paths).items():
-            of = spans[COUNTED[counter]] or [(min(everything), max(everything))]
-            if count:
-                rows.append((batches[0].number, "counted", counter, count if counter == "source_events_lost" else 0, count, len(spans[COUNTED[counter]]),
-                             min(begin for begin, _ in of), max(end for _, end in of)))
-        found[stream] = [(*row[:6], format_time(row[6]), format_time(row[7])) for row in rows]
+    from the last event of the record's CPU on, and by the headers of the files. None: unknown."""
+    host, found = world.hosts[name], {}
+    for stream, batches in host.streams.items():
+        rows, placed = [], [(batch.number, record) for batch, records in records_of(host, batches) for record in records]
+        for at, (number, record) in enumerate(placed):
+            cause = LOST_NAMES.get(record["opcode"]) if record["provider"].strip("{}").lower() == LOST_PROVIDER else None
+            if cause:
+                near = [before for n, before in placed[:at] if n >= number - LOOK_BACK]
+                of_cpu = [before["units"] for before in near if before["cpu"] == record["cpu"]]
+                begin = min(max(of_cpu) if of_cpu else min(before["units"] for before in near), record["units"])
+                rows.append((number, "recorded", cause, 0, 0, 1, begin, record["units"]))
+        every = [record["units"] for _, record in placed]
+        for counter, count in (host.counts or header_losses(host.paths)).items():
+            if not count:
+                continue
+            times = [row[6:] for row in rows if row[2] == COUNTED[counter]]
+            begin, end = (min(begin for begin, _ in times), max(end for _, end in times)) if times else (min(every), None if host.is_cut else max(every))
+            rows.append((batches[0].number, "counted", counter, count if counter == "source_events_lost" else 0, count, len(times), begin, end))
+        found[stream] = [(*row[:6], *(None if time is None else format_time(time) for time in row[6:])) for row in rows]
     return found
 
 
 def troubles(world, name):
     """Alerts, gaps and losses of a machine."""
     mine = {key: found for key, found in world.stored.items() if key[0] == name}
-    gaps = [after.number - before.number - 1 for found in mine.values() for before, after in zip(found, found[1:]) if after.number - before.number > 1]
+    gaps = [hole.last - hole.first + 1 for hole in world.hosts[name].holes]
     alerts = sum(len(naive_store.Ledger(found).wrongs()) for found in mine.values())
     lost = [row for rows in losses(world, name).values() for row in rows]
     periods = len(gaps) + sum(row[1] == "recorded" or not row[5] for row in lost)

@@ -27,18 +27,17 @@ class Clock:
 
 
 class Whose:
-    """Processes of numbers at a time: the instance that had the number then, else the last one before, else the first one."""
+    """Whose a number was: of the process or thread that had it then, else of the last one that had it before, else of the first one. Instances of a number
+    follow each other, so that the first two are the last one that had begun."""
 
     def __init__(self, machine):
-        self.machine = machine
+        self.of = collections.defaultdict(list)
+        for i in machine.instances:
+            self.of[i.kind, i.values["tid"] if i.kind == "thread" else i.key].append(i)
 
     def instance(self, kind, key, record):
-        found = self.machine.at(kind, key, record)
-        if found:
-            return found
-        known = self.machine.known.get((kind, key), ())
-        before = [i for i in known if i.from_key <= (record["units"], record["clock"])]
-        return before[-1] if before else known[0] if known else None
+        begun = [i for i in self.of[kind, key] if i.from_key <= (record["units"], record["clock"])]
+        return begun[-1] if begun else self.of[kind, key][0] if self.of[kind, key] else None
 
     def process(self, pid, record):
         """(number of the instance or None, pid)"""
@@ -53,51 +52,51 @@ class Whose:
         return self.process(i.values["pid"], record) if i else (None, ANY)
 
 
+def marks_of(records, ns):
+    """{tid: what events say of the thread, in their order: (what, record, time, CPU, number)}, by the text of "What happened over a stretch of time". What:
+    on, off (number: its state, and the reason of its wait), ready (number: who made it ready), begin, end, lost."""
+    marks, on = collections.defaultdict(list), {}
+    for record in records:
+        fields, name, cpu, now = record["fields"], record["name"], record["cpu"], ns(record["clock"])
+        if name == "Thread/CSwitch":
+            new, old = fields["NewThreadId"], fields["OldThreadId"]
+            if on.get(cpu, old) != old:
+                marks[on[cpu]].append(("lost", record, now, cpu, None))  # the switch to the old thread is missing
+            marks[old].append(("off", record, now, cpu, (number(fields["OldThreadState"]), number(fields["OldThreadWaitReason"]))))
+            marks[new].append(("on", record, now, cpu, None))
+            on[cpu] = new
+        elif name == "Thread/ReadyThread":
+            marks[fields["TThreadId"]].append(("ready", record, now, cpu, record["tid"] if record["tid"] != ANY else on.get(cpu)))
+        elif name in ("Thread/Start", "Thread/End"):
+            marks[fields["TThreadId"]].append((name[7:].replace("Start", "begin").lower(), record, now, cpu, None))
+        elif name in LOSSES:
+            on = {}
+            for tid in marks:
+                marks[tid].append(("loss", record, now, cpu, None))
+    marks.pop(0, None)  # each CPU has an idle thread of its own
+    return marks
+
+
 def scheduled(records, ns):
     """(tid, state, reason, begin record, end in ns, waker or None, whether its end was seen) of every stretch of a thread, and (tid,
-    record, what) of every switch to it and every wait that it began."""
-    state, running, stretches, counts, last = {}, {}, [], [], None
-
-    def leave(tid, end, seen, waker=None):
-        what = state.pop(tid, None)
-        if what:
-            stretches.append((tid, what[0], what[2], what[1], end, waker, seen))
-
-    for record in records:
-        fields, name, now = record["fields"], record["name"], ns(record["clock"])
-        if name == "Thread/CSwitch":
-            new, old, cpu = fields["NewThreadId"], fields["OldThreadId"], record["cpu"]
-            if running.get(cpu) not in (None, 0, old) and state.get(running[cpu], (None,) * 4)[0::3] == (RUNNING, cpu):
-                state.pop(running[cpu])  # a switch was lost
-            running[cpu] = new
-            if old:
-                if state.get(old, (None,) * 4)[0::3] != (RUNNING, cpu):
-                    state.pop(old, None)
-                leave(old, now, True)
-                to = {5: WAITING, 4: None}.get(number(fields["OldThreadState"]), READY)
-                if to:
-                    state[old] = to, record, number(fields["OldThreadWaitReason"]), None
-                if to == WAITING:
-                    counts.append((old, record, "waits"))
-            if new:
-                if state.get(new, (None,))[0] == RUNNING:
-                    state.pop(new)
-                leave(new, now, True)
-                state[new] = RUNNING, record, 0, cpu
-                counts.append((new, record, "switches"))
-        elif name == "Thread/ReadyThread" and state.get(fields["TThreadId"], (None,))[0] not in (RUNNING, READY) and fields["TThreadId"]:
-            waker = record["tid"] if record["tid"] != ANY else running.get(record["cpu"])
-            leave(fields["TThreadId"], now, True, waker)
-            state[fields["TThreadId"]] = READY, record, 0, None
-        elif name == "Thread/Start" or (name == "Thread/End" and state.get(fields["TThreadId"], (None,))[0] != RUNNING):
-            leave(fields["TThreadId"], now, False)
-        elif name in LOSSES:
-            for tid in list(state):
-                leave(tid, now, False)
-            running.clear()
-        last = max(last or now, now)
-    for tid in list(state):
-        leave(tid, last, False)
+    record, what) of every switch to it and every wait that it began. A stretch is what lies between two marks of a thread."""
+    stretches, counts, last = [], [], max(ns(record["clock"]) for record in records)
+    for tid, marks in marks_of(records, ns).items():
+        state, first, of_cpu, reason = None, None, None, 0
+        for what, record, now, cpu, value in [*marks, ("over", None, last, None, None)]:
+            if what == "ready" and state in (RUNNING, READY) or what == "end" and state == RUNNING or what == "lost" and (state, of_cpu) != (RUNNING, cpu):
+                continue  # it says nothing new: a thread that runs is not waited for, and its last switch ends it
+            # what an event contradicts has an end that no event says: nothing of it counts
+            is_known = state and not (what == "off" and (state, of_cpu) != (RUNNING, cpu)) and not (what == "on" and state == RUNNING) and what != "lost"
+            if is_known:
+                stretches.append((tid, state, reason, first, now, value if what == "ready" else None, what in ("on", "off", "ready")))
+            state, first, of_cpu, reason = {"on": RUNNING, "ready": READY}.get(what), record, cpu, 0
+            if what == "off" and value[0] != 4:  # 5: waits; 4: has ended; any other: would run
+                state, reason = (WAITING if value[0] == 5 else READY), value[1]
+            if what == "on":
+                counts.append((tid, record, "switches"))
+            elif what == "off" and value[0] == 5:
+                counts.append((tid, record, "waits"))
     return stretches, counts
 
 
@@ -196,31 +195,62 @@ def counter_samples(records, whose):
     return found
 
 
+def switch_pairs(records):
+    """(switch, next one of its CPU or None, counts of both, the counters that were asked for at both) for each switch; nothing follows a loss."""
+    asked_for = [(i, record["fields"]["CounterName"]) for i, record in enumerate(records) if record["name"] == "PerfInfo/PmcCtrConfig"]
+    asked_for = {i: named if isinstance(named, list) else [named] for i, named in asked_for}
+    last, asked, pairs = {}, next(iter(asked_for.values()), []), []  # the first ones were asked for before the first switch
+    for i, record in enumerate(records):
+        if i in asked_for:
+            asked = asked_for[i]
+        elif record["name"] in LOSSES:
+            last = {}
+        elif record["name"] == "Thread/CSwitch":
+            items = [bytes.fromhex(item["data"]) for item in record["extended"] if item["type"] == 8]
+            now = record, [int.from_bytes(items[0][i:i + 8], "little") for i in range(0, len(items[0]), 8)] if items else [], asked
+            pairs.append((last.get(record["cpu"]), now))
+            last[record["cpu"]] = now
+    return pairs
+
+
+def between(before, after):
+    """Why what was counted from one switch of a CPU to the next is not known, or None when it is."""
+    (first, counts, asked), (second, counts_then, asked_then) = before, after
+    if not counts_then:
+        return "a switch without counters"
+    if asked != asked_then:
+        return "other counters from here on"
+    if len(counts) != len(counts_then):
+        return "another number of counters"
+    return "a switch is missing" if first["fields"]["NewThreadId"] != second["fields"]["OldThreadId"] else None
+
+
 def counted(records, whose):
     """thread_counters: {(process, pid, tid, counter's name, its place): (value, stretches)}: what was counted from one switch of a CPU to the
     next is of the thread that ran."""
-    names, before, found = [], {}, collections.defaultdict(lambda: [0, 0])
-    for record in records:
-        if record["name"] == "PerfInfo/PmcCtrConfig":
-            named = record["fields"]["CounterName"]
-            named = named if isinstance(named, list) else [named]
-            if named != names:
-                names, before = named, {}
-        elif record["name"] in LOSSES:
-            before = {}
-        elif record["name"] == "Thread/CSwitch":
-            now = next((item for item in record["extended"] if item["type"] == 8), None)
-            counts = [int.from_bytes(bytes.fromhex(now["data"])[i:i + 8], "little") for i in range(0, len(now["data"]) // 2, 8)] if now else []
-            last, old = before.get(record["cpu"]), record["fields"]["OldThreadId"]
-            if last and counts and last[0] == old and len(last[1]) == len(counts):
-                who = whose.thread(old, record)
-                for k, (a, b) in enumerate(zip(last[1], counts)):
-                    if b >= a:
-                        row = found[(*who, old, names[k] if len(names) == len(counts) else None, k)]
-                        row[0] += b - a
-                        row[1] += 1
-            before[record["cpu"]] = (record["fields"]["NewThreadId"], counts) if counts else None
-    return {key: tuple(row) for key, row in found.items()}
+    found = collections.defaultdict(list)
+    for before, after in switch_pairs(records):
+        if not before or not before[1] or between(before, after):
+            continue
+        record, counts, asked = after
+        old = record["fields"]["OldThreadId"]
+        for k, (a, b) in enumerate(zip(before[1], counts)):
+            if b >= a:
+                found[(*whose.thread(old, record), old, asked[k] if len(asked) == len(counts) else None, k)].append(b - a)
+    return {key: (sum(values), len(values)) for key, values in found.items()}
+
+
+def counter_problems(records):
+    """{(cpu, problem, place of the counter or None): count}"""
+    found = collections.Counter()
+    for before, after in switch_pairs(records):
+        record, counts, asked = after
+        why = between(before, after) if before and before[1] else None
+        found[record["cpu"], why, None] += why is not None
+        found[record["cpu"], "not the counters that were configured", None] += bool(counts and asked and len(asked) != len(counts))
+        for k, (a, b) in enumerate(zip(before[1], counts) if before and not why else ()):
+            found[record["cpu"], "a counter went backwards", k] += b < a
+    return +found
 
 
 RUNTIME = "Microsoft-Windows-DotNETRuntime"

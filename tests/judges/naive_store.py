@@ -56,7 +56,7 @@ class Ledger:
     ledger has values."""
 
     def __init__(self, batches):
-        self.values, self.changes, self.reported, self.stored_at, stored, incarnation = {}, [], [], {}, 0, None
+        self.values, self.changes, self.reported, self.stored_before, stored, incarnation = {}, [], [], {}, 0, None
         for batch in batches:
             reported = batch.envelope.ledger
             if reported is not None and (reported.counters or reported.families):
@@ -73,27 +73,22 @@ class Ledger:
                         self.values[key] = value
                 incarnation = reported.incarnation
                 self.reported.append(batch)
+            self.stored_before[batch.number] = stored
             stored += batch.events
-            self.stored_at[batch.number] = stored
         self.stored = stored
 
     def wrongs(self):
-        """(batch, equation, left, right) where an equation of the session stops holding, or fails by another difference."""
-        values, off, at, found = {}, {}, 0, []
+        """(batch, equation, left, right) where an equation of the session stops holding, or fails by another difference; how much more is acknowledged than
+        stored moves with each batch, so that of that equation the first batch counts. A ledger names all counters that are not 0."""
+        found, before = [], {}
         for batch in self.reported:
-            while at < len(self.changes) and self.changes[at][0].number <= batch.number:
-                _, _, family, number, value = self.changes[at]
-                if not family and number in COUNTERS:
-                    values[COUNTERS[number][0]] = value
-                at += 1
-            for name, left, right in sides(values):
-                if left != right and left - right != off.get(name, 0):
-                    found.append((batch.number, name, left, right))
-                off[name] = left - right
-            left, right = self.stored_at[batch.number], values.get("events_acknowledged", 0)
-            if left < right and not off.get("stored"):
-                found.append((batch.number, "stored", left, right))
-            off["stored"] = left < right
+            ledger = batch.envelope.ledger
+            values = {COUNTERS[number][0]: value for number, value in zip(ledger.counters, ledger.values) if number in COUNTERS}
+            equations = {name: (left, right, left - right) for name, left, right in sides(values)}
+            stored, acknowledged = self.stored_before[batch.number], values.get("events_acknowledged", 0)
+            equations["stored"] = stored, acknowledged, min(0, max(-1, stored - acknowledged))
+            found += [(batch.number, name, left, right) for name, (left, right, off) in equations.items() if off not in (0, before.get(name, 0))]
+            before = {name: off for name, (_, _, off) in equations.items()}
         return found
 
 

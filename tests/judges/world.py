@@ -22,7 +22,9 @@ REAL = ["shutdown-win10", "clr-kernel-win8-x64", "clr-32bit"]
 MACHINES = sorted(path.stem for path in (harness.ROOT / "tests" / "judges" / "machines").glob("*.yaml"))
 TWINS, TWIN_TRACE, RUNS = ["twin-a", "twin-b"], "disk", [[], ["--batch-events", 700]]
 BATCH_EVENTS = 3000
-DAMAGED, LABELS, HOLE, WRONG_BY = "holed", {"site": "north", "owner": "<i>ops</i>"}, (3, 4), 7
+DAMAGED, LABELS, WRONG_BY = "holed", {"site": "north", "owner": "<i>ops</i>"}, 7
+DAMAGED_EVENTS, HOLES, GRAVE, LAST, BUFFERS_LOST = 500, [(3, 4), (8, 8)], (6, 7), 2, 5  # of DAMAGED: batches that never come, that a tombstone names, that are missing at the end
+EVICTED = 15  # events_evicted_size
 SHOWN, WIDTH = 3, 700  # differences of one answer that are printed, and characters of each
 
 
@@ -42,17 +44,42 @@ def short(rows):
     return [row if len(row) < WIDTH else row[:WIDTH] + "…" for row in sorted(rows)[:SHOWN]]
 
 
-class Host:
-    """A machine of a store: the paths of its trace, and the batches of each run of its agent. missing: places of records (from, to)
-    that were in a batch that never came."""
+class Hole:
+    """Batches of a stream that are not stored: their numbers, the places of their records in the trace, and the cause."""
 
-    def __init__(self, world, name, paths, missing=None):
-        self.world, self.name, self.paths, self.missing = world, name, paths, missing
+    def __init__(self, first, last, begin, end, cause):
+        self.first, self.last, self.begin, self.end, self.cause = first, last, begin, end, cause
+        self.events = end - begin
+
+
+class Host:
+    """A machine of a store: the paths of its trace, and the batches of each run of its agent. holes: what never came, in order; counts: losses that its
+    ledger has from a file's header, by name."""
+
+    def __init__(self, world, name, paths, holes=(), counts=None):
+        self.world, self.name, self.paths, self.holes, self.counts = world, name, paths, holes, counts
 
     @functools.cached_property
     def records(self):
         every = dumped(self.world.env.agent, *self.paths)
-        return every[:self.missing[0]] + every[self.missing[1]:] if self.missing else every
+        gone = {at for hole in self.holes for at in range(hole.begin, hole.end)}
+        return [record for at, record in enumerate(every) if at not in gone] if gone else every
+
+    @property
+    def is_cut(self):
+        """Whether the last batches of events are missing."""
+        return bool(self.holes) and self.holes[-1].end == len(dumped(self.world.env.agent, *self.paths))
+
+    def around(self, hole):
+        """(begin, end) of missing batches as times: of a tombstone those of the events; else from the last event before them to the first one after them,
+        None where there is none."""
+        every = dumped(self.world.env.agent, *self.paths)
+        of = [record["time"] for record in every[hole.begin:hole.end]]
+        if hole.cause != "missing":
+            return min(of), max(of)
+        kept = [(record["ordinal"], record["time"]) for record in self.records]
+        before, after = [time for ordinal, time in kept if ordinal < hole.begin], [time for ordinal, time in kept if ordinal >= hole.end]
+        return max(before, default=None), min(after, default=None)
 
     @functools.cached_property
     def streams(self):
@@ -62,7 +89,7 @@ class Host:
     @functools.cached_property
     def state(self):
         """Its processes, threads and modules, each with its number in the order in which they became known."""
-        return folded(self.world.env.agent, *self.paths) if not self.missing else fold(self.records)
+        return folded(self.world.env.agent, *self.paths) if not self.holes else fold(self.records)
 
     @functools.cached_property
     def span(self):
@@ -106,18 +133,30 @@ class World:
         self.hosts = {host: Host(self, host, paths) for host, (paths, _) in hosts.items()}
 
     def damaged(self, name, path):
-        """One more machine, which has labels, whose ledger is wrong once, and of which two batches never come."""
-        batches = [uploads.labelled(batch, LABELS) for batch in web_world.captured(self.env, path, name)]
-        batches[1] = test_ledger.with_ledger(batches[1], lambda counts: counts.update({test_ledger.EVENTS_DELIVERED: counts[test_ledger.EVENTS_DELIVERED] + WRONG_BY}))
-        first, last = HOLE
-        test_ledger.upload(self.env, self.collector, name, batches[:first - 1] + batches[last:])
-        sizes = [uploads.Head(batch).event_count for batch in batches]
-        self.hosts[name] = Host(self, name, (path,), (sum(sizes[:first - 1]), sum(sizes[:last])))
+        """One more machine, which has labels, whose ledger is wrong once and counts lost buffers, and of which batches never come: some in the middle, some
+        that its agent evicted, and the last ones."""
+        batches = [uploads.labelled(batch, LABELS) for batch in test_ledger.captured_paths(
+            self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", DAMAGED_EVENTS])]
+        heads = [uploads.Head(batch) for batch in batches]
+        count = max(head.number for head in heads if head.event_count)
+        places = [sum(head.event_count for head in heads[:n]) for n in range(len(heads) + 1)]
+        holes = [Hole(first, last, places[first - 1], places[last], "events_evicted_size" if (first, last) == GRAVE else "missing")
+                 for first, last in sorted([*HOLES, GRAVE, (count - LAST + 1, count)])]
+        host = self.hosts[name] = Host(self, name, (path,), holes, {"source_buffers_lost": BUFFERS_LOST})
 
-    def missing_events(self, name):
-        """Events of a machine's batches that never came."""
-        begin, end = self.hosts[name].missing
-        return end - begin
+        def counts(batch, head):
+            def change(values):
+                values[test_ledger.SOURCE_BUFFERS_LOST] = BUFFERS_LOST
+                if head.number == 2:
+                    values[test_ledger.EVENTS_DELIVERED] += WRONG_BY
+            return test_ledger.with_ledger(batch, change)
+
+        grave = next(hole for hole in holes if hole.cause != "missing")
+        low, high = (naive_state.parse_time(time) * 100 for time in host.around(grave))
+        gone = {number for hole in holes for number in range(hole.first, hole.last + 1)}
+        sent = [counts(batch, head) for batch, head in zip(batches, heads) if head.number not in gone]
+        sent.insert(sum(head.number < grave.first and head.number not in gone for head in heads), uploads.tombstone(heads[0].stream, grave.first, grave.last, EVICTED, grave.events, low, high))
+        test_ledger.upload(self.env, self.collector, name, sent)
 
     def ready(self):
         """Waits for the history of all that is stored; then it may be judged."""

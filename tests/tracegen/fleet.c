@@ -115,7 +115,7 @@ static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref)
     ea_pipeline_unknown(((host *)arg)->pipeline, stream, ref);
 }
 
-static void on_trouble(void *arg, const ea_err *err) {
+static void on_error(void *arg, const ea_err *err) {
     host *h = arg;
     if (err->code)
         log_host(h->fleet, h->name, "trying again: ", err);
@@ -174,7 +174,7 @@ static int open_chain(host *h, const char *trace, ea_err *err) {
                                                   .on_known = on_known,
                                                   .on_unknown = on_unknown,
                                                   .on_refused = on_refused,
-                                                  .on_trouble = on_trouble},
+                                                  .on_error = on_error},
                              err);
     return rc;
 }

@@ -48,6 +48,8 @@ enum answer {
     BROKEN,       /* 500 */
     TOO_LARGE,    /* 413 when the request holds more than one batch */
     ALWAYS_TOO_LARGE,
+    BAD_THIRD, /* 400 when the request holds the batch 3, not its tombstone */
+    BAD_ONCE,  /* 400 */
     FORBIDDEN,
     NOT_FOUND,
     CUT_BODY,   /* closes in the middle of the request's body */
@@ -64,7 +66,7 @@ enum answer {
     KEYFRAME,
 };
 
-enum { REQUESTS_MAX = 256, BATCHES_MAX = 64, MANY = 5000, MANY_BYTES = 6 };
+enum { REQUESTS_MAX = 256, BATCHES_MAX = 64, MANY = 5000, MANY_BYTES = 6, TOMBSTONE_BYTES = 200 };
 
 typedef struct request {
     size_t count;
@@ -259,6 +261,14 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
     case ALWAYS_TOO_LARGE:
         if (r->count > 1 || how == ALWAYS_TOO_LARGE)
             status = "413 Too Large", honest = 0;
+        break;
+    case BAD_THIRD:
+        for (size_t i = 0; i < r->count; i++)
+            if (r->numbers[i] == 3 && r->len_bytes[i] > TOMBSTONE_BYTES)
+                status = "400 Bad Request", honest = 0;
+        break;
+    case BAD_ONCE:
+        status = "400 Bad Request", honest = 0;
         break;
     case OTHER_STREAM:
         ack.stream[0] ^= 1;

@@ -404,6 +404,31 @@ static void revocation_holds_for_open_and_resumed_sessions(void **state) {
     X509_free(cert);
 }
 
+/* OpenSSL would ask on the terminal, and a service would wait there for ever. */
+static void a_key_with_a_password_is_refused(void **state) {
+    server *s = *state;
+    const ec_store_options o = {.writable = 1, .counters = &s->counters};
+    FILE *f = fopen(s->key, "r");
+    assert_non_null(f);
+    EVP_PKEY *key = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+    fclose(f);
+    assert_non_null(key);
+    path_of(s->key, sizeof s->key, "locked.key");
+    f = fopen(s->key, "w");
+    assert_non_null(f);
+    assert_int_equal(PEM_write_PrivateKey(f, key, EVP_aes_256_cbc(), (const unsigned char *)"secret", 6, NULL, NULL),
+                     1);
+    fclose(f);
+    EVP_PKEY_free(key);
+    if (ec_store_open(&s->store, s->store_dir, &o, &s->err))
+        fail_msg("%s", s->err.message);
+    s->options.store = s->store;
+    s->options.counters = &s->counters;
+    assert_int_equal(ec_ingest_start(&s->ingest, &s->options, &s->err), EA_EUNSUPPORTED);
+    s->ingest = NULL;
+    assert_non_null(strstr(s->err.message, "locked.key: the key has a password, which a service cannot ask for"));
+}
+
 /* A revocation list that is damaged, or that is signed by another CA, leaves the last valid list in force. */
 static void a_bad_list_changes_nothing(void **state) {
     server *s = *state;
@@ -977,6 +1002,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lets_in_whom_it_should, setup, teardown),
         cmocka_unit_test_setup_teardown(revocation_holds_for_open_and_resumed_sessions, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_key_with_a_password_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bad_list_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(sessions_outlive_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_acknowledges, setup, teardown),

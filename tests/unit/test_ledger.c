@@ -553,6 +553,68 @@ static void losses_before_the_first_batch(void **state) {
     }
 }
 
+/* The same where the last batches are missing: the count has no end as long as theirs is unknown. */
+static void losses_after_the_last_batch(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500};
+    const uint32_t buffers = number_of(C(source_buffers_lost));
+    const pair two[] = {{"", C(source_buffers_lost), 2}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(80 + reopen));
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &file, two, 1);
+        period(&f, 1, buffers, 1000, 1100);
+        turn(&f, 4, 0, 0, 0, NULL, two, 1); /* the closing batch: 2 and 3 are missing, and no event is after them */
+        period(&f, 2, EC_GAP_MISSING, 1100, -1);
+        period(&f, 1, buffers, 1000, -1);
+        turn(&f, 5, 10, 1500, 1600, &file, two, 1); /* the session went on */
+        period(&f, 2, EC_GAP_MISSING, 1100, 1500);
+        period(&f, 1, buffers, 1000, 1600);
+        finish(&f);
+
+        start(&f, (uint8_t)(82 + reopen)); /* the agent evicted the last batches, and says of which time they were */
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &file, two, 1);
+        ea_tombstone t = {
+            .first = 2, .last = 3, .cause = 15, .event_count = 30, .utc_min_ns = 1150, .utc_max_ns = 1900};
+        size_t n;
+        uint8_t *data = pack(&f, NULL, 0, &t, &n);
+        take_bytes(&f, 2, 0, data, n);
+        free(data);
+        period(&f, 1, buffers, 1000, 1900);
+        finish(&f);
+    }
+}
+
+/* A hole beside batches that a tombstone names does not have their numbers. */
+static void holes_beside_tombstones(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(84 + reopen));
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &file, NULL, 0);
+        ea_tombstone t = {
+            .first = 2, .last = 3, .cause = 15, .event_count = 30, .utc_min_ns = 1150, .utc_max_ns = 1190};
+        size_t n;
+        uint8_t *data = pack(&f, NULL, 0, &t, &n);
+        take_bytes(&f, 2, 0, data, n);
+        free(data);
+        turn(&f, 5, 10, 1500, 1600, &file, NULL, 0); /* 4 has not come */
+        assert_int_equal(ask(&f, "SELECT group_concat(first || '-' || last) = '2-3,4-4' FROM gaps WHERE stream = ?1"),
+                         1);
+        t = (ea_tombstone){
+            .first = 7, .last = 8, .cause = 15, .event_count = 30, .utc_min_ns = 1650, .utc_max_ns = 1690};
+        data = pack(&f, NULL, 0, &t, &n);
+        take_bytes(&f, 8, 0, data, n); /* under the last of the numbers: 6 has not come */
+        free(data);
+        assert_int_equal(ask(&f, "SELECT last FROM gaps WHERE stream = ?1 AND first = 6"), 6);
+        finish(&f);
+    }
+}
+
 /* The third equation, with events that other collectors may have, and with an unknown number of such events. */
 static void what_is_elsewhere_is_judged(void **state) {
     const uint64_t values[EA_COUNTER_COUNT] = {[C(events_acknowledged)] = 100};
@@ -1021,6 +1083,8 @@ int main(void) {
         T(times_of_losses),
         T(losses_in_missing_batches),
         T(losses_before_the_first_batch),
+        T(losses_after_the_last_batch),
+        T(holes_beside_tombstones),
         T(what_is_elsewhere_is_judged),
         T(numbers_that_no_machine_has),
         T(unreadable),

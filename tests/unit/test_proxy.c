@@ -82,29 +82,29 @@ static void wait_asked(int count) {
 static void test_answers(void **state) {
     (void)state;
     ea_proxies *p;
-    ea_err err, trouble;
+    ea_err err, failure;
     char out[EA_PROXY_BYTES];
     atomic_store(&asked, 0);
     atomic_store(&answers, 1);
     assert_int_equal(ea_proxies_open(&p, ask, URLS, 2, 5 * MS, &err), 0);
-    assert_true(ea_proxies_get(p, 1, 5000 * MS, out, &trouble));
+    assert_true(ea_proxies_get(p, 1, 5000 * MS, out, &failure));
     assert_string_equal(out, "http://b:1");
-    assert_true(ea_proxies_get(p, 0, 0, out, &trouble));
+    assert_true(ea_proxies_get(p, 0, 0, out, &failure));
     assert_string_equal(out, "http://a:1");
-    assert_int_equal(trouble.code, 0);
+    assert_int_equal(failure.code, 0);
     ea_sleep_ns(20 * MS);
     assert_int_equal(atomic_load(&asked), 2); /* no new lookup: ea_proxies_doubt was not called */
     atomic_store(&answers, 2);
     ea_proxies_doubt(p);
     wait_asked(4);
     for (int i = 0; i < 5000 && strcmp(out, "http://b:2") != 0; i++, ea_sleep_ns(MS))
-        assert_true(ea_proxies_get(p, 1, 0, out, &trouble));
+        assert_true(ea_proxies_get(p, 1, 0, out, &failure));
     assert_string_equal(out, "http://b:2");
     atomic_store(&answers, 0);
     ea_proxies_doubt(p);
-    for (int i = 0; i < 5000 && !trouble.code; i++, ea_sleep_ns(MS))
-        assert_true(ea_proxies_get(p, 1, 0, out, &trouble));
-    assert_int_equal(trouble.code, EA_EIO);
+    for (int i = 0; i < 5000 && !failure.code; i++, ea_sleep_ns(MS))
+        assert_true(ea_proxies_get(p, 1, 0, out, &failure));
+    assert_int_equal(failure.code, EA_EIO);
     assert_string_equal(out, "http://b:2");
     ea_proxies_close(p);
 }
@@ -114,7 +114,7 @@ static void test_answers(void **state) {
 static void test_held(void **state) {
     (void)state;
     ea_proxies *p;
-    ea_err err, trouble;
+    ea_err err, failure;
     char out[EA_PROXY_BYTES];
     atomic_store(&asked, 0);
     atomic_store(&answers, 1);
@@ -122,7 +122,7 @@ static void test_held(void **state) {
     assert_int_equal(ea_proxies_open(&p, ask, URLS, 1, 0, &err), 0);
     wait_asked(1);
     int64_t start = ea_monotonic_ns();
-    assert_false(ea_proxies_get(p, 0, 30 * MS, out, &trouble));
+    assert_false(ea_proxies_get(p, 0, 30 * MS, out, &failure));
     assert_string_equal(out, "");
     assert_true(ea_monotonic_ns() - start >= 30 * MS);
     ea_proxies_close(p);

@@ -10,9 +10,9 @@
 typedef struct calls {
     ea_mutex *lock;
     ea_spool *spool; /* for renewals */
-    unsigned known, refused, renewals, keyframes, troubles, recoveries;
+    unsigned known, refused, renewals, keyframes, errors, recoveries;
     uint64_t refused_number;
-    char refused_text[256], trouble[512];
+    char refused_text[256], error[512];
 } calls;
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
@@ -41,11 +41,11 @@ static void on_keyframe(void *arg, const uint8_t *stream) {
     ((calls *)arg)->keyframes++;
 }
 
-static void on_trouble(void *arg, const ea_err *err) {
+static void on_error(void *arg, const ea_err *err) {
     calls *t = arg;
     if (err->code) {
-        t->troubles++;
-        snprintf(t->trouble, sizeof t->trouble, "%s", err->message);
+        t->errors++;
+        snprintf(t->error, sizeof t->error, "%s", err->message);
     } else {
         t->recoveries++;
     }
@@ -145,7 +145,7 @@ static ea_sender_options options_for(agent *a) {
                                .on_known = on_known,
                                .on_refused = on_refused,
                                .on_keyframe_wanted = on_keyframe,
-                               .on_trouble = on_trouble};
+                               .on_error = on_error};
 }
 
 static void start(agent *a, ea_sender_options o, const server *const *servers, size_t count) {
@@ -165,7 +165,7 @@ static void start(agent *a, ea_sender_options o, const server *const *servers, s
 static int finish(agent *a) {
     ea_sender_drain(a->sender);
     if (!ea_sender_wait(a->sender, 120000 * MS))
-        fail_msg("the sender did not end within two minutes; its trouble: %s", a->calls.trouble);
+        fail_msg("the sender did not end within two minutes; its error: %s", a->calls.error);
     int rc = ea_sender_result(a->sender, &a->result);
     check_ledger(a);
     return rc;
@@ -199,7 +199,7 @@ static void sends_and_settles(void **state) {
     assert_int_equal(s->connections, 1);   /* kept */
     for (uint64_t n = 1; n <= 10; n++)
         assert_int_equal(s->stored[n], 1);
-    assert_int_equal(a->calls.troubles, 0);
+    assert_int_equal(a->calls.errors, 0);
     agent_close(a);
     free(s);
 }
@@ -298,8 +298,8 @@ static void retry_after_is_kept(void **state) {
     server_stop(s);
     assert_true(s->requests[1].at_ns - s->requests[0].at_ns >= 1000 * MS);
     assert_true(s->requests[2].at_ns - s->requests[1].at_ns >= 300 * MS);
-    assert_non_null(strstr(a->calls.trouble, "busy"));
-    assert_null(strchr(a->calls.trouble, 0x1b)); /* untrusted text is sanitized */
+    assert_non_null(strstr(a->calls.error, "busy"));
+    assert_null(strchr(a->calls.error, 0x1b)); /* untrusted text is sanitized */
     agent_close(a);
     free(s);
 }
@@ -319,7 +319,7 @@ static void pauses_grow_and_stay_bounded(void **state) {
     }
     /* pauses that kept growing would be 2.5 s long then, and more; these are 40 ms and what a busy machine takes */
     assert_true(least_late < 2000 * MS);
-    assert_int_equal(a->calls.troubles, 1); /* repeated failures of one kind are reported once */
+    assert_int_equal(a->calls.errors, 1); /* repeated failures of one kind are reported once */
     assert_int_equal(a->calls.recoveries, 1);
     agent_close(a);
     free(s);
@@ -364,6 +364,39 @@ static void a_batch_that_is_too_large_alone_is_refused(void **state) {
     assert_int_equal(counter(a, EA_COUNT_batches_refused), 1);
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
+    agent_close(a);
+    free(s);
+}
+
+/* An old collector, or one with a narrower reader, refuses the framing of one batch: it alone is lost, and counted. */
+static void a_batch_that_is_bad_alone_is_refused(void **state) {
+    (void)state;
+    server *s = SERVER(BAD_THIRD);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    size_t alone = 0;
+    for (size_t i = 0; i < s->request_count; i++)
+        alone += s->requests[i].count == 1 && s->requests[i].numbers[0] == 3 &&
+                 s->requests[i].len_bytes[0] > TOMBSTONE_BYTES;
+    assert_int_equal(alone, 3); /* a pause after each: one wrong answer must not cost a batch */
+    assert_int_equal(a->calls.refused, 1);
+    assert_int_equal(a->calls.refused_number, 3);
+    assert_int_equal(counter(a, EA_COUNT_batches_refused), 1);
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 90);
+    agent_close(a);
+    free(s);
+}
+
+static void one_bad_request_costs_no_batch(void **state) {
+    (void)state;
+    server *s = SERVER(BAD_ONCE, BAD_ONCE, HONEST);
+    agent *a = agent_with(1);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(a->calls.refused, 0);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 10);
     agent_close(a);
     free(s);
 }
@@ -488,7 +521,7 @@ static void a_description_that_is_lacking_is_sent_again(void **state) {
     assert_int_equal(s->requests[1].len_bytes[0], s->requests[2].len_bytes[0] - 5); /* 12<<3|2, 3, "abc" */
     assert_int_equal(a->calls.known, 2);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
-    assert_int_equal(a->calls.troubles, 0);
+    assert_int_equal(a->calls.errors, 0);
     agent_close(a);
     free(s);
 }
@@ -607,7 +640,7 @@ static void a_collector_that_comes_back(void **state) {
     assert_int_equal(finish(a), 0);
     server_stop(t);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 50);
-    assert_true(a->calls.troubles >= 1);
+    assert_true(a->calls.errors >= 1);
     agent_close(a);
     free(s);
     free(t);
@@ -868,6 +901,8 @@ int main(void) {
         T(an_answer_counts_only_for_what_was_sent),
         T(too_large_means_smaller),
         T(a_batch_that_is_too_large_alone_is_refused),
+        T(a_batch_that_is_bad_alone_is_refused),
+        T(one_bad_request_costs_no_batch),
         T(credit_bounds_the_next_request),
         T(malformed_is_dropped_and_counted),
         T(a_refused_tombstone_is_sent_again),

@@ -230,11 +230,65 @@ static void a_stream_goes_on_under_a_new_name(void **state) {
     assert_int_equal(segments(), 0);
 }
 
+/* Takes all that waits, which is of the stream: the numbers that it stands for, and the events of its tombstones.
+ * Returns how many batches there were. */
+static uint64_t take_rest(ea_spool *s, const uint8_t *stream, ea_range_set *seen, uint64_t *events) {
+    uint64_t batches = 0;
+    ea_err err;
+    for (ea_spool_item item; ea_spool_take(s, 1, &item, 1); batches++) {
+        ea_batch_head head;
+        ea_text body;
+        ea_text_init(&body);
+        must(ea_spool_read(s, &item, &body, &err), &err);
+        must(ea_batch_read_head((const uint8_t *)body.data, body.len_bytes, &head, &err), &err);
+        assert_memory_equal(head.stream, stream, 16);
+        if (head.kind == EA_BATCH_TOMBSTONE) {
+            graves_seen g = {seen, 0};
+            must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, see_grave, &g, &err), &err);
+            *events += g.events;
+        } else {
+            must(ea_range_set_add(seen, head.number, head.number), &err);
+        }
+        ea_text_deinit(&body);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    return batches;
+}
+
+/* A refused batch and its tombstone have one number, and here one segment: its eviction must not read the batch for the
+ * tombstone, and the numbers and events of both refused ones are reported. */
+static void tombstones_beside_their_batches(void **state) {
+    (void)state;
+    uint64_t events = 0;
+    ea_range_set seen = {0};
+    ea_spool *s =
+        open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_bytes = 8192, .segment_bytes = 2048});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 4; n++)
+        offer_envelope_as(s, STREAM, n, EA_SPOOL_PRIORITIES - 1);
+    for (uint64_t n = 1; n <= 2; n++) {
+        ea_spool_item item;
+        assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
+        assert_int_equal(item.number, n);
+        settle_one(s, &item, EA_SPOOL_REFUSED);
+    }
+    assert_int_equal(segments(), 1);
+    for (uint64_t n = 5; n <= 100; n++)
+        offer_envelope_as(s, STREAM, n, EA_SPOOL_PRIORITIES - 1);
+    uint64_t evicted = counter(EA_COUNT_events_evicted_size);
+    assert_true(evicted > 100);
+    (void)take_rest(s, STREAM, &seen, &events);
+    assert_int_equal(events, evicted + 20);
+    assert_true(seen.count == 1 && seen.ranges[0].first == 1 && seen.ranges[0].last == 100);
+    free(seen.ranges);
+    close_spool(s);
+}
+
 /* Evictions under the old name are reported under the new name, with all their events. */
 static void tombstones_of_a_renamed_stream(void **state) {
     (void)state;
     static const uint8_t SECOND[16] = {7};
-    uint64_t count = 0, events = 0, numbers = 0;
+    uint64_t count = 0, events = 0, numbers;
     ea_err err;
     ea_spool *s =
         open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_bytes = 4096, .segment_bytes = 1024});
@@ -251,27 +305,7 @@ static void tombstones_of_a_renamed_stream(void **state) {
     new_process();
     s = open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_bytes = 4096, .segment_bytes = 1024});
     ea_range_set seen = {0};
-    for (;;) {
-        ea_spool_item item;
-        ea_batch_head head;
-        ea_text body;
-        if (!ea_spool_take(s, 1, &item, 1))
-            break;
-        ea_text_init(&body);
-        must(ea_spool_read(s, &item, &body, &err), &err);
-        must(ea_batch_read_head((const uint8_t *)body.data, body.len_bytes, &head, &err), &err);
-        assert_memory_equal(head.stream, SECOND, 16);
-        if (head.kind == EA_BATCH_TOMBSTONE) {
-            graves_seen g = {&seen, 0};
-            must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, see_grave, &g, &err), &err);
-            events += g.events;
-        } else {
-            must(ea_range_set_add(&seen, head.number, head.number), &err);
-        }
-        numbers++;
-        ea_text_deinit(&body);
-        settle_one(s, &item, EA_SPOOL_DONE);
-    }
+    numbers = take_rest(s, SECOND, &seen, &events);
     assert_true(numbers > 2);
     assert_int_equal(events, evicted);
     assert_int_equal(seen.count, 1); /* every number of the new stream, and no other */
@@ -659,7 +693,7 @@ static void everybody_at_once(void **state) {
             }
         }
         must(ea_spool_settle(s, items, outcomes, n, &err), &err);
-        must(ea_spool_trouble(s, &err), &err);
+        must(ea_spool_error(s, &err), &err);
     }
     for (size_t i = 0; i <= APPENDERS; i++)
         ea_thread_join(threads[i]);
@@ -794,6 +828,7 @@ int main(void) {
         T(cancel_one_stream),
         T(what_goes_back_keeps_its_place),
         TWICE(a_stream_goes_on_under_a_new_name),
+        TWICE(tombstones_beside_their_batches),
         TWICE(tombstones_of_a_renamed_stream),
         TWICE(owed_tombstones_of_a_renamed_stream),
         T(a_take_ends_at_its_bound_and_streams_take_turns),

@@ -196,7 +196,7 @@ static void too_old_gives_way(void **state) {
     for (int i = 0; i < 3000 && counter(EA_COUNT_events_evicted_age) < 20; i++) /* no caller triggers it */
         ea_sleep_ns(10000000);
     assert_int_equal(counter(EA_COUNT_events_evicted_age), 20);
-    must(ea_spool_trouble(s, &err), &err);
+    must(ea_spool_error(s, &err), &err);
     close_spool(s);
     new_process();
     s = open_spool(); /* what comes now may wait */
@@ -508,7 +508,7 @@ static void tombstones_of_an_earlier_agent_stay(void **state) {
     assert_int_equal(waiting(s), 1);
     for (int i = 0; i < 3000 && ea_path_exists(first_segment()); i++)
         ea_sleep_ns(10000000);
-    must(ea_spool_trouble(s, &err), &err);
+    must(ea_spool_error(s, &err), &err);
     assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
     ea_text_clear(&batch);
     must(ea_spool_read(s, &item, &batch, &err), &err);

@@ -177,7 +177,7 @@ static void numbers_are_the_ledgers(void **state) {
     says(&a.status, "\"progress_permille\": 1000, \"events_delivered\": 121, \"events_synthesised\": 0");
     says(&a.status, "\"batches\": 3, \"ledger_balanced\": true");
     says(&a.status, "\"spool\": {\"batches\": 3,");
-    says(&a.status, "\"trouble\": \"\"");
+    says(&a.status, "\"error\": \"\", \"trouble\": \"\""); /* the second is the old name */
     agent_free(&a);
 }
 
@@ -200,7 +200,7 @@ static void a_session_has_its_part(void **state) {
     ea_text_init(&t);
     ea_status_put(&a, "running", &t, &lost);
     assert_false(t.failed);
-    assert_int_equal(check(&t, "refused: \"\\\""), 1);
+    assert_int_equal(check(&t, "refused: \"\\\""), 2); /* error, and its old name */
     says(&t, "\"session\": {\"name\": \"\", \"runs\": false");
     says(&t, "\"images_left_end\": 0, \"accounts_asked\": 0, \"accounts_named\": 0, \"accounts_unnamed\": 0, "
              "\"accounts_left\": 0}");
@@ -208,7 +208,7 @@ static void a_session_has_its_part(void **state) {
     ea_text_clear(&t);
     snprintf(a.config_error.text, sizeof a.config_error.text, "line 3: \"\n\"");
     ea_status_put_waiting(&a, 5, &t);
-    assert_int_equal(check(&t, "line 3: \"\n\""), 1);
+    assert_int_equal(check(&t, "line 3: \"\n\""), 2);
     says(&t, "{\"state\": \"waiting\"");
     ea_text_deinit(&t);
     a.tasks.first = NULL;

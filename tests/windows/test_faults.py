@@ -168,9 +168,9 @@ def no_room(env, checks, session, windows, collector):
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
                                       {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": "Microsoft-Windows-Immersive-Shell"}], **SMALL}])
         machine.start()
-        machine.wait(lambda: all(f"start session {n}" in machine.sources().get(n, {}).get("trouble", "") for n in ("kernel", "files")), "word of no room")
-        checks.that("system loggers: system-1, system-2, system-3, system-4, system-5, system-6" in machine.sources()["kernel"]["trouble"],
-                    f"holders of the system loggers: {machine.sources()['kernel']['trouble']}")
+        machine.wait(lambda: all(f"start session {n}" in machine.sources().get(n, {}).get("error", "") for n in ("kernel", "files")), "word of no room")
+        checks.that("system loggers: system-1, system-2, system-3, system-4, system-5, system-6" in machine.sources()["kernel"]["error"],
+                    f"holders of the system loggers: {machine.sources()['kernel']['error']}")
         machine.control("stop", "fill-1")  # a place, and none for the kernel's
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
         checks.equal(len(machine.sessions()), 64, "sessions that Windows has")
@@ -181,7 +181,7 @@ def no_room(env, checks, session, windows, collector):
         machine.wait(lambda: machine.sources()["files"]["events_acknowledged"] == 571, "all events of the other session, and its header, at the collector")
         machine.control("stop", "system-3")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
-        checks.equal(machine.sources()["kernel"]["trouble"], "", "trouble that is over")
+        checks.equal(machine.sources()["kernel"]["error"], "", "an error that is over")
         checks.equal(machine.stop(), 0, "exit code")
         ids = {r["id"] for r in raw(env, collector, "full") if r["provider"] == FILES}
         checks.that(ids and ids <= {12, 14}, f"ids that came: {ids}")

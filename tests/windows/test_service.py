@@ -250,7 +250,7 @@ def install(env, checks, session, collector, package):
     time.sleep(6)  # another round of attempts
     checks.that(service.log().count("agent.crt") <= 3, f"a missing certificate is logged again and again:\n{service.log()}")
     service.give_certificate()
-    service.wait(lambda: (service.status().get("shipping") or {}).get("trouble"), "word of the missing collector")
+    service.wait(lambda: (service.status().get("shipping") or {}).get("error"), "word of the missing collector")
     checks.equal(service.run("status", check=False).returncode, 0, "exit code of status without a collector")
     service.wait_said("Failed to connect")
     time.sleep(3)  # some more attempts

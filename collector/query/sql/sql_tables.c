@@ -94,7 +94,8 @@ static const struct {
     "max(ifnull((SELECT max(b.end_utc_ns) FROM gaps b WHERE b.stream = s.stream AND b.end_utc_ns <"                    \
     " 9223372036854775807), " LEAST "), iif(EXISTS(SELECT 1 FROM gaps b WHERE b.stream = s.stream AND"                 \
     " b.end_utc_ns = 9223372036854775807 AND b.begin_utc_ns = " LEAST " AND b.cause IN (" EC_GAP_AT_ONCE               \
-    ")), s.end_utc_ns, " LEAST "))"
+    ")) AND NOT EXISTS(SELECT 1 FROM gaps b WHERE b.stream = s.stream AND b.end_utc_ns = 9223372036854775807 AND"      \
+    " b.batch_count > 0), s.end_utc_ns, " LEAST "))"
 
 // clang-format off
 static const late HOSTS_LATE[] = {

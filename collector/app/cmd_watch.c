@@ -1,0 +1,343 @@
+/* etwcollector watch: a program of the query language over stored events, and over those that arrive. Called by:
+ * main.c. Calls: proto/lang, watch_streams.h. Thread: the main one. */
+#include "collector/app/collector_commands.h"
+#include "collector/app/question.h"
+#include "collector/app/watch_streams.h"
+#include "collector/query/scan/data_times.h"
+#include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t POLL_NS = 200000000;
+
+typedef struct options {
+    const char *store, *program, *from, *to, *exe;
+    ea_strings hosts, labels, args;
+    int json, csv, live;
+    uint64_t keys, memory, pid;
+} options;
+
+typedef struct watch {
+    const options *o;
+    const char *name; /* of the program, for messages */
+    char *text;
+    size_t text_bytes;
+    ea_lang_program *program;
+    ea_lang_run *run;
+    ec_watch_streams *streams;
+    int is_broken; /* standard output takes nothing any more */
+} watch;
+
+static int read_program(watch *w, int operand_count, char **operands, ea_err *err) {
+    ea_file *file = NULL;
+    size_t room = EA_LANG_TEXT_MAX_BYTES + 1;
+    if (w->o->program && operand_count)
+        return ea_fail(err, EA_EUSAGE, "expected -e PROGRAM or a file with a program, and found both");
+    if (!w->o->program && operand_count != 1)
+        return ea_fail(err, EA_EUSAGE, "expected -e PROGRAM, or one file with a program");
+    if (w->o->program) {
+        w->name = "program";
+        w->text_bytes = strlen(w->o->program);
+        w->text = strdup(w->o->program);
+        return w->text ? 0 : ea_fail(err, EA_ENOMEM, "read the program");
+    }
+    w->name = operands[0];
+    int rc = ea_file_open(&file, w->name, EA_OPEN_READ, err);
+    if (rc)
+        return rc;
+    w->text = malloc(room);
+    rc = w->text ? ea_file_read_at(file, 0, w->text, room, &w->text_bytes, err)
+                 : ea_fail(err, EA_ENOMEM, "read %s", w->name);
+    if (!rc && w->text_bytes == room)
+        rc = ea_fail(err, EA_EUSAGE, "read %s: a program has %d bytes at the most", w->name, EA_LANG_TEXT_MAX_BYTES);
+    ea_file_close(file);
+    return rc;
+}
+
+static int compile_program(watch *w, ea_err *err) {
+    ea_lang_problem problem = {0};
+    ea_registry *registry = NULL;
+    int rc = ea_registry_create(&registry, 0, err);
+    if (rc)
+        return rc;
+    ea_lang_sources sources = {.registry = registry, .args = w->o->args.items, .arg_count = w->o->args.count};
+    rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &sources, &problem);
+    ea_registry_destroy(registry);
+    if (rc && rc != EA_ENOMEM && problem.is_class) { /* of an own provider, perhaps: its classes are stored */
+        rc = ec_watch_streams_classes(w->streams, &sources, err);
+        if (rc)
+            return rc;
+        rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &sources, &problem);
+    }
+    if (rc == EA_ENOMEM)
+        return ea_fail(err, rc, "compile the program");
+    if (!rc)
+        return 0;
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_problem_print(&problem, w->name, w->text, w->text_bytes, &t);
+    if (t.len_bytes && !t.failed)
+        fputs(t.data, stderr);
+    ea_text_deinit(&t);
+    return ea_fail(err, EA_EUSAGE, "compile the program: it has a mistake at line %u, column %u", problem.line,
+                   problem.column);
+}
+
+static int take_output(void *arg, ea_text *out) {
+    watch *w = arg;
+    size_t n = out->len_bytes;
+    w->is_broken |= n && fwrite(out->data, 1, n, stdout) != n;
+    ea_text_clear(out);
+    return w->is_broken ? EA_EIO : 0;
+}
+
+static int put_output(watch *w, ea_err *err) {
+    if (take_output(w, ea_lang_run_output(w->run)))
+        return ea_fail(err, EA_EIO, "write to standard output");
+    return 0;
+}
+
+static int flush_output(watch *w, ea_err *err) {
+    int rc = put_output(w, err);
+    return !rc && fflush(stdout) ? ea_fail(err, EA_EIO, "write to standard output") : rc;
+}
+
+static int run_failed(const watch *w, int rc, ea_err *err) {
+    if (w->is_broken)
+        return ea_fail(err, EA_EIO, "write to standard output");
+    return err->code ? err->code : ea_fail(err, rc, "run the program");
+}
+
+/* All events that are there now: 0, EC_WATCH_OVER after exit(), or an error. */
+static int run_events(watch *w, const atomic_int *stop, ea_err *err) {
+    int rc;
+    while (!(stop && atomic_load(stop)) && (rc = ec_watch_streams_next(w->streams, w->run, err)) != 0) {
+        if (rc < 0)
+            return run_failed(w, rc, err);
+        if (ea_lang_run_output(w->run)->len_bytes) {
+            int written = put_output(w, err);
+            if (written)
+                return written;
+        }
+        if (rc == EC_WATCH_OVER)
+            return rc;
+    }
+    return 0;
+}
+
+/* Until Ctrl-C or exit(). Ticks are those of this machine's clock. */
+static int run_arriving(watch *w, ea_err *err) {
+    const atomic_int *stop = ea_stop_flag();
+    int rc = 0;
+    fprintf(stderr, "etwcollector: waiting for events; Ctrl-C ends\n");
+    while (!rc && !atomic_load(stop)) {
+        rc = ea_lang_run_time(w->run, ea_utc_ns());
+        if (rc < 0)
+            return run_failed(w, rc, err);
+        if (!rc)
+            rc = run_events(w, stop, err);
+        int written = flush_output(w, err);
+        if (written)
+            return written;
+        if (rc || atomic_load(stop))
+            break;
+        ea_sleep_ns(POLL_NS);
+        rc = ec_watch_streams_refresh(w->streams, err);
+    }
+    return rc;
+}
+
+static int run_all(watch *w, ea_err *err) {
+    int rc = ea_lang_run_begin(w->run);
+    if (rc < 0)
+        rc = run_failed(w, rc, err);
+    else if (!rc)
+        rc = w->o->live ? run_arriving(w, err) : run_events(w, NULL, err);
+    if (rc < 0)
+        return rc;
+    rc = ea_lang_run_end(w->run);
+    return rc ? run_failed(w, rc, err) : flush_output(w, err);
+}
+
+/* The range's times; "" and NULL: it is open. */
+static int parse_time(const options *o, const char *what, const char *text, int64_t otherwise, int64_t *ret,
+                      ea_err *err) {
+    *ret = otherwise;
+    if (!text || !*text)
+        return 0;
+    return ec_data_time(what, text, o->store, o->hosts.count == 1 ? o->hosts.items[0] : NULL, NULL, ret, err);
+}
+
+static void report(const watch *w) {
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_counts_print(&c, "etwcollector", &t);
+    if (t.len_bytes && !t.failed)
+        fputs(t.data, stderr);
+    ea_text_deinit(&t);
+}
+
+static int watch_run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    watch w = {.o = o};
+    ec_watch_range range = {.store = o->store, .hosts = &o->hosts, .labels = &o->labels, .is_live = o->live};
+    const char *damage = "";
+    uint64_t damaged = 0;
+    int rc = 0;
+    if (o->json && o->csv)
+        rc = ea_fail(&err, EA_EUSAGE, "--json and --csv exclude each other");
+    if (!rc && o->live && o->to)
+        rc = ea_fail(&err, EA_EUSAGE, "--live has no end; leave out --to");
+    if (!rc)
+        rc = read_program(&w, operand_count, operands, &err);
+    if (!rc)
+        rc = parse_time(o, "--from", o->from, INT64_MIN, &range.from_utc_ns, &err);
+    if (!rc)
+        rc = parse_time(o, "--to", o->to, INT64_MAX, &range.to_utc_ns, &err);
+    if (!rc)
+        rc = ec_watch_streams_open(&w.streams, &range, &err);
+    if (!rc)
+        rc = compile_program(&w, &err);
+    if (!rc)
+        rc = ec_watch_streams_begin(w.streams,
+                                    &(ec_watch_wants){.state = ea_lang_needs_processes(w.program) || o->pid || o->exe ||
+                                                               ea_lang_counter(w.program, 0),
+                                                      .stacks = ea_lang_needs_stacks(w.program),
+                                                      .names = ea_lang_needs_names(w.program)},
+                                    &err);
+    if (!rc)
+        rc = ea_lang_run_create(
+            &w.run, w.program,
+            &(ea_lang_run_options){.form = o->json  ? EA_LANG_JSON
+                                           : o->csv ? EA_LANG_CSV
+                                                    : EA_LANG_TEXT,
+                                   .frames = ea_lang_needs_stacks(w.program) ? ec_watch_streams_frames : NULL,
+                                   .frames_arg = w.streams,
+                                   .flush = take_output,
+                                   .flush_arg = &w,
+                                   .is_terminal = ea_is_terminal(stdout),
+                                   .is_clocked = o->live,
+                                   .pid = o->pid,
+                                   .exe = o->exe,
+                                   .limit_entries = o->keys,
+                                   .limit_bytes = o->memory},
+            &err);
+    if (!rc) {
+        rc = run_all(&w, &err);
+        report(&w);
+    }
+    if (w.streams)
+        damaged = ec_watch_streams_damage(w.streams, &damage);
+    if (damaged)
+        fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", damaged, damage);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    int exit_code = rc ? ea_exit_code(rc) : damaged ? 3 : 0;
+    ea_lang_run_destroy(w.run);
+    ec_watch_streams_close(w.streams);
+    ea_lang_program_destroy(w.program);
+    free(w.text);
+    return exit_code;
+}
+
+static const ea_option OPTIONS[] = {
+    EC_STORE_OR_TRACES_OPTION(options, store),
+    {.name = "execute",
+     .letter = 'e',
+     .argument = "PROGRAM",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, program),
+     .help = "the program; without it the operand is the file with the program"},
+    {.name = "arg",
+     .letter = 'a',
+     .argument = "VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, args),
+     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, hosts),
+     .help = "an agent's name; may be repeated; all when none is given"},
+    {.name = "label",
+     .argument = "NAME=VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, labels),
+     .help = "only runs of agents that had this label; may be repeated: all of them"},
+    {.name = "from",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, from),
+     .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},
+    {.name = "to",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, to),
+     .help = "only events before this time"},
+    {.name = "live",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, live),
+     .help =
+         "run on what arrives from now on (with --from: on what is stored since then, too), until Ctrl-C or exit()"},
+    {.name = "pid",
+     .letter = 'p',
+     .argument = "PID",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, pid),
+     .min = 1,
+     .max = UINT32_MAX,
+     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},
+    {.name = "exe",
+     .argument = "PATTERN",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, exe),
+     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
+    {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
+    {.name = "keys",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, keys),
+     .fallback = "65536",
+     .min = 1,
+     .max = 16777216,
+     .help =
+         "how many keys an aggregation or a map has at the most; values of further keys are counted under (others)"},
+    {.name = "memory",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, memory),
+     .fallback = "64MiB",
+     .min = 1 << 20,
+     .max = (uint64_t)16 << 30,
+     .help = "memory of all variables, aggregations and texts of the program together"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_watch = {
+    .name = "watch",
+    .operands = "[FILE.watch] [TRACE.etl...]",
+    .summary = "Run a program of the query language over stored events of any machines, or over those that arrive",
+    .details = "docs/reference/language.md describes the language. The program is that of \"etwagent watch\", and its "
+               "answers are\n"
+               "the same; events of several machines are merged by time, and aggregations are over all of them. The "
+               "value host\n"
+               "is the agent's name:\n"
+               "  etwcollector watch --store DIR -e 'sched:::on-cpu { @[host, execname] = count(); }'\n"
+               "  etwcollector watch --store DIR --label site=berlin --from -1h -e 'DiskIo/Read { @ = "
+               "quantize(TransferSize); }'\n"
+               "  etwcollector watch --store DIR --live -e 'tick:10s { print(@); clear(@); } Process/Start { @[host] = "
+               "count(); }'\n"
+               "With --live events are taken as they arrive, and ticks are those of this machine's clock.\n"
+               "Exit codes: 0 read, 1 failed, 2 usage or a mistake in the program, 3 something stored is damaged.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = watch_run,
+    .min_operands = 0,
+    .max_operands = 1,
+};

@@ -1,0 +1,59 @@
+/* Conditions of the query language, as of --where and of filters, and the compiling that all users of the language
+ * share: a program may name classes that no table has; they are collected once, when a program names one.
+ * Calls: lang.h, proto/event/schema. Called by: the commands, service/core. Thread: the owner's. */
+#ifndef EA_LANG_LANG_WHERE_H
+#define EA_LANG_LANG_WHERE_H
+
+#include "proto/base/cli.h"
+#include "proto/event/schema/described.h"
+#include "proto/lang/lang.h"
+
+/* The classes that programs may name: those of the tables, and further ones when a program names one. */
+typedef struct ea_lang_classes {
+    ea_registry *registry; /* borrowed */
+    const ea_schemas
+        *schemas; /* classes of these and of the catalogue are further ones; NULL: of the catalogue alone */
+    int (*collect)(void *arg, ea_class_list *list, ea_err *err); /* adds others, as those of a trace; NULL: none */
+    void *arg;
+    int is_collected;
+    ea_class_list further; /* ea_lang_classes_deinit frees it */
+} ea_lang_classes;
+
+void ea_lang_classes_deinit(ea_lang_classes *c);
+
+/* Compiles a text. args: of $1, $2 ..., they outlive the program; NULL: none. When the text is no program, the result
+ * is EA_EINVAL, *ret_problem says why and *err is not written. Other errors are in *err, and ret_problem->line is 0. */
+EA_MUST_CHECK int ea_lang_compile_text(ea_lang_program **ret, const char *text, size_t len_bytes,
+                                       const ea_strings *args, ea_lang_classes *classes, ea_lang_problem *ret_problem,
+                                       ea_err *err);
+/* The same of an expression between two other texts, after a probe of each pattern (none: of all classes). The place of
+ * a problem is that in the expression. An expression that would end the text before it is a problem. */
+EA_MUST_CHECK int ea_lang_compile_expression(ea_lang_program **ret, const ea_strings *patterns, const char *before,
+                                             const char *expression, const char *after, ea_lang_classes *classes,
+                                             ea_lang_problem *ret_problem, ea_err *err);
+/* The same of a condition: a program that calls exit() for an event for which it holds. Stacks are no part of it. */
+EA_MUST_CHECK int ea_lang_compile_condition(ea_lang_program **ret, const ea_strings *patterns, const char *condition,
+                                            ea_lang_classes *classes, ea_lang_problem *ret_problem, ea_err *err);
+
+/* Prints a problem with its place on standard error, for a command. EA_EUSAGE. */
+EA_MUST_CHECK int ea_lang_report_problem(const ea_lang_problem *p, const char *name, const char *text, size_t len_bytes,
+                                         ea_err *err);
+
+/* ---- --where ---- */
+
+typedef struct ea_where ea_where;
+
+/* A condition on events of the classes that fit a pattern. A mistake is printed, and is EA_EUSAGE. classes are borrowed
+ * during the call. */
+EA_MUST_CHECK int ea_where_create(ea_where **ret, const char *condition, const ea_strings *patterns,
+                                  ea_lang_classes *classes, ea_err *err);
+void ea_where_destroy(ea_where *w); /* NULL is allowed */
+/* Events of another source begin: their classes are others, and nothing is known of the machine's state. */
+EA_MUST_CHECK int ea_where_begin(ea_where *w, ea_err *err);
+/* Their classes are about to be freed. */
+void ea_where_end(ea_where *w);
+/* 1 when the condition holds, 0, or an error. Each event is given, so that the state is known. */
+EA_MUST_CHECK int ea_where_holds(ea_where *w, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                                 ea_err *err);
+
+#endif

@@ -1,0 +1,450 @@
+/* The run of a relogger: inputs in canonical order, one verdict an event, outputs that appear when they are complete.
+ * See relog.h. Calls: proto/etl. Called by: the caller's program. Thread: the caller's. */
+#include "proto/relog/relog.h"
+
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
+#include "proto/etl/etl_writer.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An ea_relog_event is an ea_record under names for others. */
+#define SAME(a, b) _Static_assert(offsetof(ea_relog_event, a) == offsetof(ea_record, b), "one layout")
+SAME(provider, provider);
+SAME(keyword, keyword);
+SAME(id, id);
+SAME(task, task);
+SAME(version, version);
+SAME(channel, channel);
+SAME(level, level);
+SAME(opcode, opcode);
+SAME(logger, logger);
+SAME(flags, flags);
+SAME(property, property);
+SAME(pointer_size, pointer_size);
+SAME(header_type, header_type);
+SAME(hook_id, hook_id);
+SAME(header_word, header_word);
+SAME(time_raw, time_raw);
+SAME(pid, pid);
+SAME(tid, tid);
+SAME(kernel_time, kernel_time);
+SAME(user_time, user_time);
+SAME(activity_id, activity_id);
+SAME(cpu, cpu);
+SAME(input, source);
+SAME(item_count, ext_count);
+SAME(payload_bytes, payload_bytes);
+SAME(items, ext);
+SAME(payload, payload);
+SAME(position, position);
+_Static_assert(sizeof(ea_relog_event) == sizeof(ea_record) && sizeof(ea_relog_item) == sizeof(ea_ext) &&
+                   offsetof(ea_relog_item, data) == offsetof(ea_ext, data) &&
+                   offsetof(ea_relog_item, size_bytes) == offsetof(ea_ext, size_bytes),
+               "one layout");
+
+enum {
+    INPUTS_MAX = 65535,
+    OUTPUTS_MAX = 1024,
+    MODE_SEQUENTIAL = 0x00000001,
+    MODE_CIRCULAR = 0x00000002,
+    MODE_APPEND = 0x00000004,
+    MODE_COMPRESSED = 0x04000000,
+    MODE_NO_PER_PROCESSOR = 0x10000000,
+    WPP_TIME = 0x18, /* options of a message that has a time */
+};
+
+static const char PARTIAL[] = ".partial";
+
+typedef struct relog_output {
+    char *path, *partial;
+    ea_relog_output options;
+    ea_etl_writer *writer;
+    int is_made;   /* the partial file exists */
+    int64_t *last; /* time of the last record a processor */
+    size_t cpu_count, cpu_capacity;
+    uint64_t expected, added;
+} relog_output;
+
+struct ea_relog {
+    char **paths;
+    ea_relog_input *inputs;
+    size_t input_count, path_capacity, input_capacity;
+    relog_output *outputs;
+    size_t output_count, output_capacity;
+    ea_etl_set *set;
+    ea_counters counters;
+    uint8_t *header_data;
+    ea_record header; /* of the first input; header_type NONE: it is damaged */
+    int one_logger;   /* all inputs have the same: the events keep it */
+    int is_running;
+    atomic_int canceled;
+    ea_relog_counts counts;
+    ea_err err;
+};
+
+/* ---- before the run ---- */
+
+int ea_relog_create(ea_relog **ret) {
+    ea_relog *g = calloc(1, sizeof *g);
+    if (!g)
+        return EA_ENOMEM;
+    atomic_init(&g->canceled, 0);
+    *ret = g;
+    return 0;
+}
+
+static char *joined(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b) + 1;
+    char *s = malloc(n + m);
+    if (!s)
+        return NULL;
+    memcpy(s, a, n);
+    memcpy(s + n, b, m);
+    return s;
+}
+
+int ea_relog_add_input(ea_relog *g, const char *path, void *context, unsigned *ret_input) {
+    if (g->input_count >= INPUTS_MAX)
+        return ea_fail(&g->err, EA_ELIMIT, "relog: at most %d inputs", INPUTS_MAX);
+    if (EA_GROW(g->paths, g->path_capacity, g->input_count + 1, SIZE_MAX) ||
+        EA_GROW(g->inputs, g->input_capacity, g->input_count + 1, SIZE_MAX))
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    char *copy = joined(path, "");
+    if (!copy)
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    g->paths[g->input_count] = copy;
+    g->inputs[g->input_count] = (ea_relog_input){.path = copy, .context = context};
+    if (ret_input)
+        *ret_input = (unsigned)g->input_count;
+    g->input_count++;
+    return 0;
+}
+
+static void output_deinit(relog_output *o) {
+    ea_etl_writer_destroy(o->writer);
+    if (o->is_made)
+        EA_IGNORE(ea_path_remove(o->partial, NULL)); /* it may be gone already */
+    free(o->path);
+    free(o->partial);
+    free(o->last);
+}
+
+int ea_relog_add_output(ea_relog *g, const char *path, const ea_relog_output *options, unsigned *ret_output) {
+    if (g->output_count >= OUTPUTS_MAX)
+        return ea_fail(&g->err, EA_ELIMIT, "relog: at most %d outputs", OUTPUTS_MAX);
+    if (EA_GROW(g->outputs, g->output_capacity, g->output_count + 1, SIZE_MAX))
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    relog_output o = {.path = joined(path, ""), .partial = joined(path, PARTIAL)};
+    if (options)
+        o.options = *options;
+    if (!o.path || !o.partial) {
+        output_deinit(&o);
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    }
+    g->outputs[g->output_count] = o;
+    if (ret_output)
+        *ret_output = (unsigned)g->output_count;
+    g->output_count++;
+    return 0;
+}
+
+void ea_relog_destroy(ea_relog *g) {
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->output_count; i++)
+        output_deinit(&g->outputs[i]);
+    for (size_t i = 0; i < g->input_count; i++)
+        free(g->paths[i]);
+    ea_etl_close(g->set);
+    free(g->paths);
+    free(g->inputs);
+    free(g->outputs);
+    free(g->header_data);
+    free(g);
+}
+
+/* ---- inputs ---- */
+
+static int same_clocks(const ea_etl_info *a, const ea_etl_info *b) {
+    return a->clock.type == b->clock.type && a->clock.frequency == b->clock.frequency &&
+           (a->clock.type == EA_CLOCK_SYSTEM_TIME || a->boot_filetime == b->boot_filetime);
+}
+
+static int open_inputs(ea_relog *g) {
+    const ea_etl_options options = {.counters = &g->counters};
+    if (!g->input_count)
+        return ea_fail(&g->err, EA_EINVAL, "relog: expected an input");
+    int rc = ea_etl_open(&g->set, (const char *const *)g->paths, g->input_count, &options, &g->err);
+    if (rc)
+        return rc;
+    const ea_etl_info *first = ea_etl_file_info(g->set, 0);
+    g->one_logger = 1;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const ea_etl_info *info = ea_etl_file_info(g->set, i);
+        ea_relog_input *in = &g->inputs[i];
+        if (!same_clocks(first, info))
+            return ea_fail(&g->err, EA_EUNSUPPORTED,
+                           "relog %s: its clock is not that of %s (another kind, rate or boot): relog them apart",
+                           info->path, first->path);
+        if (info->pointer_size != first->pointer_size)
+            return ea_fail(&g->err, EA_EUNSUPPORTED, "relog %s: pointers of %u bytes, those of %s have %u", info->path,
+                           info->pointer_size, first->path, first->pointer_size);
+        g->one_logger &= info->logger == first->logger;
+        g->counts.events_lost += info->events_lost;
+        g->counts.buffers_lost += info->buffers_lost;
+        in->session_name = info->session_name;
+        in->cpu_count = info->cpu_count;
+        in->pointer_size = info->pointer_size;
+        in->os_build = info->os_build;
+        in->clock_type = info->clock_type;
+        in->buffer_size_bytes = info->buffer_size_bytes;
+        in->events_lost = info->events_lost;
+        in->buffers_lost = info->buffers_lost;
+        in->begin_utc_ns = ea_filetime_to_utc_ns(info->start_filetime);
+        in->end_utc_ns = info->end_filetime ? ea_filetime_to_utc_ns(info->end_filetime) : 0;
+        in->ticks_per_second = info->clock.frequency;
+        in->compression = info->compression;
+    }
+    g->header_data = malloc(EA_ETL_HEADER_EVENT_MAX_BYTES);
+    if (!g->header_data)
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    return 0;
+}
+
+static int read_header(ea_relog *g, size_t input) {
+    int rc = ea_etl_header_record(g->set, input, g->header_data, &g->header, &g->err);
+    if (rc == EA_EFORMAT) { /* an output's is made from what the reader found */
+        g->header = (ea_record){.header_type = EA_HEADER_NONE, .source = (uint16_t)input};
+        g->err = (ea_err){0};
+        return 0;
+    }
+    return rc;
+}
+
+/* Calls on_begin for each input; afterwards g->header is that of the first one. */
+static int begin(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
+    int rc = 0;
+    for (size_t i = 0; !rc && callbacks && callbacks->on_begin && i < g->input_count; i++) {
+        rc = read_header(g, i);
+        if (!rc)
+            rc = callbacks->on_begin(g, &g->inputs[i], (const ea_relog_event *)&g->header, arg);
+    }
+    return rc ? rc : read_header(g, 0);
+}
+
+/* ---- outputs ---- */
+
+static int64_t last_end(const ea_relog *g) {
+    int64_t end = 0;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const ea_etl_info *info = ea_etl_file_info(g->set, i);
+        end = info->end_filetime > end ? info->end_filetime : end;
+    }
+    return end;
+}
+
+/* What the header event of an output says. */
+static ea_etl_info info_of_output(const ea_relog *g, const relog_output *o) {
+    const ea_etl_info *first = ea_etl_file_info(g->set, 0);
+    ea_etl_info info = *first;
+    uint32_t buffer_bytes = o->options.buffer_size_bytes, cpus = 0;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const ea_etl_info *other = ea_etl_file_info(g->set, i);
+        if (!o->options.buffer_size_bytes && other->buffer_size_bytes > buffer_bytes)
+            buffer_bytes = other->buffer_size_bytes;
+        cpus = other->cpu_count > cpus ? other->cpu_count : cpus;
+    }
+    info.buffer_size_bytes = buffer_bytes;
+    info.cpu_count = cpus;
+    info.compression =
+        (uint16_t)(o->options.compression == EA_RELOG_COMPRESSION_SAME ? first->compression : o->options.compression);
+    info.log_file_mode &= ~(uint32_t)(MODE_COMPRESSED | MODE_NO_PER_PROCESSOR);
+    if (info.log_file_mode & MODE_CIRCULAR)
+        info.log_file_mode = (info.log_file_mode & ~(uint32_t)(MODE_CIRCULAR | MODE_APPEND)) | MODE_SEQUENTIAL;
+    if (info.compression)
+        info.log_file_mode |= MODE_COMPRESSED;
+    if (!g->one_logger)
+        info.logger = 0;
+    return info;
+}
+
+static int create_output(ea_relog *g, relog_output *o) {
+    ea_etl_info info = info_of_output(g, o);
+    for (size_t i = 0; i < g->input_count; i++)
+        if (strcmp(g->paths[i], o->path) == 0 || strcmp(g->paths[i], o->partial) == 0)
+            return ea_fail(&g->err, EA_EINVAL, "relog %s: it is an input", g->paths[i]);
+    ea_etl_writer_options options = {
+        .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1};
+    ea_record header = g->header;
+    if (header.header_type != EA_HEADER_NONE) {
+        header.logger = info.logger;
+        options.header = &header;
+        options.completes_header = 1;
+    } else if (info.clock.type == EA_CLOCK_SYSTEM_TIME) {
+        options.start_raw = info.start_filetime;
+    }
+    o->is_made = 1;
+    return ea_etl_writer_create(&o->writer, o->partial, &options, &g->err);
+}
+
+static int write_event(ea_relog *g, relog_output *o, const ea_record *r) {
+    int rc = 0;
+    int is_timeless = r->header_type == EA_HEADER_MESSAGE && !(r->header_word & WPP_TIME);
+    if (r->cpu >= o->cpu_count) {
+        if (EA_GROW(o->last, o->cpu_capacity, (size_t)r->cpu + 1, SIZE_MAX))
+            return ea_fail(&g->err, EA_ENOMEM, "relog");
+        for (; o->cpu_count <= r->cpu; o->cpu_count++)
+            o->last[o->cpu_count] = INT64_MIN;
+    }
+    /* A reader finds a buffer by its first time, and gives a message without a time that of the record before it. */
+    int64_t last = o->last[r->cpu];
+    if (last != INT64_MIN && (r->time_raw < last || (is_timeless && r->time_raw != last)))
+        rc = ea_etl_writer_flush(o->writer, r->cpu, &g->err);
+    if (rc)
+        return rc;
+    o->last[r->cpu] = r->time_raw;
+    o->expected++;
+    if (g->one_logger)
+        return ea_etl_writer_add(o->writer, r, &g->err);
+    ea_record merged = *r;
+    merged.logger = 0; /* as in merged files: one buffer a processor, whatever session an event is of */
+    return ea_etl_writer_add(o->writer, &merged, &g->err);
+}
+
+int ea_relog_emit(ea_relog *g, unsigned output, const ea_relog_event *event) {
+    if (!g->is_running)
+        return ea_fail(&g->err, EA_EINVAL, "relog: events can be emitted while it runs");
+    if (output >= g->output_count)
+        return ea_fail(&g->err, EA_EINVAL, "relog: output %u of %zu", output, g->output_count);
+    relog_output *o = &g->outputs[output];
+    int rc = write_event(g, o, (const ea_record *)event);
+    if (rc)
+        return rc;
+    o->added++;
+    g->counts.added++;
+    return 0;
+}
+
+static int complete_outputs(ea_relog *g) {
+    const ea_relog_counts *c = &g->counts;
+    ea_etl_writer_end end = {.end_filetime = last_end(g),
+                             .events_lost = (uint32_t)(c->events_lost < UINT32_MAX ? c->events_lost : UINT32_MAX),
+                             .buffers_lost = (uint32_t)(c->buffers_lost < UINT32_MAX ? c->buffers_lost : UINT32_MAX)};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < g->output_count; i++) {
+        relog_output *o = &g->outputs[i];
+        uint64_t wanted = (o->options.only_emitted ? 0 : c->read - c->dropped) + o->added;
+        rc = ea_etl_writer_finish(o->writer, &end, &g->err);
+        if (!rc && (o->expected != wanted || ea_etl_writer_records(o->writer) - 1 != wanted))
+            rc = ea_fail(&g->err, EA_ECORRUPT, "relog %s: expected %" PRIu64 " events, wrote %" PRIu64, o->path, wanted,
+                         ea_etl_writer_records(o->writer) - 1);
+        if (!rc)
+            rc = ea_etl_writer_sync(o->writer, &g->err);
+    }
+    for (size_t i = 0; !rc && i < g->output_count; i++) {
+        relog_output *o = &g->outputs[i];
+        ea_etl_writer_destroy(o->writer); /* Windows renames no open file */
+        o->writer = NULL;
+        rc = ea_path_rename(o->partial, o->path, &g->err);
+        if (!rc)
+            o->is_made = 0;
+    }
+    return rc;
+}
+
+/* ---- the run ---- */
+
+static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, const ea_record *r) {
+    if (ea_etl_is_header_record(r)) {
+        g->counts.headers++;
+        return 0;
+    }
+    g->counts.read++;
+    const ea_relog_input *in = &g->inputs[r->source];
+    int verdict =
+        callbacks && callbacks->on_event ? callbacks->on_event(g, in, (const ea_relog_event *)r, arg) : EA_RELOG_KEEP;
+    if (verdict < 0) {
+        if (!g->err.code)
+            return ea_fail(&g->err, verdict, "relog: the program ended the run");
+        return verdict;
+    }
+    if (verdict == EA_RELOG_DROP) {
+        g->counts.dropped++;
+        return 0;
+    }
+    g->counts.kept++;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < g->output_count; i++)
+        if (!g->outputs[i].options.only_emitted)
+            rc = write_event(g, &g->outputs[i], r);
+    return rc;
+}
+
+static int read_all(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
+    const ea_record *r;
+    int rc;
+    while ((rc = ea_etl_next(g->set, &r, &g->err)) > 0) {
+        if (atomic_load_explicit(&g->canceled, memory_order_relaxed))
+            return ea_fail(&g->err, EA_ECANCELED, "relog");
+        if ((rc = step(g, callbacks, arg, r)) != 0)
+            return rc;
+    }
+    return rc;
+}
+
+int ea_relog_run(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
+    if (g->set)
+        return ea_fail(&g->err, EA_EINVAL, "relog: it has run already");
+    int rc = open_inputs(g);
+    if (!rc)
+        rc = begin(g, callbacks, arg);
+    for (size_t i = 0; !rc && i < g->output_count; i++)
+        rc = create_output(g, &g->outputs[i]);
+    g->is_running = !rc;
+    if (!rc)
+        rc = read_all(g, callbacks, arg);
+    if (!rc && callbacks && callbacks->on_end)
+        rc = callbacks->on_end(g, arg);
+    g->is_running = 0;
+    g->counts.damaged = ea_counter_get(&g->counters, EA_COUNT_source_bad_records) +
+                        ea_counter_get(&g->counters, EA_COUNT_source_bad_buffers);
+    if (!rc)
+        rc = complete_outputs(g);
+    if (rc && !g->err.code)
+        return ea_fail(&g->err, rc, "relog: the program ended the run");
+    return rc;
+}
+
+void ea_relog_cancel(ea_relog *g) {
+    atomic_store(&g->canceled, 1);
+}
+
+/* ---- what callers look at ---- */
+
+int64_t ea_relog_utc_ns(const ea_relog *g, int64_t time_raw) {
+    return g->set ? ea_clock_to_utc_ns(&ea_etl_file_info(g->set, 0)->clock, time_raw) : 0;
+}
+
+int64_t ea_relog_raw(const ea_relog *g, int64_t utc_ns) {
+    return g->set ? ea_clock_from_utc_ns(&ea_etl_file_info(g->set, 0)->clock, utc_ns) : 0;
+}
+
+double ea_relog_progress(const ea_relog *g) {
+    return g->set ? ea_etl_progress(g->set) : 0;
+}
+
+const ea_relog_counts *ea_relog_count(const ea_relog *g) {
+    return &g->counts;
+}
+
+uint64_t ea_relog_written(const ea_relog *g, unsigned output) {
+    return output < g->output_count ? g->outputs[output].expected : 0;
+}
+
+const char *ea_relog_error(const ea_relog *g) {
+    return g->err.message;
+}

@@ -1,0 +1,333 @@
+/* proto/relog: what is kept comes back equal and in order, from made-up files of every header form; what a program
+ * changes, adds and sends to several outputs; a run that fails, is canceled or ended leaves no output. */
+#include "proto/base/platform.h"
+#include "proto/relog/relog.h"
+#include "tests/unit/etl_samples.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/scratch.h"
+
+static void make_file(const char *path, unsigned number) {
+    made_up m;
+    ea_err err;
+    assert_int_equal(made_up_write(path, number, &m, NULL, NULL, &err), 0);
+}
+
+/* The next record that is no header event. */
+static const ea_record *next_event(ea_etl_set *set) {
+    const ea_record *r = NULL;
+    ea_err err;
+    int rc;
+    do
+        rc = ea_etl_next(set, &r, &err);
+    while (rc > 0 && ea_etl_is_header_record(r));
+    assert_true(rc >= 0);
+    return rc ? r : NULL;
+}
+
+static ea_etl_set *open_etl(const char *path) {
+    ea_etl_set *set = NULL;
+    ea_err err;
+    assert_int_equal(ea_etl_open(&set, &path, 1, NULL, &err), 0);
+    return set;
+}
+
+static size_t assert_same_events(const char *a, const char *b) {
+    ea_etl_set *left = open_etl(a), *right = open_etl(b);
+    size_t n = 0;
+    for (;; n++) {
+        const ea_record *x = next_event(left), *y = next_event(right);
+        if (!x || !y) {
+            assert_true(!x && !y);
+            break;
+        }
+        assert_true(ea_record_equal(x, y));
+    }
+    ea_etl_close(left);
+    ea_etl_close(right);
+    return n;
+}
+
+static void copies_are_equal(void **state) {
+    (void)state;
+    static const uint32_t compressions[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG_COMPRESSION_NONE,
+                                            EA_RELOG_COMPRESSION_LZNT1, EA_RELOG_COMPRESSION_XPRESS,
+                                            EA_RELOG_COMPRESSION_XPRESS_HUFF};
+    for (unsigned i = 0; i < MADE_UP_FILES; i++) {
+        const char *in = scratch_path("in.etl"), *out = scratch_path("out.etl");
+        make_file(in, i);
+        ea_relog *g;
+        ea_relog_output o = {.compression = compressions[i % LENGTH(compressions)],
+                             .buffer_size_bytes = i % 4 == 3 ? 16384 : 0};
+        assert_int_equal(ea_relog_create(&g), 0);
+        assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+        assert_int_equal(ea_relog_add_output(g, out, &o, NULL), 0);
+        assert_int_equal(ea_relog_run(g, NULL, NULL), 0);
+        const ea_relog_counts *c = ea_relog_count(g);
+        size_t n = assert_same_events(in, out);
+        assert_int_equal(c->headers, 1);
+        assert_int_equal(c->read, n);
+        assert_int_equal(c->kept, n);
+        assert_int_equal(c->dropped + c->added + c->damaged, 0);
+        assert_int_equal(ea_relog_written(g, 0), n);
+        ea_relog_destroy(g);
+        /* the header says what the first one said, and what the output is */
+        ea_etl_set *a = open_etl(in), *b = open_etl(out);
+        const ea_etl_info *x = ea_etl_file_info(a, 0), *y = ea_etl_file_info(b, 0);
+        assert_string_equal(x->session_name, y->session_name);
+        assert_int_equal(x->start_filetime, y->start_filetime);
+        assert_int_equal(x->end_filetime, y->end_filetime);
+        assert_int_equal(x->events_lost, y->events_lost);
+        assert_int_equal(x->buffers_lost, y->buffers_lost);
+        assert_int_equal(y->buffers_written, y->buffer_count);
+        assert_int_equal(y->compression, o.compression == EA_RELOG_COMPRESSION_SAME ? x->compression : o.compression);
+        assert_int_equal(y->buffer_size_bytes, o.buffer_size_bytes ? o.buffer_size_bytes : x->buffer_size_bytes);
+        assert_int_equal(!!(y->log_file_mode & EA_ETL_MODE_COMPRESSED), y->compression != 0);
+        assert_memory_equal(&x->clock, &y->clock, sizeof x->clock);
+        ea_etl_close(a);
+        ea_etl_close(b);
+    }
+}
+
+/* ---- a program that changes, drops, keeps for later and adds ---- */
+
+typedef struct program {
+    unsigned begun, seen, ended;
+    unsigned main_output, other_output;
+    ea_relog_event *kept;
+    uint8_t schema[64];
+    size_t schema_bytes;
+} program;
+
+static const ea_relog_guid OURS = {{1, 2, 3}};
+
+static int on_begin(ea_relog *g, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+    program *p = arg;
+    (void)g;
+    assert_int_equal(input->context ? *(int *)input->context : -1, (int)p->begun);
+    assert_int_equal(header->hook_id, 0);
+    assert_true(header->payload_bytes > 200);
+    assert_int_equal(input->cpu_count, 4);
+    p->begun++;
+    return 0;
+}
+
+static int on_event(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    program *p = arg;
+    assert_int_equal(*(int *)input->context, event->input);
+    unsigned n = p->seen++;
+    if (n == 7)
+        assert_non_null(p->kept = ea_relog_clone(event));
+    if (n % 10 == 1)
+        return EA_RELOG_DROP;
+    if (n % 10 == 2) { /* the question's sample: some events get another provider */
+        ea_relog_event changed = *event;
+        changed.provider = OURS;
+        assert_int_equal(ea_relog_emit(g, p->main_output, &changed), 0);
+        assert_int_equal(ea_relog_emit(g, p->other_output, &changed), 0);
+        return EA_RELOG_DROP;
+    }
+    return EA_RELOG_KEEP;
+}
+
+static int on_end(ea_relog *g, void *arg) {
+    static const uint64_t frames[] = {7, 0x7ff600001000, 0x7ff600002000};
+    program *p = arg;
+    p->ended++;
+    /* an event that Windows' relogger cannot make: TraceLogging, with a stack */
+    assert_int_equal(ea_relog_schema_begin(p->schema, sizeof p->schema, &p->schema_bytes, "Loaded"), 0);
+    assert_int_equal(ea_relog_schema_field(p->schema, sizeof p->schema, &p->schema_bytes, "Base", 10, 7), 0);
+    assert_int_equal(ea_relog_schema_field(p->schema, sizeof p->schema, &p->schema_bytes, "Size", 8, 0), 0);
+    assert_int_equal(ea_relog_schema_field(p->schema, p->schema_bytes + 5, &p->schema_bytes, "Pages", 8, 0), EA_ELIMIT);
+    ea_relog_item items[] = {{.type = 6, .linkage = 1, .size_bytes = sizeof frames, .data = (const uint8_t *)frames},
+                             {.type = 11, .size_bytes = (uint32_t)p->schema_bytes, .data = p->schema}};
+    ea_relog_event e = {.provider = OURS,
+                        .channel = 11,
+                        .level = 4,
+                        .keyword = 1,
+                        .flags = 0x1 | 0x40,
+                        .pointer_size = 8,
+                        .pid = 100,
+                        .tid = 200,
+                        .cpu = 3,
+                        .time_raw = ea_relog_raw(g, ea_relog_utc_ns(g, p->kept->time_raw)),
+                        .items = items,
+                        .item_count = 2,
+                        .payload = (const uint8_t *)frames,
+                        .payload_bytes = 12};
+    assert_true(e.time_raw <= p->kept->time_raw && e.time_raw + 2 > p->kept->time_raw);
+    assert_int_equal(ea_relog_emit(g, p->other_output, &e), 0);
+    assert_int_equal(ea_relog_emit(g, p->other_output, p->kept), 0);
+    assert_int_equal(ea_relog_emit(g, 2, &e), EA_EINVAL);
+    return 0;
+}
+
+static void programs_change_events(void **state) {
+    (void)state;
+    const char *one = scratch_path("one.etl"), *two = scratch_path("two.etl"), *all = scratch_path("all.etl"),
+               *some = scratch_path("some.etl");
+    int contexts[] = {0, 1};
+    program p = {0};
+    make_file(one, 5);
+    make_file(two, 5);
+    ea_relog *g;
+    assert_int_equal(ea_relog_create(&g), 0);
+    assert_int_equal(ea_relog_add_input(g, one, &contexts[0], NULL), 0);
+    assert_int_equal(ea_relog_add_input(g, two, &contexts[1], NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, all, NULL, &p.main_output), 0);
+    assert_int_equal(ea_relog_add_output(g, some, &(ea_relog_output){.only_emitted = 1}, &p.other_output), 0);
+    const ea_relog_callbacks callbacks = {on_begin, on_event, on_end};
+    assert_int_equal(ea_relog_run(g, &callbacks, &p), 0);
+    const ea_relog_counts *c = ea_relog_count(g);
+    assert_int_equal(p.begun, 2);
+    assert_int_equal(p.ended, 1);
+    assert_int_equal(c->headers, 2);
+    assert_int_equal(c->read, p.seen);
+    assert_int_equal(c->dropped, (p.seen + 8) / 10 + (p.seen + 7) / 10);
+    assert_int_equal(c->kept, c->read - c->dropped);
+    uint64_t changed = (p.seen + 7) / 10;
+    assert_int_equal(c->added, 2 * changed + 2);
+    assert_int_equal(ea_relog_written(g, p.main_output), c->kept + changed);
+    assert_int_equal(ea_relog_written(g, p.other_output), changed + 2);
+    /* what the second output has: the changed ones, the made one, the one of before; in order of time */
+    ea_etl_set *set = open_etl(some);
+    const ea_record *r;
+    unsigned ours = 0, made = 0, before = 0;
+    int64_t last = INT64_MIN;
+    while ((r = next_event(set)) != NULL) {
+        assert_true(r->time_raw >= last);
+        last = r->time_raw;
+        ours += memcmp(r->provider.bytes, OURS.bytes, 16) == 0 || r->hook_id || r->header_type == EA_HEADER_MESSAGE;
+        ea_record copy = *(const ea_record *)p.kept;
+        copy.source = 0;
+        before += (unsigned)ea_record_equal(r, &copy);
+        if (r->pid != 100 || r->tid != 200)
+            continue;
+        made++;
+        assert_int_equal(r->ext_count, 2);
+        assert_int_equal(r->ext[0].size_bytes, 24);
+        assert_int_equal(r->header_type, EA_HEADER_EVENT64);
+        assert_int_equal(r->ext[1].size_bytes, p.schema_bytes);
+        assert_memory_equal(r->ext[1].data, p.schema, p.schema_bytes);
+        assert_int_equal(ea_load16(r->ext[1].data), p.schema_bytes);
+    }
+    assert_int_equal(made, 1);
+    assert_int_equal(before, 1);
+    assert_true(ours >= changed / 3);
+    ea_etl_close(set);
+    ea_relog_free(p.kept);
+    ea_relog_destroy(g);
+}
+
+/* ---- runs that do not succeed ---- */
+
+static int cancel_late(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    int *n = arg;
+    (void)input;
+    (void)event;
+    if (++*n == 3000)
+        ea_relog_cancel(g);
+    return EA_RELOG_KEEP;
+}
+
+static int refuse_late(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    int *n = arg;
+    (void)g;
+    (void)input;
+    (void)event;
+    return ++*n == 3000 ? -77 : EA_RELOG_KEEP;
+}
+
+static int emit_too_large(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    static const uint8_t payload[60000];
+    ea_relog_event e = *event;
+    (void)input;
+    (void)arg;
+    e.header_type = EA_RELOG_HEADER_EVENT64;
+    e.flags = 0x40;
+    e.item_count = 0;
+    e.payload = payload;
+    e.payload_bytes = sizeof payload;
+    return ea_relog_emit(g, 0, &e);
+}
+
+static void failures_leave_no_output(void **state) {
+    (void)state;
+
+    static const struct {
+        ea_relog_callbacks callbacks;
+        int rc;
+    } cases[] = {{{.on_event = cancel_late}, EA_ECANCELED},
+                 {{.on_event = refuse_late}, -77},
+                 {{.on_event = emit_too_large}, EA_ELIMIT}};
+
+    ea_err err;
+    const char *in = scratch_path("in.etl"), *out = scratch_path("out.etl"), *partial = scratch_path("out.etl.partial");
+    make_file(in, 1); /* buffers of 8 KiB */
+    for (size_t i = 0; i < 2 * LENGTH(cases); i++) {
+        int n = 0, is_there = i >= LENGTH(cases);
+        if (is_there)
+            assert_int_equal(ea_path_write_all(out, "before", 6, 0, &err), 0);
+        ea_relog *g;
+        assert_int_equal(ea_relog_create(&g), 0);
+        assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+        assert_int_equal(ea_relog_add_output(g, out, NULL, NULL), 0);
+        assert_int_equal(ea_relog_run(g, &cases[i % LENGTH(cases)].callbacks, &n), cases[i % LENGTH(cases)].rc);
+        assert_true(*ea_relog_error(g));
+        ea_relog_destroy(g);
+        assert_false(ea_path_exists(partial));
+        assert_int_equal(ea_path_exists(out), is_there);
+        if (is_there) {
+            char *data;
+            size_t len;
+            assert_int_equal(ea_path_read_all(out, 100, &data, &len, &err), 0);
+            assert_int_equal(len, 6);
+            free(data);
+        }
+    }
+}
+
+static int run_of(const char *const *inputs, size_t count, const char *out) {
+    ea_relog *g;
+    assert_int_equal(ea_relog_create(&g), 0);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(ea_relog_add_input(g, inputs[i], NULL, NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, out, NULL, NULL), 0);
+    int rc = ea_relog_run(g, NULL, NULL);
+    if (!rc)
+        assert_int_equal(ea_relog_run(g, NULL, NULL), EA_EINVAL); /* once only */
+    ea_relog_destroy(g);
+    return rc;
+}
+
+static void inputs_that_do_not_fit(void **state) {
+    (void)state;
+    const char *in = scratch_path("in.etl"), *other = scratch_path("other.etl"), *out = scratch_path("out.etl");
+    make_file(in, 2);
+    make_file(other, 3); /* another clock */
+    const char *both[] = {in, other}, *missing = scratch_path("missing.etl");
+    assert_int_equal(run_of(NULL, 0, out), EA_EINVAL);
+    assert_int_equal(run_of(&missing, 1, out), EA_ENOTFOUND);
+    assert_int_equal(run_of(&in, 1, in), EA_EINVAL);
+    assert_int_equal(run_of(both, 2, out), EA_EUNSUPPORTED);
+    assert_false(ea_path_exists(out));
+    assert_int_equal(run_of(&in, 1, out), 0);
+    assert_true(assert_same_events(in, out) >= MADE_UP_RECORDS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(copies_are_equal, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(programs_change_events, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(failures_leave_no_output, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(inputs_that_do_not_fit, scratch_make, scratch_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
