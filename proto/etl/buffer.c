@@ -2,6 +2,7 @@
  * functions). */
 #include "proto/etl/layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret) {
@@ -54,4 +55,29 @@ unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h) {
     score += h->flush_time >= 0;
     score += h->saved_offset <= EA_ETL_MAX_BUFFER_BYTES && h->current_offset <= EA_ETL_MAX_BUFFER_BYTES;
     return score;
+}
+
+/* ---- what the readers of both formats share ---- */
+
+void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint64_t offset, uint32_t inside,
+                   uint64_t bytes, const char *reason) {
+    if (!options || !options->on_damage)
+        return;
+    ea_etl_damage damage = {
+        .path = file->info.path, .offset = offset, .inside = inside, .bytes = bytes, .reason = reason};
+    options->on_damage(&damage, options->on_damage_arg);
+}
+
+int ea_etl_index_add(ea_etl_index *index, const ea_etl_entry *e, ea_err *err) {
+    if (index->count == index->capacity) {
+        /* files of equal buffers are counted beforehand, so that this is about packed ones */
+        size_t capacity = index->capacity + index->capacity / 2 + 1024;
+        ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+        if (!entries)
+            return ea_fail(err, EA_ENOMEM, "index a trace");
+        index->entries = entries;
+        index->capacity = capacity;
+    }
+    index->entries[index->count++] = *e;
+    return 0;
 }

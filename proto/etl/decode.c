@@ -26,15 +26,6 @@ void ea_etl_buffer_deinit(ea_etl_buffer *b) {
     memset(b, 0, sizeof *b);
 }
 
-void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint64_t offset, uint32_t inside,
-                   uint64_t bytes, const char *reason) {
-    if (!options || !options->on_damage)
-        return;
-    ea_etl_damage damage = {
-        .path = file->info.path, .offset = offset, .inside = inside, .bytes = bytes, .reason = reason};
-    options->on_damage(&damage, options->on_damage_arg);
-}
-
 /* A buffer on its way to records. */
 typedef struct decoding {
     const ea_etl_file *file;
@@ -240,7 +231,14 @@ int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, 
     ret->walk.gap_count = 0;
     ret->walk.disordered = 0;
     ret->mend_work = 0;
-    int rc = entry->compressed ? decode_compressed(&d, mend, scratch) : decode_plain(&d);
+    int rc;
+    if (file->is_evtx) {
+        rc = ea_etl_decode_evtx(file, entry, ret, scratch, options, err);
+        if (!rc)
+            rc = find_records(&d);
+    } else {
+        rc = entry->compressed ? decode_compressed(&d, mend, scratch) : decode_plain(&d);
+    }
     if (rc || ret->used_bytes == 0)
         return rc;
     if (options && passes_63_bits(&ret->walk, file->info.clock.base_raw))

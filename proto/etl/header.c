@@ -4,6 +4,7 @@
  * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves the fields
  * after them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
 #include "proto/etl/layout.h"
+#include "proto/evtx/evtx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +160,9 @@ int ea_etl_read_header(ea_etl_file *file, ea_err *err) {
     if (!data)
         return ea_fail(err, EA_ENOMEM, "read %s", info->path);
     int rc = ea_file_read_at(file->handle, 0, data, PREFIX_BYTES, &got, err);
-    if (!rc) {
+    if (!rc && ea_evtx_is_log(data, got)) {
+        rc = ea_etl_read_evtx_header(file, err);
+    } else if (!rc) {
         rc = parse_event(file, data, got, err);
         if (rc == 0) {
             if (got == 0)

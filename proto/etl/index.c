@@ -42,21 +42,6 @@ static int index_fail_memory(indexer *x) {
     return ea_fail(x->err, EA_ENOMEM, "index %s", x->file->info.path);
 }
 
-static int add_entry(indexer *x, const ea_etl_entry *e) {
-    ea_etl_index *index = x->index;
-    if (index->count == index->capacity) {
-        /* files of equal buffers are counted beforehand, so that this is about packed ones */
-        size_t capacity = index->capacity + index->capacity / 2 + 1024;
-        ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
-        if (!entries)
-            return index_fail_memory(x);
-        index->entries = entries;
-        index->capacity = capacity;
-    }
-    index->entries[index->count++] = *e;
-    return 0;
-}
-
 static int read_at(indexer *x, uint64_t offset, uint8_t *out, size_t wanted, size_t *got) {
     int rc = ea_file_read_at(x->file->handle, offset, out, wanted, got, x->err);
     if (!rc && *got < wanted)
@@ -236,7 +221,7 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
             return rc;
     }
     x->believed_raw = e.key;
-    if ((rc = add_entry(x, &e)))
+    if ((rc = ea_etl_index_add(x->index, &e, x->err)))
         return rc;
     *last = x->index->count;
     return 0;
@@ -475,12 +460,14 @@ static int index_reserve(indexer *x) {
 static void indexer_deinit(indexer *x) {
     free(x->last_of_cpu);
     free(x->search);
-    free(x->scratch.data);
+    ea_etl_scratch_deinit(&x->scratch);
     ea_etl_buffer_deinit(&x->scan_buffer);
 }
 
 int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
                       ea_err *err) {
+    if (file->is_evtx)
+        return ea_etl_index_evtx(index, file, file_number, err);
     indexer x = {.index = index,
                  .file = file,
                  .file_number = file_number,
@@ -605,6 +592,9 @@ int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err) {
     if (t->ended)
         return 0;
     x->err = err;
+    if (x->file->is_evtx)
+        return ea_fail(err, EA_EUNSUPPORTED, "follow %s: an event log is read as it is, and not while it grows",
+                       info->path);
     /* taken entries go, so that the list stays as long as the window is */
     if (t->next) {
         t->index.count -= t->next;

@@ -75,6 +75,7 @@ typedef struct ea_etl_file {
     ea_file *handle;
     uint8_t scan_buffers;   /* buffers may be disordered inside: index by each one's minimum */
     uint8_t by_utc;         /* its clock is not the other files': merge by UTC */
+    uint8_t is_evtx;        /* an event log: evtx_buffer.c makes its buffers */
     int64_t mend_work_left; /* mending stops when it cost that much */
     int64_t window_raw;     /* one day in ticks: how far a time may be off and still be believed after damage */
 } ea_etl_file;
@@ -243,11 +244,16 @@ typedef struct ea_etl_buffer {
     uint64_t mend_work; /* what mending cost */
 } ea_etl_buffer;
 
-/* Compressed bytes on their way. Shared by all buffers of a set; zero to start with. */
+typedef struct ea_etl_evtx ea_etl_evtx;
+
+/* Compressed bytes on their way, and an event log's events. Shared by all buffers of a set; zero to start with. */
 typedef struct ea_etl_scratch {
     uint8_t *data;
     size_t capacity;
+    ea_etl_evtx *evtx;
 } ea_etl_scratch;
+
+void ea_etl_scratch_deinit(ea_etl_scratch *s);
 
 /* Reads, decompresses and walks one buffer; sorts it when it is disordered. Damage is counted and reported when options
  * is not NULL, and never an error: what can be read is in ret, perhaps nothing. mend: damaged compressed data are
@@ -255,6 +261,16 @@ typedef struct ea_etl_scratch {
 EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
                                 ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
 void ea_etl_buffer_deinit(ea_etl_buffer *b);
+
+/* ---- evtx_buffer.c: event logs ---- */
+
+/* Fills file->info of an event log: its clock, and the time of its first event. */
+EA_MUST_CHECK int ea_etl_read_evtx_header(ea_etl_file *file, ea_err *err);
+/* As ea_etl_index_file: a chunk is a buffer. */
+EA_MUST_CHECK int ea_etl_index_evtx(ea_etl_index *index, ea_etl_file *file, uint16_t file_number, ea_err *err);
+/* Reads a chunk and makes its events records, in ret->data. Reports as ea_etl_decode does. */
+EA_MUST_CHECK int ea_etl_decode_evtx(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret,
+                                     ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
 
 /* ---- repair.c ---- */
 
@@ -275,6 +291,7 @@ EA_MUST_CHECK int ea_etl_repair(uint8_t *in, size_t in_bytes, uint8_t *out, uint
 /* Appends a file's buffers to the index, in file order; keys are raw times. */
 EA_MUST_CHECK int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number,
                                     const ea_etl_options *options, ea_err *err);
+EA_MUST_CHECK int ea_etl_index_add(ea_etl_index *index, const ea_etl_entry *e, ea_err *err);
 /* By (key, file, number), in place. */
 void ea_etl_index_sort(ea_etl_index *index);
 

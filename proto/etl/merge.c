@@ -242,7 +242,7 @@ void ea_etl_close(ea_etl_set *s) {
     free(s->heap);
     free(s->parked);
     free(s->index.entries);
-    free(s->scratch.data);
+    ea_etl_scratch_deinit(&s->scratch);
     free(s);
 }
 

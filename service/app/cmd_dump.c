@@ -7,6 +7,7 @@
 #include "proto/event/schema/intrace.h"
 #include "proto/state/object_names.h"
 #include "service/app/agent_commands.h"
+#include "service/app/dump_xml.h"
 #include "service/app/input.h"
 #include "service/app/programs.h"
 #include "service/decode/plugin_decode.h"
@@ -15,7 +16,7 @@ typedef struct options {
     ea_print_options print;
     ea_schema_options schemas;
     const char *where;
-    int strict, follow;
+    int strict, follow, xml;
 } options;
 
 static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
@@ -75,7 +76,16 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     ea_plugin_decoder *unfolding = NULL;
     ea_resolver resolver = {0};
     ea_where *where = NULL;
-    int rc = ea_printer_create(&printer, &o->print, stdout, &err);
+    int rc = 0;
+    if (o->xml) {
+        rc = o->where || o->follow
+                 ? ea_fail(&err, EA_EUSAGE, "--xml prints whole records: without --where and --follow")
+                 : ea_dump_xml(operands, operand_count, o->strict, &err);
+        if (rc)
+            ea_err_print(stderr, "etwagent", &err);
+        return ea_exit_code(rc);
+    }
+    rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
         rc = ea_schema_options_read(&schemas, &o->schemas, &err);
     if (!rc)
@@ -131,6 +141,10 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, follow),
      .help = "continue to read while the files grow, until their sessions end or Ctrl-C"},
+    {.name = "xml",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, xml),
+     .help = "event logs (.evtx) only: each record's whole XML on one line, file by file, in the order of the file"},
     {.name = NULL},
 };
 
@@ -147,6 +161,9 @@ const ea_command ea_cmd_dump = {
     "reach\n"
     "(later ones come late), after a second without news at the latest; names of files and keys, which come at a\n"
     "trace's end, are not looked up.\n"
+    "An event log (.evtx) is read like a trace. Its events have the fields EventRecordID, Channel, Provider_Name, "
+    "EventID\n"
+    "and Computer, then those of their data; the class is the channel and the number, as in Security/4688.\n"
     "Exit codes: 0 read, 1 failed, or a class or a column that no event has, 2 usage, 3 not a trace, or damaged with "
     "--strict.",
     .options = OPTIONS,

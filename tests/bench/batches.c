@@ -309,7 +309,7 @@ static int buffers_pass(const options *o, totals *t, ea_err *err) {
     for (size_t i = 0; !rc && i < o->path_count; i++)
         rc = buffers_of(o->paths[i], &buffer, &scratch, t, err);
     ea_etl_buffer_deinit(&buffer);
-    free(scratch.data);
+    ea_etl_scratch_deinit(&scratch);
     return rc;
 }
 

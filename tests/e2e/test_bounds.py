@@ -16,6 +16,7 @@ import subprocess
 import zlib
 
 import harness
+import evtx_writer
 import uploads
 import wevt_writer
 from format_reader import DICTIONARY, PLAIN
@@ -229,6 +230,40 @@ def _(n):
 def _(n):
     trace = (CORPUS / "etl" / "plain").read_bytes()[:-1]
     return trace + trace[1024:2048] * n + b"\0"
+
+
+def evtx_chunk(records):
+    """A chunk without a header, of records whose XML is these bytes."""
+    chunk = bytearray(512)
+    for number, body in enumerate(records, 1):
+        size = (len(body) + 28 + 7) // 8 * 8
+        chunk += struct.pack("<4sIQQ", b"**\0\0", size, number, 131116874743460000) + body.ljust(size - 28, b"\0") + struct.pack("<I", size)
+    return bytes(chunk)
+
+
+@case("evtx: records", "evtx", doubled(1 << 8), 3000, 4000)
+def _(n):
+    events, _ = evtx_writer.write(evtx_writer.sample(n // 8))
+    return events[4096:4096 + struct.unpack_from("<I", events, 4096 + 48)[0]]
+
+
+@case("evtx: templates that unfold to thirty of the next one, six deep", "evtx", doubled(1 << 8), 5000, 2000)
+def _(n):
+    head, tail = b"\x0f\x01\x01\x00", b"\0"
+    bodies, at = [], 512 + 24 + len(head)
+    sizes = [len(head) + 14 * 30 + 1] * 6
+    places = [at + k * (24 + sizes[0]) for k in range(7)]
+    for k in range(6):
+        token = b"\x0c\x01" + bytes(4) + struct.pack("<I", places[k + 1]) + bytes(4)
+        bodies.append(bytes(20) + struct.pack("<I", sizes[k]) + head + token * 30 + tail)
+    bodies.append(bytes(20) + struct.pack("<I", len(head) + 1) + head + tail)
+    instance = b"\x0c\x01" + bytes(4) + struct.pack("<I", places[0]) + bytes(4)
+    return evtx_chunk([head + b"".join(bodies)] + [head + instance + tail] * n)
+
+
+@case("evtx: no record, only their magic", "evtx", (1 << 13, 1 << 14, 1 << 15))
+def _(n):
+    return bytes(512) + b"**\0\0" * (n // 4)
 
 
 @case("etl: many buffers, of which most are damaged", "etl", doubled(14), 500, 50)

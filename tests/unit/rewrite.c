@@ -117,7 +117,7 @@ static int file_again(job *j) {
     for (size_t b = 0; !rc && b < index.count; b++)
         rc = buffer_again(j, &file, &index.entries[b], &buffer, &scratch, b == 0);
     ea_etl_buffer_deinit(&buffer);
-    free(scratch.data);
+    ea_etl_scratch_deinit(&scratch);
     free(index.entries);
     ea_file_close(file.handle);
     ea_etl_info_deinit(&file.info);
