@@ -102,6 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     /* a second chunk's magic inside makes two chunks of it, which may have more records than one */
     if (read_trace(fd, &sum) > records + size / 32)
         abort();
-    kept += sum;
+    kept = kept + sum;
     return 0;
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { FIELDS_MAX = 256, LINE_MAX_BYTES = 4 << 20 };
 
@@ -91,12 +90,6 @@ static int add_files(ea_rules_builder *b, const char *list) {
     return rc;
 }
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int main(int argc, char **argv) {
     ea_rules_builder *b = NULL;
     ea_rules *rules = NULL;
@@ -142,7 +135,7 @@ int main(int argc, char **argv) {
                 free((void *)(uintptr_t)e->values[i].text);
         }
     }
-    int64_t begin = now_ns();
+    int64_t begin = ea_process_cpu_ns();
     for (long k = 0; k < repeat; k++)
         for (size_t i = 0; i < event_count; i++)
             run(r, &events[i], 0);
@@ -151,7 +144,7 @@ int main(int argc, char **argv) {
         printf("stats\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)s.events, (unsigned long long)s.candidates,
                (unsigned long long)s.matches, (unsigned long long)s.patterns);
     if (repeat && event_count)
-        printf("cost\t%.1f\n", (double)(now_ns() - begin) / (double)repeat / (double)event_count);
+        printf("cost\t%.1f\n", (double)(ea_process_cpu_ns() - begin) / (double)repeat / (double)event_count);
     for (size_t i = 0; i < event_count; i++)
         for (size_t k = 0; k < events[i].count; k++)
             free((void *)(uintptr_t)events[i].values[k].text);
