@@ -22,7 +22,7 @@ enum {
 
 /* Why a document is no rule. The place is that of the first byte concerned, both from 1. */
 typedef struct ea_rules_problem {
-    const char *file;
+    const char *file; /* borrowed for the call that reports it */
     uint32_t line, column;
     int is_unsupported; /* the rule may be right: this program does not support what it uses */
     char message[400];

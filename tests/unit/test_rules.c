@@ -16,12 +16,15 @@
 
 typedef struct problems {
     ea_rules_problem last;
+    char file[32]; /* of the last one: its text ends with the builder */
     int count;
 } problems;
 
 static void on_problem(void *arg, const ea_rules_problem *p) {
     problems *all = arg;
     all->last = *p;
+    snprintf(all->file, sizeof all->file, "%s", p->file);
+    all->last.file = all->file;
     all->count++;
 }
 
