@@ -177,6 +177,8 @@ def check_reload(env, checks, root):
     checks.equal((len(before), before[0], before[2]), (3, before[1], "/bin/kill -HUP $MAINPID"), "commands of the unit's start and reload")
     program, key, reference, target = before[0].removeprefix("+").split()
     checks.that(f"\nkey: {target}\n" in config, f"the configuration reads the key where the unit puts it: {target}")
+    # another service may get the user's number of one that does not run
+    checks.that(f"\nExecStopPost=+/bin/rm -f {target}\n" in unit, "the copy of the key is removed at the stop")
     state, run, source = env.folder / "state-folder", env.folder / "run-key", env.folder / "source.key"
     state.mkdir()
     if os.geteuid() == 0:
