@@ -114,14 +114,19 @@ static void key_begin(making *m, enum rules_atom_kind kind, uint32_t field) {
     ea_text_le32(&m->key, field);
 }
 
-/* The atom of the key; *ret_is_new: it has to be filled in. */
-static uint32_t atom_of_key(making *m, int *ret_is_new) {
+/* 1 + the atom of the key; 0: there is none. */
+static uint32_t known_atom(making *m) {
     if (m->key.failed)
         out_of_memory(m);
-    uintptr_t known = (uintptr_t)ea_bytes_map_get(&m->atom_of, m->key.data, m->key.len_bytes);
+    return (uint32_t)(uintptr_t)ea_bytes_map_get(&m->atom_of, m->key.data, m->key.len_bytes);
+}
+
+/* The atom of the key; *ret_is_new: it has to be filled in. */
+static uint32_t atom_of_key(making *m, int *ret_is_new) {
+    uint32_t known = known_atom(m);
     *ret_is_new = !known;
     if (known)
-        return (uint32_t)known - 1;
+        return known - 1;
     char *copy = take(m, m->scratch, m->key.len_bytes, 1);
     memcpy(copy, m->key.data, m->key.len_bytes);
     GROW(m, m->atoms, m->atom_capacity, m->g->atom_count + 1);
@@ -222,9 +227,9 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
     ea_text_add(&m->key, leaf->string.text, leaf->string.len_bytes);
     if (leaf->kind == RULES_LEAF_STRING)
         ea_text_add(&m->key, leaf->string.wild, leaf->string.len_bytes);
-    uint32_t atom = atom_of_key(m, &is_new);
-    if (!is_new)
-        return atom;
+    uint32_t known = known_atom(m);
+    if (known)
+        return known - 1;
     if (leaf->kind == RULES_LEAF_REGEX)
         rc = rules_regex_compile(m->arena, leaf->string.text, leaf->string.len_bytes, leaf->flags, &nfa, &problem);
     else
@@ -241,6 +246,7 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
     }
     if (rc)
         out_of_memory(m);
+    uint32_t atom = atom_of_key(m, &is_new); /* now: of a refused pattern no atom stays, which another rule would find */
     GROW(m, m->patterns, m->pattern_capacity, m->rules->pattern_count + 1);
     m->patterns[m->rules->pattern_count] = nfa;
     m->atoms[atom].pattern = (uint32_t)m->rules->pattern_count++;
@@ -254,7 +260,8 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
         if (is_new)
             add_literal(m, field, nfa.literal, (uint32_t)nfa.literal_bytes, RULES_CONTAINED, gate);
     } else {
-        m->atoms[atom].gate = exists_atom(m, field) + 1;
+        uint32_t exists = exists_atom(m, field); /* may move the atoms */
+        m->atoms[atom].gate = exists + 1;
     }
     return atom;
 }

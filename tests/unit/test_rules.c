@@ -328,6 +328,56 @@ static void test_aliases_end_at_the_limit(void **state) {
     ea_text_deinit(&rule);
 }
 
+/* A pattern that needs too many states is refused in each rule that has it, and nothing of it stays. */
+static void test_a_refused_pattern_leaves_nothing(void **state) {
+    ea_text rule;
+    problems p;
+    (void)state;
+    ea_text_init(&rule);
+    for (int i = 0; i < 3; i++) {
+        ea_text_str(&rule, HEAD "  s:\n    A: 'a");
+        for (int k = 0; k < 4000; k++)
+            ea_text_char(&rule, '?');
+        ea_text_str(&rule, "b'\n  condition: s\n---\n");
+    }
+    ea_text_str(&rule, HEAD "  s:\n    A: a?b\n  condition: s\n");
+    ea_rules *r = compile(rule.data, rule.len_bytes, &p);
+    assert_int_equal(p.count, 3);
+    assert_non_null(strstr(p.last.message, "states"));
+    assert_int_equal(ea_rules_count(r), 1);
+    ea_rules_value v = {ea_rules_field(r, 0, "A"), "axb", 3};
+    assert_true(matches_with(r, &v, 1));
+    ea_rules_destroy(r);
+    ea_text_deinit(&rule);
+}
+
+/* Expressions without a literal: each adds an atom of its own and one of its field, by which the atoms grow. */
+static void test_atoms_that_move(void **state) {
+    enum { COUNT = 250 };
+    ea_rules_value values[COUNT + 1];
+    ea_text rule;
+    problems p;
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    Z: z\n");
+    for (int i = 0; i < COUNT; i++)
+        ea_text_printf(&rule, "    F%d|re: '[ab]'\n", i);
+    ea_text_str(&rule, "  condition: s\n");
+    ea_rules *r = compile(rule.data, rule.len_bytes, &p);
+    assert_int_equal(p.count, 0);
+    values[COUNT] = (ea_rules_value){ea_rules_field(r, 0, "Z"), "z", 1};
+    for (int i = 0; i < COUNT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "F%d", i);
+        values[i] = (ea_rules_value){ea_rules_field(r, 0, name), "b", 1};
+    }
+    assert_true(matches_with(r, values, COUNT + 1));
+    values[COUNT - 1].text = "c";
+    assert_false(matches_with(r, values, COUNT + 1));
+    ea_rules_destroy(r);
+    ea_text_deinit(&rule);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
@@ -336,6 +386,8 @@ int main(void) {
         cmocka_unit_test(test_missing_fields),
         cmocka_unit_test(test_hostile_rules_stay_linear),
         cmocka_unit_test(test_aliases_end_at_the_limit),
+        cmocka_unit_test(test_a_refused_pattern_leaves_nothing),
+        cmocka_unit_test(test_atoms_that_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
