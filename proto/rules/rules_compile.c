@@ -54,6 +54,7 @@ typedef struct making {
     rules_test *tests;
     size_t test_count, test_capacity;
     const rules_rule *rule;
+    size_t state_count; /* of its patterns */
     ea_rules_problem *problem;
     int code;
     jmp_buf failed;
@@ -235,18 +236,26 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
     else
         rc = rules_wildcards_compile(m->arena, leaf->string.text, leaf->string.wild, leaf->string.len_bytes,
                                      leaf->is_cased, &nfa, &problem);
+    m->state_count += nfa.count;
+    if (!rc && m->state_count > EA_RULES_STATES_MAX) {
+        snprintf(problem.message, sizeof problem.message, "all of them need more than %d states: split the rule",
+                 EA_RULES_STATES_MAX);
+        rc = EA_EINVAL;
+    }
     if (rc == EA_EINVAL) {
         *m->problem = (ea_rules_problem){.file = m->rule->info.file,
                                          .line = m->rule->condition_line,
                                          .column = m->rule->column,
                                          .is_unsupported = 1};
-        snprintf(m->problem->message, sizeof m->problem->message, "a value with wildcards: %s", problem.message);
+        snprintf(m->problem->message, sizeof m->problem->message, "%s: %s",
+                 leaf->kind == RULES_LEAF_REGEX ? "a regular expression" : "a value with wildcards", problem.message);
         m->code = EA_EINVAL;
         longjmp(m->failed, 1);
     }
     if (rc)
         out_of_memory(m);
-    uint32_t atom = atom_of_key(m, &is_new); /* now: of a refused pattern no atom stays, which another rule would find */
+    /* not before: of a refused pattern no atom stays, which another rule would find */
+    uint32_t atom = atom_of_key(m, &is_new);
     GROW(m, m->patterns, m->pattern_capacity, m->rules->pattern_count + 1);
     m->patterns[m->rules->pattern_count] = nfa;
     m->atoms[atom].pattern = (uint32_t)m->rules->pattern_count++;
@@ -664,6 +673,7 @@ static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_in
 static int compile_rule(making *m, rules_rule *r, node **ret_condition, rules_program *ret) {
     m->rule = r;
     m->test_count = 0;
+    m->state_count = 0;
     m->code = 0;
     if (setjmp(m->failed))
         return m->code;

@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_MAX_BYTES = 512 << 20, SCRATCH_MAX_BYTES = 64 << 20, NAMES_MAX = 512, FIELDS_MAX = 256, LIST_MAX = 20000 };
+enum {
+    READ_MAX_BYTES = 512 << 20,
+    ALL_TEXT_MAX_BYTES = 16 << 20,
+    SCRATCH_MAX_BYTES = 64 << 20,
+    NAMES_MAX = 512,
+    FIELDS_MAX = 256,
+    LIST_MAX = 20000
+};
 
 typedef struct document {
     rules_reading r;
@@ -252,9 +259,19 @@ static rules_rule *read_rule(document *d, const char *file) {
 
 /* Reads the document that is loaded. */
 static int take_document(ea_rules_builder *b, document *d, const char *file) {
-    if (setjmp(d->r.failed))
+    if (setjmp(d->r.failed)) {
+        ea_arena_deinit(d->r.arena);
         return d->r.code;
+    }
     rules_rule *rule = read_rule(d, file);
+    size_t used_bytes = b->used_bytes + d->r.arena->used_bytes, text_bytes = b->text_bytes + d->r.text_bytes;
+    if (used_bytes > READ_MAX_BYTES || text_bytes > ALL_TEXT_MAX_BYTES)
+        rules_refuse(&d->r, d->r.line, 1,
+                     "the rules so far have almost %d MiB of values, or take %d MiB of memory: load fewer of them",
+                     ALL_TEXT_MAX_BYTES >> 20, READ_MAX_BYTES >> 20);
+    b->used_bytes = used_bytes;
+    b->text_bytes = text_bytes;
+    rule->memory = *d->r.arena;
     *b->last = rule;
     b->last = &rule->next;
     b->count++;
@@ -274,6 +291,11 @@ int ea_rules_builder_create(ea_rules_builder **ret) {
 void ea_rules_builder_destroy(ea_rules_builder *b) {
     if (!b)
         return;
+    for (rules_rule *rule = b->first; rule;) {
+        ea_arena memory = rule->memory; /* the rule is in it */
+        rule = rule->next;
+        ea_arena_deinit(&memory);
+    }
     ea_arena_deinit(&b->arena);
     free(b);
 }
@@ -288,7 +310,7 @@ static void yaml_problem(const yaml_parser_t *parser, ea_rules_problem *p) {
 int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
                  void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
     yaml_parser_t parser;
-    ea_arena scratch;
+    ea_arena memory, scratch;
     char *name = ea_arena_strdup(&b->arena, file);
     document *d = calloc(1, sizeof *d);
     if (!d || !name || !yaml_parser_initialize(&parser)) {
@@ -301,7 +323,8 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
     while (!is_end && !rc) {
         ea_rules_problem problem = {.file = name};
         memset(d, 0, sizeof *d);
-        d->r.arena = &b->arena;
+        ea_arena_init(&memory, EA_RULES_MEMORY_MAX_BYTES);
+        d->r.arena = &memory;
         d->r.scratch = &scratch;
         d->r.problem = &problem;
         if (len_bytes > EA_RULES_FILE_MAX_BYTES) {
@@ -322,6 +345,7 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
         }
         is_end = yaml_document_get_root_node(&d->yaml) == NULL;
         if (!is_end) {
+            d->r.line = line_of(yaml_document_get_root_node(&d->yaml));
             rc = take_document(b, d, name);
             if (rc == EA_EINVAL) {
                 on_problem(arg, &problem);

@@ -58,6 +58,8 @@ _Noreturn static void fail(builder *b, const char *at, const char *format, ...) 
 
 static void *take(builder *b, size_t count, size_t size) {
     void *p = ea_arena_zalloc(b->arena, count ? count : 1, size);
+    if (!p && ea_arena_error(b->arena) == EA_ELIMIT)
+        fail(b, b->text, "the expression takes too much memory: split it");
     if (!p) {
         b->code = EA_ENOMEM;
         longjmp(b->failed, 1);

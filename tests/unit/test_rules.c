@@ -378,6 +378,81 @@ static void test_atoms_that_move(void **state) {
     ea_text_deinit(&rule);
 }
 
+static void many(ea_text *t, const char *part, int count) {
+    for (int i = 0; i < count; i++)
+        ea_text_str(t, part);
+}
+
+/* A rule that would take the memory of all others is refused, with its line; the one after it is read. */
+static void check_refused_alone(const ea_text *rule, const char *message) {
+    ea_text both;
+    problems p;
+    ea_text_init(&both);
+    ea_text_add(&both, rule->data, rule->len_bytes);
+    ea_text_str(&both, "---\n" HEAD "  s:\n    A: a\n  condition: s\n");
+    assert_true(both.len_bytes < EA_RULES_FILE_MAX_BYTES);
+    ea_rules *r = compile(both.data, both.len_bytes, &p);
+    if (p.count != 1 || !p.last.line || !strstr(p.last.message, message))
+        fail_msg("%d problems, line %u: %s; expected %s", p.count, p.last.line, p.last.message, message);
+    assert_int_equal(ea_rules_count(r), 1);
+    ea_rules_destroy(r);
+    ea_text_deinit(&both);
+}
+
+static void test_a_large_rule_costs_one_rule(void **state) {
+    ea_text rule;
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A"); /* each modifier doubles the value */
+    many(&rule, "|wide", 16);
+    ea_text_str(&rule, ": ");
+    many(&rule, "aaaaaaaaaa", 1000);
+    ea_text_str(&rule, "\n  condition: s\n");
+    check_refused_alone(&rule, "64 MiB of memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, "x: &x ");
+    many(&rule, "aaaaaaaaaa", 50000);
+    ea_text_str(&rule, "\n" HEAD "  s:\n    A: [*x");
+    many(&rule, ", *x", 1500);
+    ea_text_str(&rule, "]\n  condition: s\n");
+    check_refused_alone(&rule, "64 MiB of memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|re: '");
+    many(&rule, "abcdefghij", 100000);
+    ea_text_str(&rule, "'\n  condition: s\n");
+    check_refused_alone(&rule, "too much memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|windash:\n"); /* 625 texts of 4,000 bytes, again and again */
+    for (int i = 0; i < 30; i++) {
+        ea_text_printf(&rule, "      - '-a -b -c -d %d", i);
+        many(&rule, "abcdefghij", 398);
+        ea_text_str(&rule, "'\n");
+    }
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "more than 2 MiB");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|re:\n"); /* thousands of states each */
+    for (int i = 0; i < 1000; i++)
+        ea_text_printf(&rule, "      - '.{900}%d'\n", i);
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "524288 states");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A:\n");
+    for (int i = 0; i < 100; i++) {
+        ea_text_printf(&rule, "      - 'x%d", i);
+        many(&rule, "?", 900);
+        ea_text_str(&rule, "y'\n");
+    }
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "524288 states");
+    ea_text_deinit(&rule);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
@@ -388,6 +463,7 @@ int main(void) {
         cmocka_unit_test(test_aliases_end_at_the_limit),
         cmocka_unit_test(test_a_refused_pattern_leaves_nothing),
         cmocka_unit_test(test_atoms_that_move),
+        cmocka_unit_test(test_a_large_rule_costs_one_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
