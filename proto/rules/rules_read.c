@@ -68,12 +68,7 @@ static rules_scalar key_of(document *d, const yaml_node_t *n) {
     return s;
 }
 
-static void add_field(document *d, rules_rule *rule, const char *key) {
-    size_t n = strcspn(key, "|");
-    if (!n) {
-        rule->info.has_keywords = 1;
-        return;
-    }
+static void add_name(document *d, rules_rule *rule, const char *key, size_t n) {
     for (uint32_t i = 0; i < rule->info.field_count; i++)
         if (strncmp(d->fields[i], key, n) == 0 && !d->fields[i][n])
             return;
@@ -82,6 +77,22 @@ static void add_field(document *d, rules_rule *rule, const char *key) {
     char *copy = rules_take(&d->r, n + 1, 1);
     memcpy(copy, key, n);
     d->fields[rule->info.field_count++] = copy;
+}
+
+static void add_field(document *d, rules_rule *rule, const char *key) {
+    size_t n = strcspn(key, "|");
+    if (n)
+        add_name(d, rule, key, n);
+    else
+        rule->info.has_keywords = 1;
+}
+
+/* The fields that an item refers to. */
+static void add_others(document *d, rules_rule *rule, const rules_expr *e) {
+    if (e->kind == RULES_LEAF && e->leaf.kind == RULES_LEAF_FIELD)
+        add_name(d, rule, e->leaf.other, strlen(e->leaf.other));
+    for (uint32_t i = 0; i < e->count; i++)
+        add_others(d, rule, e->children[i]);
 }
 
 static size_t item_count(const yaml_node_t *n) {
@@ -109,7 +120,9 @@ static rules_expr *item_expr(document *d, rules_rule *rule, const yaml_node_t *k
     } else {
         values[0] = scalar_of(d, value, "a value or a list of values");
     }
-    return rules_item(&d->r, key, values, count);
+    rules_expr *e = rules_item(&d->r, key, values, count);
+    add_others(d, rule, e);
+    return e;
 }
 
 static rules_expr *map_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
@@ -162,13 +175,17 @@ static rules_expr *search_expr(document *d, rules_rule *rule, const yaml_node_t 
 static const yaml_node_t *find(document *d, const yaml_node_t *map, const char *name) {
     if (!map || map->type != YAML_MAPPING_NODE)
         return NULL;
+    const yaml_node_t *found = NULL;
     for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&d->yaml, p->key);
-        if (key->type == YAML_SCALAR_NODE && key->data.scalar.length == strlen(name) &&
-            memcmp(key->data.scalar.value, name, strlen(name)) == 0)
-            return yaml_document_get_node(&d->yaml, p->value);
+        if (key->type != YAML_SCALAR_NODE || key->data.scalar.length != strlen(name) ||
+            memcmp(key->data.scalar.value, name, strlen(name)) != 0)
+            continue;
+        if (found)
+            rules_fail(&d->r, line_of(key), column_of(key), "\"%s\" is given twice: keep one of them", name);
+        found = yaml_document_get_node(&d->yaml, p->value);
     }
-    return NULL;
+    return found;
 }
 
 static const char *text_of(document *d, const yaml_node_t *map, const char *name) {
@@ -196,7 +213,7 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
         rules_scalar name = key_of(d, key);
-        if (value == condition)
+        if (strcmp(name.text, "condition") == 0)
             continue;
         for (size_t i = 0; i < d->name_count; i++)
             if (strcmp(d->names[i].name, name.text) == 0)

@@ -265,6 +265,8 @@ static uint32_t take_escape(builder *b) {
     case 'u':
         return take_hex(b, begin, 4);
     case '0':
+        if (b->at < b->end && *b->at >= '0' && *b->at <= '7')
+            fail(b, begin, "octal characters are not supported: write \\x and two hexadecimal digits");
         return 0;
     default:
         if ((c >= '1' && c <= '9') || c == 'k' || c == 'g')

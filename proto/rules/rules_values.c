@@ -452,6 +452,8 @@ static rules_expr *field_value(const item *it, const rules_scalar *v) {
 }
 
 static rules_expr *value_expr(const item *it, const rules_scalar *v) {
+    if (v->is_null && !it->field) /* an entry without a text: the rule would hold for each event */
+        rules_fail(it->r, v->line, v->column, "null is no keyword: remove the entry, or put its text in quotes");
     if (v->is_null && it->field && !(it->mods & BIT(MOD_EXISTS))) /* no such field */
         return not_of(it, new_leaf(it, v, RULES_LEAF_EXISTS));
     if (it->mods & BIT(MOD_RE))

@@ -86,6 +86,12 @@ static void test_mistakes(void **state) {
         {HEAD "  s:\n    A: []\n  condition: s\n", 7, 5, 0, "list of values is empty"},
         {HEAD "  s:\n    A: {b: c}\n  condition: s\n", 7, 8, 0, "found a mapping"},
         {HEAD "  s:\n    A: b\n    A: c\n  condition: s\n", 8, 5, 0, "\"A\" is given twice"},
+        {HEAD "  s:\n    A: b\n  condition: s\n  condition: not s\n", 9, 3, 0, "\"condition\" is given twice"},
+        {HEAD "  s:\n    A: b\n  condition: s\ndetection:\n  s:\n    A: c\n  condition: s\n", 9, 1, 0,
+         "\"detection\" is given twice"},
+        {HEAD "  s:\n    - a\n    -\n  condition: s\n", 8, 6, 0, "null is no keyword"},
+        {HEAD "  s:\n    '|all': [a, ~]\n  condition: s\n", 7, 17, 0, "null is no keyword"},
+        {HEAD "  s:\n    A|re: '\\012'\n  condition: s\n", 7, 11, 1, "octal"},
         {HEAD "  s: {}\n  condition: s\n", 6, 6, 0, "the search is empty"},
         {HEAD "  s:\n    A|windash: '-a -b -c -d -e -f'\n  condition: s\n", 7, 16, 0, "more than 625 texts"},
         {HEAD "  timeframe: 5m\n  s:\n    A: b\n  condition: s\n", 6, 3, 1, "timeframe"},
@@ -211,6 +217,7 @@ static void test_missing_fields(void **state) {
     (void)state;
     ea_rules *r = compile(TEXT, strlen(TEXT), &p);
     assert_int_equal(ea_rules_info(r, 0)->field_count, 3);
+    assert_false(ea_rules_info(r, 0)->has_keywords);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         int can_hold = -1;
         char fields[8];
@@ -218,6 +225,22 @@ static void test_missing_fields(void **state) {
         assert_int_equal(ea_rules_can_hold(r, 0, has_field, fields, &can_hold), 0);
         assert_int_equal(can_hold, CASES[i].can_hold);
     }
+    ea_rules_destroy(r);
+}
+
+/* The fields of a rule are those that a caller has to give, so the ones that fieldref compares with are among them. */
+static void test_fields_that_are_referred_to(void **state) {
+    static const char TEXT[] =
+        HEAD "  s:\n    A|fieldref: [B, C]\n    B: x\n    D|fieldref|neq: E\n  condition: s\n";
+    static const char *const EXPECTED[] = {"A", "B", "C", "D", "E"};
+    problems p;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(p.count, 0);
+    const ea_rule_info *info = ea_rules_info(r, 0);
+    assert_int_equal(info->field_count, sizeof EXPECTED / sizeof *EXPECTED);
+    for (uint32_t i = 0; i < info->field_count; i++)
+        assert_string_equal(info->fields[i], EXPECTED[i]);
     ea_rules_destroy(r);
 }
 
@@ -459,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_one_bad_document_costs_one_rule),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_missing_fields),
+        cmocka_unit_test(test_fields_that_are_referred_to),
         cmocka_unit_test(test_hostile_rules_stay_linear),
         cmocka_unit_test(test_aliases_end_at_the_limit),
         cmocka_unit_test(test_a_refused_pattern_leaves_nothing),
