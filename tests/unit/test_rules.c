@@ -476,6 +476,31 @@ static void test_a_large_rule_costs_one_rule(void **state) {
     ea_text_deinit(&rule);
 }
 
+/* Many rules with large values: those that are too many are refused, and a small one is still read. */
+static void test_large_rules_are_bounded_together(void **state) {
+    ea_rules_builder *b = NULL;
+    ea_text rule;
+    problems p = {.count = 0};
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|windash: '-a -b -c -d "); /* 625 texts, 2 MB */
+    many(&rule, "abcdefghij", 318);
+    ea_text_str(&rule, "'\n  condition: s\n");
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    assert_non_null(strstr(p.last.message, "16 MiB of values"));
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A: a\n  condition: s\n");
+    assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    ea_rules_builder_destroy(b);
+    ea_text_deinit(&rule);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
@@ -488,6 +513,7 @@ int main(void) {
         cmocka_unit_test(test_a_refused_pattern_leaves_nothing),
         cmocka_unit_test(test_atoms_that_move),
         cmocka_unit_test(test_a_large_rule_costs_one_rule),
+        cmocka_unit_test(test_large_rules_are_bounded_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
