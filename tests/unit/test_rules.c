@@ -230,8 +230,7 @@ static void test_missing_fields(void **state) {
 
 /* The fields of a rule are those that a caller has to give, so the ones that fieldref compares with are among them. */
 static void test_fields_that_are_referred_to(void **state) {
-    static const char TEXT[] =
-        HEAD "  s:\n    A|fieldref: [B, C]\n    B: x\n    D|fieldref|neq: E\n  condition: s\n";
+    static const char TEXT[] = HEAD "  s:\n    A|fieldref: [B, C]\n    B: x\n    D|fieldref|neq: E\n  condition: s\n";
     static const char *const EXPECTED[] = {"A", "B", "C", "D", "E"};
     problems p;
     (void)state;
@@ -377,6 +376,7 @@ static void test_a_refused_pattern_leaves_nothing(void **state) {
 /* Expressions without a literal: each adds an atom of its own and one of its field, by which the atoms grow. */
 static void test_atoms_that_move(void **state) {
     enum { COUNT = 250 };
+
     ea_rules_value values[COUNT + 1];
     ea_text rule;
     problems p;
