@@ -105,15 +105,13 @@ int ec_state_worker_wants_keyframe(ec_state_worker_worker *w, const char *host, 
     return wanted;
 }
 
-/* Waits until the worker is woken, is asked to stop, or the time is over. 1: it was woken. */
-static int worker_wait(ec_state_worker_worker *w, int64_t wait_ns) {
+/* Waits until the worker is woken, is asked to stop, or the time is over. */
+static void worker_wait(ec_state_worker_worker *w, int64_t wait_ns) {
     ea_mutex_lock(w->mutex);
     if (!w->woken && worker_goes_on(w))
         (void)ea_cond_wait_for(w->cond, w->mutex, wait_ns);
-    int was_woken = w->woken;
     w->woken = 0;
     ea_mutex_unlock(w->mutex);
-    return was_woken;
 }
 
 /* The next history leaves the same streams alone. */
@@ -154,7 +152,8 @@ static void work_until_stopped(void *arg) {
         }
         if (!rc && h->is_left) /* more is to be done already */
             continue;
-        if (worker_wait(w, EC_MS_TO_NS(WORKER_IDLE_MS)) && worker_goes_on(w))
+        worker_wait(w, EC_MS_TO_NS(WORKER_IDLE_MS));
+        if (worker_goes_on(w))
             ea_sleep_ns(EC_MS_TO_NS(WORKER_PAUSE_MS));
     }
     ec_state_worker_close(h);
