@@ -36,8 +36,6 @@ typedef struct watch {
 } watch;
 
 static int read_program(watch *w, int operand_count, char **operands, ea_err *err) {
-    ea_file *file = NULL;
-    size_t room = EA_LANG_TEXT_MAX_BYTES + 1;
     if (w->o->program && operand_count)
         return ea_fail(err, EA_EUSAGE, "expected -e PROGRAM or a file with a program, and found both");
     if (!w->o->program && operand_count != 1)
@@ -49,16 +47,7 @@ static int read_program(watch *w, int operand_count, char **operands, ea_err *er
         return w->text ? 0 : ea_fail(err, EA_ENOMEM, "read the program");
     }
     w->name = operands[0];
-    int rc = ea_file_open(&file, w->name, EA_OPEN_READ, err);
-    if (rc)
-        return rc;
-    w->text = malloc(room);
-    rc = w->text ? ea_file_read_at(file, 0, w->text, room, &w->text_bytes, err)
-                 : ea_fail(err, EA_ENOMEM, "read %s", w->name);
-    if (!rc && w->text_bytes == room)
-        rc = ea_fail(err, EA_EUSAGE, "read %s: a program has %d bytes at the most", w->name, EA_LANG_TEXT_MAX_BYTES);
-    ea_file_close(file);
-    return rc;
+    return ea_lang_read_text(&w->text, &w->text_bytes, w->name, err);
 }
 
 static int compile_program(watch *w, ea_err *err) {

@@ -1,5 +1,6 @@
 /* See lang_where.h. */
 #include "proto/lang/lang_where.h"
+#include "proto/base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,23 @@ void ea_lang_classes_deinit(ea_lang_classes *c) {
     free(c->further.items);
     c->further = (ea_class_list){0};
     c->is_collected = 0;
+}
+
+int ea_lang_read_text(char **ret_text, size_t *ret_len_bytes, const char *path, ea_err *err) {
+    ea_file *file = NULL;
+    size_t room = EA_LANG_TEXT_MAX_BYTES + 1;
+    *ret_text = NULL;
+    *ret_len_bytes = 0;
+    int rc = ea_file_open(&file, path, EA_OPEN_READ, err);
+    if (rc)
+        return rc;
+    *ret_text = malloc(room);
+    rc = *ret_text ? ea_file_read_at(file, 0, *ret_text, room, ret_len_bytes, err)
+                   : ea_fail(err, EA_ENOMEM, "read %s", path);
+    if (!rc && *ret_len_bytes == room)
+        rc = ea_fail(err, EA_EUSAGE, "read %s: a program has %d bytes at the most", path, EA_LANG_TEXT_MAX_BYTES);
+    ea_file_close(file);
+    return rc;
 }
 
 static int where_try(ea_lang_program **ret, const char *text, size_t len_bytes, const ea_strings *args,

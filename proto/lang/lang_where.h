@@ -21,6 +21,10 @@ typedef struct ea_lang_classes {
 
 void ea_lang_classes_deinit(ea_lang_classes *c);
 
+/* Reads a file with a program, of EA_LANG_TEXT_MAX_BYTES at the most. *ret_text: the caller's to free, also after a
+ * failure. */
+EA_MUST_CHECK int ea_lang_read_text(char **ret_text, size_t *ret_len_bytes, const char *path, ea_err *err);
+
 /* Compiles a text. args: of $1, $2 ..., they outlive the program; NULL: none. When the text is no program, the result
  * is EA_EINVAL, *ret_problem says why and *err is not written. Other errors are in *err, and ret_problem->line is 0. */
 EA_MUST_CHECK int ea_lang_compile_text(ea_lang_program **ret, const char *text, size_t len_bytes,

@@ -58,22 +58,6 @@ typedef struct watch {
     ea_resolver resolver;
 } watch;
 
-static int read_program(watch *w, const char *path, ea_err *err) {
-    ea_file *file = NULL;
-    size_t read = 0, room = EA_LANG_TEXT_MAX_BYTES + 1;
-    int rc = ea_file_open(&file, path, EA_OPEN_READ, err);
-    if (!rc && !(w->text = malloc(room)))
-        rc = ea_fail(err, EA_ENOMEM, "read %s", path);
-    if (!rc)
-        rc = ea_file_read_at(file, 0, w->text, room, &read, err);
-    if (!rc && read == room)
-        rc = ea_fail(err, EA_EUSAGE, "read %s: a program has %d bytes at the most", path, EA_LANG_TEXT_MAX_BYTES);
-    w->text_bytes = read;
-    if (file)
-        ea_file_close(file);
-    return rc;
-}
-
 static int on_joined(void *arg, const ea_stack_joined *e) {
     lookahead *l = arg;
     l->settled = e->tag + 1;
@@ -271,7 +255,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         rc = ea_fail(&err, EA_EUSAGE, "expected -e PROGRAM, or a file with a program");
     } else if (!rc) {
         w.name = operands[0];
-        rc = read_program(&w, operands[0], &err);
+        rc = ea_lang_read_text(&w.text, &w.text_bytes, operands[0], &err);
         w.paths++;
         w.path_count--;
     }
