@@ -519,6 +519,22 @@ int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t 
     return parse_time(c, name, text, ret, err);
 }
 
+int ec_written_time(ec_call *c, ea_err *err) {
+    const char *text = ec_call_param(c, "text"), *host = ec_call_param(c, "host");
+    int64_t ns = 0;
+    int rc = host && *host ? ec_call_may_see(c, host, err) : 0;
+    if (!rc && (!text || !*text))
+        rc = ea_fail(err, EA_EUSAGE, "text is missing: expected " EA_TIME_FORMS_OF_DATA);
+    if (!rc)
+        rc = parse_time(c, "the time", text, &ns, err);
+    if (rc)
+        return rc;
+    ea_text_str(&c->out, "{\"time\":\"");
+    ea_text_utc_ns(&c->out, ns);
+    ea_text_str(&c->out, "\"}\n");
+    return 0;
+}
+
 int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret, ea_err *err) {
     const char *text = given(c, name);
     uint64_t n = fallback;
