@@ -247,7 +247,7 @@ async function byMouse() {
 
 // ---- times as people write them, which the collector reads ----
 async function times(page) {
-  const from = page.locator('header').getByLabel('From'), given = () => new URL(page.url()).searchParams.get('from') ?? '';
+  const from = page.getByRole('textbox', { name: 'From', exact: true }), given = () => new URL(page.url()).searchParams.get('from') ?? '';
   const write = async (text) => {
     const old = given();
     await from.fill(text);
