@@ -14,6 +14,7 @@
  * them.) */
 #include "collector/ingest/ingest.h"
 
+#include "collector/ingest/disk_gate.h"
 #include "collector/ingest/duplicate_agents.h"
 #include "collector/ingest/verifier.h"
 #include "collector/ingest/writer.h"
@@ -305,6 +306,19 @@ static void on_handshake(ec_guest *guest) {
         ec_guest_doom(guest, EA_COUNT_net_refused_agents, "too many connections of this agent");
 }
 
+/* The disk of the store is full: answers an upload before the rest of its body comes. */
+static void refuse_body(const base *b, conn *c, unsigned retry_after_s) {
+    char answer[300];
+    int n = snprintf(answer, sizeof answer,
+                     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: %u\r\n"
+                     "Connection: close\r\nContent-Length: %zu\r\n\r\n%s\n",
+                     retry_after_s, sizeof EC_DISK_FULL_TEXT, EC_DISK_FULL_TEXT);
+    ea_count(b->in->options.counters, EA_COUNT_ingest_refused, 1);
+    ea_count(b->in->options.counters, EA_COUNT_ingest_refused_disk_full, 1);
+    ec_guest_refuse(&c->guest, answer, n < 0 ? 0 : (size_t)n);
+    dismiss(c);
+}
+
 /* Bytes came into, or left, a connection's input buffer. Only counts and marks: evhttp's own reading follows. */
 static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     conn *c = (conn *)(void *)guest;
@@ -315,10 +329,19 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
         hold(b, c->agent, (int64_t)added - (int64_t)deleted);
     if (added && c->agent)
         server_charge(b, c->agent, added > READ_BYTES ? added : READ_BYTES, 0);
+    if (added && guest->refused_ns && !guest->is_doomed && has_sent_too_much(b, c->agent, 1))
+        ec_guest_doom(guest, EA_COUNT_net_refused_agents, "it sends on after its upload was refused");
+    if (guest->refused_ns)
+        return;
     if (!added || guest->is_doomed || c->wait_link || c->buffered_bytes < FREE_BYTES)
         return;
     if (!c->agent) {
         ec_guest_doom(guest, EA_COUNT_net_refused_agents, "a refused agent sends an upload");
+        return;
+    }
+    unsigned disk_pause_s = c->request || guest->step != EC_GUEST_BODY ? 0 : ec_writer_refuses_s(b->in->writer);
+    if (disk_pause_s) {
+        refuse_body(b, c, disk_pause_s);
         return;
     }
     if (may_grow(b, c)) {
@@ -503,6 +526,12 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
         reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
         return;
     }
+    unsigned disk_pause_s = ec_writer_refuses_s(b->in->writer);
+    if (disk_pause_s) {
+        ea_count(o->counters, EA_COUNT_ingest_refused_disk_full, 1);
+        reply_text(b, c, http, 503, disk_pause_s, EC_DISK_FULL_TEXT);
+        return;
+    }
     if (c->agent->requests >= o->max_agent_requests) {
         reply_text(b, c, http, 429, RETRY_BUSY_S, "too many uploads of this agent at a time");
         return;
@@ -561,6 +590,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
 static void serve(base *b, conn *c, struct evhttp_request *http) {
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
     enum evhttp_cmd_type method = evhttp_request_get_command(http);
+    unsigned disk_pause_s;
     if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
         if (method == EVHTTP_REQ_POST)
             take_upload(b, c, http);
@@ -571,6 +601,8 @@ static void serve(base *b, conn *c, struct evhttp_request *http) {
             reply_text(b, c, http, 405, 0, "expected GET");
         else if (atomic_load(&b->in->stopping))
             reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
+        else if ((disk_pause_s = ec_writer_refuses_s(b->in->writer)) != 0)
+            reply_text(b, c, http, 503, disk_pause_s, EC_DISK_FULL_TEXT);
         else if (ec_writer_is_failing(b->in->writer))
             reply_text(b, c, http, 503, RETRY_BUSY_S, "the last commit failed");
         else

@@ -1,6 +1,7 @@
 /* Group commit. See writer.h. */
 #include "collector/ingest/writer.h"
 
+#include "collector/ingest/disk_gate.h"
 #include "collector/ingest/duplicate_agents.h"
 #include "collector/net/log.h"
 #include "proto/base/array.h"
@@ -29,6 +30,7 @@ struct ec_writer {
     ec_writer_options options;
     ea_thread *thread;
     atomic_int failing;
+    ec_disk_gate disk;
 
     ea_mutex *mutex; /* guards the queue */
     ea_cond *wake;
@@ -44,8 +46,9 @@ struct ec_writer {
     ea_range *acknowledged; /* of the upload at hand */
     ea_refusal *refused;
     size_t capacity, acknowledged_count, refused_count;
-    int conflicted;   /* a batch of the upload at hand */
-    int is_kept_full; /* likewise: so much of its agent is kept that no more is */
+    int conflicted;        /* a batch of the upload at hand */
+    int is_kept_full;      /* likewise: so much of its agent is kept that no more is */
+    unsigned disk_pause_s; /* likewise: the disk is full, and the agent is asked to send nothing for so long; 0: not */
     ea_class_hash *known;
     ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
@@ -53,6 +56,7 @@ struct ec_writer {
     ea_arena texts;
     ec_duplicate_agents *identities;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
+    int group_met_full;                    /* a batch of the group found no space on the disk */
     const ec_upload *group;                /* the uploads that are stored now; NULL: none */
 };
 
@@ -241,7 +245,13 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
         add_unknown(w, notes);
         refuse(w, number, EA_REFUSED_RETRY, err.message);
         break;
-    default: /* ours to mend: memory, disk, database */
+    default:                                   /* ours to mend: memory, disk, database */
+        if (ec_disk_gate_is_cause(rc, &err)) { /* the gate logs it once */
+            refuse(w, number, EA_REFUSED_RETRY, EC_DISK_FULL_TEXT);
+            w->disk_pause_s = ec_disk_gate_close(&w->disk, ea_monotonic_ns());
+            w->group_met_full = 1;
+            break;
+        }
         refuse(w, number, EA_REFUSED_RETRY, ea_code_text(rc));
         ea_os_error_text(err.os_error, reason, sizeof reason);
         ec_log_line(w->options.log, "%s: batch %" PRIu64 " could not be stored: %s%s%s", u->agent, number, err.message,
@@ -285,6 +295,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     ea_u64_map_clear(&w->known_seen);
     ea_u64_map_clear(&w->unknown_seen);
     w->conflicted = w->is_kept_full = 0;
+    w->disk_pause_s = 0;
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;
@@ -335,6 +346,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                   .keyframe_wanted = w->options.wants_keyframe &&
                                      w->options.wants_keyframe(w->options.on_stored_arg, u->agent, u->stream),
                   .retry_after_ms = w->is_kept_full      ? KEPT_PAUSE_MS
+                                    : w->disk_pause_s    ? w->disk_pause_s * 1000
                                     : u->pause_s         ? u->pause_s * 1000
                                     : used > max / 4 * 3 ? BUSY_PAUSE_MS
                                                          : 0};
@@ -352,6 +364,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
 /* Stores a list of uploads as one group; 0 or the commit's error. */
 static int store_group(ec_writer *w, ec_upload *list, ea_err *err) {
     w->group_stored = w->group_repeated = 0;
+    w->group_met_full = 0;
     w->group = list;
     for (ec_upload *u = list; u; u = u->next)
         append_upload(w, u);
@@ -387,8 +400,13 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         return;
     }
     if (rc) {
-        ec_log_line(w->options.log, "nothing stored: %s", err.message);
-        ec_upload_refuse(list, 503, RETRY_STORE_S, "the store cannot take it now");
+        int is_full = ec_disk_gate_is_cause(rc, &err);
+        if (!is_full)
+            ec_log_line(w->options.log, "nothing stored: %s", err.message);
+        ec_upload_refuse(list, 503, is_full ? ec_disk_gate_close(&w->disk, ea_monotonic_ns()) : RETRY_STORE_S,
+                         is_full ? EC_DISK_FULL_TEXT : "the store cannot take it now");
+    } else if (w->group_stored && !w->group_met_full) {
+        ec_disk_gate_open(&w->disk);
     }
     atomic_store_explicit(&w->failing, rc != 0, memory_order_relaxed);
     answer(w, list);
@@ -508,6 +526,7 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
     w->retention = options->retention;
     w->retain_at_ns = ea_monotonic_ns();
     ea_arena_init(&w->texts, 0);
+    ec_disk_gate_init(&w->disk, ec_store_folder(w->options.store), w->options.log);
     int rc = ea_mutex_create(&w->mutex, err);
     if (!rc)
         rc = ec_duplicate_agents_create(&w->identities, 0, err);
@@ -542,6 +561,10 @@ int ec_writer_push(ec_writer *w, ec_upload *u) {
 
 int ec_writer_is_failing(ec_writer *w) {
     return atomic_load_explicit(&w->failing, memory_order_relaxed);
+}
+
+unsigned ec_writer_refuses_s(ec_writer *w) {
+    return ec_disk_gate_refuses(&w->disk, ea_monotonic_ns());
 }
 
 void ec_writer_stop(ec_writer *w) {

@@ -37,6 +37,8 @@ EA_MUST_CHECK int ec_writer_start(ec_writer **ret, const ec_writer_options *opti
 EA_MUST_CHECK int ec_writer_push(ec_writer *w, ec_upload *upload);
 /* 1 while the last commit failed. Any thread. */
 int ec_writer_is_failing(ec_writer *w);
+/* While the disk of the store is full: the seconds after which an agent may send again; else 0. Any thread. */
+unsigned ec_writer_refuses_s(ec_writer *w);
 /* Limits from now on. Any thread. */
 void ec_writer_set_retention(ec_writer *w, const ec_retention *limits);
 /* Stores and answers what waits, then ends the thread; pushes are refused from then on. */

@@ -22,6 +22,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
+#include <openssl/err.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,25 @@ void ec_guest_doom(ec_guest *c, enum ea_counter cause, const char *why) {
     if (c->is_paused) /* or the end is not noticed */
         bufferevent_enable(c->bev, EV_READ);
     (void)shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+}
+
+void ec_guest_refuse(ec_guest *c, const char *answer, size_t len_bytes) {
+    int fd = bufferevent_getfd(c->bev);
+    struct evbuffer *input = bufferevent_get_input(c->bev);
+    if (c->is_doomed || c->refused_ns)
+        return;
+    c->refused_ns = ea_monotonic_ns();
+    /* it is short: when it does not fit, the client took nothing of what it had got before */
+    if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0) {
+        if (c->ssl)
+            (void)SSL_write(c->ssl, answer, (int)len_bytes);
+        else
+            (void)send(fd, answer, len_bytes, 0);
+    }
+    ERR_clear_error();
+    /* not both directions: bytes that arrive at a closed socket reset the connection, and the answer may be lost */
+    (void)shutdown(fd, SHUT_WR);
+    (void)evbuffer_drain(input, evbuffer_get_length(input));
 }
 
 static void update_listening(ec_guard *g);
@@ -496,7 +516,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     ec_guest *c = arg;
     const ec_guard_options *o = &c->guard->o;
     size_t deleted = info->n_deleted;
-    if (c->is_chunked && c->step == EC_GUEST_BODY) {
+    if (c->is_chunked && c->step == EC_GUEST_BODY && !c->refused_ns) {
         c->kept_bytes += deleted;
         deleted = 0;
     }
@@ -508,6 +528,8 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
         ec_guest_doom(c, EA_COUNT_net_refused_bodies, "bodies of requests take too much memory");
     if (o->on_input)
         o->on_input(c, info->n_added, deleted);
+    if (info->n_added && c->refused_ns)
+        (void)evbuffer_drain(input, evbuffer_get_length(input));
 }
 
 /* Its bufferevent, with the guest in the SSL object; NULL without memory. */
@@ -654,7 +676,10 @@ static void look_at(ec_guest *c, int64_t now_ns) {
     int64_t took_ns = now_ns - c->step_ns;
     if (c->is_doomed || c->is_paused)
         return;
-    if (c->stage == EC_GUEST_SHAKING) {
+    if (c->refused_ns) {
+        if (now_ns - c->refused_ns > EC_GUARD_LINGER_S * SECOND_NS)
+            ec_guest_doom(c, EA_COUNT_net_idle, NULL);
+    } else if (c->stage == EC_GUEST_SHAKING) {
         if (now_ns - c->accepted_ns > l->handshake_ns)
             ec_guest_doom(c, EA_COUNT_net_late_handshakes, "the TLS handshake took too long");
     } else if (c->step == EC_GUEST_IDLE && took_ns > (c->is_stranger ? l->head_ns : l->idle_ns)) {

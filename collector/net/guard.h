@@ -33,6 +33,7 @@ enum {
     EC_GUARD_RATE_SLOTS = 6,
     EC_GUARD_FREE_BYTES = 16 << 10, /* of input that a connection may have, whatever the others have */
     EC_GUARD_MESSAGES = 16,         /* of TLS after the handshake, without a finished request in between */
+    EC_GUARD_LINGER_S = 5,          /* that a client has to read the answer to a request whose body is not read */
 };
 
 typedef struct ec_guard ec_guard;
@@ -91,6 +92,7 @@ typedef struct ec_guest {
     int is_paused;              /* the owner reads nothing of it: no deadline runs (ec_guest_pause) */
     int is_doomed;
     int64_t paused_ns;
+    int64_t refused_ns; /* when it was answered before its body (ec_guest_refuse); 0: it was not */
 } ec_guest;
 
 typedef struct ec_guard_options {
@@ -134,6 +136,10 @@ void ec_guest_answered(ec_guest *guest);
 /* The owner stops and starts reading (bufferevent_disable and _enable). */
 void ec_guest_pause(ec_guest *guest);
 void ec_guest_go_on(ec_guest *guest);
+/* Answers a request, of which a part of the body has come, and ends the connection: answer is the whole response. It is
+ * written from below, since evhttp answers a whole request only. What still comes of the body is dropped until the
+ * client closes, EC_GUARD_LINGER_S at the longest. For a connection of which no other answer is under way. */
+void ec_guest_refuse(ec_guest *guest, const char *answer, size_t len_bytes);
 /* Closes a connection from below: libevent sees the end of the stream and frees all that belongs to it. why: for the
  * log, NULL: it is not worth a line; cause: is counted. */
 void ec_guest_doom(ec_guest *guest, enum ea_counter cause, const char *why);

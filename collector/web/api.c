@@ -144,6 +144,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/gaps", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/blindness", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/hosts/{host}/ledger", EC_LANE_QUESTION, ec_list, NULL},
+    {EC_GET, "/api/v1/time", EC_LANE_QUESTION, ec_written_time, "text host"},
     {0},
 };
 

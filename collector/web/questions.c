@@ -138,6 +138,8 @@ typedef struct fixed {
 static const char PROCESS_SQL[] =
     "SELECT host, stream, instance FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3";
 /* Of questions that compare one host with all: they have a second parameter. */
+#define UNKNOWN_HOST                                                                                                   \
+    "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts lists"
 static const char HOST_SQL[] = "SELECT host FROM hosts WHERE host = ?1 AND ?2 IS ?2";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
 
@@ -519,6 +521,24 @@ int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t 
     return parse_time(c, name, text, ret, err);
 }
 
+int ec_written_time(ec_call *c, ea_err *err) {
+    const char *text = ec_call_param(c, "text"), *host = ec_call_param(c, "host");
+    int64_t ns = 0;
+    int rc = host && *host ? ec_call_may_see(c, host, err) : 0;
+    if (!rc && (!text || !*text))
+        rc = ea_fail(err, EA_EUSAGE, "text is missing: expected " EA_TIME_FORMS_OF_DATA);
+    if (!rc && host && *host && (rc = parse_time(c, "the host's first event", "start", &ns, err)) == EA_ENOTFOUND)
+        (void)ea_fail(err, rc, UNKNOWN_HOST, host);
+    if (!rc)
+        rc = parse_time(c, "the time", text, &ns, err);
+    if (rc)
+        return rc;
+    ea_text_str(&c->out, "{\"time\":\"");
+    ea_text_utc_ns(&c->out, ns);
+    ea_text_str(&c->out, "\"}\n");
+    return 0;
+}
+
 int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret, ea_err *err) {
     const char *text = given(c, name);
     uint64_t n = fallback;
@@ -579,10 +599,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         if (!*text)
             break;
         ea_text_clear(like);
-        ea_text_printf(like,
-                       "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts "
-                       "lists",
-                       text);
+        ea_text_printf(like, UNKNOWN_HOST, text);
         if (like->failed)
             return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
         q->subject = HOST_SQL;

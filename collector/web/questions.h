@@ -11,6 +11,8 @@ EA_MUST_CHECK int ec_list(ec_call *c, ea_err *err);
 /* GET /api/v1/queries: the named queries and their parameters; GET /api/v1/queries/{name}: one asked. */
 EA_MUST_CHECK int ec_query_names(ec_call *c, ea_err *err);
 EA_MUST_CHECK int ec_query_named(ec_call *c, ea_err *err);
+/* GET /api/v1/time: a time as people write it, in RFC 3339. */
+EA_MUST_CHECK int ec_written_time(ec_call *c, ea_err *err);
 
 /* Parameters that several handlers read. EA_EUSAGE. */
 EA_MUST_CHECK int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t *ret, ea_err *err);

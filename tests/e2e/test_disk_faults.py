@@ -15,6 +15,9 @@ import collections
 import concurrent.futures
 import json
 import random
+import re
+import socket
+import ssl
 import time
 
 import disk
@@ -22,9 +25,11 @@ import faulted
 import harness
 import proxy
 import receiver
+import test_delivery
 import test_ledger
 import test_live
 import traces
+import uploads
 
 TRACE, PACED = "shutdown-win10", "clr-kernel-win8-x64"
 AT_A_TIME = 4
@@ -95,6 +100,7 @@ class Case:
 
 def full_store(case, checks, mounts):
     """The collector's disk is full in the middle of a replay, and has space again."""
+    case.collector.extra += ["--web", "127.0.0.1:0"]
     if mounts:
         with disk.Small(case.collector.store.parent, 24) as small:
             case.collector_up()
@@ -120,6 +126,36 @@ def full_store(case, checks, mounts):
         full_for_a_while(case, checks)
         faults.end()
         case.close(checks, case.name)
+        log = case.collector.log()
+        checks.equal([log.count(line) for line in ("the disk of the store is full", "the disk of the store has space again")], [1, 1],
+                     f"{case.name}: the log says once when it is full and when not any more")
+
+
+def refused_before_the_body(case, checks):
+    """An upload of 8 MiB of which 32 KiB come: the answer comes without the rest. In between, the collector tries an upload, and the
+    client is one of those whose body it reads; so several connections may be needed."""
+    context = ssl.create_default_context(cafile=str(case.env.certs / "ca.crt"))
+    context.load_cert_chain(case.env.certs / f"{case.name}.crt", case.env.certs / f"{case.name}.key")
+    answer = ""
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", case.collector.port), timeout=10) as plain, \
+                context.wrap_socket(plain, server_hostname="localhost") as connection:
+            connection.sendall(f"POST {uploads.UPLOAD_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-etwagent-batches\r\n"
+                               f"Content-Length: {8 << 20}\r\n\r\n".encode() + bytes(32 << 10))
+            connection.settimeout(0.7)
+            try:
+                while piece := connection.recv(4096):
+                    answer += piece.decode()
+            except TimeoutError:
+                answer = ""
+            except (ssl.SSLEOFError, ConnectionResetError):
+                pass  # the collector closes without TLS's own end
+        if answer:
+            break
+    checks.that(re.match(r"HTTP/1.1 503 .*\r\nRetry-After: [1-9]\d?\r\n.*\r\n\r\nthe disk of the store is full", answer, re.S),
+                f"{case.name}: the answer to a part of a body: {answer!r}")
+    counted = test_delivery.metrics(case.collector)
+    checks.that(counted["etwcollector_ingest_refused_disk_full_total"] >= 1, f"{case.name}: refused uploads are counted")
 
 
 def full_for_a_while(case, checks):
@@ -129,6 +165,9 @@ def full_for_a_while(case, checks):
                 f"{case.run.process.returncode} {case.run.messages()}")
     log = case.collector.log()
     checks.that("No space left on device" in log, f"{case.name}: the log has the reason: {log}")
+    lines = log.count("the disk of the store is full (No space left on device)")
+    checks.that(1 <= lines <= 2, f"{case.name}: lines of the log about it: {lines}, expected 1, or 2 when a small batch fitted: {log}")
+    refused_before_the_body(case, checks)
     there = case.truth.stored(case.collector, case.name)[0]
     checks.that(there < case.truth.lines, f"{case.name}: the disk was never full: {there} events are stored")
 

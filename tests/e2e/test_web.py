@@ -5,6 +5,7 @@ limited; the live tail sends events as they are stored; and no query delays the 
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 5: The API and the dashboard answer as documented. | the dashboard runs in a real Chromium | 2026-11-22
 # sanitizers: asan-ubsan
+import calendar
 import csv
 import http.client
 import io
@@ -105,7 +106,7 @@ def check_files(checks, web):
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
-              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site"}
+              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "text": "-1h"}
     needed = {}
     for p in parameters:
         if p["in"] == "path":
@@ -290,6 +291,32 @@ def check_profile(checks, web):
     checks.equal(both["total"] + both["other"]["total"], samples, "both ranges of a difference")
     folded = web.ask(f"/api/v1/profile?host={HOSTILE}&weight=samples&format=folded")[2].splitlines()
     checks.equal(sum(int(line.rsplit(" ", 1)[1]) for line in folded), samples, "folded stacks")
+
+
+def check_times(checks, web):
+    """Times as people write them, against times that are computed here."""
+    def read(text, **more):
+        return web.get("time", text=text, **more)["time"]
+
+    for text, expected in (("2024-05-17T14:03:07.25Z", "2024-05-17T14:03:07.2500000Z"), ("2024-05-17T14:03:07+02:00", "2024-05-17T12:03:07.0000000Z"),
+                           ("2024-05-17T14:03:07", "2024-05-17T14:03:07.0000000Z"), ("2024-05-17 14:03", "2024-05-17T14:03:00.0000000Z"),
+                           ("2024-05-17", "2024-05-17T00:00:00.0000000Z"), ("1000000000000000000", "2001-09-09T01:46:40.0000000Z")):
+        checks.equal(read(text), expected, f"the time {text!r}")
+    day = 86400
+    for text, expected, within in (("now", 0, 60), ("-1h", -3600, 60), ("now-90s", -90, 60), ("today", -(time.time() % day), 60),
+                                   ("yesterday", -(time.time() % day) - day, 60)):
+        off = calendar.timegm(time.strptime(read(text)[:19], "%Y-%m-%dT%H:%M:%S")) - time.time() - expected
+        checks.that(abs(off) < within, f"the time {text!r} is {off:.0f} s beside the expected one")
+    for host in (MACHINE, HOLED):
+        (first, last), = web.sql("SELECT time_text(min(time)), time_text(max(time)) FROM events", host=host)["rows"]
+        checks.equal(read("start", host=host), first, f"the first event of {host}")
+        checks.that(last <= read("end", host=host), f"the end of {host} is after its last event")
+        checks.that(read("end-1s", host=host) < last, f"a second before the end of {host}")
+    for text in ("yesterdy", "2024-13-01", "1h", "--1h", "-1 fortnight", "24h", "0x10"):
+        status, _, answer = web.ask("/api/v1/time?text=" + http_quote(text))
+        checks.that(status == 400 and text in answer and "expected a time such as" in answer, f"the time {text!r}: {status} {answer[:200]}")
+    status, _, answer = web.ask("/api/v1/time?text=start&host=nosuch")
+    checks.that(status == 404 and "nothing is stored" in answer, f"the first event of an unknown machine: {status} {answer}")
 
 
 def check_edges(checks, web):
@@ -710,6 +737,7 @@ def test(env, checks, _):
     check_truth(checks, web, truth)
     check_groups(checks, web)
     check_profile(checks, web)
+    check_times(checks, web)
     check_edges(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)

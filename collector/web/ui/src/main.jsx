@@ -6,7 +6,7 @@ import './app.css';
 import { Host } from './host.jsx';
 import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
 import { Link } from './parts.jsx';
-import { change, go, RANGE_NAMES, readTime, remember, remembered, useView } from './state.js';
+import { change, go, RANGE_NAMES, readTime, remember, remembered, toMs, useView } from './state.js';
 
 const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, security: Security, events: Events, queries: Queries, ledger: Ledger };
 const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
@@ -28,15 +28,32 @@ function useTheme() {
 }
 
 function Range({ view }) {
+  const write = async (name, input) => {
+    const text = input.value.trim();
+    let time = '', wrong = '';
+    try {
+      time = text && (await readTime(text, view.host));
+    } catch (e) {
+      wrong = 'It has no effect: ' + e.message;
+    }
+    if (input.value.trim() !== text) return; // the next one is being written
+    input.setAttribute('aria-invalid', String(!!wrong));
+    input.setCustomValidity(wrong);
+    if (wrong) {
+      input.reportValidity();
+      return;
+    }
+    input.value = time;
+    change({ [name]: time, range: '', cursor: '' });
+  };
+  useEffect(() => { // a link may have such a time, too; the pages compare times
+    for (const name of ['from', 'to'])
+      if (view[name] && Number.isNaN(toMs(view[name])))
+        readTime(view[name], view.host).then((time) => change({ [name]: time }, true), () => {}); // the page reports a wrong one
+  }, [view.from, view.to]);
   const field = (name, label) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31 14:03" spellcheck={false}
-    title="UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h"
-    onChange={(e) => {
-      const v = e.target.value.trim(), time = v ? readTime(v) : '';
-      e.target.setAttribute('aria-invalid', String(time === null));
-      e.target.setCustomValidity(time === null ? 'This is no time, so it has no effect. ' + e.target.title : '');
-      if (time === null) e.target.reportValidity();
-      else change({ [name]: time, range: '', cursor: '' });
-    }} /></label>;
+    title="UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h; of the data: start, +10s, end-10s"
+    onChange={(e) => write(name, e.target)} /></label>;
   return <div class="range">
     <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.target.value === 'own' ? '' : e.target.value, from: '', to: '', cursor: '' })}>
       <option value="">all</option>{RANGE_NAMES.map((r) => <option value={r}>last {r}</option>)}{(view.from || view.to) && <option value="own">from … to</option>}</select></label>

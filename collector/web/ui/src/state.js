@@ -45,19 +45,6 @@ export function toMs(text) {
   const m = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z$/.exec(text ?? '');
   return m ? Date.parse(m[1] + 'Z') + (m[2] ? Number('0' + m[2]) * 1000 : 0) : NaN;
 }
-// A time as people write it, as the commands and the API take it (proto/base/clock.h): what does not refer to data.
-const UNITS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3 };
-export function readTime(text, now = Date.now()) {
-  const iso = toMs(text);
-  if (!Number.isNaN(iso)) return text;
-  const midnight = now - (now % 86400e3), words = { now, today: midnight, yesterday: midnight - 86400e3, '': now };
-  const word = /^(now|today|yesterday|)(?:([+-])(\d+)(ns|us|ms|s|m|h|d))?$/.exec(text);
-  if (text && word && (word[1] || word[2] === '-'))
-    return toIso(words[word[1]] + (word[2] ? (word[2] === '-' ? -1 : 1) * Number(word[3]) * UNITS[word[4]] : 0));
-  const m = /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|z|[+-]\d\d:\d\d)?)?$/.exec(text);
-  const ms = m ? Date.parse(`${m[1]}T${m[2] ?? '00:00'}${m[3] ?? ':00'}${(m[4] ?? 'Z').toUpperCase()}`) : NaN;
-  return Number.isNaN(ms) || (m && new Date(m[1]).toISOString().slice(0, 10) !== m[1]) ? null : toIso(ms);
-}
 export function toIso(ms) {
   const whole = Math.floor(ms / 1000) * 1000;
   const ticks = Math.min(9999999, Math.max(0, Math.round((ms - whole) * 10000)));
@@ -137,6 +124,11 @@ export function useApi(address, every, all) {
     };
   }, [address, every]);
   return state;
+}
+// A time as people write it, in RFC 3339: the collector reads it, as it reads times everywhere. host: whose first and last event
+// "start" and "end" are.
+export async function readTime(text, host) {
+  return (await ask(url('time', { text, host }))).time;
 }
 export const enc = encodeURIComponent;
 
