@@ -17,11 +17,11 @@ static const char *const SERVICES_HEAD[COLUMNS] = {"service", "channel", "provid
 static const struct {
     const char *source, *names; /* names: a space before and after each */
 } SOURCES[] = {
-    {"header", " id pid "},                         /* the event's head */
-    {"process", " account command_line id path "},  /* the process that did it */
-    {"parent", " account command_line id path "},   /* its parent */
-    {"grandparent", " path "},                      /* the parent's parent */
-    {"target", " command_line id parent_id path "}, /* the process that the event's fields name */
+    {"header", " id pid "},                                    /* the event's head */
+    {"process", " account command_line id path "},             /* the process that did it */
+    {"parent", " account command_line id path "},              /* its parent */
+    {"grandparent", " path "},                                 /* the parent's parent */
+    {"target", " command_line has_thread id parent_id path "}, /* the process that the event's fields name */
     {"file", " CompanyName FileVersion OriginalFileName ProductName Sha256 "}, /* the image file: ImageFile/Facts */
     {"key", " created path value "}, /* a registry key: created, of the handle, with a value's name */
 };
