@@ -64,6 +64,7 @@ check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
 check "no link cycle inside a library" python3 tests/lint_links.py build/dev
+check "tables of Sigma fields name what exists" python3 tests/lint_sigma.py build/dev
 check "exported functions have callers, static ones names of their own" python3 tests/lint_exports.py build/dev
 check "reference pages are current (tests/generate_reference.py writes them)" python3 tests/generate_reference.py --check
 exit $failed

@@ -28,6 +28,8 @@ static const ea_command *const COMMANDS[] = {
     &ec_cmd_query,
     &ec_cmd_watch,
     &ec_cmd_report,
+    &ec_cmd_rules_check,
+    &ec_cmd_rules_test,
     &ec_cmd_ledger,
     &ec_cmd_backup,
     &ec_cmd_restore,

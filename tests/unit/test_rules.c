@@ -1,8 +1,9 @@
 /* Sigma rules: what is refused, with its place; what matches; candidates without atoms; coverage with missing fields;
- * and hostile rules and texts, which cost time that is linear. tests/e2e/test_rules.py has the comparison with a naive
- * evaluator. */
+ * tables of fields; and hostile rules and texts, which cost time that is linear. tests/e2e/test_rules.py has the
+ * comparison with a naive evaluator. */
 #include "proto/base/text.h"
 #include "proto/rules/rules.h"
+#include "proto/rules/sigma_fields.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -501,6 +502,110 @@ static void test_large_rules_are_bounded_together(void **state) {
     ea_text_deinit(&rule);
 }
 
+#define TABLE    "sigma_field\tevent\tour_field\toption\ttested_by\n"
+#define SERVICES "service\tchannel\tprovider\toption\ttested_by\n"
+
+static int read_tables(ea_sigma_tables **ret, const char *name, const char *text, ea_err *err) {
+    const ea_sigma_file files[] = {{name, (const unsigned char *)text, strlen(text)}, {NULL, NULL, 0}};
+    return ea_sigma_tables_create(ret, files, err);
+}
+
+static void test_tables_of_fields(void **state) {
+    static const char TEXT[] =
+        TABLE "A\tX/Y\tB\tflags: F\tt\nA\tX/Z+X/Y\tprocess.path\tflags: F + images: true + part: a, b\tt\n"
+              "@when\tX/Y\tB!=header.pid\tflags: F\tt\nC\t-\t-\tnone: why\t-"; /* no end of line */
+
+    static const struct {
+        enum ea_sigma_option kind;
+        const char *text, *value;
+    } PARTS[] = {{EA_SIGMA_FLAGS, "flags: F", "F"},
+                 {EA_SIGMA_IMAGES, "images: true", "true"},
+                 {EA_SIGMA_PART, "part: a, b", "a, b"}};
+
+    ea_sigma_tables *t = NULL;
+    ea_err err = {0};
+    (void)state;
+    assert_int_equal(read_tables(&t, "cat", TEXT, &err), 0);
+    assert_int_equal(ea_sigma_row_count(t), 4);
+    assert_null(ea_sigma_source_find(t, "linux", "cat", ""));
+    assert_null(ea_sigma_source_find(t, "windows", "other", ""));
+    assert_null(ea_sigma_source_find(t, "windows", "", "cat"));
+    const ea_sigma_source *s = ea_sigma_source_find(t, "windows", "cat", "");
+    assert_non_null(s);
+    const ea_sigma_row *first = ea_sigma_row_next(s, "A", NULL), *second = ea_sigma_row_next(s, "A", first);
+    assert_string_equal(first->field, "B");
+    assert_string_equal(second->events, "X/Z+X/Y");
+    assert_null(ea_sigma_row_next(s, "A", second));
+    assert_null(ea_sigma_row_next(s, "B", NULL));
+    assert_string_equal(ea_sigma_row_next(s, "@when", NULL)->field, "B!=header.pid");
+    assert_string_equal(ea_sigma_row_next(s, "C", NULL)->option, "none: why");
+    const char *at = second->option, *text, *value;
+    size_t len, value_len;
+    enum ea_sigma_option kind;
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++) {
+        assert_int_equal(ea_sigma_option_next(&at, &kind, &text, &len, &value, &value_len), 1);
+        assert_int_equal(kind, PARTS[i].kind);
+        assert_int_equal(len, strlen(PARTS[i].text));
+        assert_memory_equal(text, PARTS[i].text, len);
+        assert_int_equal(value_len, strlen(PARTS[i].value));
+        assert_memory_equal(value, PARTS[i].value, value_len);
+    }
+    assert_int_equal(ea_sigma_option_next(&at, &kind, &text, &len, &value, &value_len), 0);
+    ea_sigma_tables_destroy(t);
+
+    assert_int_equal(read_tables(&t, "services", SERVICES "log\tChannel\tProvider\tlog: Channel\tt\n", &err), 0);
+    s = ea_sigma_source_find(t, "windows", "", "log");
+    assert_non_null(s);
+    assert_string_equal(s->channel, "Channel");
+    assert_string_equal(ea_sigma_row_next(s, "Anything", NULL)->events, "Provider/*");
+    assert_null(ea_sigma_row_next(s, "@when", NULL));
+    assert_null(ea_sigma_source_find(t, "windows", "process_creation", "log"));
+    ea_sigma_tables_destroy(t);
+
+    assert_int_equal(ea_sigma_tables_create(&t, ea_sigma_files, &err), 0); /* those of the program */
+    assert_non_null(ea_sigma_source_find(t, "windows", "process_creation", ""));
+    assert_non_null(ea_sigma_source_find(t, "windows", "", "security"));
+    ea_sigma_tables_destroy(t);
+}
+
+static void test_wrong_tables_are_refused(void **state) {
+    static const struct {
+        const char *name, *text;
+        unsigned line;
+    } WRONG[] = {
+        {"cat", "sigma_field\tevent\tour_field\toption\n", 1},
+        {"cat", SERVICES, 1},
+        {"services", TABLE, 1},
+        {"cat", TABLE "A\tX/Y\tB\tflags: F\n", 2},
+        {"cat", TABLE "A\tX/Y\tB\tflags: F\tt\tmore\n", 2},
+        {"cat", TABLE "A\tX/Y\t\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\tB\tflags: F\tt\n\n", 3},
+        {"cat", TABLE "A\tX/Y\tB\tflag: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\tB\tflags: F + \tt\n", 2},
+        {"cat", TABLE "A\tX/Y\tprocess.color\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\tnothing.path\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\tB:other\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\t=\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\tX/Y\t*\tflags: F\tt\n", 2},
+        {"cat", TABLE "A\t-\tB\tnone: why\t-\n", 2},
+        {"cat", TABLE "@when\tX/Y\tB\tflags: F\tt\n", 2},
+        {"cat", TABLE "@when\tX/Y\t=1\tflags: F\tt\n", 2},
+        {"cat", TABLE "@process\tX/Y\tprocess.id\tflags: F\tt\n", 2},
+        {"cat", TABLE "@other\tX/Y\tB\tflags: F\tt\n", 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        ea_sigma_tables *t = NULL;
+        ea_err err = {0};
+        char place[64];
+        snprintf(place, sizeof place, "config/sigma/%s.tsv, line %u:", WRONG[i].name, WRONG[i].line);
+        if (read_tables(&t, WRONG[i].name, WRONG[i].text, &err) != EA_EFORMAT || !strstr(err.message, place))
+            fail_msg("%s: %s", WRONG[i].text, err.message);
+        assert_null(t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
@@ -514,6 +619,8 @@ int main(void) {
         cmocka_unit_test(test_atoms_that_move),
         cmocka_unit_test(test_a_large_rule_costs_one_rule),
         cmocka_unit_test(test_large_rules_are_bounded_together),
+        cmocka_unit_test(test_tables_of_fields),
+        cmocka_unit_test(test_wrong_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,287 @@
+/* See rules_store.h. collector/query/SQL.md describes the tables. */
+#include "collector/app/rules_store.h"
+
+#include "collector/query/sql/sql.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* The first class of each alternative: of "A+B,C+B" A and C. */
+static const char *store_next_class(const char *at, size_t *ret_len) {
+    *ret_len = strcspn(at, "+,");
+    return at + strcspn(at, ",");
+}
+
+static int store_has_class(const ea_sigma_row *row, const char *class_name, size_t len) {
+    for (const char *at = row->events;;) {
+        size_t n;
+        const char *end = store_next_class(at, &n);
+        if (n == len && memcmp(at, class_name, len) == 0)
+            return 1;
+        if (!*end)
+            return 0;
+        at = end + 1;
+    }
+}
+
+/* 1 when an earlier row of the source names the class. */
+static int store_is_before(const ea_sigma_source *s, const ea_sigma_row *row, const char *class_name, size_t len) {
+    for (const ea_sigma_row *r = s->rows; r < row; r++)
+        if (store_has_class(r, class_name, len))
+            return 1;
+    return 0;
+}
+
+int ec_rules_each_class(const ea_sigma_source *s, int (*fn)(void *arg, const char *class_name, size_t len), void *arg) {
+    for (size_t i = 0; i < s->row_count; i++) {
+        for (const char *at = s->rows[i].events; *at && *at != '-';) {
+            size_t n;
+            const char *end = store_next_class(at, &n);
+            int rc = store_is_before(s, &s->rows[i], at, n) ? 0 : fn(arg, at, n);
+            if (rc)
+                return rc;
+            at = *end ? end + 1 : end;
+        }
+    }
+    return 0;
+}
+
+/* A field of the event. A field called like the column pid is pid_2. */
+static void store_add_field(ea_text *t, const char *name, size_t len, const char *suffix) {
+    ea_text_printf(t, "e.\"%.*s%s%s\"", (int)len, name, len == 3 && strncasecmp(name, "pid", 3) == 0 ? "_2" : "",
+                   suffix);
+}
+
+static void store_add_text(ea_text *t, const char *text) {
+    ea_text_char(t, '\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            ea_text_char(t, '\'');
+        ea_text_char(t, *text);
+    }
+    ea_text_char(t, '\'');
+}
+
+/* Which joins a statement needs. */
+typedef struct store_joins {
+    int process, parent, grandparent, target;                         /* of processes */
+    int process_image, parent_image, grandparent_image, target_image; /* of their main modules */
+    int file;                                                         /* of the image that an event names */
+} store_joins;
+
+/* The columns of a process, by the names of sigma_fields.h; alias: of processes, image: of its main module. */
+static void store_add_process(ea_text *t, const char *alias, const char *image, const char *name) {
+    if (strcmp(name, "path") == 0)
+        ea_text_printf(t, "coalesce(%s.path, %s.image_name)", image, alias);
+    else
+        ea_text_printf(t, "%s.%s", alias,
+                       strcmp(name, "id") == 0          ? "pid"
+                       : strcmp(name, "parent_id") == 0 ? "parent_pid"
+                                                        : name);
+}
+
+/* Names of facts of an image file (ImageFile/Facts) in the table modules. */
+static const struct {
+    const char *name, *column;
+} FACTS[] = {
+    {"CompanyName", "company"},
+    {"FileVersion", "file_version"},
+    {"OriginalFileName", "original_name"},
+    {"ProductName", "product"},
+    {"Sha256", "sha256"},
+};
+
+static void store_add_fact(ea_text *t, const char *module, const char *name) {
+    for (size_t i = 0; i < sizeof FACTS / sizeof *FACTS; i++)
+        if (strcmp(FACTS[i].name, name) == 0) {
+            if (strcmp(name, "Sha256") == 0)
+                ea_text_printf(t, "'SHA256=' || upper(%s.sha256)", module);
+            else
+                ea_text_printf(t, "%s.%s", module, FACTS[i].column);
+        }
+}
+
+/* Names of hives as Sysmon writes them. */
+static void store_add_key(ea_text *t, const char *name) {
+    ea_text_str(t, "replace(replace(registry_key_at(e.host, e.stream, ");
+    ea_text_str(t, strcmp(name, "created") == 0 ? "e.BaseObject" : "e.KeyHandle");
+    ea_text_str(t, ", e.time), '\\REGISTRY\\MACHINE\\', 'HKLM\\'), '\\REGISTRY\\USER\\', 'HKU\\')");
+    if (strcmp(name, "path") != 0)
+        ea_text_printf(t, " || '\\' || e.%s", strcmp(name, "created") == 0 ? "RelativeName" : "KeyName");
+}
+
+/* The value of a row of this class, as an expression. is_process: the event is the start of that process. */
+static void store_add_value(ea_text *t, const char *field, int is_process, store_joins *joins) {
+    static const char PATH[] = ":path";
+    const char *dot = strchr(field, '.'), *path = strstr(field, PATH);
+    size_t len = dot ? (size_t)(dot - field) : strlen(field);
+    if (field[0] == '=') {
+        store_add_text(t, field + 1);
+    } else if (path) {
+        len = (size_t)(path - field);
+        ea_text_str(t, "coalesce(");
+        store_add_field(t, field, len, "_name");
+        ea_text_str(t, ", ");
+        store_add_field(t, field, len, "");
+        ea_text_char(t, ')');
+    } else if (!dot) {
+        store_add_field(t, field, len, "");
+    } else if (strncmp(field, "header", len) == 0) {
+        ea_text_printf(t, "e.%s", dot + 1);
+    } else if (strncmp(field, "key", len) == 0) {
+        store_add_key(t, dot + 1);
+    } else if (strncmp(field, "file", len) == 0) {
+        joins->file |= !is_process;
+        joins->process |= is_process;
+        joins->process_image |= is_process;
+        store_add_fact(t, is_process ? "process_image" : "file", dot + 1);
+    } else {
+        int is_path = strcmp(dot + 1, "path") == 0;
+        if (len == strlen("process") && memcmp(field, "process", len) == 0) {
+            joins->process = 1;
+            joins->process_image |= is_path;
+            store_add_process(t, "process", "process_image", dot + 1);
+        } else if (field[0] == 'p') {
+            joins->process = joins->parent = 1;
+            joins->parent_image |= is_path;
+            store_add_process(t, "parent", "parent_image", dot + 1);
+        } else if (field[0] == 'g') {
+            joins->process = joins->parent = joins->grandparent = 1;
+            joins->grandparent_image |= is_path;
+            store_add_process(t, "grandparent", "grandparent_image", dot + 1);
+        } else {
+            joins->target = 1;
+            joins->target_image |= is_path;
+            store_add_process(t, "target", "target_image", dot + 1);
+        }
+    }
+}
+
+/* The field that says which process a row of the class is about; NULL: the process of the event's head. */
+static const char *store_process_field(const ea_sigma_source *s, const char *which, const char *class_name,
+                                       size_t len) {
+    for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, which, r));)
+        if (store_has_class(r, class_name, len))
+            return r->field;
+    return NULL;
+}
+
+static void store_join_process(ea_text *t, const char *alias, const char *field) {
+    ea_text_printf(t, " LEFT JOIN processes %s ON %s.process_key = process_at(e.host, e.stream, ", alias, alias);
+    if (field)
+        store_add_field(t, field, strlen(field), "");
+    else
+        ea_text_str(t, "e.pid");
+    ea_text_str(t, ", e.time)");
+}
+
+static void store_join_image(ea_text *t, int is_wanted, const char *alias) {
+    if (is_wanted)
+        ea_text_printf(t, " LEFT JOIN main AS %s_image ON %s_image.process_key = %s.process_key", alias, alias, alias);
+}
+
+static const char HAS_THREAD[] = "target.has_thread=1";
+
+static void store_add_when(ea_text *t, const char *when) {
+    const char *equal = strchr(when, '=');
+    size_t len = (size_t)(equal - when) - (equal[-1] == '!');
+    store_joins none = {0};
+    if (strcmp(when, HAS_THREAD) == 0) { /* the first thread of a process is begun by another process */
+        ea_text_str(t, " AND begun.begin < e.time");
+        return;
+    }
+    ea_text_str(t, " AND ");
+    if (memchr(when, '.', len))
+        ea_text_printf(t, "e.%.*s", (int)(len - strlen("header.")), when + strlen("header."));
+    else
+        store_add_field(t, when, len, "");
+    ea_text_str(t, equal[-1] == '!' ? " <> " : " = ");
+    if (strchr("0123456789", equal[1]))
+        ea_text_str(t, equal + 1);
+    else
+        store_add_value(t, equal + 1, 0, &none);
+}
+
+static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, const char *class_name, size_t len,
+                         const ea_text *columns, const store_joins *j) {
+    ea_text *t = &ret->sql;
+    char name[256];
+    int has_image = j->process_image || j->parent_image || j->grandparent_image || j->target_image, has_thread = 0;
+    for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
+        has_thread |= store_has_class(r, class_name, len) && strcmp(r->field, HAS_THREAD) == 0;
+    if (has_thread)
+        ea_text_str(t, "WITH begun AS MATERIALIZED (SELECT process_key, min(coalesce(begin, 0)) AS begin FROM threads "
+                       "GROUP BY process_key)");
+    if (has_image) { /* of a process the row of min(): SQLite */
+        ea_text_str(t, has_thread ? ", " : "WITH ");
+        ea_text_str(t, "main AS MATERIALIZED (SELECT m.process_key, min(m.instance), m.path, m.company, "
+                       "m.file_version, m.original_name, m.product, m.sha256 FROM modules m JOIN processes q ON "
+                       "q.process_key = m.process_key WHERE lower(substr(m.path, -length(q.image_name) - 1)) = '\\' || "
+                       "lower(q.image_name) GROUP BY m.process_key)");
+    }
+    ea_text_char(t, ' ');
+    ea_text_str(t, "SELECT e.time, e.host, e.pid, e.stream");
+    ea_text_add(t, columns->data, columns->len_bytes);
+    ea_text_str(t, " FROM ");
+    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
+    ec_sql_add_name(t, name);
+    ea_text_str(t, " AS e");
+    if (j->process)
+        store_join_process(t, "process", store_process_field(s, "@process", class_name, len));
+    if (j->parent)
+        ea_text_str(t, " LEFT JOIN processes parent ON parent.process_key = process.parent_key");
+    if (j->grandparent)
+        ea_text_str(t, " LEFT JOIN processes grandparent ON grandparent.process_key = parent.parent_key");
+    if (j->target || has_thread)
+        store_join_process(t, "target", store_process_field(s, "@target", class_name, len));
+    if (has_thread)
+        ea_text_str(t, " LEFT JOIN begun ON begun.process_key = target.process_key");
+    store_join_image(t, j->process_image, "process");
+    store_join_image(t, j->parent_image, "parent");
+    store_join_image(t, j->grandparent_image, "grandparent");
+    store_join_image(t, j->target_image, "target");
+    if (j->file)
+        ea_text_str(t,
+                    " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
+                    " AND file.base = e.ImageBase AND file.begin = e.time");
+    ea_text_str(t, " WHERE e.time >= ?1 AND e.time < ?2");
+    for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
+        if (store_has_class(r, class_name, len))
+            store_add_when(t, r->field);
+}
+
+static uint8_t store_is_path(const char *field) {
+    static const char PATH[] = ".path";
+    size_t len = strlen(field);
+    return len > sizeof PATH - 1 && strcmp(field + len - (sizeof PATH - 1), PATH) == 0 &&
+           strncmp(field, "key.", 4) != 0;
+}
+
+int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group, const ea_sigma_source *s,
+                            const char *class_name, size_t len) {
+    ea_text columns;
+    store_joins joins = {0};
+    int is_process = len == strlen("Process/Start") && memcmp(class_name, "Process/Start", len) == 0;
+    *ret = (ec_rules_statement){.field_count = 0};
+    ea_text_init(&ret->sql);
+    ea_text_init(&columns);
+    for (size_t i = 0; i < s->row_count && ret->field_count < EC_RULES_COLUMNS_MAX; i++) {
+        const ea_sigma_row *row = &s->rows[i];
+        uint32_t field = row->sigma[0] == '@' ? UINT32_MAX : ea_rules_field(rules, group, row->sigma);
+        if (field == UINT32_MAX || !store_has_class(row, class_name, len))
+            continue;
+        ea_text_str(&columns, ", ");
+        store_add_value(&columns, row->field, is_process, &joins);
+        ret->fields[ret->field_count] = field;
+        ret->is_path[ret->field_count] = store_is_path(row->field);
+        ret->names[ret->field_count++] = row->sigma;
+    }
+    store_finish(ret, s, class_name, len, &columns, &joins);
+    int rc = columns.failed || ret->sql.failed ? EA_ENOMEM : 0;
+    ea_text_deinit(&columns);
+    return rc;
+}
+
+void ec_rules_statement_deinit(ec_rules_statement *s) {
+    ea_text_deinit(&s->sql);
+}
