@@ -417,7 +417,7 @@ static int sort_groups(ec_grouping *g, ea_err *err) {
         places[i] = (place){.group = (uint32_t)i, .key_count = (uint32_t)n, .keys = keys + i * n};
     }
     if (!rc) {
-        qsort(places, g->count, sizeof *places, compare_places);
+        qsort(places, g->count, sizeof *places, grouping_compare);
         for (size_t i = 0; i < g->count; i++)
             g->order[i] = places[i].group;
     }
