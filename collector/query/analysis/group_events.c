@@ -29,6 +29,7 @@ typedef struct place {
     uint32_t group;
     uint32_t key_count;
     const ec_key *keys;
+    const ec_grouping_key *of;
 } place;
 
 struct ec_grouping {
@@ -372,10 +373,11 @@ static int compare_text_places(const void *x, const void *y) {
 static int grouping_compare(const void *x, const void *y) {
     const place *a = x, *b = y;
     for (uint32_t i = 0; i < a->key_count; i++) {
-        if (a->keys[i].type != b->keys[i].type)
-            return a->keys[i].type < b->keys[i].type ? -1 : 1;
-        if (a->keys[i].bits != b->keys[i].bits)
-            return a->keys[i].bits < b->keys[i].bits ? -1 : 1;
+        int order = (a->keys[i].type > b->keys[i].type) - (a->keys[i].type < b->keys[i].type);
+        if (!order)
+            order = (a->keys[i].bits > b->keys[i].bits) - (a->keys[i].bits < b->keys[i].bits);
+        if (order)
+            return a->of[i].is_descending ? -order : order;
     }
     return (a->group > b->group) - (a->group < b->group);
 }
@@ -414,7 +416,8 @@ static int sort_groups(ec_grouping *g, ea_err *err) {
                                                                        : ranks[from->bits],
                                        .type = (uint32_t)rank_of(from->type)};
         }
-        places[i] = (place){.group = (uint32_t)i, .key_count = (uint32_t)n, .keys = keys + i * n};
+        places[i] =
+            (place){.group = (uint32_t)i, .key_count = (uint32_t)n, .keys = keys + i * n, .of = g->options.keys};
     }
     if (!rc) {
         qsort(places, g->count, sizeof *places, grouping_compare);

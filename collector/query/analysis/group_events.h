@@ -12,8 +12,9 @@
 enum { EC_GROUPING_KEYS_MAX = 8, EC_GROUPING_VALUES_MAX = 16 };
 
 typedef struct ec_grouping_key {
-    size_t column;    /* of the shape */
-    int64_t width_ns; /* above 0: whole numbers are rounded down to a multiple of it, as SQL's time_bucket does */
+    size_t column;     /* of the shape */
+    int64_t width_ns;  /* above 0: whole numbers are rounded down to a multiple of it, as SQL's time_bucket does */
+    int is_descending; /* its order in the answer */
 } ec_grouping_key;
 
 enum ec_grouping_what {
@@ -59,7 +60,8 @@ EA_MUST_CHECK int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const 
 void ec_grouping_destroy(ec_grouping *g); /* NULL is allowed */
 
 size_t ec_grouping_count(const ec_grouping *g);
-/* Of group `at` in the order of the keys, which is SQL's: NULL, numbers, texts, blobs. Texts are borrowed. */
+/* Of group `at` in the order of the keys, which is SQL's: NULL, numbers, texts, blobs, or the other way round. Texts
+ * are borrowed. */
 void ec_grouping_key_value(const ec_grouping *g, size_t at, size_t which, ec_value *ret);
 uint64_t ec_grouping_events(const ec_grouping *g, size_t at);
 const ec_measure *ec_grouping_measure(const ec_grouping *g, size_t at, size_t which);

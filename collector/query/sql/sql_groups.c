@@ -135,7 +135,7 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
     for (size_t i = 0; i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu", i ? "," : " GROUP BY ", i + 1);
     for (size_t i = 0; i < g->key_count; i++)
-        ea_text_printf(&sql, "%s%zu", i ? "," : " ORDER BY ", i + 1);
+        ea_text_printf(&sql, "%s%zu%s", i ? "," : " ORDER BY ", i + 1, g->keys[i].is_descending ? " DESC" : "");
     int code = sql.failed ? SQLITE_NOMEM : sqlite3_prepare_v3(g->sql->db, sql.data, -1, 0, &c->plain, NULL);
     ea_text_deinit(&sql);
     for (size_t i = 0; code == SQLITE_OK && i < count; i++)
@@ -283,7 +283,7 @@ static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan
                                                                    ? MEMORY_PARTS * g->sql->options.sort_bytes
                                                                    : MEMORY_DEFAULT},
                          &err);
-    if (rc == EA_ELIMIT || rc == EA_EUSAGE || (!rc && !is_certain(g, c->grouping))) {
+    if (rc == EA_ELIMIT || rc == EA_ENOMEM || rc == EA_EUSAGE || (!rc && !is_certain(g, c->grouping))) {
         ec_grouping_destroy(c->grouping);
         c->grouping = NULL;
         return plain_begin(c, conditions, (size_t)argc);

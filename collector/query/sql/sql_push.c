@@ -145,6 +145,10 @@ static void push_keys(push *p) {
         } else if (!ec_grouping_takes(&g->shape, key.column)) {
             push_refuse(p, "reals to group by");
         } else {
+            /* SQLite sorts groups in the directions of as many terms of ORDER BY, whatever these are */
+            if (p->select->order_by_count == p->select->group_by_count)
+                key.is_descending = p->select->order_by[i].rest_bytes >= 4 &&
+                                    (*p->select->order_by[i].rest == 'D' || *p->select->order_by[i].rest == 'd');
             p->keys[g->key_count] = e;
             g->keys[g->key_count++] = key;
         }
