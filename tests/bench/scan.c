@@ -248,7 +248,7 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
     if (!rc)
         rc = ec_sql_open(&s, dir, &(ec_sql_options){0}, err);
     if (!rc)
-        rc = ec_sql_open(&plain, dir, &(ec_sql_options){.no_pushdown = 1}, err);
+        rc = ec_sql_open(&plain, dir, &(ec_sql_options){.no_grouping = 1}, err);
     const ec_class_set *set = NULL;
     if (!rc)
         rc = ec_archive_set(ec_sql_archive(s), NAME, &set, err);

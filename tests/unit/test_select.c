@@ -237,7 +237,7 @@ static void test_refused(void **state) {
 
 /* Nesting has a limit, so that the stack does. */
 static void test_depth(void **state) {
-    static const char *const OPEN[] = {"(", "-", "NOT ", "f(", "CASE WHEN "};
+    static const char *const OPEN[] = {"(", "- ", "NOT ", "f(", "CASE WHEN "};
     (void)state;
     for (size_t i = 0; i < sizeof OPEN / sizeof *OPEN; i++) {
         ec_select s;

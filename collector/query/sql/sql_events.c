@@ -418,7 +418,7 @@ int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
         return code;
     int uses_history = s->uses_history, describes_tables = s->describes_tables;
     int rc = ec_sql_check_times(s, sql, tail, err);
-    if (!rc && !s->options.no_pushdown)
+    if (!rc && !s->options.no_pushdown && !s->options.no_grouping)
         rc = ec_sql_push(s, sql, (size_t)(tail - sql), ret, err);
     s->uses_history = uses_history;
     s->describes_tables = describes_tables;

@@ -158,7 +158,7 @@ static int groups_connect(sqlite3 *db, void *aux, int argc, const char *const *a
                        g->keys[i].width_ns ? "" : ec_kind_type(g->shape.columns[g->keys[i].column].kind));
     for (size_t i = 0; i < g->measure_count; i++)
         ea_text_printf(&columns, "%s\"" EC_SQL_GROUPS_PREFIX "value %zu)\"", i || g->key_count ? "," : "", i);
-    for (size_t i = 0; i < g->compared_count; i++)
+    for (size_t i = 0; i < g->condition_count; i++)
         ea_text_printf(&columns, ",\"" EC_SQL_GROUPS_PREFIX "if %zu)\" %s HIDDEN", i,
                        ec_kind_type(g->shape.columns[g->compared[i]].kind));
     int code = ec_sql_make_table(db, 0, NULL, &columns, sizeof(table), ret, ret_message);

@@ -31,8 +31,7 @@ typedef struct ec_sql_measure {
     size_t value;  /* index into values; likewise */
 } ec_sql_measure;
 
-/* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" for the columns that are
- * compared. */
+/* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition. */
 typedef struct ec_sql_groups {
     ec_sql *sql;
     char *name;  /* of the table, malloc'd */
@@ -44,10 +43,9 @@ typedef struct ec_sql_groups {
     size_t measure_count;
     ec_grouping_value values[EC_GROUPING_VALUES_MAX];
     size_t value_count;
-    size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape */
-    size_t compared_count;
-    size_t condition_count; /* that the statement has on them */
-    size_t kept_count;      /* of them that the table keeps, by the last plan */
+    size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
+    size_t condition_count;
+    size_t kept_count; /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;
 
 /* Adds the table to its connection, which frees it from then on, in an error, too. */

@@ -335,10 +335,10 @@ static int is_constant(const ec_expr *e) {
     return 1;
 }
 
-/* One more condition on a column: the name of the column that is compared in its place. */
+/* One more condition on a column: the name of the column that is compared in its place. Each condition has one of its
+ * own: of two on one column SQLite may find that they contradict each other, and then asks for no total. */
 static void put_compared(push *p, size_t column, enum ec_op op) {
     ec_sql_groups *g = p->groups;
-    size_t i = 0;
     if (g->condition_count == EC_SQL_CONDITIONS_MAX) {
         push_refuse(p, "more conditions");
         return;
@@ -347,12 +347,8 @@ static void put_compared(push *p, size_t column, enum ec_op op) {
         push_refuse(p, "a condition that the scan does not keep");
         return;
     }
-    while (i < g->compared_count && g->compared[i] != column)
-        i++;
-    g->compared[i] = column;
-    g->compared_count += i == g->compared_count;
-    g->condition_count++;
-    ea_text_printf(&p->where, "\"" EC_SQL_GROUPS_PREFIX "if %zu)\"", i);
+    g->compared[g->condition_count] = column;
+    ea_text_printf(&p->where, "\"" EC_SQL_GROUPS_PREFIX "if %zu)\"", g->condition_count++);
 }
 
 static void put_constant(push *p, const ec_expr *e) {
