@@ -1,5 +1,5 @@
-/* The parser of SELECT: trees follow SQLite's precedences, spans are the text of each node, and what is not fully
- * understood is refused. */
+/* The parser of SELECT: trees follow SQLite's precedences, spans are the text of each node, and a statement that is not
+ * fully understood is refused. */
 #include "collector/query/sql/select.h"
 #include "proto/base/text.h"
 

@@ -1,5 +1,5 @@
 /* GROUP BY handed down to the native grouping: each statement gives the rows, in their order, the names and the types
- * that SQLite gives alone; what is handed down and what is not is what EXPLAIN QUERY PLAN shows. Random statements, and
+ * that SQLite gives alone; EXPLAIN QUERY PLAN shows which statements are handed down. Random statements, and
  * those at the edges: sums beyond 64 bits, numbers beyond 2^63, groups beyond the memory limit. */
 #include "collector/query/sql/sql.h"
 #include "collector/store/store.h"
@@ -333,7 +333,7 @@ static void test_explain(void **state) {
     ea_text_deinit(&plan);
 }
 
-/* A token that may see some hosts sees these alone, whoever groups. */
+/* A token that may see some hosts sees these alone, in both ways. */
 static void test_hosts(void **state) {
     static const char SQL[] = "SELECT host, count(*) FROM events GROUP BY host";
     ec_sql *of[2] = {NULL, NULL};

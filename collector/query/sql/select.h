@@ -65,7 +65,7 @@ typedef struct ec_select {
 enum { EC_SELECT_DEPTH_MAX = 100, EC_SELECT_ITEMS_MAX = 2000 };
 
 /* Parses a statement of len_bytes. 1 and *ret, which lives in the arena and points into sql; 0: refused, *ret_why says
- * what was not understood, in a few words. EA_ENOMEM. */
+ * the reason in a few words. EA_ENOMEM. */
 EA_MUST_CHECK int ec_select_parse(const char *sql, size_t len_bytes, ea_arena *arena, ec_select *ret,
                                   const char **ret_why);
 /* The expression without the parentheses around it. */

@@ -387,8 +387,7 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* Prepares a statement and adds the tables of classes that it names. An SQLite code. */
-static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     s->describes_tables = 0;
     int code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail), rc;
     /* A class's table is added when a statement fails for lack of a table; a pragma asks about one when it runs. */
@@ -407,24 +406,4 @@ static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
     char name[NEAR_BYTES + 20];
     snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
     return fail_missing_table(s, name, err) == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
-}
-
-int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
-    const char *tail = NULL;
-    int code = prepare(s, sql, ret, &tail, err);
-    if (ret_tail)
-        *ret_tail = tail;
-    if (code != SQLITE_OK || !*ret)
-        return code;
-    int uses_history = s->uses_history, describes_tables = s->describes_tables;
-    int rc = ec_sql_check_times(s, sql, tail, err);
-    if (!rc && !s->options.no_pushdown && !s->options.no_grouping)
-        rc = ec_sql_push(s, sql, (size_t)(tail - sql), ret, err);
-    s->uses_history = uses_history;
-    s->describes_tables = describes_tables;
-    if (!rc)
-        return SQLITE_OK;
-    sqlite3_finalize(*ret);
-    *ret = NULL;
-    return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
 }

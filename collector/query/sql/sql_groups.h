@@ -31,7 +31,8 @@ typedef struct ec_sql_measure {
     size_t value;  /* index into values; likewise */
 } ec_sql_measure;
 
-/* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition. */
+/* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition.
+ */
 typedef struct ec_sql_groups {
     ec_sql *sql;
     char *name;  /* of the table, malloc'd */

@@ -47,6 +47,10 @@ EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_cla
 /* The classes of a table of events that the connection has: 1, *ret NULL for all events; 0 when the name is another
  * table's. Errors of reading the classes. */
 EA_MUST_CHECK int ec_sql_events_of(ec_sql *s, const char *name, const ec_class_set **ret, ea_err *err);
+/* Prepares the first statement of a text as it is written, and adds the tables of classes that it names. As
+ * ec_sql_prepare. */
+EA_MUST_CHECK int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail,
+                                            ea_err *err);
 /* 1 when a view of the connection has this name. */
 int ec_sql_is_view(const char *name);
 /* Puts a statement that groups natively in place of one that was prepared, where it can: sql_push.c. sql: of len_bytes,
