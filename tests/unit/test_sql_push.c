@@ -258,6 +258,9 @@ static void test_pushed(void **state) {
         "SELECT position, count(*) FROM events GROUP BY position ORDER BY position DESC LIMIT 5",
         "SELECT clock, count(*) FROM events GROUP BY clock",
         "SELECT count(*), min(tid) FROM events WHERE tid > 8 AND tid = 4 AND 3 = cpu",
+        "SELECT pid, tid, count(*) FROM events GROUP BY 1, 2 ORDER BY pid DESC, 2 LIMIT 3",
+        "SELECT pid, count(*) FROM events GROUP BY pid ORDER BY count(*) / 100 DESC LIMIT 4",
+        "SELECT pid, sum(ByteOffset) FROM \"DiskIo/Read\" GROUP BY pid ORDER BY pid LIMIT 1",
         "SELECT count(*) -- how many\nFROM events /* of all */ ;",
     };
 
@@ -313,7 +316,7 @@ static void test_not_pushed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
         check(LIST[i]);
-        if (is_pushed(LIST[i]) && !strstr(LIST[i], "time >") && !strstr(LIST[i], "(time)"))
+        if (is_pushed(LIST[i]) && !strstr(LIST[i], "(time)"))
             fail_msg("%s is handed down", LIST[i]);
     }
 }

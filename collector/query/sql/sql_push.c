@@ -351,9 +351,18 @@ static void put_compared(push *p, size_t column, enum ec_op op) {
     ea_text_printf(&p->where, "\"" EC_SQL_GROUPS_PREFIX "if %zu)\"", g->condition_count++);
 }
 
-static void put_constant(push *p, const ec_expr *e) {
+/* column: that it is compared with. */
+static void put_constant(push *p, const ec_expr *e, size_t column) {
+    enum ec_kind kind = p->groups->shape.columns[column].kind;
+    const ec_expr *bare = ec_expr_bare(e);
+    ea_err ignored;
+    int64_t number;
     if (!is_constant(e))
         push_refuse(p, "a comparison with something that is no constant");
+    else if (bare->kind == EC_EXPR_STRING &&
+             ((kind == EC_KIND_TIME && ec_sql_time(bare->name, &number, &ignored)) ||
+              (kind == EC_KIND_ADDRESS && ec_sql_address(bare->name, &number, &ignored))))
+        push_refuse(p, "a text that is no time or no address"); /* an error, if SQLite compares it at all */
     ea_text_add(&p->where, e->text, e->len_bytes);
 }
 
@@ -389,26 +398,26 @@ static void push_condition(push *p, const ec_expr *e) {
         } else if (is_left) {
             put_compared(p, column, op);
             ea_text_printf(&p->where, " %s ", e->name);
-            put_constant(p, operands[1]);
+            put_constant(p, operands[1], column);
         } else {
-            put_constant(p, operands[0]);
+            put_constant(p, operands[0], column);
             ea_text_printf(&p->where, " %s ", e->name);
             put_compared(p, column, exchanged);
         }
     } else if (strcmp(e->name, "BETWEEN") == 0 && column_of(p, operands[0], &column)) {
         put_compared(p, column, EC_OP_GE);
         ea_text_str(&p->where, " >= ");
-        put_constant(p, operands[1]);
+        put_constant(p, operands[1], column);
         ea_text_str(&p->where, " AND ");
         put_compared(p, column, EC_OP_LE);
         ea_text_str(&p->where, " <= ");
-        put_constant(p, operands[2]);
+        put_constant(p, operands[2], column);
 #if SQLITE_VERSION_NUMBER >= 3038000
     } else if (strcmp(e->name, "IN") == 0 && column_of(p, operands[0], &column)) {
         put_compared(p, column, EC_OP_EQ);
         for (size_t i = 1; i < e->argument_count; i++) {
             ea_text_str(&p->where, i == 1 ? " IN (" : ",");
-            put_constant(p, operands[i]);
+            put_constant(p, operands[i], column);
         }
         ea_text_char(&p->where, ')');
 #endif
@@ -448,7 +457,26 @@ static void put_columns(push *p, sqlite3_stmt *as_written) {
     }
 }
 
+/* Whether ORDER BY is of the keys, in their order: rows come so, and SQLite, too, sorts them once. */
+static int is_order_of_keys(const push *p) {
+    const ec_select *s = p->select;
+    if (s->order_by_count != p->groups->key_count)
+        return 0;
+    for (size_t i = 0; i < s->order_by_count; i++) {
+        const ec_select_column *alias = alias_of(p, s->order_by[i].value);
+        const ec_expr *e = ec_expr_bare(alias ? alias->value : s->order_by[i].value);
+        int64_t ordinal;
+        if (!alias && whole_number(e, &ordinal) && (uint64_t)ordinal <= s->column_count)
+            e = s->columns[ordinal - 1].value;
+        if (s->order_by[i].rest_bytes > sizeof "DESC" - 1 || !push_is_same(p, e, p->keys[i]))
+            return 0;
+    }
+    return 1;
+}
+
 static void put_order(push *p) {
+    if (!p->why && is_order_of_keys(p))
+        return;
     for (size_t i = 0; !p->why && i < p->select->order_by_count; i++) {
         const ec_select_order *o = &p->select->order_by[i];
         ea_text_str(&p->order, i ? "," : " ORDER BY ");
