@@ -224,8 +224,9 @@ static void test_pushed(void **state) {
         "SELECT time_bucket(TransferSize, 1000), count(*) FROM \"DiskIo/Read\" GROUP BY 1",
         "SELECT ImageFileName, ImageFileName, count(*) FROM \"Process/Start\" GROUP BY 1, 2",
         "SELECT lower(ImageFileName) || '!', count(*) FROM \"Process/Start\" GROUP BY ImageFileName",
-        "SELECT FileName, min(ImageBase), max(ImageBase), max(ImageBase) - min(ImageBase) FROM \"Image/Load\" GROUP BY "
-        "1",
+        ("SELECT FileName, min(ImageBase), max(ImageBase), max(ImageBase) - min(ImageBase) FROM \"Image/Load\" GROUP "
+         "BY "
+         "1"),
         "SELECT ImageBase, typeof(ImageBase), count(*) FROM \"Image/Load\" GROUP BY ImageBase",
         "SELECT ByteOffset, typeof(ByteOffset), count(*) FROM \"DiskIo/Read\" GROUP BY ByteOffset",
         "SELECT count(ByteOffset), count(DISTINCT ByteOffset), min(ByteOffset), max(ByteOffset) FROM \"DiskIo/Read\"",
@@ -301,8 +302,8 @@ static void test_not_pushed(void **state) {
         "SELECT count(*), random() IS NULL FROM events",
         "SELECT pid, count(*) FROM events GROUP BY pid ORDER BY name",
         "SELECT count(*) AS \"(grouped key 0)\" FROM events GROUP BY pid HAVING \"(grouped key 0)\" > 1",
-        "SELECT count(*) FROM events WHERE tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4"
-        " AND tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4 AND tid >= 4",
+        ("SELECT count(*) FROM events WHERE tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4"
+         " AND tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4 AND tid >= 4"),
         "SELECT pid, count(*) OVER () FROM events GROUP BY pid",
         "SELECT count(*) FROM events_by('pid')",
         "SELECT count(*) FROM events UNION SELECT count(*) FROM hosts",
