@@ -17,7 +17,7 @@ except ImportError:  # before Python 3.11
     import sre_constants
     import sre_parse as sre_parser
 
-DASHES = "/-\u2013\u2014\u2015"
+DASHES = "-/\u2013\u2014\u2015"
 ENCODINGS = ("base64", "base64offset", "utf16", "utf16le", "utf16be", "wide", "windash")
 
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { EVENTS_A_LOOK = 1024 }; /* at the clock */
+
 static const int64_t POLL_NS = 200000000;
 
 typedef struct options {
@@ -29,6 +31,7 @@ typedef struct watch {
     ea_lang_program *program;
     ea_lang_run *run;
     ec_watch_streams *streams;
+    int has_more;  /* events, when the time for them was over */
     int is_broken; /* standard output takes nothing any more */
 } watch;
 
@@ -105,12 +108,20 @@ static int run_failed(const watch *w, int rc, ea_err *err) {
     return err->code ? err->code : ea_fail(err, rc, "run the program");
 }
 
-/* All events that are there now: 0, EC_WATCH_OVER after exit(), or an error. */
-static int run_events(watch *w, const atomic_int *stop, ea_err *err) {
-    int rc;
-    while (!(stop && atomic_load(stop)) && (rc = ec_watch_streams_next(w->streams, w->run, err)) != 0) {
+/* The events that are there now, or those of so long a time: 0, EC_WATCH_OVER after exit(), or an error. */
+static int run_events(watch *w, const atomic_int *stop, int64_t time_ns, ea_err *err) {
+    int64_t until_ns = time_ns < INT64_MAX ? ea_monotonic_ns() + time_ns : INT64_MAX;
+    w->has_more = 1;
+    for (uint32_t n = 1; !(stop && atomic_load(stop)); n++) {
+        if (n % EVENTS_A_LOOK == 0 && until_ns < INT64_MAX && ea_monotonic_ns() >= until_ns)
+            return 0;
+        int rc = ec_watch_streams_next(w->streams, w->run, err);
         if (rc < 0)
             return run_failed(w, rc, err);
+        if (!rc) {
+            w->has_more = 0;
+            return 0;
+        }
         if (ea_lang_run_output(w->run)->len_bytes) {
             int written = put_output(w, err);
             if (written)
@@ -122,7 +133,8 @@ static int run_events(watch *w, const atomic_int *stop, ea_err *err) {
     return 0;
 }
 
-/* Until Ctrl-C or exit(). Ticks are those of this machine's clock. */
+/* Until Ctrl-C or exit(). Ticks are those of this machine's clock, also while more events are there than it has time
+ * for. */
 static int run_arriving(watch *w, ea_err *err) {
     const atomic_int *stop = ea_stop_flag();
     int rc = 0;
@@ -132,13 +144,14 @@ static int run_arriving(watch *w, ea_err *err) {
         if (rc < 0)
             return run_failed(w, rc, err);
         if (!rc)
-            rc = run_events(w, stop, err);
+            rc = run_events(w, stop, POLL_NS, err);
         int written = flush_output(w, err);
         if (written)
             return written;
         if (rc || atomic_load(stop))
             break;
-        ea_sleep_ns(POLL_NS);
+        if (!w->has_more)
+            ea_sleep_ns(POLL_NS);
         rc = ec_watch_streams_refresh(w->streams, err);
     }
     return rc;
@@ -149,7 +162,7 @@ static int run_all(watch *w, ea_err *err) {
     if (rc < 0)
         rc = run_failed(w, rc, err);
     else if (!rc)
-        rc = w->o->live ? run_arriving(w, err) : run_events(w, NULL, err);
+        rc = w->o->live ? run_arriving(w, err) : run_events(w, NULL, INT64_MAX, err);
     if (rc < 0)
         return rc;
     rc = ea_lang_run_end(w->run);

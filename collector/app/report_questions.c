@@ -8,6 +8,12 @@
 #define RANGE_NS     "(min(coalesce(?2, s.end), s.end) - max(coalesce(?1, s.begin), s.begin))"
 #define OF_STREAM(t) " JOIN streams AS s ON s.host = " t ".host AND s.stream = " t ".stream"
 #define PROCESS      "host, stream, process_key, pid, image"
+#define IN_RANGE     "(?1 IS NULL OR time >= ?1) AND (?2 IS NULL OR time < ?2)"
+/* The digits that the sessions of a run of an agent have in common: EA_STREAM_RUN_BYTES. */
+#define RUN_OF_STREAM "substr(stream, 1, 24)"
+#define PEER                                                                                                           \
+    "json_extract(fields, '$.PID') AS pid, json_extract(fields, '$.daddr') AS peer,"                                   \
+    " json_extract(fields, '$.dport') AS port, json_extract(fields, '$.size') AS size"
 
 // clang-format off
 static const ec_report REPORTS[] = {
@@ -33,11 +39,11 @@ static const ec_report REPORTS[] = {
        " FROM gc_pauses(?1, ?2) ORDER BY pause_ns DESC, begin, pid, number"}}},
     {"jit", "Methods that .NET compiled", "events of Microsoft-Windows-DotNETRuntime with the keyword Jit (0x10) at level Verbose (5)",
      {{"processes", "Processes, by the time of compilation",
-       "SELECT host, image, pid, count(*) AS methods, count(*) - count(ns) AS unfinished, sum(ns) AS jit_ns, max(ns) AS longest_ns,"
+       "SELECT host, image, pid, count(*) AS methods, count(*) - count(ns) AS unfinished, sum(own_ns) AS jit_ns, max(ns) AS longest_ns,"
        " sum(il_bytes) AS il_bytes, sum(native_bytes) AS native_bytes FROM jit_methods(?1, ?2)"
        " GROUP BY " PROCESS ", clr_instance ORDER BY jit_ns DESC, image, pid"},
       {"tiers", "Tiers",
-       "SELECT host, image, pid, tier, count(*) AS methods, sum(ns) AS jit_ns, sum(native_bytes) AS native_bytes FROM jit_methods(?1, ?2)"
+       "SELECT host, image, pid, tier, count(*) AS methods, sum(own_ns) AS jit_ns, sum(native_bytes) AS native_bytes FROM jit_methods(?1, ?2)"
        " GROUP BY " PROCESS ", clr_instance, tier ORDER BY jit_ns DESC, image, pid, tier"},
       {"methods", "Methods, by the time of compilation",
        "SELECT host, image, pid, tid, method, tier, begin, ns AS jit_ns, il_bytes, native_bytes FROM jit_methods(?1, ?2)"
@@ -79,14 +85,17 @@ static const ec_report REPORTS[] = {
        "SELECT host, image, pid, receives, received_bytes, sends, sent_bytes FROM network_usage(?1, ?2)"
        " ORDER BY received_bytes + sent_bytes DESC, image, pid"},
       {"peers", "Peers of TCP connections, by bytes",
-       "WITH e AS MATERIALIZED (SELECT host, stream, time, name, json_extract(fields, '$.PID') AS pid, json_extract(fields, '$.daddr') AS peer,"
-       " json_extract(fields, '$.dport') AS port, json_extract(fields, '$.size') AS size FROM events"
+       /* of a run that the kernel logger recorded, its events alone: the provider logs the same bytes */
+       "WITH kernel AS MATERIALIZED (SELECT host, stream, time, substr(name, 7, 4) AS what, " PEER " FROM events"
        " WHERE name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6', 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6', 'TcpIp/RecvIPV4', 'TcpIp/RecvIPV6',"
-       " 'TcpIp/SendIPV4', 'TcpIp/SendIPV6') AND (?1 IS NULL OR time >= ?1) AND (?2 IS NULL OR time < ?2))"
+       " 'TcpIp/SendIPV4', 'TcpIp/SendIPV6') AND " IN_RANGE "), e AS MATERIALIZED (SELECT * FROM kernel UNION ALL SELECT host, stream, time,"
+       " CASE WHEN id IN (10, 26) THEN 'Send' WHEN id IN (11, 27) THEN 'Recv' WHEN id IN (12, 28) THEN 'Conn' ELSE 'Acce' END, " PEER " FROM events"
+       " WHERE provider_name = 'Microsoft-Windows-Kernel-Network' AND id IN (10, 11, 12, 15, 26, 27, 28, 31) AND " IN_RANGE
+       " AND (host, " RUN_OF_STREAM ") NOT IN (SELECT host, " RUN_OF_STREAM " FROM kernel))"
        " SELECT e.host AS host, p.image_name AS image, e.pid AS pid, e.peer AS peer, e.port AS port,"
-       " count(*) FILTER (WHERE e.name LIKE '%/Connect%' OR e.name LIKE '%/Accept%') AS connections,"
-       " coalesce(sum(e.size) FILTER (WHERE e.name LIKE '%/Recv%'), 0) AS received_bytes,"
-       " coalesce(sum(e.size) FILTER (WHERE e.name LIKE '%/Send%'), 0) AS sent_bytes FROM e LEFT JOIN processes AS p"
+       " count(*) FILTER (WHERE e.what IN ('Conn', 'Acce')) AS connections,"
+       " coalesce(sum(e.size) FILTER (WHERE e.what = 'Recv'), 0) AS received_bytes,"
+       " coalesce(sum(e.size) FILTER (WHERE e.what = 'Send'), 0) AS sent_bytes FROM e LEFT JOIN processes AS p"
        " ON p.process_key = process_at(e.host, e.stream, e.pid, e.time) GROUP BY e.host, e.stream, p.process_key, e.pid, e.peer, e.port"
        " ORDER BY received_bytes + sent_bytes DESC, connections DESC, peer, port"}}},
     {"boot", "The start of a machine", "processes of the kernel logger (PROC_THREAD, LOADER) from the machine's start on",

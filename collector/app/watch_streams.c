@@ -132,22 +132,23 @@ static int watch_next_batch(ec_watch_streams *w, const stream *s, reader *r, ea_
         if (watch_skips(w, s, &row))
             continue;
         rc = ec_store_read(w->store, &row, &data, &len_bytes, &damage);
-        if (!rc && w->open_bytes + len_bytes > OPEN_BYTES)
-            return ea_fail(err, EA_ELIMIT,
-                           "read %zu machines at a time: their batches have more than 1 GiB; name some by --host or "
-                           "--label, or a shorter time by --from and --to",
-                           w->opened);
-        if (!rc && EA_GROW(r->data, r->capacity, len_bytes + 1, SIZE_MAX))
-            return ea_fail(err, EA_ENOMEM, "read a batch");
         if (!rc) {
+            if (w->open_bytes + len_bytes > OPEN_BYTES)
+                return ea_fail(
+                    err, EA_ELIMIT,
+                    "read %zu machines at a time: their batches have more than 1 GiB; name some by --host or "
+                    "--label, or a shorter time by --from and --to",
+                    w->opened);
+            if (EA_GROW(r->data, r->capacity, len_bytes + 1, SIZE_MAX))
+                return ea_fail(err, EA_ENOMEM, "read a batch");
             memcpy(r->data, data, len_bytes);
             w->open_bytes += r->capacity;
             rc = ea_batch_open(&r->view, r->data, len_bytes, w->registry, &damage);
-        }
-        if (rc == EA_ENOTFOUND) {
-            rc = ec_store_load_classes(w->store, s->stream_id, r->data, len_bytes, w->registry, &damage);
-            if (!rc)
-                rc = ea_batch_open(&r->view, r->data, len_bytes, w->registry, &damage);
+            if (rc == EA_ENOTFOUND) { /* of a class; without its segment the batch itself is not found */
+                rc = ec_store_load_classes(w->store, s->stream_id, r->data, len_bytes, w->registry, &damage);
+                if (!rc)
+                    rc = ea_batch_open(&r->view, r->data, len_bytes, w->registry, &damage);
+            }
         }
         if (!rc) {
             r->is_keyframe = ea_batch_get_head(r->view)->kind == EA_BATCH_KEYFRAME;

@@ -61,9 +61,9 @@ static const char *const SQL[STATEMENTS] = {
     /* of batches ?3 < first <= ?4 */
     [SUM_RECORDS] = "SELECT ifnull(min(begin_utc_ns), ?5), ifnull(max(end_utc_ns), ?6), total(record_count) FROM"
                     " gaps WHERE stream = ?1 AND cause = ?2 AND first > ?3 AND first <= ?4",
-    /* of missing batches whose time is known; ?4: those up to this batch alone, 0: all */
+    /* of missing batches whose begin is known; ?4: those up to this batch alone, 0: all */
     [SUM_HOLES] = "SELECT ifnull(min(begin_utc_ns), ?3), ifnull(max(end_utc_ns), ?2) FROM gaps WHERE stream = ?1"
-                  " AND batch_count > 0 AND begin_utc_ns <> ?2 AND end_utc_ns <> ?3 AND (?4 = 0 OR last = ?4)",
+                  " AND batch_count > 0 AND begin_utc_ns <> ?2 AND (?4 = 0 OR last = ?4)",
     [GREATEST] = "SELECT max(value) FROM ledger_counts WHERE stream = ?1 AND family = '' AND counter = ?2 AND"
                  " value >= 0",
     [COUNT_RECORDED] = "SELECT count(*) FROM gaps WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
@@ -82,12 +82,12 @@ struct ec_gaps {
     uint64_t greatest[EA_COUNTER_COUNT];
     uint64_t recorded_count;
     int has_open, has_facts;
-    span holes, hole;     /* the time of all missing batches, and of the last ones */
+    span holes, hole;     /* the time of all missing batches, and of the last ones; INT64_MAX: the end is not known */
     uint64_t hole_before; /* the batch after those */
     /* the batch at hand */
     const ec_state_fold *fold;
     ec_batch_row row;
-    ec_session_facts facts; /* of the last batch with events since this was opened */
+    ec_session_facts facts; /* the last ones since this was opened */
 };
 
 /* ---- causes ---- */
@@ -376,6 +376,7 @@ int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_er
     b->db = ec_state_db_database(t);
     b->stream_number = fold->stream_number;
     b->hole = NOTHING;
+    b->facts.begin_utc_ns = INT64_MIN;
     rc = sum_holes(b, 0, &b->holes, err);
     for (size_t k = 0; !rc && k < LOSS_KINDS; k++)
         rc = read_loss(b, k, err);
@@ -420,6 +421,19 @@ void ec_gaps_close(ec_gaps *b) {
 
 /* ---- one batch ---- */
 
+/* The holes that had no end have one now. */
+static int close_holes(ec_gaps *b, ea_err *err) {
+    int rc = sum_holes(b, 0, &b->holes, err);
+    for (size_t k = 0; !rc && k < LOSS_KINDS; k++) {
+        loss *t = &b->losses[k];
+        if (t->number > 1)
+            rc = sum_holes(b, t->number - 1, &t->hole, err);
+        if (!rc && t->number && (t->own.records || t->pending.records))
+            rc = move(b, k, 1, err);
+    }
+    return rc;
+}
+
 /* When the session began, as far as that is before the first event at hand. */
 static int64_t begin_of(const ec_gaps *b) {
     int64_t begin = b->facts.begin_utc_ns, first = b->row.begin_utc_ns;
@@ -430,11 +444,11 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
                   ea_err *err) {
     b->fold = fold;
     b->row = *at;
-    if (!facts)
-        return 0;
-    b->facts = *facts;
-    b->has_facts = 1;
-    if (!b->has_open)
+    if (facts) {
+        b->facts = *facts;
+        b->has_facts = 1;
+    }
+    if (!at->event_count || !facts || !b->has_open)
         return 0;
     sqlite3_stmt *s = NULL;
     int rc = gaps_prepare(b, END_OPEN, &s, err);
@@ -446,7 +460,7 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
     rc = ec_sqlite_run(s, "store a gap", err);
-    return rc ? rc : sum_holes(b, 0, &b->holes, err);
+    return rc ? rc : close_holes(b, err);
 }
 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events
@@ -466,7 +480,7 @@ static span around(ec_gaps *b) {
 /* Batches up to last are missing: records of losses that were counted may have been in them. */
 static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
     int rc = 0;
-    if (s->begin_utc_ns == INT64_MIN || s->end_utc_ns == INT64_MAX)
+    if (s->begin_utc_ns == INT64_MIN)
         return 0;
     b->hole = *s;
     b->hole_before = last + 1;
@@ -583,6 +597,7 @@ int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin
                     .pending = NOTHING,
                     .hole = b->hole_before == b->row.number ? b->hole : NOTHING};
         s = shown(b, t, 0);
+        b->has_open |= s.end_utc_ns == INT64_MAX && s.begin_utc_ns != INT64_MIN;
     }
     const row r = {.first = b->row.number,
                    .last = b->row.number,

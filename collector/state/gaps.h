@@ -10,9 +10,10 @@
  *   its CPU to the record.
  * - counted: a counter of losses grew in the ledger of batch first. Its time is the time of the records about such a
  *   loss: the records since the count before, and, as long as no further count follows, the records after it (a file
- *   has the number of losses in its header, before its records). Without a record it is the time since the ledger
- *   before, or, for a count from a file's header, all of the stream's time; where the first batches are missing that
- *   begins with theirs, where the last ones are missing it ends with theirs, and each is unknown when nothing says
+ *   has the number of losses in its header, before its records), and that of missing batches which may have held some:
+ *   of a file of all, of a live session of those immediately before first. Without a record it is the time since the
+ *   ledger before, or, for a count from a file's header, all of the stream's time; where the first batches are missing
+ * that begins with theirs, where the last ones are missing it ends with theirs, and each is unknown when nothing says
  *   when they began or ended. */
 #ifndef EC_STATE_GAPS_H
 #define EC_STATE_GAPS_H
@@ -45,7 +46,8 @@ const char *ec_gap_kind(uint32_t cause); /* "batches", "recorded", "counted" */
 /* 1 for a counter of events or buffers that are lost and that no batch or tombstone stands for. */
 int ec_gap_is_counted(enum ea_counter c);
 
-/* What a batch with events says of its session. */
+/* What a batch with events says of its session. Those of a batch without events are the ones of the last batch before
+ * it that has some. */
 typedef struct ec_session_facts {
     int64_t begin_utc_ns; /* of the session; INT64_MIN: unknown */
     int is_live;          /* its events come from a session that runs, and from no file */
@@ -73,7 +75,7 @@ typedef struct ec_gaps ec_gaps;
 EA_MUST_CHECK int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_err *err);
 void ec_gaps_close(ec_gaps *b); /* NULL is allowed */
 
-/* A batch's turn: ends the periods that had no event after them. facts: NULL without events. */
+/* A batch's turn: one with events ends the periods that had no event after them. facts: NULL when they are unknown. */
 EA_MUST_CHECK int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *row,
                                 const ec_session_facts *facts, ea_err *err);
 /* Batches before the one at hand that have not come. events: how many they hold; NULL: unknown. */

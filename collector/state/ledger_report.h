@@ -39,7 +39,7 @@ EA_MUST_CHECK int ec_ledger_open(ec_ledger **ret, ec_state_db *t, const ec_state
 void ec_ledger_close(ec_ledger *l); /* NULL is allowed */
 
 /* Takes the ledger and the tombstones of a batch. fold: before the batch; missing_count: numbers between its position
- * and row that have not come; facts: NULL without events. on_alert (may be NULL) gets a line for a person. */
+ * and row that have not come; facts: NULL when they are unknown. on_alert (may be NULL) gets a line for a person. */
 EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *row, const uint8_t *batch,
                                  size_t len_bytes, uint64_t missing_count, const ec_session_facts *facts,
                                  void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err);

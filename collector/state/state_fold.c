@@ -265,23 +265,53 @@ static int look_back(ec_state_live *l, const ec_batch_row *row, ec_lost_record *
     return rc;
 }
 
+/* Before a batch without events is read: what the session is, by the last batches before it. */
+static int find_facts(ec_state_live *l, ea_err *err) {
+    ec_batch_row earlier = {.number = 0};
+    const uint8_t *data;
+    size_t len_bytes;
+    int rc = 0;
+    for (uint64_t back = 0; !rc && !l->has_facts && back < LOOK_BACK && back < l->fold.position; back++) {
+        ea_batch_view *v = NULL;
+        uint64_t number = l->fold.position - back;
+        rc = ec_store_next_batch(l->history->store, l->stream_id, number - 1, &earlier, err);
+        if (rc < 0)
+            return rc;
+        rc = 0;
+        if (earlier.number != number || !earlier.event_count)
+            continue;
+        rc = ec_store_read(l->history->store, &earlier, &data, &len_bytes, err);
+        if (!rc)
+            rc = open_batch(l, data, len_bytes, &v, err);
+        if (v)
+            ec_session_facts_of(v, &l->facts);
+        l->has_facts = v != NULL;
+        ea_batch_close(v);
+        if (is_damage(rc))
+            rc = 0;
+    }
+    return rc;
+}
+
 static int fold_batch(ec_state_live *l, const ec_batch_row *row, ea_err *err) {
     ec_state_worker *h = l->history;
     const uint8_t *data;
     size_t len_bytes, lost_count = 0;
     ea_batch_view *v = NULL;
-    ec_session_facts facts;
     ec_lost_record lost[EC_LOST_RECORDS];
     ea_err why = {0};
     l->number = row->number;
-    int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
+    int rc = row->event_count ? 0 : find_facts(l, err);
+    if (!rc)
+        rc = ec_store_read(h->store, row, &data, &len_bytes, err);
     if (rc)
         return rc;
     int opened = row->event_count ? open_batch(l, data, len_bytes, &v, &why) : 0;
     if (v)
-        ec_session_facts_of(v, &facts);
-    rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, v ? &facts : NULL, note_alert, h,
-                        err);
+        ec_session_facts_of(v, &l->facts);
+    l->has_facts |= v != NULL;
+    rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count,
+                        v || (l->has_facts && !row->event_count) ? &l->facts : NULL, note_alert, h, err);
     if (!rc && row->event_count == 0)
         rc = ea_batch_each_tombstone(data, len_bytes, on_tombstone, l, err);
     if (rc || row->event_count == 0) {

@@ -28,8 +28,10 @@ typedef struct ec_state_live {
     uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
     uint64_t used;          /* the least recently used is evicted */
-    int has_gap;            /* since the last whole keyframe; -1: not reported yet */
-    int64_t again_ns;       /* processor time of a fold from the start that is not done yet; 0: there is none */
+    ec_session_facts facts; /* with has_facts: of the last batch with events */
+    int has_facts;
+    int has_gap;      /* since the last whole keyframe; -1: not reported yet */
+    int64_t again_ns; /* processor time of a fold from the start that is not done yet; 0: there is none */
     /* of a hole that is waited for: when the last batch had come, and that by the monotonic clock */
     int64_t hole_received_utc_ns, hole_since_ns;
 } ec_state_live;

@@ -111,6 +111,9 @@ EA_MUST_CHECK int ea_path_rename(const char *from, const char *to,
 EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);   /* one file */
 EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err); /* makes names in a folder durable */
 int ea_path_exists(const char *path);
+int ea_path_is_file(const char *path); /* 1: it exists, and is no folder, device or pipe; links are followed */
+/* 1 when both exist and are one file, by whatever names. */
+int ea_path_is_same(const char *a, const char *b);
 /* When its content was last changed, UTC. EA_ENOTFOUND, EA_EIO. */
 EA_MUST_CHECK int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err);
 /* Free bytes for this user on the file system that holds path; 0 when unknown. */

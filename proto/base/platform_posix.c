@@ -446,6 +446,16 @@ int ea_path_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+int ea_path_is_file(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int ea_path_is_same(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
     struct stat st;
     if (stat(path, &st))

@@ -597,6 +597,31 @@ int ea_path_exists(const char *path) {
     return there;
 }
 
+/* What the system says of a file or folder; 0 when it says nothing. */
+static int look_at(const char *path, BY_HANDLE_FILE_INFORMATION *ret) {
+    WCHAR *w = ea_windows_path(path, 0);
+    HANDLE h = w ? CreateFileW(w, FILE_READ_ATTRIBUTES, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                               OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
+                 : INVALID_HANDLE_VALUE;
+    free(w);
+    if (h == INVALID_HANDLE_VALUE)
+        return 0;
+    int found = GetFileInformationByHandle(h, ret) != 0; /* of files and folders alone */
+    CloseHandle(h);
+    return found;
+}
+
+int ea_path_is_file(const char *path) {
+    BY_HANDLE_FILE_INFORMATION info;
+    return look_at(path, &info) && !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+int ea_path_is_same(const char *a, const char *b) {
+    BY_HANDLE_FILE_INFORMATION x, y;
+    return look_at(a, &x) && look_at(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
+           x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
+}
+
 int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
     WIN32_FILE_ATTRIBUTE_DATA data;
     WCHAR *w = ea_windows_path(path, 0);

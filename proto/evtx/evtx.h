@@ -17,7 +17,8 @@ enum {
     EA_EVTX_CHUNK_BYTES = 65536,
     EA_EVTX_CHUNK_HEADER_BYTES = 512,
     EA_EVTX_RECORD_WORK = 1 << 20, /* bytes of nodes that one record may unfold to */
-    EA_EVTX_WORK_PER_BYTE = 256,   /* and all records of a chunk, for each of its bytes */
+    EA_EVTX_WORK_PER_BYTE = 256,   /* and all records of a chunk, for each of its bytes; */
+                                   /* also bytes of tags that arrays repeat in XML, for each byte of their record */
 };
 
 /* ---- files ---- */
@@ -42,10 +43,8 @@ typedef struct ea_evtx_place {
 
 typedef struct ea_evtx_chunk {
     const uint8_t *data;
-    uint32_t bytes;
-    uint32_t end;         /* of the used bytes, by the header, or of all bytes when the header is damaged */
+    uint32_t bytes;       /* used, by the header; all of them when the header is damaged */
     uint32_t at;          /* where the next record is looked for */
-    uint64_t least_id;    /* a record after the end whose id is lower is a remnant of what the chunk held before */
     const char *wrong;    /* NULL, or what is damaged: a sentence */
     uint32_t work;        /* left */
     uint32_t gap, gap_at; /* bytes before the last record, or before the end, that are no record */
@@ -114,6 +113,7 @@ typedef struct ea_evtx_value {
 typedef struct ea_evtx_reader {
     ea_evtx_node *nodes;
     size_t node_count, node_capacity;
+    uint32_t record_bytes; /* of the record that the nodes are of */
     ea_evtx_value *values;
     size_t value_count, value_capacity;
 } ea_evtx_reader;
@@ -124,7 +124,8 @@ void ea_evtx_reader_deinit(ea_evtx_reader *r);
  * end: a sentence. EA_ENOMEM. */
 EA_MUST_CHECK int ea_evtx_read(ea_evtx_reader *r, ea_evtx_chunk *c, const ea_evtx_place *place, const char **ret_wrong);
 
-/* Appends the record's XML as Windows renders it, on one line. */
+/* Appends the record's XML as Windows renders it, on one line. An array whose elements would repeat more bytes of tags
+ * than are left of the record's (EA_EVTX_WORK_PER_BYTE) is one element, with commas. */
 void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r);
 /* One value as the XML has it, not escaped. */
 void ea_evtx_put_value(ea_text *out, uint8_t type, const uint8_t *data, uint32_t len_bytes);

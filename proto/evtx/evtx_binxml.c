@@ -353,6 +353,7 @@ int ea_evtx_read(ea_evtx_reader *r, ea_evtx_chunk *c, const ea_evtx_place *place
     fragment f = {.at = place->offset + HEADER_BYTES, .end = place->offset + place->size_bytes - 4, .bare = 1};
     r->node_count = 0;
     r->value_count = 0;
+    r->record_bytes = place->size_bytes;
     parse_fragment(&p, &f);
     c->work -= work - p.work;
     if (!p.wrong && r->node_count == 0)

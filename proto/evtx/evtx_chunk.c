@@ -108,20 +108,6 @@ static uint32_t find_record(const ea_evtx_chunk *c, uint32_t at) {
     return c->bytes;
 }
 
-/* The id of the first record that another one follows with the next id. */
-static uint64_t least_id(const ea_evtx_chunk *c) {
-    uint32_t at = find_record(c, EA_EVTX_CHUNK_HEADER_BYTES);
-    uint64_t first = at < c->bytes ? ea_load64(c->data + at + 8) : 0;
-    while (at < c->bytes) {
-        uint64_t id = ea_load64(c->data + at + 8);
-        uint32_t next = find_record(c, at + record_bytes(c, at));
-        if (next < c->bytes && ea_load64(c->data + next + 8) == id + 1)
-            return id;
-        at = next;
-    }
-    return first;
-}
-
 /* Whether records without a gap end exactly there. */
 static int records_end_at(const ea_evtx_chunk *c, uint32_t end) {
     uint32_t at = EA_EVTX_CHUNK_HEADER_BYTES, size = 1;
@@ -131,11 +117,8 @@ static int records_end_at(const ea_evtx_chunk *c, uint32_t end) {
 }
 
 void ea_evtx_chunk_open(ea_evtx_chunk *c, const uint8_t *data, uint32_t bytes) {
-    *c = (ea_evtx_chunk){.data = data,
-                         .bytes = bytes,
-                         .end = bytes,
-                         .at = EA_EVTX_CHUNK_HEADER_BYTES,
-                         .work = EA_EVTX_WORK_PER_BYTE * bytes};
+    *c = (ea_evtx_chunk){
+        .data = data, .bytes = bytes, .at = EA_EVTX_CHUNK_HEADER_BYTES, .work = EA_EVTX_WORK_PER_BYTE * bytes};
     if (bytes < EA_EVTX_CHUNK_HEADER_BYTES) {
         c->at = bytes;
         c->wrong = "the file ends inside a chunk's header";
@@ -160,31 +143,21 @@ void ea_evtx_chunk_open(ea_evtx_chunk *c, const uint8_t *data, uint32_t bytes) {
              says_data != crc32_more(0, data + EA_EVTX_CHUNK_HEADER_BYTES, end - EA_EVTX_CHUNK_HEADER_BYTES))
         c->wrong = "a chunk's records have another checksum than its header says";
     if (trusted && end <= bytes)
-        c->end = c->bytes = end; /* what comes after is what the memory held before */
-    else
-        c->least_id = least_id(c);
+        c->bytes = end; /* what comes after is what the memory held before */
 }
 
 int ea_evtx_chunk_next(ea_evtx_chunk *c, ea_evtx_place *ret) {
-    uint32_t from = c->at, at = from, size;
+    uint32_t from = c->at, at = find_record(c, from);
     c->gap = 0;
-    for (;; at += size) {
-        at = find_record(c, at);
-        uint32_t to = at < c->end ? at : c->end;
-        if (from < to && !c->gap && !all_zero(c->data + from, to - from)) {
-            c->gap = to - from;
-            c->gap_at = from;
-        }
-        if (at >= c->bytes) {
-            c->at = c->bytes;
-            return 0;
-        }
-        size = record_bytes(c, at);
-        *ret = (ea_evtx_place){at, size, ea_load64(c->data + at + 8), (int64_t)ea_load64(c->data + at + 16)};
-        from = at + size;
-        if (at < c->end || ret->id > c->least_id)
-            break;
+    if (from < at && !all_zero(c->data + from, at - from)) {
+        c->gap = at - from;
+        c->gap_at = from;
     }
-    c->at = from;
+    c->at = at;
+    if (at >= c->bytes)
+        return 0;
+    uint32_t size = record_bytes(c, at);
+    *ret = (ea_evtx_place){at, size, ea_load64(c->data + at + 8), (int64_t)ea_load64(c->data + at + 16)};
+    c->at += size;
     return 1;
 }

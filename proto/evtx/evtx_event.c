@@ -95,15 +95,19 @@ static void make_unique(ea_evtx_event *e, size_t name_at) {
     }
 }
 
-/* A field out of the pieces. One piece keeps its type; several are a string. name_at: the last text in e->texts. */
+/* Asked before a field's name is made: a name is an element's and an attribute's, so that thousands of attributes of
+ * one element with a long name are more bytes than the record unfolds to. */
+static int has_room(ea_evtx_event *e) {
+    e->left_out += e->field_count == EA_EVTX_FIELDS_MAX;
+    return e->field_count < EA_EVTX_FIELDS_MAX;
+}
+
+/* A field out of the pieces, of which there is one at least. One piece keeps its type; several are a string. name_at:
+ * the last text in e->texts. */
 static void add_field(const filler *f, size_t name_at) {
     ea_evtx_event *e = f->e;
-    if (e->texts.failed || f->count == 0)
+    if (e->texts.failed)
         return;
-    if (e->field_count == EA_EVTX_FIELDS_MAX) {
-        e->left_out++;
-        return;
-    }
     make_unique(e, name_at);
     const ea_evtx_node *n = &f->r->nodes[f->first];
     ea_evtx_field *field = &e->own[e->field_count];
@@ -131,6 +135,8 @@ static void add_field(const filler *f, size_t name_at) {
 static void add_named(const filler *f, const char *prefix, const ea_evtx_node *element) {
     ea_text *t = &f->e->texts;
     size_t at = t->len_bytes;
+    if (!has_room(f->e))
+        return;
     ea_text_str(t, prefix);
     ea_text_utf16(t, element->data, element->len_bytes);
     if (f->attribute) {
@@ -203,6 +209,8 @@ static void take_value(filler *f) {
     else if (!a && f->label != SIZE_MAX) {
         size_t at = f->e->texts.len_bytes;
         ea_text *t = &f->e->texts;
+        if (!has_room(f->e))
+            return;
         ea_text_clear(&f->e->text);
         if (!t->failed)
             ea_text_str(&f->e->text, t->data + f->label);

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { REPEAT_MAX_BYTES = 1 << 20 }; /* of tags that the elements of one array repeat */
-
 uint32_t ea_evtx_type_bytes(uint8_t type) {
     static const uint8_t BYTES[] = {
         [EA_EVTX_I8] = 1,       [EA_EVTX_U8] = 1,    [EA_EVTX_I16] = 2,   [EA_EVTX_U16] = 2,
@@ -167,6 +165,11 @@ void ea_evtx_put_value(ea_text *out, uint8_t type, const uint8_t *data, uint32_t
 
 /* ---- XML ---- */
 
+/* 1 when a character that XML 1.0 does not have begins here in UTF-8, apart from those below U+0020: U+FFFE, U+FFFF. */
+static int is_no_character(const char *s, size_t left) {
+    return left >= 3 && memcmp(s, "\xEF\xBF", 2) == 0 && (unsigned char)s[2] >= 0xBE;
+}
+
 /* Characters that XML 1.0 does not have become U+FFFD. */
 static void put_escaped(ea_text *out, const char *s, size_t len_bytes) {
     size_t plain = 0;
@@ -182,11 +185,16 @@ static void put_escaped(ea_text *out, const char *s, size_t len_bytes) {
                               : ch == '\t' ? "&#9;"
                               : ch < 0x20  ? "\xEF\xBF\xBD"
                                            : NULL;
+        size_t len = 1;
+        if (ch == 0xEF && is_no_character(s + i, len_bytes - i)) {
+            instead = "\xEF\xBF\xBD";
+            len = 3;
+        }
         if (!instead)
             continue;
         ea_text_add(out, s + plain, i - plain);
         ea_text_str(out, instead);
-        plain = i + 1;
+        plain = i + len;
     }
     ea_text_add(out, s + plain, len_bytes - plain);
 }
@@ -195,6 +203,7 @@ typedef struct writer {
     ea_text *out;
     ea_text value; /* before it is escaped */
     int in_attribute;
+    uint64_t repeat_bytes; /* of tags that arrays may still repeat */
 } writer;
 
 static void put_content(writer *w, uint8_t type, const uint8_t *data, uint32_t len_bytes) {
@@ -235,8 +244,9 @@ static int put_array(writer *w, const ea_evtx_node *value, size_t begin, const e
     size_t tag_bytes = w->out->len_bytes - begin;
     while (next_element(value->type, value->data, value->len_bytes, &at, &v))
         count++;
-    if (count * (uint64_t)tag_bytes > REPEAT_MAX_BYTES || w->out->failed)
+    if (count * (uint64_t)tag_bytes > w->repeat_bytes || w->out->failed)
         return 0;
+    w->repeat_bytes -= count * (uint64_t)tag_bytes;
     at = 0;
     for (uint32_t i = 0; i < count && next_element(value->type, value->data, value->len_bytes, &at, &v); i++) {
         if (i) {
@@ -263,7 +273,7 @@ static void put_entity(writer *w, const ea_evtx_node *n) {
 }
 
 void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r) {
-    writer w = {.out = out};
+    writer w = {.out = out, .repeat_bytes = EA_EVTX_WORK_PER_BYTE * (uint64_t)r->record_bytes};
     size_t begin = 0, element = 0; /* of the last start tag */
     ea_text_init(&w.value);
     for (size_t i = 0; i < r->node_count && !out->failed; i++) {

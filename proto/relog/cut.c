@@ -55,6 +55,7 @@ enum {
     ID_CLR_STACK = 82,
     ID_MATCH = 18,
     IDS_MAX = 4, /* of a module's records */
+    THINGS_LEAST = 4096,
 };
 
 #define LIMIT_BYTES ((size_t)1 << 30)
@@ -75,6 +76,7 @@ typedef struct thing {
     ea_relog_event *event; /* that opened or named it; NULL: it is over */
     ea_relog_event *ids[IDS_MAX];
     ea_relog_event *name; /* of a thread */
+    uint64_t hash;        /* by which index has its place */
     enum kind kind;
     uint32_t pid;
     uint8_t id_count;
@@ -91,6 +93,7 @@ struct ea_cut {
     int has_begun; /* the things at from are written */
     thing *things;
     size_t thing_count, thing_capacity;
+    size_t drop_at;     /* so many things, and those that are over go */
     ea_u64_map index;   /* hash of (kind, pid, address): its place in things + 1; 0: it is over */
     ea_u64_map ended;   /* pid: threads and modules before this place ended with the process */
     ea_u64_map decided; /* hashes of things about which a record after the cut spoke already */
@@ -110,6 +113,7 @@ int ea_cut_create(ea_cut **ret, const ea_cut_options *options, ea_err *err) {
     if (!cut)
         return ea_fail(err, EA_ENOMEM, "cut a trace");
     cut->options = *options;
+    cut->drop_at = THINGS_LEAST;
     if (!cut->options.limit_bytes)
         cut->options.limit_bytes = LIMIT_BYTES;
     ea_u64_map *maps[] = {&cut->index,   &cut->ended, &cut->decided,  &cut->kept_times,
@@ -368,11 +372,43 @@ static void take_ids(ea_cut *cut, thing *t, const ea_record *r, const subject *s
     }
 }
 
+static int is_gone(const ea_cut *cut, size_t place) {
+    const thing *t = &cut->things[place];
+    if (!t->event)
+        return 1;
+    if (t->kind != KIND_THREAD && t->kind != KIND_MODULE)
+        return 0;
+    const uint64_t *ended = ea_u64_map_get(&cut->ended, t->pid);
+    return ended && place < *ended;
+}
+
+/* Things that are over go, and the others keep their order. So the memory is that of the things that are open at once,
+ * however many files a trace opens. What ended with a process is gone then, so that `ended` has nothing left to say. */
+static int drop_gone(ea_cut *cut) {
+    size_t kept = 0;
+    int rc = 0;
+    for (size_t i = 0; i < cut->thing_count; i++) {
+        if (is_gone(cut, i))
+            thing_clear(cut, &cut->things[i]);
+        else
+            cut->things[kept++] = cut->things[i];
+    }
+    cut->thing_count = kept;
+    cut->drop_at = 2 * kept < THINGS_LEAST ? THINGS_LEAST : 2 * kept;
+    ea_u64_map_clear(&cut->ended);
+    ea_u64_map_clear(&cut->index);
+    for (size_t i = 0; !rc && i < kept; i++)
+        rc = ea_u64_map_put(&cut->index, cut->things[i].hash, i + 1);
+    return rc;
+}
+
 static int open_thing(ea_cut *cut, const ea_record *r, const subject *s, uint64_t hash, int is_late, ea_err *err) {
+    if (cut->thing_count >= cut->drop_at && drop_gone(cut))
+        return ea_fail(err, EA_ENOMEM, "cut a trace");
     if (EA_GROW(cut->things, cut->thing_capacity, cut->thing_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "cut a trace");
     thing *t = &cut->things[cut->thing_count];
-    *t = (thing){.kind = s->kind, .pid = s->pid, .is_late = (uint8_t)is_late};
+    *t = (thing){.hash = hash, .kind = s->kind, .pid = s->pid, .is_late = (uint8_t)is_late};
     int rc = hold(cut, r, &t->event, err);
     if (rc)
         return rc;
@@ -494,16 +530,6 @@ static int put_thing(ea_cut *cut, ea_relog *relog, const thing *t, int64_t time_
     if (!rc && t->name && !at_end)
         rc = put(cut, relog, t->name, time_raw, &cut->counts.threads);
     return rc;
-}
-
-static int is_gone(const ea_cut *cut, size_t place) {
-    const thing *t = &cut->things[place];
-    if (!t->event)
-        return 1;
-    if (t->kind != KIND_THREAD && t->kind != KIND_MODULE)
-        return 0;
-    const uint64_t *ended = ea_u64_map_get(&cut->ended, t->pid);
-    return ended && place < *ended;
 }
 
 static int put_list(ea_cut *cut, ea_relog *relog, held_list *l, int64_t time_raw, uint64_t *count) {

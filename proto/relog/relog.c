@@ -63,6 +63,7 @@ typedef struct relog_output {
     char *path, *partial;
     ea_relog_output options;
     ea_etl_writer *writer;
+    ea_file *lock; /* of the partial file: another run would write into it */
     int is_made;   /* the partial file exists */
     int64_t *last; /* time of the last record a processor */
     size_t cpu_count, cpu_capacity;
@@ -126,6 +127,7 @@ int ea_relog_add_input(ea_relog *g, const char *path, void *context, unsigned *r
 
 static void output_deinit(relog_output *o) {
     ea_etl_writer_destroy(o->writer);
+    ea_file_close(o->lock);
     if (o->is_made)
         EA_IGNORE(ea_path_remove(o->partial, NULL)); /* it may be gone already */
     free(o->path);
@@ -272,11 +274,30 @@ static ea_etl_info info_of_output(const ea_relog *g, const relog_output *o) {
     return info;
 }
 
+/* The partial file is this run's from here on: it is not an input, not another output, and no other run has it. */
+static int claim_output(ea_relog *g, relog_output *o) {
+    for (size_t i = 0; i < g->input_count; i++)
+        if (ea_path_is_same(g->paths[i], o->path) || ea_path_is_same(g->paths[i], o->partial))
+            return ea_fail(&g->err, EA_EINVAL, "relog %s: it is an input", g->paths[i]);
+    if (ea_path_exists(o->path) && !ea_path_is_file(o->path))
+        return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
+    int rc = ea_file_open(&o->lock, o->partial, EA_OPEN_APPEND, &g->err);
+    if (rc)
+        return rc;
+    rc = ea_file_try_lock(o->lock, &g->err);
+    if (rc == EA_EBUSY)
+        return ea_fail(&g->err, rc, "relog %s: another run, or another output of this one, writes it", o->path);
+    if (rc) /* some file systems have no locks */
+        g->err = (ea_err){0};
+    o->is_made = 1;
+    return 0;
+}
+
 static int create_output(ea_relog *g, relog_output *o) {
     ea_etl_info info = info_of_output(g, o);
-    for (size_t i = 0; i < g->input_count; i++)
-        if (strcmp(g->paths[i], o->path) == 0 || strcmp(g->paths[i], o->partial) == 0)
-            return ea_fail(&g->err, EA_EINVAL, "relog %s: it is an input", g->paths[i]);
+    int rc = claim_output(g, o);
+    if (rc)
+        return rc;
     ea_etl_writer_options options = {
         .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1};
     ea_record header = g->header;
@@ -287,7 +308,6 @@ static int create_output(ea_relog *g, relog_output *o) {
     } else if (info.clock.type == EA_CLOCK_SYSTEM_TIME) {
         options.start_raw = info.start_filetime;
     }
-    o->is_made = 1;
     return ea_etl_writer_create(&o->writer, o->partial, &options, &g->err);
 }
 
@@ -348,7 +368,9 @@ static int complete_outputs(ea_relog *g) {
     for (size_t i = 0; !rc && i < g->output_count; i++) {
         relog_output *o = &g->outputs[i];
         ea_etl_writer_destroy(o->writer); /* Windows renames no open file */
+        ea_file_close(o->lock);
         o->writer = NULL;
+        o->lock = NULL;
         rc = ea_path_rename(o->partial, o->path, &g->err);
         if (!rc)
             o->is_made = 0;

@@ -140,7 +140,8 @@ void ea_relog_destroy(ea_relog *relog); /* NULL is allowed; outputs that are not
 /* Opens nothing yet. context is the caller's. *ret_input (may be NULL): its number. */
 int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigned *ret_input);
 /* options NULL: all zero. *ret_output (may be NULL): its number. An existing file is replaced when the run has
- * succeeded; until then the output is PATH.partial. The path must not be one of the inputs. */
+ * succeeded; until then the output is PATH.partial. Neither may be an input, by any name; the path may not be a folder
+ * or a device. ea_relog_run returns -18 when another run, or another output of this one, writes it. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
 /* Reads the inputs and writes the outputs, once. Each output is synced and renamed only after all of them are written

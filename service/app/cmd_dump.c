@@ -64,6 +64,13 @@ static int set_data(ea_printer *printer, const ea_input *in, ea_err *err) {
     return ea_printer_set_data(printer, begin_ns, end_ns, err);
 }
 
+/* Options that --xml has no answer to: it prints whole records, of all events. */
+static int restricts_xml(const options *o) {
+    const ea_print_options *p = &o->print;
+    return o->where || o->follow || p->from || p->to || p->raw || p->format || p->fields.count || p->pids.count ||
+           p->choice.classes.count || p->choice.ids.count || p->choice.providers.count;
+}
+
 static int dump_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -78,8 +85,10 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     ea_where *where = NULL;
     int rc = 0;
     if (o->xml) {
-        rc = o->where || o->follow
-                 ? ea_fail(&err, EA_EUSAGE, "--xml prints whole records: without --where and --follow")
+        rc = restricts_xml(o)
+                 ? ea_fail(&err, EA_EUSAGE,
+                           "--xml prints whole records of all events: without options that choose events, columns or "
+                           "another form, and without --follow")
                  : ea_dump_xml(operands, operand_count, o->strict, &err);
         if (rc)
             ea_err_print(stderr, "etwagent", &err);

@@ -169,6 +169,8 @@ def wrong_questions(env, checks, path):
     trace = env.folder / "no.etl"
     trace.write_bytes(b"ElfFile" + bytes(10))
     for arguments, code in ((["dump", "--xml", trace], 3), (["dump", trace], 3), (["dump", "--xml", "--where", "pid = 1", path], 2),
+                            *((["dump", "--xml", *words, path], 2) for words in (["--class", "Security/100"], ["--id", "100"], ["--pid", "4"],
+                                                                                 ["--from", "start+1s"], ["--fields", "Id"], ["--format", "csv"])),
                             (["dump", "--follow", path], 1)):
         done = env.run([env.agent, *arguments], check=False)
         checks.equal((done.returncode, bool(done.stderr)), (code, True), f"{arguments[:2]}: {done.stderr[:200]}")

@@ -177,6 +177,8 @@ def check_reload(env, checks, root):
     checks.equal((len(before), before[0], before[2]), (3, before[1], "/bin/kill -HUP $MAINPID"), "commands of the unit's start and reload")
     program, key, reference, target = before[0].removeprefix("+").split()
     checks.that(f"\nkey: {target}\n" in config, f"the configuration reads the key where the unit puts it: {target}")
+    # another service may get the user's number of one that does not run
+    checks.that(f"\nExecStopPost=+/bin/rm -f {target}\n" in unit, "the copy of the key is removed at the stop")
     state, run, source = env.folder / "state-folder", env.folder / "run-key", env.folder / "source.key"
     state.mkdir()
     if os.geteuid() == 0:
@@ -245,6 +247,17 @@ def check_backups(env, checks, root):
     checks.equal((len(kept), kept[-1]), (3, "a note"), f"two backups and the note: {kept}")
     checks.that(backup(env.folder / "no-store", folder, "1").returncode != 0, "a backup of no store")
     checks.equal(sorted(path.name for path in folder.iterdir()), kept, "a failed backup removes none")
+    half, rest = env.folder / "half-a-backup", folder / "2026-01-01T000000.000000000Z.part"
+    half.write_text('#!/bin/sh\nmkdir -p "$5" && echo half >"$5/index.db"\nexit 1\n')  # as on a full disk
+    half.chmod(0o755)
+    for _ in range(2):
+        checks.equal(env.run([root / "usr/lib/etwcollector/backup", store, folder, "2", half], check=False).returncode, 1, "a backup that fails in the middle")
+    checks.equal(sorted(path.name for path in folder.iterdir()), kept, "what failed in the middle does not count as a backup")
+    rest.mkdir()
+    os.utime(rest, (0, 0))
+    checks.equal(backup(store, folder, "2").returncode, 0, "a backup after failures")
+    now = sorted(path.name for path in folder.iterdir())
+    checks.equal((len(now), now[0], now[-1]), (3, kept[1], "a note"), f"the last good one and the new one are kept, an old rest is not: {now}")
     checks.equal(backup(store, folder, "x").returncode, 2, "a wrong number")
     env.run([env.collector, "restore", "--from", folder / kept[-2], "--store", env.folder / "brought-back"])
 

@@ -243,6 +243,27 @@ def test_cut_lists(env, collector, checks):
     checks.equal(got, [(1, whole), (1, None), (1, None), (0, []), (1, None), (1, whole)], "lists of payloads that were cut")
 
 
+def test_lists(env, collector, checks):
+    """Lists of numbers and of texts, and a struct, as columns of a class: the JSON of `fields`; the field after them is its own."""
+    U16_TEXT, U32, STRUCT, LIST, MEMBERS = 1, 8, 24, 0x40, 0x80
+    fields = [(b"Numbers", bytes([U32 | LIST])), (b"Texts", bytes([U16_TEXT | LIST])), (b"One", bytes([STRUCT | MEMBERS, 2])), (b"Number", bytes([U32])), (b"Text", bytes([U16_TEXT])),
+              (b"After", bytes([U32]))]
+    metadata = b"\0Judged\0" + b"".join(name + b"\0" + kind for name, kind in fields)
+    text = lambda s: s.encode("utf-16le") + bytes(2)  # noqa: E731
+    events = [([1, 2, 3], ["one", "two"], {"Number": 7, "Text": "x"}, 8), ([], [], {"Number": 0, "Text": ""}, 9), ([4], ["three"], {"Number": 5, "Text": "y"}, 6)]
+    payloads = [struct.pack("<H", len(numbers)) + struct.pack(f"<{len(numbers)}I", *numbers) + struct.pack("<H", len(texts)) + b"".join(map(text, texts)) +
+                struct.pack("<I", one["Number"]) + text(one["Text"]) + struct.pack("<I", after) for numbers, texts, one, after in events]
+    path = env.folder / "lists.etl"
+    path.write_bytes(test_single_records.trace([test_single_records.tracelogging_record(struct.pack("<H", 2 + len(metadata)) + metadata, payload, 10 + n) for n, payload in enumerate(payloads)]))
+    ask = lambda sql: json.loads(env.run([env.collector, "query", path, "--format", "json", sql]).stdout)["rows"]  # noqa: E731
+    name = ask("SELECT name FROM events WHERE name LIKE '%Judged%'")[0]["name"]
+    got = ask(f'SELECT "Numbers" AS numbers, "Texts" AS texts, "One" AS one, "After" AS after FROM "{name}" ORDER BY clock')
+    checks.equal([(*(json.loads(row[column]) for column in ("numbers", "texts", "one")), row["after"]) for row in got], events, "lists and structs as columns")
+    for column, at, of in (("Numbers", 0, "[1,2,3]"), ("Texts", 1, '["one","two"]')):
+        got = ask(f'SELECT "After" AS after FROM "{name}" WHERE "{column}" = \'{of}\'')
+        checks.equal([row["after"] for row in got], [event[3] for event in events if json.dumps(event[at], separators=(",", ":")) == of], f"{column} as a condition")
+
+
 def test_order(collector, checks):
     """What an index gives in order is as SQLite sorts it (+column hides the column from the index)."""
     for column in ("begin", "segment"):
@@ -280,6 +301,7 @@ def test(env, checks, arguments):
     test_order(collector, checks)
     test_decoded(env, collector, checks)
     test_cut_lists(env, collector, checks)
+    test_lists(env, collector, checks)
     checks.that(sum(n == len(TRACES) for n in asked.values()) >= 50, f"{len(asked)} queries were asked, {dict(asked)}")
     collector.stop()
 

@@ -3,7 +3,8 @@ and HTML.
 
 Written traces have what no real trace here has: a background collection with a foreground collection inside, heaps before a collection,
 a method that is compiled while another one is, and names that a terminal or a page would take for commands. A run of two sessions has
-processes in one and collections in the other. A section that ends at a limit is called not whole.
+processes in one and collections in the other. Peers come from Kernel-Network where the kernel logger recorded none. A section that ends at a
+limit is called not whole.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 16: A report's sums of .NET collections and compilations equal a naive computation. | clr-gc-events, a generated web
@@ -17,6 +18,7 @@ import resource
 import struct
 import sys
 import time
+import uuid
 
 import harness
 import kernel_records
@@ -115,12 +117,14 @@ def check_gc(env, checks, name, known, span=EVER, *extra):
 def check_jit(env, checks, name, known):
     lines = naive_activity.jit_methods(known.records, known.whose, known.ns, *EVER)
     got = rows(env, known.store, "jit")
-    # (process, pid, tid, CLR's instance, method, name, tier, begin, ns, IL, native)
+    # (process, pid, tid, CLR's instance, method, name, tier, begin, ns, IL, native, own ns)
     same(checks, f"{name}: methods", [(r["image"], r["pid"], r["tid"], r["method"], r["tier"], r["jit_ns"], r["il_bytes"], r["native_bytes"]) for r in got["methods"]],
          [(known.image(x[0]), x[1], x[2], x[5], x[6], x[8], x[9], x[10]) for x in lines])
     same(checks, f"{name}: processes", [(r["image"], r["pid"], r["methods"], r["unfinished"], r["jit_ns"], r["longest_ns"], r["il_bytes"], r["native_bytes"]) for r in got["processes"]],
-         [(known.image(key[0]), key[1], len(of), sum(x[8] is None for x in of), *(none_or(f, [x[n] for x in of]) for f, n in ((sum, 8), (max, 8), (sum, 9), (sum, 10))))
+         [(known.image(key[0]), key[1], len(of), sum(x[8] is None for x in of), *(none_or(f, [x[n] for x in of]) for f, n in ((sum, 11), (max, 8), (sum, 9), (sum, 10))))
           for key, of in grouped(lines, lambda x: (x[0], x[1], x[3])).items()])
+    same(checks, f"{name}: tiers", [(r["image"], r["pid"], r["tier"], r["methods"], r["jit_ns"], r["native_bytes"]) for r in got["tiers"]],
+         [(known.image(key[0]), key[1], key[3], len(of), *(none_or(sum, [x[n] for x in of]) for n in (11, 10))) for key, of in grouped(lines, lambda x: (x[0], x[1], x[3], x[6])).items()])
 
 
 def check_others(env, checks, known):
@@ -257,7 +261,36 @@ def check_written(env, checks, known):
     jit = {r["method"].removeprefix("Shop."): (r["tier"], ticks(r["jit_ns"]), r["il_bytes"], r["native_bytes"]) for r in rows(env, known.store, "jit")["methods"]}
     checks.equal(jit, {"Outer": ("OptimizedTier1", 30, 10, 100), EVIL: ("QuickJitted", 5, 20, 200), "Lost": (None, None, 30, None),
                        "Instrumented": ("InstrumentedTier", 5, 50, 500), "Both": ("InstrumentedTierOptimized", 6, 60, 600)}, "methods of the written trace")
+    checks.equal([ticks(r["jit_ns"]) for r in rows(env, known.store, "jit")["processes"]], [30 + 5 + 6], "a compilation inside another one counts once")
     checks.equal([r["reason"] for r in got if r["number"] == 4], [str(AGGRESSIVE)], "a reason that the class has no name for")
+
+
+KERNEL_NETWORK = "7dd42a49-5329-4832-8dfd-43d979153a88"
+PEERS = {(PID, "10.0.0.7", 443): (1, 500, 70), (PID, "2001:db8::7", 8080): (1, 0, 9)}  # (connections, received, sent) of the transfers below
+
+
+def transfer(code, size, clock):
+    """An event of Kernel-Network: of IPv4 below 26, else of IPv6."""
+    wide = code >= 26
+    ends = uuid.UUID("20010db8000000000000000000000007").bytes + bytes(16) if wide else bytes([10, 0, 0, 7, 10, 0, 0, 1])
+    rest = {10: 16, 11: 8, 12: 24, 15: 24}[code - 16 if wide else code]
+    return test_dotnet_events.record((KERNEL_NETWORK, code, 0), 8, struct.pack("<II", PID, size) + ends + struct.pack(">HH", 8080 if wide else 443, 50000) + bytes(rest), clock)
+
+
+def check_peers(env, checks):
+    """Peers of a machine that recorded Kernel-Network alone; beside the kernel logger's events of the same bytes it does not count."""
+    provider = [transfer(12, 0, 1000), transfer(10, 70, 1010), transfer(11, 200, 1020), transfer(11, 300, 1030), transfer(31, 0, 1040), transfer(26, 9, 1050)]
+    logger = single.system_record(6, 10, 2, struct.pack("<II", PID, 70) + bytes([10, 0, 0, 7, 10, 0, 0, 1]) + struct.pack(">HH", 443, 50000) + bytes(20), 1015)
+    for name, records, want in (("provider", provider, PEERS), ("both", [*provider, logger], {(PID, "10.0.0.7", 443): (0, 0, 70)})):
+        path = env.folder / f"peers-{name}.etl"
+        path.write_bytes(single.trace([kernel_records.process(PID, "peer.exe", 500), *records]))
+        store = env.folder / f"store-peers-{name}"
+        env.run([env.collector, "ingest", "--store", store, "--host", name, path])
+        got = rows(env, store, "network")
+        checks.equal({(r["pid"], r["peer"], r["port"]): (r["connections"], r["received_bytes"], r["sent_bytes"]) for r in got["peers"]}, want, f"{name}: peers")
+        checks.equal({r["image"] for r in got["peers"]}, {"peer.exe"}, f"{name}: whose peers they are")
+        for way in ("received_bytes", "sent_bytes"):
+            checks.equal(sum(r[way] for r in got["peers"]), sum(r[way] for r in got["processes"]), f"{name}: {way} of peers and of processes")
 
 
 class Page(html.parser.HTMLParser):
@@ -309,9 +342,11 @@ def check_sessions(env, checks):
     """A run of an agent with sessions: processes are in one, collections in another, samples in a third. Two processes have one number in turn."""
     RESTARTED = 3
     parts = {
-        "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.process(PID, "first.exe", 1200, ends=True), kernel_records.process(PID, "second.exe", 1300),
-                   kernel_records.thread(PID, 8, 1310)],
-        "samples": kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16], 1600),
+        "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.image(PID, 0x10000000, 0x4000, "first.dll", 600),
+                   kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True),
+                   kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
+        "samples": [*kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16, 0x10000020], 1600),
+                    single.system_record(15, 47, 2, struct.pack("<QIHH", 0x10000040, 8, 2, 0), 1610)],  # a sample of a hardware counter
         "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
                     suspend(1400), start(1410, 6, 0, 0), stop(1415, 6, 0), simple(RESTARTED, 1420), jitting(1500, 0x10, "Method", 10), compiled(1510, 0x10, 20, 0)]}
     env.make_certificates(["sessions"])
@@ -330,6 +365,11 @@ def check_sessions(env, checks):
     checks.equal([(known.get(row["process_key"]), row["image"], row["ns"]) for row in ask("SELECT * FROM jit_methods()")], [("second.exe", "second.exe", 1000)], "compilations there")
     checks.equal([(known.get(row["process_key"]), row["image"], row["pid"], row["samples"]) for row in ask("SELECT * FROM cpu_usage()")], [("second.exe", "second.exe", PID, 1)],
                  "samples in a session without processes and threads")
+    profile = env.run([env.collector, "profile", "--store", collector.store, "--weight", "samples", "--format", "folded"]).stdout
+    checks.equal(profile.splitlines(), ["second.exe;second.dll+0x20;driver.sys+0x10 1"], "a profile of that session")
+    checks.equal([(known.get(row["process_key"]), row["image"], [(f["module"], f["offset"]) for f in json.loads(row["frames"])]) for row in ask("SELECT * FROM stacks()")],
+                 [("second.exe", "second.exe", [("driver.sys", "0x10"), ("second.dll", "0x20")])], "its stacks")
+    checks.equal([(row["image"], row["module"], row["samples"]) for row in ask("SELECT * FROM module_counters()")], [("second.exe", "second.dll", 1)], "the module of a counter's sample there")
     checks.equal(sorted((r["image"], r["collections"]) for r in rows(env, collector.store, "gc")["processes"]), [("first.exe", 2), ("second.exe", 1)], "the report of both sessions")
 
 
@@ -416,6 +456,7 @@ def test(env, checks, arguments):
     check_boot(env, checks, begun)
     hostile = Known(env, "written", [written(env.folder)])
     check_written(env, checks, hostile)
+    check_peers(env, checks)
     if checks.real("report: collections of a real trace", "clr-gc-events/trace.etl"):
         check_gc(env, checks, "clr-gc-events", Known(env, "real", traces.paths("clr-gc-events", env.build)))
     check_range(env, checks, web)

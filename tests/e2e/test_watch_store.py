@@ -172,6 +172,29 @@ def check_live(env, checks, files):
     checks.equal(out["state"], "", "live: nothing arrived of another machine")
 
 
+def check_live_ticks(env, checks, store):
+    """Ticks come while a program works through what is stored, too: as many events as arrive may keep it busy for ever."""
+    total = sum(test_watch.results(in_store(env, store, "* { @ = count(); }", "--json").stdout)["@"].values())
+    slow = "".join(f"@a{i}[probe, execname, pid, tid, cpu, {i}] = quantize(timestamp); " for i in range(60))
+    program = f"tick:1ms {{ ticks++; }} * {{ {slow} events++; }} * /events == {total}/ {{ exit(); }} end {{ printf(\"%d\", ticks); "
+    program += "".join(f"clear(@a{i}); " for i in range(60)) + "}"
+    done = in_store(env, store, program, "--json", "--live", "--from", "2000-01-01")
+    ticks = int(json.loads(done.stdout.splitlines()[0])["printf"])
+    checks.that(ticks > 0, f"live: {ticks} ticks during {total} stored events")
+
+
+def check_missing_segment(env, checks, files):
+    """Batches whose segment is gone are counted, as by the other readers, and the others are read."""
+    store, hosts = env.folder / "holed-store", list(files)[:2]
+    ingest(env, store, hosts[0], [files[hosts[0]]])
+    before = set((store / "segments").iterdir())
+    ingest(env, store, hosts[1], [files[hosts[1]]])
+    for path in before:
+        path.unlink()
+    done = in_store(env, store, "* { @[host] = count(); }", "--json", check=False)
+    checks.that(done.returncode == 3 and "batches could not be read" in done.stderr and ".seg" in done.stderr, f"a segment is gone: {done.returncode} {done.stderr!r}")
+
+
 def check_refusals(env, checks, store):
     for options, program, code, words in ((["--host", "nothing"], "* { }", 1, "nothing"), ([], "Thread/CSwich { }", 2, "did you mean Thread/CSwitch?"),
                                           (["--json", "--csv"], "* { }", 2, "exclude"), (["--live", "--to", "end"], "* { }", 2, "--to"),
@@ -196,6 +219,8 @@ def test(env, checks, arguments):
     check_ranges(env, checks, store, "office", files["office"])
     check_refusals(env, checks, store)
     check_labels(env, checks, store, list(two))
+    check_live_ticks(env, checks, store)
+    check_missing_segment(env, checks, two)
     check_live(env, checks, {name: files[name] for name in ("web-server", "office")})
     trace = subprocess.run([env.collector, "watch", "--json", "-e", "* { @[probe] = count(); }", files["office"]], capture_output=True, text=True, check=True)
     checks.equal(trace.stdout, test_watch.watch(env, "* { @[probe] = count(); }", [files["office"]], "--json").stdout, "a trace in place of a store")

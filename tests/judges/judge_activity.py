@@ -129,7 +129,7 @@ def judge_usage(world):
 
 
 GC_COLUMNS = ["clr_instance", "number", "generation", "reason", "type", "begin", "ns", "pauses", "pause_begin", "pause_end", "pause_ns", "suspension_ns", "before_bytes", "after_bytes"]
-JIT_COLUMNS = ["tid", "clr_instance", "method_id", "method", "tier", "begin", "ns", "il_bytes", "native_bytes"]
+JIT_COLUMNS = ["tid", "clr_instance", "method_id", "method", "tier", "begin", "ns", "il_bytes", "native_bytes", "own_ns"]
 
 
 def cell(row, column):

@@ -182,7 +182,8 @@ def losses(world, name):
             if not count:
                 continue
             times = [row[6:] for row in rows if row[2] == COUNTED[counter]]
-            begin, end = (min(begin for begin, _ in times), max(end for _, end in times)) if times else (min(every), None if host.is_cut else max(every))
+            begin, end = (min(begin for begin, _ in times), max(end for _, end in times)) if times else (min(every), max(every))
+            end = None if host.is_cut else end
             rows.append((batches[0].number, "counted", counter, count if counter == "source_events_lost" else 0, count, len(times), begin, end))
         found[stream] = [(*row[:6], *(None if time is None else format_time(time) for time in row[6:])) for row in rows]
     return found

@@ -335,16 +335,22 @@ def jit_methods(records, whose, ns, low, high):
     rows = []
     for key, events in by_runtime(records, whose):
         jitting = [e for e in events if e["name"] in ("Method/JittingStarted", "Method/LoadVerbose")]
-        last = {}
-        for e in jitting:
+        last, done = {}, []
+        for at, e in enumerate(jitting):
             fields, of = e["fields"], (e["tid"], number(e["fields"]["MethodID"]))
             if e["name"] == "Method/JittingStarted":
                 name = ".".join(filter(None, (fields["MethodNamespace"], fields["MethodName"])))
-                last[of] = [*key[:2], e["tid"], key[2], of[1], name, None, ns(e["clock"]), None, fields["MethodILSize"], None]
+                row = [*key[:2], e["tid"], key[2], of[1], name, None, ns(e["clock"]), None, fields["MethodILSize"], None, None]
+                last[of] = at, row
                 if low <= ns(e["clock"]) < high:
-                    rows.append(last[of])
+                    rows.append(row)
             elif of in last:
-                row = last.pop(of)
+                begun, row = last.pop(of)
+                done.append((e["tid"], begun, at, row))
                 row[6] = TIERS.get(number(fields["MethodFlags"]) >> 7 & 7)
                 row[8], row[10] = ns(e["clock"]) - row[7], fields["MethodSize"]
+        for tid, begun, ended, row in done:  # its own time: less what it shares with those that lie between its two events
+            inner = [other for thread, first, last_, other in done if thread == tid and begun < first and last_ < ended]
+            edges = sorted({row[7], row[7] + row[8], *(other[7] for other in inner), *(other[7] + other[8] for other in inner)})
+            row[11] = sum(b - a for a, b in zip(edges, edges[1:]) if not any(other[7] <= a and b <= other[7] + other[8] for other in inner))
     return [tuple(row) for row in rows]

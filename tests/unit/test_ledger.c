@@ -338,7 +338,7 @@ static void holes_and_tombstones(void **state) {
     finish(&f);
 }
 
-/* A batch's turn with what its session says; without events there is none. */
+/* A batch's turn with what its session says. */
 static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, int64_t end,
                  const ec_session_facts *facts, const pair *pairs, size_t count) {
     size_t n;
@@ -348,8 +348,7 @@ static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, in
         ec_ledger_close(f->ledger);
         must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
     }
-    must(ec_ledger_take(f->ledger, &f->fold, &row, data, n, number - f->fold.position - 1, events ? facts : NULL,
-                        on_alert, f, &err));
+    must(ec_ledger_take(f->ledger, &f->fold, &row, data, n, number - f->fold.position - 1, facts, on_alert, f, &err));
     free(data);
     f->fold.position = number;
     f->fold.batch_count++;
@@ -472,7 +471,7 @@ static void losses_in_missing_batches(void **state) {
     const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
     const uint32_t events = number_of(C(source_events_lost));
     const pair none[] = {{"", C(keyframes_written), 1}}, five[] = {{"", C(source_events_lost), 5}};
-    const pair six[] = {{"", C(source_events_lost), 6}};
+    const pair six[] = {{"", C(source_events_lost), 6}}, seven[] = {{"", C(source_events_lost), 7}};
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {
         fixture f;
@@ -486,8 +485,10 @@ static void losses_in_missing_batches(void **state) {
         period(&f, 4, events, 500, 1060);
         turn(&f, 7, 10, 1400, 1500, &file, five, 1);
         period(&f, 4, events, 500, 1400);
-        turn(&f, 9, 0, 0, 0, NULL, NULL, 0); /* its end is not known before an event comes */
+        turn(&f, 9, 0, 0, 0, &file, NULL, 0); /* its end is not known before an event comes */
+        period(&f, 4, events, 500, -1);
         turn(&f, 10, 1, 1700, 1800, &file, five, 1);
+        period(&f, 4, events, 500, 1700);
         r.begin_utc_ns = 1710, r.end_utc_ns = 1720;
         must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
         period(&f, 4, events, 500, 1720);
@@ -508,7 +509,30 @@ static void losses_in_missing_batches(void **state) {
         period(&f, 4, events, 1310, 1320);
         r.begin_utc_ns = 1610, r.end_utc_ns = 1620;
         must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
-        period(&f, 4, events, 1310, 1620); /* those since its count, and none from before it */
+        period(&f, 4, events, 1310, 1620);     /* those since its count, and none from before it */
+        turn(&f, 8, 0, 0, 0, &live, seven, 1); /* the closing batch: 7 is missing, and nothing says when it ended */
+        period(&f, 4, events, 1310, 1320);
+        period(&f, 8, events, 1610, -1);
+        turn(&f, 9, 10, 2000, 2100, &live, seven, 1);
+        period(&f, 8, events, 1610, 2000);
+        finish(&f);
+
+        start(&f, (uint8_t)(86 + reopen)); /* the count is in the closing batch, those before it are missing */
+        f.reopen = reopen;
+        r.begin_utc_ns = 1050, r.end_utc_ns = 1060;
+        turn(&f, 1, 10, 1000, 1100, &file, none, 1);
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        turn(&f, 4, 0, 0, 0, &file, five, 1);
+        period(&f, 4, events, 1050, -1);
+        turn(&f, 5, 10, 1500, 1600, &file, five, 1);
+        period(&f, 4, events, 1050, 1500);
+        finish(&f);
+
+        start(&f, (uint8_t)(88 + reopen)); /* of a live session it is since the count before it */
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &live, none, 1);
+        turn(&f, 2, 0, 0, 0, &live, five, 1);
+        period(&f, 2, events, 1100, -1);
         finish(&f);
     }
 }

@@ -12,6 +12,10 @@
 
 #include <cmocka.h>
 
+#if !defined(_WIN32)
+#include <sys/stat.h>
+#endif
+
 #include "tests/unit/scratch.h"
 
 static void make_file(const char *path, unsigned number) {
@@ -322,12 +326,78 @@ static void inputs_that_do_not_fit(void **state) {
     assert_true(assert_same_events(in, out) >= MADE_UP_RECORDS);
 }
 
+/* ---- names of outputs ---- */
+
+typedef struct second_run {
+    const char *in, *out;
+    int has_run, rc;
+} second_run;
+
+static int run_again(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    second_run *s = arg;
+    (void)g;
+    (void)input;
+    (void)event;
+    if (!s->has_run)
+        s->rc = run_of(&s->in, 1, s->out);
+    s->has_run = 1;
+    return EA_RELOG_KEEP;
+}
+
+static void outputs_belong_to_one_run(void **state) {
+    (void)state;
+    ea_err err;
+    char same[512];
+    const char *in = scratch_path("in.etl"), *out = scratch_path("out.etl"), *partial = scratch_path("out.etl.partial");
+    make_file(in, 2);
+    make_file(partial, 2);
+    snprintf(same, sizeof same, "./%s", out);
+    /* what an earlier run left is the input, by another name than the output's */
+    assert_int_equal(run_of(&partial, 1, same), EA_EINVAL);
+    assert_true(assert_same_events(in, partial) >= MADE_UP_RECORDS);
+    snprintf(same, sizeof same, "./%s", in);
+    assert_int_equal(run_of(&in, 1, same), EA_EINVAL);
+    /* a name that is no file's */
+    assert_int_equal(ea_path_make_dirs(out, &err), 0);
+    assert_int_equal(run_of(&in, 1, out), EA_EINVAL);
+#if !defined(_WIN32)
+    const char *pipe = scratch_path("pipe");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(run_of(&in, 1, pipe), EA_EINVAL);
+    assert_false(ea_path_is_file(pipe));
+#endif
+    assert_true(ea_path_is_file(partial));
+    assert_false(ea_path_is_same(in, partial));
+
+    const char *two = scratch_path("two.etl");
+    ea_relog *g;
+    snprintf(same, sizeof same, "./%s", two);
+    assert_int_equal(ea_relog_create(&g), 0);
+    assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, two, NULL, NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, same, NULL, NULL), 0);
+    assert_int_equal(ea_relog_run(g, NULL, NULL), EA_EBUSY);
+    ea_relog_destroy(g);
+    assert_false(ea_path_exists(two));
+
+    second_run s = {in, two, 0, 0};
+    const ea_relog_callbacks callbacks = {.on_event = run_again};
+    assert_int_equal(ea_relog_create(&g), 0);
+    assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, two, NULL, NULL), 0);
+    assert_int_equal(ea_relog_run(g, &callbacks, &s), 0);
+    assert_int_equal(s.rc, EA_EBUSY);
+    ea_relog_destroy(g);
+    assert_true(assert_same_events(in, two) >= MADE_UP_RECORDS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_are_equal, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(programs_change_events, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(failures_leave_no_output, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(inputs_that_do_not_fit, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(outputs_belong_to_one_run, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,7 +228,7 @@ static void test_missing_fields(void **state) {
     ea_rules_destroy(r);
 }
 
-/* The fields of a rule are those that a caller has to give, so the ones that fieldref compares with are among them. */
+/* The fields of a rule are those that a caller has to give, so those that fieldref compares with are among them. */
 static void test_fields_that_are_referred_to(void **state) {
     static const char TEXT[] = HEAD "  s:\n    A|fieldref: [B, C]\n    B: x\n    D|fieldref|neq: E\n  condition: s\n";
     static const char *const EXPECTED[] = {"A", "B", "C", "D", "E"};

@@ -60,7 +60,8 @@ static int add_missed_row(void *arg, const ec_missed_half *m) {
     return 0;
 }
 
-/* Reads the stream's processes and threads; where its session records none, those of the other sessions of its run. */
+/* Reads the stream's processes, threads and modules; where its session records no processes or no threads, those of the
+ * other sessions of its run, and with their processes their modules. */
 static int open_processes(ec_activity *a, ea_err *err) {
     static const enum ec_instance_kind KINDS[] = {EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD};
 
@@ -70,7 +71,12 @@ static int open_processes(ec_activity *a, ea_err *err) {
         return rc;
     a->has_none[EC_INSTANCE_PROCESS] = !ec_address_space_process_count(a->space);
     a->has_none[EC_INSTANCE_THREAD] = !ec_address_space_thread_count(a->space);
-    if ((a->has_none[0] || a->has_none[1]) && !a->instances)
+    if (a->has_none[EC_INSTANCE_PROCESS]) {
+        ec_address_space_close(a->space);
+        a->space = NULL;
+        rc = ec_address_space_open_run(&a->space, a->archive, a->stream, err);
+    }
+    if (!rc && (a->has_none[0] || a->has_none[1]) && !a->instances)
         rc = ec_instances_create(&a->instances, a->archive, err);
     for (size_t i = 0; !rc && i < sizeof KINDS / sizeof *KINDS; i++)
         if (a->has_none[KINDS[i]]) /* from now on they are in memory */

@@ -117,7 +117,7 @@ enum sum_of_collections {
     SUM_GC_AFTER
 };
 
-enum sum_of_compilations { SUM_JIT_BEGIN, SUM_JIT_NS, SUM_JIT_IL_BYTES, SUM_JIT_NATIVE_BYTES };
+enum sum_of_compilations { SUM_JIT_BEGIN, SUM_JIT_NS, SUM_JIT_OWN_NS, SUM_JIT_IL_BYTES, SUM_JIT_NATIVE_BYTES };
 
 #define EC_SUM_UNKNOWN UINT64_MAX /* of EC_OF_KNOWN */
 

@@ -79,6 +79,7 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_JIT_METHODS] = {.name = "jit_methods", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, KEY_TID},
         {"clr_instance", EC_KIND_INT, EC_OF_KEY, KEY_JIT_INSTANCE}, {"method_id", EC_KIND_HEX, EC_OF_KEY, KEY_JIT_METHOD}, {"method", EC_KIND_TEXT, EC_OF_TEXT, TEXT_JIT_METHOD},
         {"tier", EC_KIND_TEXT, EC_OF_MODULE, 0}, {"begin", EC_KIND_TIME, EC_OF_KNOWN, SUM_JIT_BEGIN}, {"ns", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_NS},
+        {"own_ns", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_OWN_NS},
         {"il_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_IL_BYTES}, {"native_bytes", EC_KIND_INT, EC_OF_KNOWN, SUM_JIT_NATIVE_BYTES}}},
 };
 

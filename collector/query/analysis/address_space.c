@@ -35,18 +35,19 @@ typedef struct image_space {
 typedef struct thread {
     uint32_t tid, pid;
     uint64_t instance;
-    int64_t begin;
+    int64_t begin, stream; /* stream: the history's number of the session that has it */
 } thread;
 
 struct ec_address_space {
     ea_arena arena;
-    int64_t stream_number;
     ea_process *processes;
-    size_t process_count, process_capacity;
+    int64_t *process_streams; /* of each: the history's number of the session that has it */
+    size_t process_count, process_capacity, process_stream_capacity;
     thread *threads;
     size_t thread_count, thread_capacity;
     ea_module *modules;
-    size_t module_count, module_capacity;
+    int64_t *module_streams;
+    size_t module_count, module_capacity, module_stream_capacity;
     table by_pid, by_tid;
     image_space *spaces;   /* of each process, then the kernel's */
     unsigned kernel_bits;  /* of an epoch: the drivers' part */
@@ -58,9 +59,16 @@ static int keep_text(ec_address_space *p, const char **text) {
     return *text ? 0 : EA_ENOMEM;
 }
 
+/* The last column of each statement below. */
+static int64_t stream_of_row(sqlite3_stmt *s) {
+    return sqlite3_column_int64(s, sqlite3_column_count(s) - 1);
+}
+
 static int add_process(ec_address_space *p, sqlite3_stmt *s) {
-    if (EA_GROW(p->processes, p->process_capacity, p->process_count + 1, SIZE_MAX))
+    if (EA_GROW(p->processes, p->process_capacity, p->process_count + 1, SIZE_MAX) ||
+        EA_GROW(p->process_streams, p->process_stream_capacity, p->process_count + 1, SIZE_MAX))
         return EA_ENOMEM;
+    p->process_streams[p->process_count] = stream_of_row(s);
     ea_process *to = &p->processes[p->process_count++];
     ec_read_process(s, to);
     to->sid = to->package = to->application = "";
@@ -73,14 +81,19 @@ static int add_thread(ec_address_space *p, sqlite3_stmt *s) {
     if (EA_GROW(p->threads, p->thread_capacity, p->thread_count + 1, SIZE_MAX))
         return EA_ENOMEM;
     ec_read_thread(s, &row);
-    p->threads[p->thread_count++] =
-        (thread){.tid = row.tid, .pid = row.pid, .instance = row.life.instance, .begin = row.life.begin_utc_ns};
+    p->threads[p->thread_count++] = (thread){.tid = row.tid,
+                                             .pid = row.pid,
+                                             .instance = row.life.instance,
+                                             .begin = row.life.begin_utc_ns,
+                                             .stream = stream_of_row(s)};
     return 0;
 }
 
 static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
-    if (EA_GROW(p->modules, p->module_capacity, p->module_count + 1, SIZE_MAX))
+    if (EA_GROW(p->modules, p->module_capacity, p->module_count + 1, SIZE_MAX) ||
+        EA_GROW(p->module_streams, p->module_stream_capacity, p->module_count + 1, SIZE_MAX))
         return EA_ENOMEM;
+    p->module_streams[p->module_count] = stream_of_row(s);
     ea_module *to = &p->modules[p->module_count++];
     ec_read_module(s, to);
     to->sha256 = to->file_version = to->company = to->product = ""; /* of no use here, and borrowed */
@@ -147,10 +160,12 @@ static void finish_space(const ec_address_space *p, image_space *s) {
 
 /* The space that a module belongs to: the space of its process's instance, else of the process that has its pid; the
  * drivers' space is the last. */
-static size_t space_of(ec_address_space *p, const ea_u64_map *by_instance, const ea_module *m) {
+static size_t space_of(ec_address_space *p, const ea_u64_map *by_instance, size_t module) {
+    const ea_module *m = &p->modules[module];
     if (m->pid == 0)
         return p->process_count;
-    const uint64_t *at = m->process_instance ? ea_u64_map_get(by_instance, m->process_instance) : NULL;
+    uint64_t key = (uint64_t)ec_instance_key(p->module_streams[module], m->process_instance);
+    const uint64_t *at = m->process_instance ? ea_u64_map_get(by_instance, key) : NULL;
     if (at)
         return (size_t)*at;
     uint32_t process = ec_address_space_process(p, m->pid, m->life.seen_utc_ns);
@@ -167,9 +182,9 @@ static int make_spaces(ec_address_space *p) {
     if (!p->spaces)
         rc = EA_ENOMEM;
     for (size_t i = 0; !rc && i < p->process_count; i++)
-        rc = ea_u64_map_put(&by_instance, p->processes[i].life.instance, i);
+        rc = ea_u64_map_put(&by_instance, (uint64_t)ec_address_space_process_key(p, (uint32_t)i), i);
     for (size_t i = 0; !rc && i < p->module_count; i++) {
-        of[i] = space_of(p, &by_instance, &p->modules[i]);
+        of[i] = space_of(p, &by_instance, i);
         if (of[i] != SIZE_MAX)
             p->spaces[of[i]].count++;
     }
@@ -200,26 +215,37 @@ static int make_spaces(ec_address_space *p) {
     return rc;
 }
 
-static int read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules, ea_err *err) {
+/* A stream's rows (?1), or those of all sessions of its run. */
+#define OF_STREAM " WHERE stream = ?1"
+#define OF_RUN                                                                                                         \
+    " WHERE stream IN (SELECT r.stream FROM streams s JOIN streams r ON r.host = s.host AND substr(r.id, 1, 12) ="     \
+    " substr(s.id, 1, 12) WHERE s.stream = ?1)"
+#define SELECT_PROCESSES(of) "SELECT " EC_PROCESS_COLUMNS ", stream FROM processes" of " ORDER BY pid, begin_utc_ns"
+#define SELECT_THREADS(of)                                                                                             \
+    "SELECT " EC_THREAD_COLUMNS ", stream FROM threads" of " AND tid <> 0 ORDER BY tid, begin_utc_ns"
+#define SELECT_MODULES(of) "SELECT " EC_MODULE_COLUMNS ", stream FROM modules" of " ORDER BY base, begin_utc_ns"
+
+_Static_assert(EA_STREAM_RUN_BYTES == 12, "OF_RUN has the number");
+
+static int read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules, int is_of_run,
+                    ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
-    p->stream_number = stream_number;
-    int rc = read_rows(p, db, stream_number,
-                       "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
-                       add_process, err);
+    int rc = read_rows(p, db, stream_number, SELECT_PROCESSES(OF_STREAM), add_process, err);
+    int has_others = is_of_run && !p->process_count;
+    if (!rc && has_others)
+        rc = read_rows(p, db, stream_number, SELECT_PROCESSES(OF_RUN), add_process, err);
     if (!rc)
-        rc = read_rows(p, db, stream_number,
-                       "SELECT " EC_THREAD_COLUMNS
-                       " FROM threads WHERE stream = ?1 AND tid <> 0 ORDER BY tid, begin_utc_ns",
-                       add_thread, err);
+        rc = read_rows(p, db, stream_number, SELECT_THREADS(OF_STREAM), add_thread, err);
+    if (!rc && is_of_run && !p->thread_count)
+        rc = read_rows(p, db, stream_number, SELECT_THREADS(OF_RUN), add_thread, err);
     if (!rc && has_modules)
-        rc = read_rows(p, db, stream_number,
-                       "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
+        rc = read_rows(p, db, stream_number, has_others ? SELECT_MODULES(OF_RUN) : SELECT_MODULES(OF_STREAM),
                        space_add_module, err);
     return rc;
 }
 
-int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
-                          ea_err *err) {
+static int open_space(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
+                      int is_of_run, ea_err *err) {
     ec_state_db *tables = NULL;
     ec_state_fold fold;
     int found = 0;
@@ -234,7 +260,7 @@ int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_
     if (!rc)
         found = ec_state_db_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
-        rc = found < 0 ? found : read_all(p, tables, fold.stream_number, has_modules, err);
+        rc = found < 0 ? found : read_all(p, tables, fold.stream_number, has_modules, is_of_run, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
     ec_state_db_close(tables);
@@ -254,6 +280,16 @@ int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_
     return 0;
 }
 
+int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
+                          ea_err *err) {
+    return open_space(ret, archive, stream, has_modules, 0, err);
+}
+
+int ec_address_space_open_run(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream,
+                              ea_err *err) {
+    return open_space(ret, archive, stream, 1, 1, err);
+}
+
 void ec_address_space_close(ec_address_space *p) {
     if (!p)
         return;
@@ -261,8 +297,10 @@ void ec_address_space_close(ec_address_space *p) {
     ea_u64_map_deinit(&p->by_tid.by_id);
     ea_arena_deinit(&p->arena);
     free(p->processes);
+    free(p->process_streams);
     free(p->threads);
     free(p->modules);
+    free(p->module_streams);
     free(p->spaces);
     free(p);
 }
@@ -323,11 +361,11 @@ size_t ec_address_space_thread_count(const ec_address_space *p) {
 }
 
 int64_t ec_address_space_process_key(const ec_address_space *p, uint32_t index) {
-    return index < p->process_count ? ec_instance_key(p->stream_number, p->processes[index].life.instance) : 0;
+    return index < p->process_count ? ec_instance_key(p->process_streams[index], p->processes[index].life.instance) : 0;
 }
 
 int64_t ec_address_space_thread_key(const ec_address_space *p, uint32_t index) {
-    return index < p->thread_count ? ec_instance_key(p->stream_number, p->threads[index].instance) : 0;
+    return index < p->thread_count ? ec_instance_key(p->threads[index].stream, p->threads[index].instance) : 0;
 }
 
 int64_t ec_address_space_process_begin(const ec_address_space *p, uint32_t index) {

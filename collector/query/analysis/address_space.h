@@ -1,5 +1,5 @@
 /* Which process a thread's event belongs to, and which module an address is in, at a time: the history of a stream, in
- * memory. Input: collector/state's tables. Used by: profile.c, activity.c, instances.c. Thread: its owner's. */
+ * memory. Input: collector/state's tables. Used by: stack_query.c, activity.c, instances.c. Thread: its owner's. */
 #ifndef EC_QUERY_ANALYSIS_ADDRESS_SPACE_H
 #define EC_QUERY_ANALYSIS_ADDRESS_SPACE_H
 
@@ -12,6 +12,10 @@ typedef struct ec_address_space ec_address_space;
  * know has none. */
 EA_MUST_CHECK int ec_address_space_open(ec_address_space **ret, ec_archive *archive, const ec_archive_stream *stream,
                                         int has_modules, ea_err *err);
+/* The same with modules; where the session has no processes, those of all sessions of its run (EA_STREAM_RUN_BYTES) and
+ * their modules, where it has no threads, theirs. */
+EA_MUST_CHECK int ec_address_space_open_run(ec_address_space **ret, ec_archive *archive,
+                                            const ec_archive_stream *stream, ea_err *err);
 void ec_address_space_close(ec_address_space *p); /* NULL is allowed */
 
 enum { EC_NO_PROCESS = -1 }; /* as uint32_t */

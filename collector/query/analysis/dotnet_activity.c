@@ -3,7 +3,8 @@
  * A pause of a runtime is from SuspendEEStart to RestartEEStop; the suspension is its part until SuspendEEStop. A pause
  * belongs to the collection that began first in it. A pause for a collection in which none began belongs to the last
  * collection that had begun before it and had not ended, which is the background collection. No time counts twice. A
- * method is compiled from JittingStarted to the LoadVerbose of the same method in the same thread. */
+ * method is compiled from JittingStarted to the LoadVerbose of the same method in the same thread; its own time is that
+ * without the compilations that began and ended in it. */
 #include "collector/query/analysis/activity_internal.h"
 #include "collector/query/analysis/event_roles.h"
 
@@ -11,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPEN_MAX = 8, UNKNOWN_ROW = 0, OUT_OF_RANGE = -1 };
+/* NESTED_MAX: compilations that are looked through for one that ends. */
+enum { OPEN_MAX = 8, UNKNOWN_ROW = 0, OUT_OF_RANGE = -1, NESTED_MAX = 64 };
 
 /* A collection that has begun: its number and its row. */
 typedef struct collection {
@@ -31,11 +33,27 @@ typedef struct runtime {
     intptr_t stopped; /* the row of the collection that ended last */
 } runtime;
 
-/* What distinguishes runtimes, and methods that are being compiled. */
+/* A method that is being compiled. */
+typedef struct compilation {
+    struct compilation *outer; /* what its thread was compiling when it began; NULL: nothing */
+    int64_t begin_utc_ns;
+    uint64_t nested_ns; /* of the compilations that began and ended in it */
+    intptr_t row;       /* from 1; OUT_OF_RANGE */
+    int is_ended;
+} compilation;
+
+/* A thread that compiles. */
+typedef struct compiler {
+    compilation *innermost; /* NULL: none has begun that has not ended */
+} compiler;
+
+/* What distinguishes runtimes, threads that compile, and methods that are being compiled. */
+enum key_kind { OF_RUNTIME, OF_METHOD, OF_THREAD };
+
 typedef struct runtime_key {
     int64_t process;
     uint64_t method;
-    uint32_t pid, instance, tid, is_method;
+    uint32_t pid, instance, tid, kind;
 } runtime_key;
 
 static uint32_t instance_of(ec_activity *a, const ec_event_cursor_event *e) {
@@ -259,46 +277,91 @@ static const char *tier_name(uint64_t flags) {
     return TIERS[flags >> SHIFT & MASK];
 }
 
+/* The thread of a key, created when it is new; NULL: no memory. */
+static compiler *compiler_of(ec_activity *a, const runtime_key *of) {
+    runtime_key key = *of;
+    key.method = 0;
+    key.kind = OF_THREAD;
+    compiler *t = ea_bytes_map_get(&a->runtimes, &key, sizeof key);
+    if (t)
+        return t;
+    const void *copy = ea_arena_copy(&a->arena, &key, sizeof key);
+    t = ea_arena_zalloc(&a->arena, 1, sizeof *t);
+    return copy && t && !ea_bytes_map_put(&a->runtimes, copy, sizeof key, t) ? t : NULL;
+}
+
+/* A compilation ends that took so long: its own part. Those that began in it and have not ended never will. */
+static uint64_t own_ns(compiler *t, const compilation *c, uint64_t ns) {
+    uint64_t nested_ns = 0;
+    compilation *at = t->innermost;
+    for (int i = 0; at && at != c && i < NESTED_MAX; i++, at = at->outer)
+        nested_ns += at->nested_ns;
+    if (at != c) /* it had begun before one that has ended since */
+        return ns;
+    nested_ns += c->nested_ns;
+    t->innermost = c->outer;
+    if (c->outer)
+        c->outer->nested_ns += ns;
+    return ns > nested_ns ? ns - nested_ns : 0;
+}
+
+static int on_jit_begin(ec_activity *a, const ec_event_cursor_event *e, ec_activity_key *k, const runtime_key *key,
+                        compiler *t, int64_t utc_ns) {
+    ec_activity_row *row = NULL;
+    compilation *c = ea_arena_zalloc(&a->arena, 1, sizeof *c);
+    const void *copy = ea_arena_copy(&a->arena, key, sizeof *key);
+    if (!c || !copy)
+        return EA_ENOMEM;
+    *c = (compilation){.outer = t->innermost, .begin_utc_ns = utc_ns, .row = OUT_OF_RANGE};
+    if (ec_activity_is_in_range(a, utc_ns)) {
+        k->key[KEY_JIT_METHOD] = key->method;
+        k->key[KEY_JIT_INSTANCE] = key->instance;
+        k->key[KEY_DOTNET_PLACE] = ec_event_position(a->cursor);
+        k->text[TEXT_JIT_METHOD] = method_name(a, e);
+        int rc = make_row(a, k, &row);
+        if (rc)
+            return rc;
+        row->sum[SUM_JIT_BEGIN] = (uint64_t)utc_ns;
+        uint64_t il_bytes;
+        if (ec_event_cursor_u64(a->cursor, e, EC_JIT_SIZE, &il_bytes))
+            row->sum[SUM_JIT_IL_BYTES] = il_bytes;
+        c->row = (intptr_t)(row - a->rows) + 1;
+    }
+    t->innermost = c;
+    return ea_bytes_map_put(&a->runtimes, copy, sizeof *key, c) ? EA_ENOMEM : 0;
+}
+
+static void on_jit_end(ec_activity *a, const ec_event_cursor_event *e, compiler *t, compilation *c, int64_t utc_ns) {
+    uint64_t bytes, ns = span_ns(c->begin_utc_ns, utc_ns), own = own_ns(t, c, ns);
+    ec_activity_row *row = row_at(a, c->row);
+    c->is_ended = 1;
+    if (!row)
+        return;
+    row->sum[SUM_JIT_NS] = ns;
+    row->sum[SUM_JIT_OWN_NS] = own;
+    if (ec_event_cursor_u64(a->cursor, e, EC_JIT_SIZE, &bytes))
+        row->sum[SUM_JIT_NATIVE_BYTES] = bytes;
+    row->module = tier_name(ec_event_cursor_u64_or_0(a->cursor, e, EC_JIT_FLAGS));
+}
+
 static int on_jit(ec_activity *a, const ec_event_cursor_event *e, enum ec_role role, int64_t utc_ns) {
     ec_activity_key k = {.key = {[KEY_PID] = e->pid, [KEY_TID] = e->tid}};
-    uint64_t method = ec_event_cursor_u64_or_0(a->cursor, e, EC_JIT_METHOD);
     ec_activity_put_process(a, &k, 0, e->pid, utc_ns);
     const runtime_key key = {.process = k.process[0],
                              .pid = e->pid,
                              .instance = instance_of(a, e),
                              .tid = e->tid,
-                             .method = method,
-                             .is_method = 1};
-    intptr_t at = (intptr_t)ea_bytes_map_get(&a->runtimes, &key, sizeof key);
-    ec_activity_row *row = NULL;
-    if (role == EC_ROLE_JIT_BEGIN) {
-        at = OUT_OF_RANGE;
-        if (ec_activity_is_in_range(a, utc_ns)) {
-            k.key[KEY_JIT_METHOD] = method;
-            k.key[KEY_JIT_INSTANCE] = key.instance;
-            k.key[KEY_DOTNET_PLACE] = ec_event_position(a->cursor);
-            k.text[TEXT_JIT_METHOD] = method_name(a, e);
-            int rc = make_row(a, &k, &row);
-            if (rc)
-                return rc;
-            row->sum[SUM_JIT_BEGIN] = (uint64_t)utc_ns;
-            uint64_t il_bytes;
-            if (ec_event_cursor_u64(a->cursor, e, EC_JIT_SIZE, &il_bytes))
-                row->sum[SUM_JIT_IL_BYTES] = il_bytes;
-            at = (intptr_t)(row - a->rows) + 1;
-        }
-        const void *copy = ea_arena_copy(&a->arena, &key, sizeof key);
-        return copy && !ea_bytes_map_put(&a->runtimes, copy, sizeof key, (void *)at) ? 0 : EA_ENOMEM;
-    }
-    row = row_at(a, at);
-    if (row && row->sum[SUM_JIT_NS] == EC_SUM_UNKNOWN) {
-        uint64_t bytes;
-        const char *tier = tier_name(ec_event_cursor_u64_or_0(a->cursor, e, EC_JIT_FLAGS));
-        row->sum[SUM_JIT_NS] = span_ns((int64_t)row->sum[SUM_JIT_BEGIN], utc_ns);
-        if (ec_event_cursor_u64(a->cursor, e, EC_JIT_SIZE, &bytes))
-            row->sum[SUM_JIT_NATIVE_BYTES] = bytes;
-        row->module = tier;
-    }
+                             .method = ec_event_cursor_u64_or_0(a->cursor, e, EC_JIT_METHOD),
+                             .kind = OF_METHOD};
+    compilation *c = ea_bytes_map_get(&a->runtimes, &key, sizeof key);
+    if (role != EC_ROLE_JIT_BEGIN && (!c || c->is_ended))
+        return 0;
+    compiler *t = compiler_of(a, &key);
+    if (!t)
+        return EA_ENOMEM;
+    if (role == EC_ROLE_JIT_BEGIN)
+        return on_jit_begin(a, e, &k, &key, t, utc_ns);
+    on_jit_end(a, e, t, c, utc_ns);
     return 0;
 }
 

@@ -724,7 +724,7 @@ static void on_open(void *arg, const ec_thread_open *o) {
 
 static int begin_stream(ec_stack_query *q, ea_err *err) {
     uint64_t left_out = 0;
-    int rc = ec_address_space_open(&q->space, q->archive, q->stream, 1, err);
+    int rc = ec_address_space_open_run(&q->space, q->archive, q->stream, err);
     if (!rc && q->missed)
         q->missed->space = q->space;
     if (!rc) /* without batches that hold methods nothing is read */
