@@ -183,6 +183,9 @@ def store_scan(bench):
         ours = [r[f"{key}_ns"] for r in series]
         rows.append(row(section, f"native scan: {what}", ours, NS, copies, goal if key == "scan" else None))
         rows.append(row(section, f"native scan: {what}, beside SQL", ours, NS, ("plain SQL", [r[f"{key}_sql_ns"] for r in series])))
+    for question in series[0]["questions"]:
+        ours = [r["questions"][question][0] for r in series]
+        rows.append(row(section, f"plain SQL handed down: {question}", ours, NS, ("SQLite alone", series[0]["questions"][question][1:])))
     return rows
 
 

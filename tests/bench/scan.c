@@ -1,10 +1,12 @@
 /* What a question to the store costs: a native scan of one column with a filter on time and pid, a native scan that
- * groups by pid, both in plain SQL, and a copy of that column from memory to memory.
+ * groups by pid, both in plain SQL, and a copy of that column from memory to memory. And questions in plain SQL that
+ * are handed down to the native grouping (sql_push.c in collector/query/sql), beside what SQLite alone needs for them.
  *
  * usage: scan measure [--runs N] DIR
  * Makes a store of 2,097,152 disk reads of 64 processes in the folder DIR, which must not be there yet, and does N
  * times: sum one field of one process's events inside nine tenths of the time, and of each process's. Prints the
- * medians in ns for each event in that time, as one JSON object. Thread: one. */
+ * medians in ns for each event in that time, as one JSON object. The questions are asked of all events; SQLite alone
+ * answers them in the first of the N rounds only, as it takes so long. Thread: one. */
 #include "collector/query/analysis/aggregate.h"
 #include "collector/query/sql/sql.h"
 #include "collector/store/store.h"
@@ -189,13 +191,64 @@ static int ask(ec_sql *from, const truth *t, int all, ea_err *err) {
     return rc;
 }
 
+static const struct {
+    const char *name, *sql;
+} QUESTIONS[] = {
+    {"count", "SELECT count(*) FROM \"" NAME "\""},
+    {"sum_by_thread", "SELECT IssuingThreadId, sum(" FIELD ") FROM \"" NAME "\" GROUP BY 1"},
+    {"top_ten", "SELECT IssuingThreadId, sum(" FIELD ") FROM \"" NAME "\" GROUP BY 1 ORDER BY 2 DESC LIMIT 10"},
+    {"distinct", "SELECT count(DISTINCT IssuingThreadId) FROM \"" NAME "\""},
+    {"per_second", "SELECT time_bucket(time, '1s'), count(*) FROM \"" NAME "\" GROUP BY 1"},
+    {"by_class", "SELECT name, count(*) FROM events GROUP BY name"},
+    {"two_keys", "SELECT pid, DiskNumber, count(*), avg(" FIELD "), max(" FIELD ") FROM \"" NAME "\" GROUP BY 1, 2"},
+};
+
+/* The time that a statement takes, and the sum of what is in its rows' cells, which has to be the same each time. */
+static int time_statement(ec_sql *s, const char *sql, int64_t *ret_ns, double *ret_sum, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int64_t begin = cpu_ns();
+    int code = ec_sql_prepare(s, sql, &st, NULL, err);
+    *ret_sum = 0;
+    while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        for (int i = 0; i < sqlite3_column_count(st); i++)
+            *ret_sum += sqlite3_column_double(st, i);
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(st);
+    *ret_ns = cpu_ns() - begin;
+    return code == SQLITE_DONE ? 0 : ea_fail(err, EA_EDATABASE, "%s: %s", sql, sqlite3_errmsg(ec_sql_database(s)));
+}
+
+/* Prints {"count": [ns handed down, ns of SQLite alone], ...}; plain NULL: of the first alone. */
+static int ask_questions(ec_sql *s, ec_sql *plain, ea_err *err) {
+    int rc = 0;
+    printf("\"questions\": {");
+    for (size_t i = 0; !rc && i < sizeof QUESTIONS / sizeof *QUESTIONS; i++) {
+        int64_t ns = 0, plain_ns = 0;
+        double sum = 0, plain_sum = 0;
+        rc = time_statement(s, QUESTIONS[i].sql, &ns, &sum, err);
+        if (!rc && plain)
+            rc = time_statement(plain, QUESTIONS[i].sql, &plain_ns, &plain_sum, err);
+        if (!rc && plain && (sum < plain_sum || sum > plain_sum))
+            rc = ea_fail(err, EA_EINVAL, "%s: handed down %f, SQLite alone %f", QUESTIONS[i].sql, sum, plain_sum);
+        printf("%s\"%s\": [%.3f", i ? ", " : "", QUESTIONS[i].name, (double)ns / EVENTS);
+        if (plain)
+            printf(", %.3f", (double)plain_ns / EVENTS);
+        printf("]");
+    }
+    printf("}");
+    return rc;
+}
+
 static int measure(const char *dir, const options *o, const truth *t, ea_err *err) {
-    ec_sql *s = NULL;
+    ec_sql *s = NULL, *plain = NULL;
     ec_table_schema shape = {0};
     uint32_t *to = malloc(sizeof *to * EVENTS);
     int rc = to ? 0 : ea_fail(err, EA_ENOMEM, "measure");
     if (!rc)
         rc = ec_sql_open(&s, dir, &(ec_sql_options){0}, err);
+    if (!rc)
+        rc = ec_sql_open(&plain, dir, &(ec_sql_options){.no_grouping = 1}, err);
     const ec_class_set *set = NULL;
     if (!rc)
         rc = ec_archive_set(ec_sql_archive(s), NAME, &set, err);
@@ -223,11 +276,16 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
         }
         if (!rc && i)
             printf("{\"events\": %" PRIu64 ", \"scan_ns\": %.3f, \"scan_sql_ns\": %.3f, \"group_ns\": %.3f, "
-                   "\"group_sql_ns\": %.3f, \"copy_ns\": %.4f}\n",
+                   "\"group_sql_ns\": %.3f, \"copy_ns\": %.4f, ",
                    t->inside, native[0], sql[0], native[1], sql[1], (double)(t1 - t0) / EVENTS);
+        if (!rc && i) {
+            rc = ask_questions(s, i == 1 ? plain : NULL, err);
+            printf("}\n");
+        }
     }
     ec_table_schema_deinit(&shape);
     ec_sql_close(s);
+    ec_sql_close(plain);
     free(to);
     return rc;
 }

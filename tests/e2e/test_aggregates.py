@@ -1,5 +1,5 @@
 """Native scans for aggregates: each NAME_by query equals GROUP BY over the plain table, and a naive recomputation over
-`dump --format jsonl`, on three traces. A query that a native scan cannot answer exactly is refused, never answered wrongly.
+`dump --format jsonl`, on three traces; so does a GROUP BY that is handed down to the native grouping. A query that a native scan cannot answer exactly is refused, never answered wrongly.
 """
 import collections
 import datetime
@@ -162,14 +162,26 @@ def plain_sql(table, arguments, where):
     return sql + (f" GROUP BY {group}" if by or "every" in arguments else "")
 
 
+def pushed_sql(table, arguments, where):
+    """A GROUP BY of its own, which is handed down when its conditions allow it."""
+    by = [f'"{arguments[k]}"' for k in ("by1", "by2", "by3") if k in arguments]
+    value = f'"{arguments["value"]}"' if "value" in arguments else None
+    every = [f"time_bucket(time, {literal(arguments['every'])})"] if "every" in arguments else []
+    total = "NULL" if arguments.get("value") in OVERFLOWING else f"sum({value})"
+    values = [f"count({value})", total, f"+min({value})", f"+max({value})"] if value else ["NULL"] * 4
+    group = ", ".join(every + by)
+    return f"SELECT 'pushed', {', '.join([*(every or ['NULL']), *('+' + b for b in by), 'count(*)', *values])} FROM {table}" \
+           + (f" WHERE {where}" if where != "1" else "") + (f" GROUP BY {group}" if group else "")
+
+
 def rows_of(env, store, name, sql):
-    """What both ways say, by their name."""
+    """What each way says, by its name."""
     done = env.run([env.collector, "query", "--store", store, "--format", "jsonl", "--rows", 0, "--host", name, sql])
-    rows = {"native": [], "plain": []}
+    rows = {"native": [], "plain": [], "pushed": []}
     for line in done.stdout.splitlines():
         way, *row = json.loads(line).values()
         rows[way].append(row)
-    return sort(rows["native"]), sort(rows["plain"])
+    return sort(rows["native"]), sort(rows["plain"]), sort(rows["pushed"])
 
 
 def sort(rows):
@@ -186,14 +198,22 @@ def test(env, checks, arguments):
         d = Events(dumped)
         values = {key: getattr(d, key) for key in ("pid", "tid", "t1", "t2")}
         values.update(pids=", ".join(map(str, d.pids)), path=d.path, base=hex(d.base))
+        handed_down = 0
         for table, given, where, condition in CASES:
             expected = sort(naive(d, table, given, condition))
             table = table.replace("DCStart", d.dc)
             where = where.format(**values).replace("DCStart", d.dc)
             sql = native_sql(table, given, where)
-            native, plain = rows_of(env, collector.store, name, f"{sql} UNION ALL {plain_sql(table, given, where)}")
+            native, plain, _ = rows_of(env, collector.store, name, f"{sql} UNION ALL {plain_sql(table, given, where)}")
             checks.that(native == plain, f"{name}: {sql}\n  native {str(native)[:500]}\n  plain  {str(plain)[:500]}")
             checks.that(native == expected, f"{name}: {sql}\n  native {str(native)[:500]}\n  naive  {str(expected)[:500]}")
+            if "top" not in given:
+                sql = pushed_sql(table, given, where)
+                pushed = rows_of(env, collector.store, name, sql)[2]
+                checks.that(pushed == expected, f"{name}: {sql}\n  pushed {str(pushed)[:500]}\n  naive  {str(expected)[:500]}")
+                plan = env.run([env.collector, "query", "--store", collector.store, "--host", name, f"EXPLAIN QUERY PLAN {sql}"]).stdout
+                handed_down += "(grouped " in plan
+        checks.that(handed_down >= 25, f"{name}: {handed_down} of {len(CASES)} statements were handed down")
         for sql, word in REFUSED:
             done = env.run([env.collector, "query", "--store", collector.store, "--host", name, sql.replace("DCStart", d.dc)], check=False)
             checks.that(done.returncode == 2 and word in done.stderr, f"{name}: {sql}: {done.returncode} {done.stderr}")

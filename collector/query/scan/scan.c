@@ -64,6 +64,15 @@ int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op) {
     }
 }
 
+int ec_condition_is_exact(const ec_table_schema *shape, const ec_condition *c) {
+    enum ec_kind kind = shape->columns[c->column].kind;
+    int keeps = ec_scan_keeps(shape, c->column, c->op);
+    for (size_t k = 0; keeps == 1 && k < c->value_count; k++)
+        if (c->values[k].type != EC_NULL && c->values[k].type != (kind == EC_KIND_TEXT ? EC_TEXT : EC_INT))
+            keeps = 0;
+    return keeps != 0;
+}
+
 /* The whole numbers x with x op r. */
 static int range_of_real(enum ec_op op, double r, range *ret) {
     const double limit = 9223372036854775808.0;

@@ -36,6 +36,8 @@ typedef struct ec_condition {
 
 /* How well the scan itself keeps a condition on a column: 0 not at all, 1 it may let others through, 2 exactly. */
 int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op);
+/* Whether the scan keeps exactly the rows of a condition with these values: no later check has to follow. */
+int ec_condition_is_exact(const ec_table_schema *shape, const ec_condition *c);
 
 /* Events of one group of a batch. rows[selected[0 .. selected_count)] are the indexes, in events' arrays, of those that
  * the conditions let through, ascending. */

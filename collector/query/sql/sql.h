@@ -21,7 +21,8 @@ typedef struct ec_sql_options {
     void *arg;
     uint64_t sort_bytes; /* that a sort holds in memory before it goes on in a temporary file; 0: SQLite's 2 MiB */
     const ec_profile_namer *namer; /* of functions; borrowed; NULL: places stay places */
-    int no_pushdown;               /* for tests: conditions are left to SQLite alone */
+    int no_pushdown;               /* for tests: conditions and groups are left to SQLite alone */
+    int no_grouping;               /* likewise: groups alone */
 } ec_sql_options;
 
 /* Opens the store in folder dir. options: copied; host and shown are borrowed until close. EA_ENOTFOUND when there is

@@ -4,6 +4,7 @@
  * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
  * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
  * asks for them, so that a batch gives what the statement names and no more. */
+#include "collector/query/sql/sql_groups.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/cli.h"
@@ -220,6 +221,7 @@ static int list_names(ec_sql *s, ea_err *err) {
  * stay. */
 static int is_taken(const ec_sql *s, const char *name) {
     return sqlite3_strnicmp(name, "pragma_", 7) == 0 || sqlite3_strnicmp(name, "sqlite_", 7) == 0 ||
+           sqlite3_strnicmp(name, EC_SQL_GROUPS_PREFIX, sizeof EC_SQL_GROUPS_PREFIX - 1) == 0 ||
            (s->taken_count && bsearch(&name, s->taken, s->taken_count, sizeof *s->taken, compare_names));
 }
 
@@ -267,6 +269,18 @@ int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err) {
     }
     free(copy);
     return rc;
+}
+
+int ec_sql_events_of(ec_sql *s, const char *name, const ec_class_set **ret, ea_err *err) {
+    *ret = NULL;
+    if (sqlite3_stricmp(name, "events") == 0)
+        return 1;
+    if (ec_sql_is_view(name) || is_taken(s, name))
+        return 0;
+    int rc = ec_archive_set(s->archive, name, ret, err);
+    return rc ? rc
+              : *ret && sqlite3_stricmp((*ret)->name, name) == 0 && (*ret)->number < s->added_count &&
+                    s->added[(*ret)->number];
 }
 
 static int is_identifier(char c) {
@@ -373,8 +387,7 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* Prepares a statement and adds the tables of classes that it names. An SQLite code. */
-static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     s->describes_tables = 0;
     int code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail), rc;
     /* A class's table is added when a statement fails for lack of a table; a pragma asks about one when it runs. */
@@ -393,22 +406,4 @@ static int prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
     char name[NEAR_BYTES + 20];
     snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
     return fail_missing_table(s, name, err) == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
-}
-
-int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
-    const char *tail = NULL;
-    int code = prepare(s, sql, ret, &tail, err);
-    if (ret_tail)
-        *ret_tail = tail;
-    if (code != SQLITE_OK || !*ret)
-        return code;
-    int uses_history = s->uses_history, describes_tables = s->describes_tables;
-    int rc = ec_sql_check_times(s, sql, tail, err);
-    s->uses_history = uses_history;
-    s->describes_tables = describes_tables;
-    if (!rc)
-        return SQLITE_OK;
-    sqlite3_finalize(*ret);
-    *ret = NULL;
-    return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
 }

@@ -28,10 +28,11 @@ struct ec_sql {
     size_t taken_count, taken_capacity;
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
-    int64_t now_utc_ns;   /* when it was opened: what now() is in all of its statements */
-    int uses_history;     /* a statement that was prepared reads what collector/state makes */
-    int names_functions;  /* a statement that was prepared reads a table that names functions */
-    int describes_tables; /* the statement that was prepared last asks a pragma about a table */
+    int64_t now_utc_ns;    /* when it was opened: what now() is in all of its statements */
+    int uses_history;      /* a statement that was prepared reads what collector/state makes */
+    int names_functions;   /* a statement that was prepared reads a table that names functions */
+    int describes_tables;  /* the statement that was prepared last asks a pragma about a table */
+    unsigned groups_added; /* tables of groups: sql_groups.c */
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
@@ -42,6 +43,19 @@ EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_views(ec_sql *s, ea_err *err);
 /* Adds NAME_by over the table NAME; set NULL: over events. */
 EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err);
+
+/* The classes of a table of events that the connection has: 1, *ret NULL for all events; 0 when the name is another
+ * table's. Errors of reading the classes. */
+EA_MUST_CHECK int ec_sql_events_of(ec_sql *s, const char *name, const ec_class_set **ret, ea_err *err);
+/* Prepares the first statement of a text as it is written, and adds the tables of classes that it names. As
+ * ec_sql_prepare. */
+EA_MUST_CHECK int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail,
+                                            ea_err *err);
+/* 1 when a view of the connection has this name. */
+int ec_sql_is_view(const char *name);
+/* Puts a statement that groups natively in place of one that was prepared, where it can: sql_push.c. sql: of len_bytes,
+ * the statement's text. EA_ENOMEM, errors of reading the classes. */
+EA_MUST_CHECK int ec_sql_push(ec_sql *s, const char *sql, size_t len_bytes, sqlite3_stmt **ret, ea_err *err);
 
 /* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);

@@ -44,6 +44,13 @@ static const view VIEWS[] = {
 
 // clang-format on
 
+int ec_sql_is_view(const char *name) {
+    for (size_t i = 0; i < sizeof VIEWS / sizeof *VIEWS; i++)
+        if (sqlite3_stricmp(name, VIEWS[i].name) == 0)
+            return 1;
+    return 0;
+}
+
 int ec_sql_add_views(ec_sql *s, ea_err *err) {
     for (size_t i = 0; i < sizeof VIEWS / sizeof *VIEWS; i++) {
         char *sql = sqlite3_mprintf("CREATE TEMP VIEW \"%w\" AS %s", VIEWS[i].name, VIEWS[i].select);

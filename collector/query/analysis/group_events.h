@@ -1,0 +1,71 @@
+/* Events in groups by several columns, with several columns counted, summed and compared in one scan: what SQL hands
+ * down of a GROUP BY. Input: scan.h, block_keys.h. Used by: sql_groups.c. Thread: its owner's.
+ *
+ * A block goes through column by column: the columns of the keys become arrays, these one array of the numbers of
+ * groups, and then each column of values is added to its groups. The sums are of whole numbers and exact; where SQL's
+ * own result depends on the order of events, the measure says it. */
+#ifndef EC_QUERY_ANALYSIS_GROUP_EVENTS_H
+#define EC_QUERY_ANALYSIS_GROUP_EVENTS_H
+
+#include "collector/query/analysis/block_keys.h"
+
+enum { EC_GROUPING_KEYS_MAX = 8, EC_GROUPING_VALUES_MAX = 16 };
+
+typedef struct ec_grouping_key {
+    size_t column;     /* of the shape */
+    int64_t width_ns;  /* above 0: whole numbers are rounded down to a multiple of it, as SQL's time_bucket does */
+    int is_descending; /* its order in the answer */
+} ec_grouping_key;
+
+enum ec_grouping_what {
+    EC_GROUPING_NUMBERS,  /* count, sum, least and greatest of whole numbers */
+    EC_GROUPING_EXTREMES, /* count, least and greatest of any values but reals */
+    EC_GROUPING_DISTINCT, /* how many distinct values */
+};
+
+typedef struct ec_grouping_value {
+    size_t column;
+    enum ec_grouping_what what;
+} ec_grouping_value;
+
+typedef struct ec_grouping_options {
+    const ec_annotator *annotator;  /* as ec_scan_open's */
+    const ec_condition *conditions; /* ec_condition_is_exact */
+    size_t condition_count;
+    const ec_grouping_key *keys;
+    size_t key_count; /* at most EC_GROUPING_KEYS_MAX; 0: one group, whose count may be 0 */
+    const ec_grouping_value *values;
+    size_t value_count; /* at most EC_GROUPING_VALUES_MAX */
+    size_t limit_bytes; /* of memory for groups; EA_ELIMIT beyond */
+} ec_grouping_options;
+
+/* What a group's events say of a column of values. */
+typedef struct ec_measure {
+    uint64_t count;         /* events with a value; of EC_GROUPING_DISTINCT: distinct values */
+    int64_t sum;            /* exact while magnitude is at most INT64_MAX */
+    uint64_t magnitude;     /* the sum of absolute values; UINT64_MAX: that, or more */
+    int has_other;          /* of EC_GROUPING_NUMBERS: a value is no whole number, so that only count holds */
+    ec_key least, greatest; /* while count is above 0 */
+} ec_measure;
+
+typedef struct ec_grouping ec_grouping;
+
+/* Whether a column can be a key or have its values taken: never a real among them. */
+int ec_grouping_takes(const ec_table_schema *shape, size_t column);
+/* Scans and groups. options: copied, with what they point to borrowed during the call. EA_EUSAGE: a condition that the
+ * scan does not keep exactly, or a column that ec_grouping_takes refuses; EA_ELIMIT: limit_bytes; EA_ECANCELED,
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const ec_table_schema *shape,
+                                  const ec_grouping_options *options, ea_err *err);
+void ec_grouping_destroy(ec_grouping *g); /* NULL is allowed */
+
+size_t ec_grouping_count(const ec_grouping *g);
+/* Of group `at` in the order of the keys, which is SQL's: NULL, numbers, texts, blobs, or the other way round. Texts
+ * are borrowed. */
+void ec_grouping_key_value(const ec_grouping *g, size_t at, size_t which, ec_value *ret);
+uint64_t ec_grouping_events(const ec_grouping *g, size_t at);
+const ec_measure *ec_grouping_measure(const ec_grouping *g, size_t at, size_t which);
+/* The value that least or greatest of a measure stands for. */
+void ec_grouping_value_of(const ec_grouping *g, const ec_key *key, ec_value *ret);
+
+#endif

@@ -1,0 +1,56 @@
+/* Inside collector/query/sql: what a statement hands down to the native grouping, and the table that gives its rows.
+ * See sql_push.c, which makes it, and sql_groups.c. Thread: the connection's. */
+#ifndef EC_QUERY_SQL_SQL_GROUPS_H
+#define EC_QUERY_SQL_SQL_GROUPS_H
+
+#include "collector/query/analysis/group_events.h"
+#include "collector/query/sql/sql_parts.h"
+
+enum {
+    EC_SQL_CONDITIONS_MAX = 12, /* SQLite can leave the check of the first sixteen to a table */
+    EC_SQL_MEASURES_MAX = EC_GROUPING_VALUES_MAX,
+};
+
+/* Names of this table and of its columns begin so; no table of a class does (sql_events.c). */
+#define EC_SQL_GROUPS_PREFIX "(grouped "
+
+enum ec_sql_measure_kind {
+    EC_SQL_COUNT_ALL,
+    EC_SQL_COUNT,
+    EC_SQL_COUNT_DISTINCT,
+    EC_SQL_SUM,
+    EC_SQL_TOTAL,
+    EC_SQL_AVG,
+    EC_SQL_MIN,
+    EC_SQL_MAX,
+};
+
+typedef struct ec_sql_measure {
+    enum ec_sql_measure_kind kind;
+    size_t column; /* of the shape; unused by EC_SQL_COUNT_ALL */
+    size_t value;  /* index into values; likewise */
+} ec_sql_measure;
+
+/* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition.
+ */
+typedef struct ec_sql_groups {
+    ec_sql *sql;
+    char *name;  /* of the table, malloc'd */
+    char *table; /* whose events are grouped, malloc'd */
+    ec_table_schema shape;
+    ec_grouping_key keys[EC_GROUPING_KEYS_MAX];
+    size_t key_count;
+    ec_sql_measure measures[EC_SQL_MEASURES_MAX];
+    size_t measure_count;
+    ec_grouping_value values[EC_GROUPING_VALUES_MAX];
+    size_t value_count;
+    size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
+    size_t condition_count;
+    size_t kept_count; /* of the conditions that the table keeps, by the last plan */
+} ec_sql_groups;
+
+/* Adds the table to its connection, which frees it from then on, in an error, too. */
+EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, ea_err *err);
+void ec_sql_groups_destroy(void *groups); /* NULL is allowed */
+
+#endif

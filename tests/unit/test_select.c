@@ -1,0 +1,289 @@
+/* The parser of SELECT: trees follow SQLite's precedences, spans are the text of each node, and a statement that is not
+ * fully understood is refused. */
+#include "collector/query/sql/select.h"
+#include "proto/base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static ea_arena arena;
+
+static int setup(void **state) {
+    (void)state;
+    ea_arena_init(&arena, 0);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    ea_arena_deinit(&arena);
+    return 0;
+}
+
+/* (name operand operand); texts of leaves as they are written; [ ] around parentheses. */
+static void put(ea_text *to, const ec_expr *e) {
+    switch (e->kind) {
+    case EC_EXPR_COLUMN:
+        if (e->table)
+            ea_text_printf(to, "%s.", e->table);
+        ea_text_str(to, e->name);
+        return;
+    case EC_EXPR_STRING:
+        ea_text_printf(to, "<%s>", e->name);
+        return;
+    case EC_EXPR_PARENS:
+        ea_text_char(to, '[');
+        put(to, e->arguments[0]);
+        ea_text_char(to, ']');
+        return;
+    case EC_EXPR_CALL:
+    case EC_EXPR_OPERATOR:
+        ea_text_printf(to, "(%s%s%s", e->name, e->is_star ? " *" : "", e->is_distinct ? " distinct" : "");
+        for (size_t i = 0; i < e->argument_count; i++) {
+            ea_text_str(to, e->has_filter && i + 1 == e->argument_count ? " filter " : " ");
+            put(to, e->arguments[i]);
+        }
+        ea_text_char(to, ')');
+        return;
+    default:
+        ea_text_add(to, e->text, e->len_bytes);
+    }
+}
+
+/* Each node's text lies in its parent's, after that of the operand before it. */
+static void check_spans(const ec_expr *e) {
+    const char *at = e->text;
+    for (size_t i = 0; i < e->argument_count; i++) {
+        assert_true(e->arguments[i]->text >= at);
+        at = e->arguments[i]->text + e->arguments[i]->len_bytes;
+        assert_true(at <= e->text + e->len_bytes);
+        check_spans(e->arguments[i]);
+    }
+    assert_true(e->len_bytes > 0);
+    assert_null(strchr(" \n\t", e->text[0]));
+}
+
+static void test_expressions(void **state) {
+    static const struct {
+        const char *sql, *tree;
+    } LIST[] = {
+        {"a", "a"},
+        {"a + b * c", "(+ a (* b c))"},
+        {"(a + b) * c", "(* [(+ a b)] c)"},
+        {"a - b - c", "(- (- a b) c)"},
+        {"a || b + c", "(+ (|| a b) c)"},
+        {"-a || b", "(|| (- a) b)"},
+        {"- - a", "(- (- a))"},
+        {"a * -b", "(* a (- b))"},
+        {"a < b = c", "(= (< a b) c)"},
+        {"a = b < c", "(= a (< b c))"},
+        {"a & b < c", "(< (& a b) c)"},
+        {"a << 2 + 1", "(<< a (+ 2 1))"},
+        {"a OR b AND c", "(OR a (AND b c))"},
+        {"NOT a = b AND c", "(AND (NOT (= a b)) c)"},
+        {"not not a", "(NOT (NOT a))"},
+        {"a BETWEEN 1 AND 2 AND c", "(AND (BETWEEN a 1 2) c)"},
+        {"a NOT BETWEEN 1 + 1 AND 2", "(NOT BETWEEN a (+ 1 1) 2)"},
+        {"a IN (1, 'x', ?2)", "(IN a 1 <x> ?2)"},
+        {"a not in (1)", "(NOT IN a 1)"},
+        {"a IS NOT NULL", "(IS NOT a NULL)"},
+        {"a IS NOT DISTINCT FROM 3", "(IS a 3)"},
+        {"a NOTNULL", "(NOTNULL a)"},
+        {"a NOT NULL", "(NOTNULL a)"},
+        {"a IS NULL", "(IS a NULL)"},
+        {"a LIKE 'x%' ESCAPE '\\' OR b", "(OR (LIKE a <x%> <\\>) b)"},
+        {"a NOT GLOB 'x*'", "(NOT GLOB a <x*>)"},
+        {"a = b IS c", "(IS (= a b) c)"},
+        {"t.a", "t.a"},
+        {"\"T t\".\"a\"\"b\"", "T t.a\"b"},
+        {"[x y]", "x y"},
+        {"`x``y`", "x`y"},
+        {"'it''s'", "<it's>"},
+        {"x'00ff'", "x'00ff'"},
+        {"1.5e-3", "1.5e-3"},
+        {".5", ".5"},
+        {"0xFF", "0xFF"},
+        {"count(*)", "(count *)"},
+        {"count(DISTINCT a)", "(count distinct a)"},
+        {"f()", "(f)"},
+        {"f(a, g(b))", "(f a (g b))"},
+        {"sum(a) FILTER (WHERE a > 5)", "(sum a filter (> a 5))"},
+        {"CASE WHEN a THEN b ELSE c END", "(CASE a b c)"},
+        {"CASE a WHEN 1 THEN 2 WHEN 3 THEN 4 END + 1", "(+ (CASE a 1 2 3 4) 1)"},
+        {"CAST(a + 1 AS INTEGER) * 2", "(* (CAST (+ a 1)) 2)"},
+        {"a->'$.x'", "(-> a <$.x>)"},
+        {":name + @x + $y", "(+ (+ :name @x) $y)"},
+        {"a /* c ' */ + -- d '\n b", "(+ a b)"},
+        {"\xC3\xBC + 1", "(+ \xC3\xBC 1)"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        char sql[256];
+        const char *why = NULL;
+        ec_select s;
+        ea_text tree;
+        ea_text_init(&tree);
+        snprintf(sql, sizeof sql, "SELECT %s FROM t", LIST[i].sql);
+        if (ec_select_parse(sql, strlen(sql), &arena, &s, &why) != 1)
+            fail_msg("%s is refused: %s", LIST[i].sql, why);
+        assert_int_equal(s.column_count, 1);
+        put(&tree, s.columns[0].value);
+        assert_string_equal(tree.data, LIST[i].tree);
+        check_spans(s.columns[0].value);
+        assert_int_equal(s.columns[0].value->len_bytes, strlen(LIST[i].sql));
+        ea_text_deinit(&tree);
+    }
+}
+
+static void test_statement(void **state) {
+    static const char SQL[] = "explain query plan select a x, count(*) AS 'n', b \"c d\" FROM \"Thread/CSwitch\" AS t"
+                              " WHERE t.a = 1 GROUP BY 1, b HAVING n > 2 ORDER BY 2 DESC NULLS LAST, a LIMIT 5 OFFSET"
+                              " ?1 ; -- end";
+    ec_select s;
+    const char *why = NULL;
+    (void)state;
+    assert_int_equal(ec_select_parse(SQL, strlen(SQL), &arena, &s, &why), 1);
+    assert_null(why);
+    assert_int_equal(s.explain, EC_EXPLAIN_PLAN);
+    assert_int_equal(s.column_count, 3);
+    assert_string_equal(s.columns[0].alias, "x");
+    assert_string_equal(s.columns[1].alias, "n");
+    assert_string_equal(s.columns[2].alias, "c d");
+    assert_string_equal(s.table, "Thread/CSwitch");
+    assert_string_equal(s.table_alias, "t");
+    assert_string_equal(s.where->name, "=");
+    assert_int_equal(s.group_by_count, 2);
+    assert_string_equal(s.having->name, ">");
+    assert_int_equal(s.order_by_count, 2);
+    assert_int_equal(s.order_by[0].rest_bytes, strlen("DESC NULLS LAST"));
+    assert_int_equal(s.order_by[1].rest_bytes, 0);
+    assert_int_equal(s.limit_bytes, strlen("LIMIT 5 OFFSET ?1"));
+    assert_memory_equal(s.limit, "LIMIT 5 OFFSET ?1", s.limit_bytes);
+}
+
+static void test_refused(void **state) {
+    static const char *const LIST[] = {
+        "",
+        "SELECT",
+        "SELECT 1",
+        "SELECT * FROM t",
+        "SELECT t.* FROM t",
+        "SELECT DISTINCT a FROM t",
+        "SELECT a FROM t, u",
+        "SELECT a FROM t JOIN u",
+        "SELECT a FROM t LEFT JOIN u ON 1",
+        "SELECT a FROM t NATURAL JOIN u",
+        "SELECT a FROM (SELECT 1)",
+        "SELECT a FROM main.t",
+        "SELECT a FROM t('x')",
+        "SELECT a FROM t INDEXED BY i",
+        "SELECT a FROM t NOT INDEXED",
+        "SELECT a FROM t UNION SELECT 1",
+        "SELECT a FROM t EXCEPT SELECT 1",
+        "SELECT a FROM t WINDOW w AS ()",
+        "WITH x AS (SELECT 1) SELECT a FROM x",
+        "VALUES (1)",
+        "SELECT (SELECT 1) FROM t",
+        "SELECT EXISTS (SELECT 1) FROM t",
+        "SELECT a FROM t WHERE a IN (SELECT 1)",
+        "SELECT a FROM t WHERE a IN u",
+        "SELECT a FROM t WHERE a IN ()",
+        "SELECT a FROM t WHERE (a, b) = (1, 2)",
+        "SELECT a FROM t WHERE a = 'x' COLLATE NOCASE",
+        "SELECT a FROM t ORDER BY a COLLATE NOCASE",
+        "SELECT a FROM t WHERE NOT EXISTS (SELECT 1)",
+        "SELECT sum(a) OVER () FROM t",
+        "SELECT sum(a) OVER w FROM t",
+        "SELECT group_concat(a ORDER BY b) FROM t",
+        "SELECT m.t.a FROM t",
+        "SELECT a FROM t LIMIT 1 + 1",
+        "SELECT a FROM t LIMIT (SELECT 1)",
+        "SELECT a FROM t; SELECT 2",
+        "SELECT current_time FROM t",
+        "SELECT a FROM t WHERE RAISE(IGNORE)",
+        "SELECT a FROM t WHERE 'open",
+        "SELECT a FROM t WHERE \"open",
+        "SELECT a b c FROM t",
+        "SELECT a FROM t WHERE a = 1x",
+        "SELECT a FROM t WHERE a = #1",
+        "SELECT a FROM t WHERE a !< 1",
+        "SELECT a FROM t WHERE",
+        "SELECT a FROM t GROUP a",
+        "SELECT case when 1 then 2 FROM t",
+        "SELECT like FROM t",
+        "DELETE FROM t",
+        "PRAGMA table_list",
+    };
+
+    ec_select s;
+    const char *why = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        if (ec_select_parse(LIST[i], strlen(LIST[i]), &arena, &s, &why) != 0)
+            fail_msg("not refused: %s", LIST[i]);
+        assert_non_null(why);
+    }
+    /* a statement ends where its caller says */
+    assert_int_equal(ec_select_parse("SELECT a FROM t UNION", 15, &arena, &s, &why), 1);
+    assert_int_equal(ec_select_parse("SELECT a FROM t\0 x", 18, &arena, &s, &why), 0);
+}
+
+/* Nesting has a limit, so that the stack does. */
+static void test_depth(void **state) {
+    static const char *const OPEN[] = {"(", "- ", "NOT ", "f(", "CASE WHEN "};
+    (void)state;
+    for (size_t i = 0; i < sizeof OPEN / sizeof *OPEN; i++) {
+        ec_select s;
+        const char *why = NULL;
+        ea_text sql;
+        ea_text_init(&sql);
+        ea_text_str(&sql, "SELECT ");
+        for (int k = 0; k < 100000; k++)
+            ea_text_str(&sql, OPEN[i]);
+        assert_int_equal(ec_select_parse(sql.data, sql.len_bytes, &arena, &s, &why), 0);
+        assert_string_equal(why, "a deep expression");
+        ea_text_deinit(&sql);
+    }
+}
+
+/* Whatever is cut off or changed: the parser reads no byte beyond the text and ends. */
+static void test_damage(void **state) {
+    static const char SQL[] = "SELECT a, count(DISTINCT \"b\") FILTER (WHERE c LIKE 'x%' ESCAPE '!') n FROM `t` u WHERE"
+                              " a BETWEEN 1 AND 0x2 AND b IN (?1, -2.5e1) /* c */ GROUP BY 1 HAVING n > CASE WHEN 1"
+                              " THEN 2 END ORDER BY 1 DESC LIMIT 5, 6";
+    ec_select s;
+    const char *why = NULL;
+    (void)state;
+    assert_int_equal(ec_select_parse(SQL, sizeof SQL - 1, &arena, &s, &why), 1);
+    for (size_t n = 0; n < sizeof SQL - 1; n++) {
+        char *copy = malloc(n + 1);
+        assert_non_null(copy);
+        memcpy(copy, SQL, n);
+        assert_in_range(ec_select_parse(copy, n, &arena, &s, &why), 0, 1);
+        for (int c = 1; n && c < 256; c += 7) {
+            memcpy(copy, SQL, n);
+            copy[n - 1] = (char)c;
+            assert_in_range(ec_select_parse(copy, n, &arena, &s, &why), 0, 1);
+            ea_arena_reset(&arena);
+        }
+        free(copy);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_expressions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_statement, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_depth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

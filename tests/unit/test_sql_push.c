@@ -1,0 +1,524 @@
+/* GROUP BY handed down to the native grouping: each statement gives the rows, in their order, the names and the types
+ * that SQLite gives alone; EXPLAIN QUERY PLAN shows which statements are handed down. Random statements, and
+ * those at the edges: sums beyond 64 bits, numbers beyond 2^63, groups beyond the memory limit. */
+#include "collector/query/sql/sql.h"
+#include "collector/store/store.h"
+#include "service/batch/builder.h"
+#include "tests/unit/machine_records.h"
+#include "tests/unit/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { STREAMS = 3, BATCHES = 3, EVENTS = 80, STATEMENTS = 2000, SMALL_SORT = 1024 };
+
+#define EPOCH_NS INT64_C(1700000000000000000)
+
+static ec_sql *pushed, *plain, *tight; /* tight: groups never fit into its memory */
+static uint64_t seed;
+static int is_over; /* what the connections' keep_going says */
+
+static uint32_t draw(uint32_t below) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((seed >> 33) % below);
+}
+
+/* ---- the store ---- */
+
+static const ea_record *disk_record(made_record *r, int64_t time) {
+    static const ea_guid DISK_IO = EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+    begin_record(r, 0x3d6fa8d0, 10, 3, time);
+    r->record.provider = DISK_IO;
+    put32(r, draw(3));
+    put32(r, 0x60043 + draw(2));
+    put32(r, 512u << draw(5));
+    put32(r, 0);
+    put64(r, draw(20) ? 4096 * (uint64_t)draw(6) : (uint64_t)INT64_MAX + draw(3)); /* a count beyond 2^63 */
+    put64(r, 0xffffe00000000000u + draw(4));
+    put64(r, draw(2) ? 0x7ff700000000u : 0xfffff80000000000u);
+    put64(r, draw(1000));
+    put32(r, 4 * draw(9));
+    const ea_record *record = end_record(r);
+    if (draw(8) == 0) /* cut: the last fields are missing */
+        r->record.payload_bytes = (uint16_t)(r->record.payload_bytes - 4 * (1 + draw(8)));
+    return record;
+}
+
+static const ea_record *random_record(made_record *r, int64_t t) {
+    static const char *const NAMES[] = {"a.exe", "A.exe", "b.exe", "", "\xC3\xBC.exe"};
+    static const char *const PATHS[] = {"x.dll", "X.dll", "y.dll", "", "5"};
+    uint32_t pid = 4 * draw(6);
+    switch (draw(4)) {
+    case 0:
+        return process_record(r, draw(2) ? OP_START : OP_DC_START, t, pid, 4 * draw(6), draw(3), NAMES[draw(5)],
+                              "cmd \"x\"");
+    case 1:
+        return image_record(r, OP_LOAD, t, pid, draw(2) ? 0x10000u * draw(5) : 0xfffff80000000000u + draw(5),
+                            0x1000u * (1 + draw(4)), PATHS[draw(5)]);
+    default:
+        return disk_record(r, t);
+    }
+}
+
+static int make_stream(ec_store *store, unsigned which, ea_err *err) {
+    ea_wire_source source = {
+        .name = "",
+        .host = "MACHINE",
+        .clock = {.type = EA_CLOCK_QPC, .frequency = which ? 1000000000 : 3579545, .base_utc_ns = EPOCH_NS},
+        .pointer_size = 8,
+        .cpu_count = 4};
+    ea_builder_options bo = {.sources = &source, .source_count = 1};
+    ea_encoder_options eo = {.all_descriptions = 1};
+    ea_registry *registry = NULL;
+    ea_builder *builder = NULL;
+    ea_encoder *encoder = NULL;
+    made_record r;
+    int64_t t = 1000;
+    memset(eo.stream, (int)which + 1, sizeof eo.stream);
+    int rc = ea_registry_create(&registry, 0, err);
+    if (!rc)
+        rc = ea_builder_create(&builder, &bo, err);
+    if (!rc)
+        rc = ea_encoder_create(&encoder, &eo, err);
+    for (uint64_t b = 1; !rc && b <= BATCHES; b++) {
+        const uint8_t *data;
+        size_t n;
+        for (int i = 0; i < EVENTS; i++, t += draw(4)) {
+            const ea_record *record = random_record(&r, t);
+            r.record.cpu = (uint16_t)draw(4);
+            r.record.pid = draw(5) ? 4 * draw(6) : UINT32_MAX;
+            r.record.tid = 4 * draw(9);
+            r.record.level = (uint8_t)draw(3);
+            assert_true(ea_builder_add(builder, record, ea_registry_find(registry, record)) >= 0);
+        }
+        ea_open_batch *open = ea_builder_take(builder);
+        assert_non_null(open);
+        rc = ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = b}, &data, &n, err);
+        ea_open_batch_release(open);
+        if (!rc && ec_store_append(store, which == 1 ? "beta" : "alpha", data, n, err) != EC_STORED)
+            rc = EA_EINVAL;
+    }
+    ea_encoder_destroy(encoder);
+    ea_builder_destroy(builder);
+    ea_registry_destroy(registry);
+    return rc ? rc : ec_store_commit(store, err);
+}
+
+static int keep_going(void *arg) {
+    (void)arg;
+    return !is_over;
+}
+
+static int setup(void **state) {
+    ec_store *store = NULL;
+    ea_err err = {0};
+    seed = 1;
+    if (scratch_make(state) || ec_store_open(&store, scratch_path("."), &(ec_store_options){.writable = 1}, &err))
+        return -1;
+    int rc = 0;
+    for (unsigned i = 0; !rc && i < STREAMS; i++)
+        rc = make_stream(store, i, &err);
+    ec_store_close(store);
+    if (!rc)
+        rc = ec_sql_open(&pushed, scratch_path("."), &(ec_sql_options){.keep_going = keep_going}, &err);
+    if (!rc)
+        rc = ec_sql_open(&tight, scratch_path("."), &(ec_sql_options){.sort_bytes = SMALL_SORT}, &err);
+    return rc ? rc : ec_sql_open(&plain, scratch_path("."), &(ec_sql_options){.no_grouping = 1}, &err);
+}
+
+static int teardown(void **state) {
+    ec_sql_close(pushed);
+    ec_sql_close(tight);
+    ec_sql_close(plain);
+    return scratch_clear(state);
+}
+
+/* ---- asking ---- */
+
+/* The answer as a text: names, declared types, rows with the type of each cell; or the error. parameters: numbers for
+ * ?1, ?2; binds as many as the statement has. */
+static void ask(ec_sql *s, const char *sql, ea_text *ret) {
+    static const char *const TYPES[] = {
+        [SQLITE_INTEGER] = "i", [SQLITE_FLOAT] = "r", [SQLITE_TEXT] = "t", [SQLITE_BLOB] = "b", [SQLITE_NULL] = "n"};
+    sqlite3_stmt *st = NULL;
+    ea_err err = {0};
+    ea_text_clear(ret);
+    int code = ec_sql_prepare(s, sql, &st, NULL, &err);
+    for (int i = 1; code == SQLITE_OK && i <= sqlite3_bind_parameter_count(st); i++)
+        code = sqlite3_bind_int64(st, i, i * 4);
+    for (int i = 0; code == SQLITE_OK && i < sqlite3_column_count(st); i++) {
+        const char *type = sqlite3_column_decltype(st, i);
+        ea_text_printf(ret, "%s:%s|", sqlite3_column_name(st, i), type ? type : "");
+    }
+    while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        ea_text_char(ret, '\n');
+        for (int i = 0; i < sqlite3_column_count(st); i++) {
+            ea_text_str(ret, TYPES[sqlite3_column_type(st, i)]);
+            const void *text = sqlite3_column_text(st, i);
+            ea_text_add(ret, text ? text : "", (size_t)sqlite3_column_bytes(st, i));
+            ea_text_char(ret, '|');
+        }
+        code = SQLITE_OK;
+    }
+    if (code != SQLITE_DONE)
+        ea_text_printf(ret, "\n! %d %s", code, err.code ? err.message : sqlite3_errmsg(ec_sql_database(s)));
+    sqlite3_finalize(st);
+    assert_false(ret->failed);
+}
+
+/* The plan of a statement, all rows of it. */
+static void explain(ec_sql *s, const char *sql, ea_text *ret) {
+    char *text = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", sql);
+    assert_non_null(text);
+    ask(s, text, ret);
+    sqlite3_free(text);
+}
+
+static int is_pushed(const char *sql) {
+    ea_text plan;
+    ea_text_init(&plan);
+    explain(pushed, sql, &plan);
+    int found = strstr(plan.data, "(grouped ") != NULL;
+    ea_text_deinit(&plan);
+    return found;
+}
+
+static void check(const char *sql) {
+    ea_text a, b, c;
+    ea_text_init(&a);
+    ea_text_init(&b);
+    ea_text_init(&c);
+    ask(pushed, sql, &a);
+    ask(plain, sql, &b);
+    ask(tight, sql, &c);
+    if (strcmp(a.data, b.data) != 0 || strcmp(c.data, b.data) != 0)
+        fail_msg("%s\nhanded down: %s\nwithout memory: %s\nby SQLite: %s", sql, a.data, c.data, b.data);
+    ea_text_deinit(&a);
+    ea_text_deinit(&b);
+    ea_text_deinit(&c);
+}
+
+/* ---- tests ---- */
+
+static void test_pushed(void **state) {
+    static const char *const LIST[] = {
+        "SELECT count(*) FROM events",
+        "SELECT count(*) + 1 AS n, 'x' FROM events WHERE pid = 4",
+        "SELECT count(*) FROM events WHERE pid = 12345678",
+        "SELECT sum(pid), avg(pid), total(pid), min(pid), max(pid), count(pid) FROM events WHERE pid > 99999999",
+        "SELECT name, count(*) AS n FROM events GROUP BY name ORDER BY n DESC, name LIMIT 3",
+        "SELECT name, count(*) FROM events GROUP BY 1 LIMIT 2 OFFSET 1",
+        "SELECT PID, Count ( * ) FROM Events GROUP BY PID ORDER BY 2 DESC",
+        "SELECT e.\"pid\", sum(e.TransferSize) FROM \"diskio/read\" e GROUP BY e.pid",
+        "SELECT pid p, sum(TransferSize) FROM \"DiskIo/Read\" GROUP BY p ORDER BY p DESC",
+        "SELECT pid AS tid, tid AS pid, count(*) FROM events GROUP BY pid, tid ORDER BY pid, tid",
+        "SELECT pid AS x, count(*) AS pid FROM events GROUP BY 1 ORDER BY pid, x",
+        "SELECT pid, count(*) AS pid FROM events GROUP BY 1 HAVING pid > 4 ORDER BY pid + 0",
+        "SELECT time_bucket(time, '10us') AS t, count(*) FROM events GROUP BY t ORDER BY t",
+        "SELECT time_text(time_bucket(time, '100ns')), count(*) FROM events GROUP BY time_bucket(time, '100ns')",
+        "SELECT time_bucket(time, 1000), time_bucket(time, 7), count(*) FROM events GROUP BY 1, 2",
+        "SELECT time_bucket(TransferSize, 1000), count(*) FROM \"DiskIo/Read\" GROUP BY 1",
+        "SELECT ImageFileName, ImageFileName, count(*) FROM \"Process/Start\" GROUP BY 1, 2",
+        "SELECT lower(ImageFileName) || '!', count(*) FROM \"Process/Start\" GROUP BY ImageFileName",
+        ("SELECT FileName, min(ImageBase), max(ImageBase), max(ImageBase) - min(ImageBase) FROM \"Image/Load\" GROUP "
+         "BY "
+         "1"),
+        "SELECT ImageBase, typeof(ImageBase), count(*) FROM \"Image/Load\" GROUP BY ImageBase",
+        "SELECT ByteOffset, typeof(ByteOffset), count(*) FROM \"DiskIo/Read\" GROUP BY ByteOffset",
+        "SELECT count(ByteOffset), count(DISTINCT ByteOffset), min(ByteOffset), max(ByteOffset) FROM \"DiskIo/Read\"",
+        "SELECT sum(ByteOffset), avg(ByteOffset), total(ByteOffset) FROM \"DiskIo/Read\"",
+        "SELECT pid, sum(ByteOffset) FROM \"DiskIo/Read\" WHERE ByteOffset < 100000 GROUP BY pid",
+        "SELECT sum(ImageBase) FROM \"Image/Load\"",
+        "SELECT avg(time), avg(tid) FROM events",
+        "SELECT total(tid), sum(time - 0) FROM events WHERE 1 = 0 GROUP BY pid",
+        "SELECT host, count(DISTINCT pid), count(DISTINCT name), count(DISTINCT tid) FROM events GROUP BY host",
+        "SELECT min(name), max(name), count(name) FROM events GROUP BY pid",
+        "SELECT IssuingThreadId, count(*), count(IssuingThreadId) FROM \"DiskIo/Read\" GROUP BY 1",
+        "SELECT pid, count(*) FROM events WHERE time >= 1700000000000001000 AND time < '2024-01-01' GROUP BY 1",
+        "SELECT pid, count(*) FROM events WHERE time BETWEEN time_ns('2023-11-14T22:13:20Z') AND now() GROUP BY pid",
+        "SELECT pid, count(*) FROM events WHERE (pid IN (4, 8, 8, ?1) AND (4 < tid)) AND 20 >= tid GROUP BY pid",
+        "SELECT tid, count(*) FROM events WHERE name = 'DiskIo/Read' AND host = 'alpha' AND pid <> 5 - 5 GROUP BY 1",
+        "SELECT tid, count(*) FROM events WHERE host = 5 GROUP BY 1",
+        "SELECT tid, count(*) FROM events WHERE pid = ?1 AND tid = ?2 GROUP BY 1 LIMIT ?3",
+        "SELECT tid, count(*) FROM events WHERE pid = '4' AND tid < 'x' AND cpu > 0.5 GROUP BY tid",
+        "SELECT count(*) FROM \"Image/Load\" WHERE ImageBase >= u64('0xfffff80000000000') GROUP BY FileName",
+        "SELECT tid FROM events GROUP BY tid HAVING count(*) > 10 OR tid = 8 ORDER BY count(*), tid",
+        "SELECT tid, sum(pid) AS s FROM events GROUP BY tid HAVING s > 5 AND tid IN (4, 8) ORDER BY -s",
+        "SELECT CASE WHEN pid = 4 THEN 'four' ELSE pid END, CAST(count(*) AS TEXT) FROM events GROUP BY pid",
+        "SELECT count(*) FROM events HAVING count(*) > 5",
+        "SELECT count(*) FROM events HAVING count(*) > 5000000",
+        "SELECT max(pid) = '20', max(pid) = 20, pid = '20' FROM events GROUP BY pid",
+        "SELECT name = max(provider_name), host < max(host) FROM events GROUP BY name, host",
+        "SELECT max(pid, 5), min(count(*), 7) FROM events GROUP BY pid",
+        "SELECT level, opcode, provider, keyword, count(*) FROM events GROUP BY level, opcode, provider, keyword",
+        "SELECT activity_id, stream, batch, count(*) FROM events GROUP BY 1, 2, 3",
+        "SELECT position, count(*) FROM events GROUP BY position ORDER BY position DESC LIMIT 5",
+        "SELECT clock, count(*) FROM events GROUP BY clock",
+        "SELECT count(*), min(tid) FROM events WHERE tid > 8 AND tid = 4 AND 3 = cpu",
+        "SELECT pid, tid, count(*) FROM events GROUP BY 1, 2 ORDER BY pid DESC, 2 LIMIT 3",
+        "SELECT pid, count(*) FROM events GROUP BY pid ORDER BY count(*) / 100 DESC LIMIT 4",
+        "SELECT pid, sum(ByteOffset) FROM \"DiskIo/Read\" GROUP BY pid ORDER BY pid LIMIT 1",
+        "SELECT count(*) -- how many\nFROM events /* of all */ ;",
+    };
+
+    size_t count = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        check(LIST[i]);
+        int is = is_pushed(LIST[i]);
+        int expected = !strstr(LIST[i], "1 = 0") && !strstr(LIST[i], "<>");
+        if (is != expected)
+            fail_msg("%s is %shanded down", LIST[i], is ? "" : "not ");
+        count += (size_t)is;
+    }
+    assert_true(count > 40);
+}
+
+static void test_not_pushed(void **state) {
+    static const char *const LIST[] = {
+        "SELECT pid FROM events LIMIT 3",
+        "SELECT pid, tid, count(*) FROM events GROUP BY pid",
+        "SELECT rowid, count(*) FROM events GROUP BY pid",
+        "SELECT count(*) AS oid FROM events GROUP BY pid HAVING oid > 0",
+        "SELECT pid + 1, count(*) FROM events GROUP BY pid + 1",
+        "SELECT group_concat(DISTINCT name) FROM events GROUP BY pid",
+        "SELECT json_group_array(pid) FROM events GROUP BY pid",
+        "SELECT pid, count(*) FROM events WHERE name LIKE 'Disk%' GROUP BY pid",
+        "SELECT pid, count(*) FROM events WHERE pid = 4 OR tid = 4 GROUP BY pid",
+        "SELECT pid, count(*) FROM events WHERE pid = tid GROUP BY pid",
+        "SELECT pid, count(*) FROM events WHERE fields > 'a' GROUP BY pid",
+        "SELECT pid, count(*) FILTER (WHERE tid > 8) FROM events GROUP BY pid",
+        "SELECT pid, sum(tid + 1) FROM events GROUP BY pid",
+        "SELECT sum(name) FROM events",
+        "SELECT sum(DISTINCT pid) FROM events",
+        "SELECT count(payload) FROM events",
+        "SELECT count(*) FROM events AS a, hosts",
+        "SELECT count(*) FROM hosts",
+        "SELECT count(*) FROM runtime_counters",
+        "SELECT count(*), random() IS NULL FROM events",
+        "SELECT pid, count(*) FROM events GROUP BY pid ORDER BY name",
+        "SELECT count(*) AS \"(grouped key 0)\" FROM events GROUP BY pid HAVING \"(grouped key 0)\" > 1",
+        ("SELECT count(*) FROM events WHERE tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4"
+         " AND tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4 AND tid >= 4"),
+        "SELECT pid, count(*) OVER () FROM events GROUP BY pid",
+        "SELECT count(*) FROM events_by('pid')",
+        "SELECT count(*) FROM events UNION SELECT count(*) FROM hosts",
+        "SELECT sum(pid) FROM events GROUP BY nothing",
+        "SELECT count(*) FROM \"No/Such\"",
+        "SELECT max(host) = 'alpha' FROM",
+        "SELECT count(*) FROM events WHERE time > 'no time'",
+        "SELECT min(time) > '2024-01-01' FROM events",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        check(LIST[i]);
+        if (is_pushed(LIST[i]) && !strstr(LIST[i], "(time)"))
+            fail_msg("%s is handed down", LIST[i]);
+    }
+}
+
+/* What is handed down, in words. */
+static void test_explain(void **state) {
+    ea_text plan;
+    (void)state;
+    ea_text_init(&plan);
+    explain(pushed, "SELECT pid, sum(TransferSize) FROM \"DiskIo/Read\" WHERE time >= ?1 AND pid = 4 GROUP BY pid",
+            &plan);
+    assert_non_null(strstr(plan.data, "sum(\"TransferSize\") of DiskIo/Read by \"pid\""));
+    assert_non_null(strstr(plan.data, "where time >=, pid ="));
+    assert_null(strstr(plan.data, "GROUP BY"));
+    explain(plain, "SELECT pid, sum(TransferSize) FROM \"DiskIo/Read\" GROUP BY pid", &plan);
+    assert_non_null(strstr(plan.data, "GROUP BY"));
+    ea_text_deinit(&plan);
+}
+
+/* A token that may see some hosts sees these alone, in both ways. */
+static void test_hosts(void **state) {
+    static const char SQL[] = "SELECT host, count(*) FROM events GROUP BY host";
+    ec_sql *of[2] = {NULL, NULL};
+    ea_err err = {0};
+    ea_text a, b;
+    (void)state;
+    ea_text_init(&a);
+    ea_text_init(&b);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            ec_sql_open(&of[i], scratch_path("."), &(ec_sql_options){.shown = "beta", .no_grouping = i}, &err), 0);
+    ask(of[0], SQL, &a);
+    ask(of[1], SQL, &b);
+    assert_string_equal(a.data, b.data);
+    assert_non_null(strstr(a.data, "beta"));
+    assert_null(strstr(a.data, "alpha"));
+    ec_sql_close(of[0]);
+    ec_sql_close(of[1]);
+    ea_text_deinit(&a);
+    ea_text_deinit(&b);
+}
+
+static void test_canceled(void **state) {
+    sqlite3_stmt *st = NULL;
+    ea_err err = {0};
+    (void)state;
+    assert_int_equal(ec_sql_prepare(pushed, "SELECT pid, count(*) FROM events GROUP BY pid", &st, NULL, &err),
+                     SQLITE_OK);
+    is_over = 1;
+    assert_int_equal(sqlite3_step(st), SQLITE_INTERRUPT);
+    is_over = 0;
+    sqlite3_reset(st);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW); /* and it can be asked again */
+    sqlite3_finalize(st);
+}
+
+/* Two statements of one connection, one inside the other, each with its own groups. */
+static void test_nested(void **state) {
+    sqlite3_stmt *a = NULL, *b = NULL;
+    ea_err err = {0};
+    int rows = 0;
+    (void)state;
+    assert_int_equal(ec_sql_prepare(pushed, "SELECT pid, count(*) FROM events GROUP BY pid", &a, NULL, &err), 0);
+    assert_int_equal(ec_sql_prepare(pushed, "SELECT count(*) FROM events WHERE pid = ?1 GROUP BY pid", &b, NULL, &err),
+                     0);
+    for (; sqlite3_step(a) == SQLITE_ROW; rows++) {
+        assert_int_equal(sqlite3_bind_value(b, 1, sqlite3_column_value(a, 0)), SQLITE_OK);
+        assert_int_equal(sqlite3_step(b), SQLITE_ROW);
+        assert_int_equal(sqlite3_column_int64(b, 0), sqlite3_column_int64(a, 1));
+        assert_int_equal(sqlite3_step(b), SQLITE_DONE);
+        sqlite3_reset(b);
+    }
+    assert_true(rows > 3);
+    sqlite3_finalize(a);
+    sqlite3_finalize(b);
+}
+
+/* ---- random statements ---- */
+
+static const char *const COLUMNS[] = {"host",        "pid",    "tid",           "cpu",   "name",
+                                      "time",        "level",  "provider_name", "batch", "position",
+                                      "activity_id", "stream", "keyword",       "opcode"};
+static const char *const DISK[] = {
+    "DiskNumber",      "IrpFlags", "TransferSize", "ByteOffset", "FileObject", "Irp", "HighResResponseTime",
+    "IssuingThreadId", "pid",      "tid",          "host",       "time",       "cpu"};
+
+static const char *column(int of_disk) {
+    return of_disk ? DISK[draw(sizeof DISK / sizeof *DISK)] : COLUMNS[draw(sizeof COLUMNS / sizeof *COLUMNS)];
+}
+
+static void put_key(ea_text *t, int of_disk) {
+    if (draw(4) == 0)
+        ea_text_printf(t, "time_bucket(time, %u)", 100 + draw(9000));
+    else
+        ea_text_str(t, column(of_disk));
+}
+
+static void put_aggregate(ea_text *t, int of_disk) {
+    static const char *const NAMES[] = {"count", "sum", "avg", "min", "max", "total", "count(DISTINCT", "group_concat"};
+    uint32_t which = draw(draw(10) ? 7 : 8);
+    if (draw(4) == 0) {
+        ea_text_str(t, "count(*)");
+        return;
+    }
+    ea_text_printf(t, which == 6 ? "%s %s)" : "%s(%s)", NAMES[which], column(of_disk));
+}
+
+static void put_condition(ea_text *t, int of_disk) {
+    static const char *const OPS[] = {"=", "<", "<=", ">", ">=", "<>"};
+    static const char *const VALUES[] = {"4",
+                                         "8",
+                                         "'alpha'",
+                                         "'DiskIo/Read'",
+                                         "0",
+                                         "2.5",
+                                         "1700000000000001500",
+                                         "u64('0xfffff80000000000')",
+                                         "?1",
+                                         "?2",
+                                         "1024",
+                                         "-1",
+                                         "'4'",
+                                         "u64(4096)"};
+    const char *c = column(of_disk);
+    switch (draw(8)) {
+    case 0:
+        ea_text_printf(t, "%s BETWEEN %s AND %s", c, VALUES[draw(14)], VALUES[draw(14)]);
+        return;
+    case 1:
+        ea_text_printf(t, "%s IN (%s, %s, %s)", c, VALUES[draw(14)], VALUES[draw(14)], VALUES[draw(14)]);
+        return;
+    case 2:
+        ea_text_printf(t, "%s %s %s", VALUES[draw(14)], OPS[draw(6)], c);
+        return;
+    default:
+        ea_text_printf(t, "%s %s %s", c, OPS[draw(draw(10) ? 5 : 6)], VALUES[draw(14)]);
+    }
+}
+
+static void put_statement(ea_text *t) {
+    int of_disk = draw(2) != 0;
+    uint32_t keys = draw(4), aggregates = draw(4) + (keys == 0), conditions = draw(3);
+    ea_text_clear(t);
+    ea_text_str(t, "SELECT ");
+    for (uint32_t i = 0; i < keys; i++) {
+        ea_text_str(t, i ? ", " : "");
+        put_key(t, of_disk);
+        if (draw(3) == 0)
+            ea_text_printf(t, " AS k%u", i);
+    }
+    for (uint32_t i = 0; i < aggregates; i++) {
+        ea_text_str(t, i || keys ? ", " : "");
+        put_aggregate(t, of_disk);
+        if (draw(5) == 0)
+            ea_text_str(t, " + 1");
+        if (draw(3) == 0)
+            ea_text_printf(t, " AS a%u", i);
+    }
+    ea_text_str(t, of_disk ? " FROM \"DiskIo/Read\"" : " FROM events");
+    for (uint32_t i = 0; i < conditions; i++) {
+        ea_text_str(t, i ? " AND " : " WHERE ");
+        put_condition(t, of_disk);
+    }
+    for (uint32_t i = 0; i < keys; i++)
+        ea_text_printf(t, "%s%u", i ? ", " : " GROUP BY ", i + 1);
+    if (draw(4) == 0) {
+        ea_text_str(t, " HAVING ");
+        put_aggregate(t, of_disk);
+        ea_text_printf(t, " %s %u", draw(2) ? ">" : "<>", draw(20));
+    }
+    if (draw(2)) {
+        ea_text_printf(t, " ORDER BY %u%s", 1 + draw(keys + aggregates), draw(2) ? " DESC" : "");
+        if (draw(2)) {
+            ea_text_str(t, ", ");
+            put_aggregate(t, of_disk);
+        }
+    }
+    if (draw(3) == 0)
+        ea_text_printf(t, " LIMIT %u", draw(6));
+}
+
+static void test_random(void **state) {
+    int handed_down = 0;
+    ea_text sql;
+    (void)state;
+    ea_text_init(&sql);
+    seed = 20240517;
+    for (int i = 0; i < STATEMENTS; i++) {
+        put_statement(&sql);
+        check(sql.data);
+        handed_down += is_pushed(sql.data);
+    }
+    assert_in_range(handed_down, STATEMENTS / 3, STATEMENTS);
+    ea_text_deinit(&sql);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pushed), cmocka_unit_test(test_not_pushed), cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_hosts),  cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
