@@ -7,6 +7,7 @@ text may hold bytes that are not UTF-8 as surrogates (surrogateescape).
 import base64
 import fnmatch
 import ipaddress
+import itertools
 import random
 import re
 
@@ -16,7 +17,7 @@ except ImportError:  # before Python 3.11
     import sre_constants
     import sre_parse as sre_parser
 
-DASHES = "-/\u2013\u2014\u2015"
+DASHES = "/-\u2013\u2014\u2015"
 ENCODINGS = ("base64", "base64offset", "utf16", "utf16le", "utf16be", "wide", "windash")
 
 
@@ -34,31 +35,35 @@ def as_text(data):
 
 # ---- texts: lists of characters and of the wildcards ("*",) and ("?",) ----
 def unescape(value):
-    out, i = [], 0
-    while i < len(value):
-        c = value[i]
-        if c == "\\" and i + 1 < len(value) and value[i + 1] in "*?\\":
-            out.append(value[i + 1])
-            i += 2
-            continue
-        out.append((c,) if c in "*?" else c)
-        i += 1
+    """The specification's "Escaping": before a wildcard two backslashes are one, and one that is left makes the wildcard plain; elsewhere one or
+    two backslashes are one, three or four are two."""
+    out = []
+    for before, wildcard, run, text in re.findall(r"(\\*)([*?])|(\\+)|([^\\*?]+)", value):
+        if wildcard:
+            out += "\\" * (len(before) // 2)
+            out.append(wildcard if len(before) % 2 else (wildcard,))
+        else:
+            out += "\\" * ((len(run) + 1) // 2) + text
     return out
 
 
-def is_word(part):
-    return isinstance(part, str) and (part.isascii() and (part.isalnum() or part == "_") or not part.isascii())
-
-
 def windash(parts):
-    found = [[]]
-    for i, part in enumerate(parts):
-        choices = [part]
-        if isinstance(part, str) and part in DASHES and i + 1 < len(parts) and is_word(parts[i + 1]) and parts[i + 1].isascii() and (
-                i == 0 or not is_word(parts[i - 1])):
-            choices = list(DASHES)
-        found = [made + [choice] for made in found for choice in choices]
-    return found
+    """A dash after which a word begins, and before which none ends, is each of the five. A word begins with a letter, a digit or _ of ASCII."""
+    text = "".join(" " if isinstance(part, tuple) else part for part in parts)
+    found = [found.start() for found in re.finditer(rf"(?<!\w)[{DASHES}](?=[A-Za-z0-9_])", text)]
+    made = []
+    for dashes in itertools.product(DASHES, repeat=len(found)):
+        made.append(list(parts))
+        for at, dash in zip(found, dashes, strict=True):
+            made[-1][at] = dash
+    return made
+
+
+def base64_at(data, offset):
+    """The digits that encode the data wherever it is: those that are the same whatever the bytes around it are."""
+    after = -(offset + len(data)) % 3
+    zeros, ones = (base64.b64encode(byte * offset + data + byte * after).decode() for byte in (b"\0", b"\xff"))
+    return "".join(digit for digit, other in zip(zeros, ones, strict=True) if digit == other)
 
 
 def encoded(parts, name):
@@ -69,7 +74,7 @@ def encoded(parts, name):
     if name == "base64":
         return [base64.b64encode(data).decode()]
     if name == "base64offset":
-        return [base64.b64encode(b" " * i + data)[(0, 2, 3)[i]:(None, -3, -2)[(len(data) + i) % 3]].decode() for i in range(3)]
+        return [base64_at(data, offset) for offset in range(3)]
     if name == "utf16":
         return [as_text(b"\xff\xfe" + text.encode("utf-16-le", "surrogatepass"))]
     return [as_text(text.encode("utf-16-be" if name == "utf16be" else "utf-16-le", "surrogatepass"))]
@@ -110,7 +115,9 @@ def address(text):
 
 # ---- detections: trees of ("and", [...]), ("or", [...]), ("not", x), ("leaf", field, kind, argument) ----
 def leaf(field, value, modifiers):
-    if value is None and field is not None and "exists" not in modifiers:
+    if value is None and field is None:
+        raise Unusable("null is no keyword")
+    if value is None and "exists" not in modifiers:
         return ("not", ("leaf", field, "exists", None))
     if "re" in modifiers:
         flags = re.ASCII | (re.I if "i" in modifiers else 0) | (re.M if "m" in modifiers else 0) | (re.S if "s" in modifiers else 0)
@@ -130,7 +137,7 @@ def leaf(field, value, modifiers):
             return ("leaf", field, name, number(value))
     flags = re.ASCII | (0 if "cased" in modifiers else re.I)
     made = [("leaf", field, "text", (re.compile(expression_of(parts), flags), parts)) for parts in
-            texts_of("" if value is None else value, modifiers, field is None)]
+            texts_of(value, modifiers, field is None)]
     return made[0] if len(made) == 1 else ("or", made)
 
 

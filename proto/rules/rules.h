@@ -16,8 +16,11 @@
 
 enum {
     EA_RULES_FILE_MAX_BYTES = 1 << 20,
-    EA_RULES_VALUES_MAX = 20000, /* of one rule, after windash and the encodings */
-    EA_RULES_TESTS_MAX = 1 << 16 /* of one rule's condition */
+    EA_RULES_VALUES_MAX = 20000,          /* of one rule, after windash and the encodings */
+    EA_RULES_TEXT_MAX_BYTES = 2 << 20,    /* of the same values */
+    EA_RULES_STATES_MAX = 1 << 19,        /* of one rule's expressions */
+    EA_RULES_MEMORY_MAX_BYTES = 64 << 20, /* of one rule while it is read */
+    EA_RULES_TESTS_MAX = 1 << 16          /* of one rule's condition */
 };
 
 /* Why a document is no rule. The place is that of the first byte concerned, both from 1. */

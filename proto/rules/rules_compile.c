@@ -54,6 +54,7 @@ typedef struct making {
     rules_test *tests;
     size_t test_count, test_capacity;
     const rules_rule *rule;
+    size_t state_count; /* of its patterns */
     ea_rules_problem *problem;
     int code;
     jmp_buf failed;
@@ -114,14 +115,19 @@ static void key_begin(making *m, enum rules_atom_kind kind, uint32_t field) {
     ea_text_le32(&m->key, field);
 }
 
-/* The atom of the key; *ret_is_new: it has to be filled in. */
-static uint32_t atom_of_key(making *m, int *ret_is_new) {
+/* 1 + the atom of the key; 0: there is none. */
+static uint32_t known_atom(making *m) {
     if (m->key.failed)
         out_of_memory(m);
-    uintptr_t known = (uintptr_t)ea_bytes_map_get(&m->atom_of, m->key.data, m->key.len_bytes);
+    return (uint32_t)(uintptr_t)ea_bytes_map_get(&m->atom_of, m->key.data, m->key.len_bytes);
+}
+
+/* The atom of the key; *ret_is_new: it has to be filled in. */
+static uint32_t atom_of_key(making *m, int *ret_is_new) {
+    uint32_t known = known_atom(m);
     *ret_is_new = !known;
     if (known)
-        return (uint32_t)known - 1;
+        return known - 1;
     char *copy = take(m, m->scratch, m->key.len_bytes, 1);
     memcpy(copy, m->key.data, m->key.len_bytes);
     GROW(m, m->atoms, m->atom_capacity, m->g->atom_count + 1);
@@ -222,25 +228,34 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
     ea_text_add(&m->key, leaf->string.text, leaf->string.len_bytes);
     if (leaf->kind == RULES_LEAF_STRING)
         ea_text_add(&m->key, leaf->string.wild, leaf->string.len_bytes);
-    uint32_t atom = atom_of_key(m, &is_new);
-    if (!is_new)
-        return atom;
+    uint32_t known = known_atom(m);
+    if (known)
+        return known - 1;
     if (leaf->kind == RULES_LEAF_REGEX)
         rc = rules_regex_compile(m->arena, leaf->string.text, leaf->string.len_bytes, leaf->flags, &nfa, &problem);
     else
         rc = rules_wildcards_compile(m->arena, leaf->string.text, leaf->string.wild, leaf->string.len_bytes,
                                      leaf->is_cased, &nfa, &problem);
+    m->state_count += nfa.count;
+    if (!rc && m->state_count > EA_RULES_STATES_MAX) {
+        snprintf(problem.message, sizeof problem.message, "all of them need more than %d states: split the rule",
+                 EA_RULES_STATES_MAX);
+        rc = EA_EINVAL;
+    }
     if (rc == EA_EINVAL) {
         *m->problem = (ea_rules_problem){.file = m->rule->info.file,
                                          .line = m->rule->condition_line,
                                          .column = m->rule->column,
                                          .is_unsupported = 1};
-        snprintf(m->problem->message, sizeof m->problem->message, "a value with wildcards: %s", problem.message);
+        snprintf(m->problem->message, sizeof m->problem->message, "%s: %s",
+                 leaf->kind == RULES_LEAF_REGEX ? "a regular expression" : "a value with wildcards", problem.message);
         m->code = EA_EINVAL;
         longjmp(m->failed, 1);
     }
     if (rc)
         out_of_memory(m);
+    /* not before: of a refused pattern no atom stays, which another rule would find */
+    uint32_t atom = atom_of_key(m, &is_new);
     GROW(m, m->patterns, m->pattern_capacity, m->rules->pattern_count + 1);
     m->patterns[m->rules->pattern_count] = nfa;
     m->atoms[atom].pattern = (uint32_t)m->rules->pattern_count++;
@@ -254,7 +269,8 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
         if (is_new)
             add_literal(m, field, nfa.literal, (uint32_t)nfa.literal_bytes, RULES_CONTAINED, gate);
     } else {
-        m->atoms[atom].gate = exists_atom(m, field) + 1;
+        uint32_t exists = exists_atom(m, field); /* may move the atoms */
+        m->atoms[atom].gate = exists + 1;
     }
     return atom;
 }
@@ -657,6 +673,7 @@ static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_in
 static int compile_rule(making *m, rules_rule *r, node **ret_condition, rules_program *ret) {
     m->rule = r;
     m->test_count = 0;
+    m->state_count = 0;
     m->code = 0;
     if (setjmp(m->failed))
         return m->code;

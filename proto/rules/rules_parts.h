@@ -71,12 +71,14 @@ typedef struct rules_rule {
     uint32_t condition_line;
     rules_expr *condition;
     struct rules_rule *next;
+    ea_arena memory; /* all of the above is in it */
 } rules_rule;
 
 struct ea_rules_builder {
-    ea_arena arena;
+    ea_arena arena; /* of the names of files; each rule has its own, so that of a refused one nothing stays */
     rules_rule *first, **last;
     size_t count;
+    size_t used_bytes, text_bytes; /* of all rules: their memory; their values, as rules_reading has them */
 };
 
 /* What reads a document; rules_fail ends it. */
@@ -84,7 +86,10 @@ typedef struct rules_reading {
     ea_arena *arena;
     ea_arena *scratch; /* of expressions that are compiled to see whether they are right */
     ea_rules_problem *problem;
+    uint32_t line; /* where the document begins */
     size_t value_count;
+    size_t text_bytes;  /* of its values, after windash and the encodings */
+    size_t state_count; /* of its regular expressions */
     int code;
     jmp_buf failed;
 } rules_reading;

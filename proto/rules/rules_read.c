@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_MAX_BYTES = 512 << 20, SCRATCH_MAX_BYTES = 64 << 20, NAMES_MAX = 512, FIELDS_MAX = 256, LIST_MAX = 20000 };
+enum {
+    READ_MAX_BYTES = 512 << 20,
+    ALL_TEXT_MAX_BYTES = 16 << 20,
+    SCRATCH_MAX_BYTES = 64 << 20,
+    NAMES_MAX = 512,
+    FIELDS_MAX = 256,
+    LIST_MAX = 20000
+};
 
 typedef struct document {
     rules_reading r;
@@ -61,12 +68,7 @@ static rules_scalar key_of(document *d, const yaml_node_t *n) {
     return s;
 }
 
-static void add_field(document *d, rules_rule *rule, const char *key) {
-    size_t n = strcspn(key, "|");
-    if (!n) {
-        rule->info.has_keywords = 1;
-        return;
-    }
+static void add_name(document *d, rules_rule *rule, const char *key, size_t n) {
     for (uint32_t i = 0; i < rule->info.field_count; i++)
         if (strncmp(d->fields[i], key, n) == 0 && !d->fields[i][n])
             return;
@@ -75,6 +77,22 @@ static void add_field(document *d, rules_rule *rule, const char *key) {
     char *copy = rules_take(&d->r, n + 1, 1);
     memcpy(copy, key, n);
     d->fields[rule->info.field_count++] = copy;
+}
+
+static void add_field(document *d, rules_rule *rule, const char *key) {
+    size_t n = strcspn(key, "|");
+    if (n)
+        add_name(d, rule, key, n);
+    else
+        rule->info.has_keywords = 1;
+}
+
+/* The fields that an item refers to. */
+static void add_others(document *d, rules_rule *rule, const rules_expr *e) {
+    if (e->kind == RULES_LEAF && e->leaf.kind == RULES_LEAF_FIELD)
+        add_name(d, rule, e->leaf.other, strlen(e->leaf.other));
+    for (uint32_t i = 0; i < e->count; i++)
+        add_others(d, rule, e->children[i]);
 }
 
 static size_t item_count(const yaml_node_t *n) {
@@ -102,7 +120,9 @@ static rules_expr *item_expr(document *d, rules_rule *rule, const yaml_node_t *k
     } else {
         values[0] = scalar_of(d, value, "a value or a list of values");
     }
-    return rules_item(&d->r, key, values, count);
+    rules_expr *e = rules_item(&d->r, key, values, count);
+    add_others(d, rule, e);
+    return e;
 }
 
 static rules_expr *map_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
@@ -155,13 +175,17 @@ static rules_expr *search_expr(document *d, rules_rule *rule, const yaml_node_t 
 static const yaml_node_t *find(document *d, const yaml_node_t *map, const char *name) {
     if (!map || map->type != YAML_MAPPING_NODE)
         return NULL;
+    const yaml_node_t *found = NULL;
     for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = yaml_document_get_node(&d->yaml, p->key);
-        if (key->type == YAML_SCALAR_NODE && key->data.scalar.length == strlen(name) &&
-            memcmp(key->data.scalar.value, name, strlen(name)) == 0)
-            return yaml_document_get_node(&d->yaml, p->value);
+        if (key->type != YAML_SCALAR_NODE || key->data.scalar.length != strlen(name) ||
+            memcmp(key->data.scalar.value, name, strlen(name)) != 0)
+            continue;
+        if (found)
+            rules_fail(&d->r, line_of(key), column_of(key), "\"%s\" is given twice: keep one of them", name);
+        found = yaml_document_get_node(&d->yaml, p->value);
     }
-    return NULL;
+    return found;
 }
 
 static const char *text_of(document *d, const yaml_node_t *map, const char *name) {
@@ -189,7 +213,7 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
         rules_scalar name = key_of(d, key);
-        if (value == condition)
+        if (strcmp(name.text, "condition") == 0)
             continue;
         for (size_t i = 0; i < d->name_count; i++)
             if (strcmp(d->names[i].name, name.text) == 0)
@@ -252,9 +276,19 @@ static rules_rule *read_rule(document *d, const char *file) {
 
 /* Reads the document that is loaded. */
 static int take_document(ea_rules_builder *b, document *d, const char *file) {
-    if (setjmp(d->r.failed))
+    if (setjmp(d->r.failed)) {
+        ea_arena_deinit(d->r.arena);
         return d->r.code;
+    }
     rules_rule *rule = read_rule(d, file);
+    size_t used_bytes = b->used_bytes + d->r.arena->used_bytes, text_bytes = b->text_bytes + d->r.text_bytes;
+    if (used_bytes > READ_MAX_BYTES || text_bytes > ALL_TEXT_MAX_BYTES)
+        rules_refuse(&d->r, d->r.line, 1,
+                     "the rules so far have almost %d MiB of values, or take %d MiB of memory: load fewer of them",
+                     ALL_TEXT_MAX_BYTES >> 20, READ_MAX_BYTES >> 20);
+    b->used_bytes = used_bytes;
+    b->text_bytes = text_bytes;
+    rule->memory = *d->r.arena;
     *b->last = rule;
     b->last = &rule->next;
     b->count++;
@@ -274,6 +308,11 @@ int ea_rules_builder_create(ea_rules_builder **ret) {
 void ea_rules_builder_destroy(ea_rules_builder *b) {
     if (!b)
         return;
+    for (rules_rule *rule = b->first; rule;) {
+        ea_arena memory = rule->memory; /* the rule is in it */
+        rule = rule->next;
+        ea_arena_deinit(&memory);
+    }
     ea_arena_deinit(&b->arena);
     free(b);
 }
@@ -288,7 +327,7 @@ static void yaml_problem(const yaml_parser_t *parser, ea_rules_problem *p) {
 int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
                  void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
     yaml_parser_t parser;
-    ea_arena scratch;
+    ea_arena memory, scratch;
     char *name = ea_arena_strdup(&b->arena, file);
     document *d = calloc(1, sizeof *d);
     if (!d || !name || !yaml_parser_initialize(&parser)) {
@@ -301,7 +340,8 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
     while (!is_end && !rc) {
         ea_rules_problem problem = {.file = name};
         memset(d, 0, sizeof *d);
-        d->r.arena = &b->arena;
+        ea_arena_init(&memory, EA_RULES_MEMORY_MAX_BYTES);
+        d->r.arena = &memory;
         d->r.scratch = &scratch;
         d->r.problem = &problem;
         if (len_bytes > EA_RULES_FILE_MAX_BYTES) {
@@ -322,6 +362,7 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
         }
         is_end = yaml_document_get_root_node(&d->yaml) == NULL;
         if (!is_end) {
+            d->r.line = line_of(yaml_document_get_root_node(&d->yaml));
             rc = take_document(b, d, name);
             if (rc == EA_EINVAL) {
                 on_problem(arg, &problem);

@@ -34,6 +34,9 @@ void rules_refuse(rules_reading *r, uint32_t line, uint32_t column, const char *
 
 void *rules_take(rules_reading *r, size_t count, size_t size) {
     void *p = ea_arena_zalloc(r->arena, count ? count : 1, size);
+    if (!p && ea_arena_error(r->arena) == EA_ELIMIT)
+        rules_refuse(r, r->line, 1, "the rule takes more than %d MiB of memory: split it",
+                     EA_RULES_MEMORY_MAX_BYTES >> 20);
     if (!p) {
         r->code = EA_ENOMEM;
         longjmp(r->failed, 1);

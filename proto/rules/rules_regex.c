@@ -58,6 +58,8 @@ _Noreturn static void fail(builder *b, const char *at, const char *format, ...) 
 
 static void *take(builder *b, size_t count, size_t size) {
     void *p = ea_arena_zalloc(b->arena, count ? count : 1, size);
+    if (!p && ea_arena_error(b->arena) == EA_ELIMIT)
+        fail(b, b->text, "the expression takes too much memory: split it");
     if (!p) {
         b->code = EA_ENOMEM;
         longjmp(b->failed, 1);
@@ -263,6 +265,8 @@ static uint32_t take_escape(builder *b) {
     case 'u':
         return take_hex(b, begin, 4);
     case '0':
+        if (b->at < b->end && *b->at >= '0' && *b->at <= '7')
+            fail(b, begin, "octal characters are not supported: write \\x and two hexadecimal digits");
         return 0;
     default:
         if ((c >= '1' && c <= '9') || c == 'k' || c == 'g')

@@ -345,6 +345,10 @@ static rules_expr *string_leaf(const item *it, const rules_scalar *v, const rule
     e->leaf.string = surround(it, s);
     if (e->leaf.string.len_bytes > RULES_LITERAL_MAX)
         rules_fail(it->r, v->line, v->column, "the value has more than %d bytes", RULES_LITERAL_MAX);
+    it->r->text_bytes += e->leaf.string.len_bytes;
+    if (it->r->text_bytes > EA_RULES_TEXT_MAX_BYTES)
+        rules_fail(it->r, v->line, v->column, "the values of the rule have more than %d MiB: split it",
+                   EA_RULES_TEXT_MAX_BYTES >> 20);
     return e;
 }
 
@@ -382,6 +386,11 @@ static rules_expr *regex_value(const item *it, const rules_scalar *v) {
         it->r->code = EA_ENOMEM;
         longjmp(it->r->failed, 1);
     }
+    it->r->state_count += nfa.count;
+    if (it->r->state_count > EA_RULES_STATES_MAX)
+        rules_refuse(it->r, v->line, v->column,
+                     "the regular expressions of the rule need more than %d states: lower their repeats, or split it",
+                     EA_RULES_STATES_MAX);
     return e;
 }
 
@@ -443,6 +452,8 @@ static rules_expr *field_value(const item *it, const rules_scalar *v) {
 }
 
 static rules_expr *value_expr(const item *it, const rules_scalar *v) {
+    if (v->is_null && !it->field) /* an entry without a text: the rule would hold for each event */
+        rules_fail(it->r, v->line, v->column, "null is no keyword: remove the entry, or put its text in quotes");
     if (v->is_null && it->field && !(it->mods & BIT(MOD_EXISTS))) /* no such field */
         return not_of(it, new_leaf(it, v, RULES_LEAF_EXISTS));
     if (it->mods & BIT(MOD_RE))

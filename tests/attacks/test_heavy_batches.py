@@ -22,9 +22,9 @@ def upload(w):
 
 def attack(w, stop, ready):
     answers = []
+    bodies = [upload(w) for _ in range(CONNECTIONS)]  # before the threads begin: the reader of batches is for one thread
 
-    def send():
-        body = upload(w)
+    def send(body):
         while not stop.is_set():
             web = world.Web(w.port, "127.0.0.1", world.tls(w.env.certs, "thief"))
             web.request("POST", uploads.UPLOAD_PATH, body, {"Content-Type": world.UPLOAD_TYPE})
@@ -33,7 +33,7 @@ def attack(w, stop, ready):
             answers.append(answer.status)
             web.close()
 
-    threads = [threading.Thread(target=send) for _ in range(CONNECTIONS)]
+    threads = [threading.Thread(target=send, args=(body,)) for body in bodies]
     for thread in threads:
         thread.start()
     time.sleep(1)

@@ -658,6 +658,27 @@ def _(n):
     return b", ".join(b"*a*b*c*d*%d" % k for k in range(n)) + b" { @ = count(); }"
 
 
+# ---- Sigma rules ----
+
+RULE = b"title: t\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n"
+
+
+@case("rules: documents", "rules", (64, 128, 256), 1000, 1000)
+def _(n):
+    return b"---\n".join(RULE + b"  s:\n    A|contains: text%d\n  condition: s\n" % k for k in range(n))
+
+
+@case("rules: values of one field", "rules", (1000, 2000, 4000), 1000, 1000)
+def _(n):
+    return RULE + b"  s:\n    A|contains:\n" + b"".join(b"      - w%d*x?y\n" % k for k in range(n)) + b"  condition: s\n"
+
+
+@case("rules: a long text in events", "rules", (4000, 8000, 16000), 1000, 1000, flat=True)
+def _(n):
+    event = b"\x01\x00\xff" + b"ab" * 127 + b"a"
+    return RULE + b"  s:\n    A|re: (a|b)*a(a|b)(a|b)(a|b)c\n  condition: s\n\0" + event * (n // 258)
+
+
 # ---- the HTTP ends: a listener, a connection and its handshake are part of each input ---------------------------------------------
 
 @case("HTTP: fields of a head", "web", (256, 512, 1024), 1000, 200, flat=True)

@@ -168,12 +168,13 @@ def check_times(env, checks, forms, traces):
     want, begun = collections.Counter(), set()
     for host, trace in traces.items():
         records = world.dumped(env.agent, trace)
-        whose, on = naive_activity.Whose(world.fold(records)), "" if len(traces) == 1 else f" on {host}"
+        machine = world.fold(records)
+        whose, on = naive_activity.Whose(machine), "" if len(traces) == 1 else f" on {host}"
         for record in records:
             if record["name"] == "PerfInfo/SampleProf":
                 tid = record["fields"]["ThreadId"]
                 instance, pid = whose.thread(tid, record)
-                image = "Idle" if pid == 0 else judge_activity.image(type("Host", (), {"state": whose.machine}), instance) or "?"
+                image = "Idle" if pid == 0 else judge_activity.image(type("Host", (), {"state": machine}), instance) or "?"
                 want[f"{image} ({pid}){on}", f"thread {tid}", record["units"]] += 1
                 begun.add(record["units"])
     chosen = [("weight", "samples"), *(("host", host) for host in traces)]

@@ -34,7 +34,7 @@ def value(rng):
     text = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 4)))
     if rng.random() < 0.3:
         at = rng.randint(0, len(text))
-        text = text[:at] + rng.choice(("*", "?", "\\*", "\\?", "\\\\*", "\\\\", "**")) + text[at:]
+        text = text[:at] + rng.choice(("*", "?", "\\*", "\\?", "\\\\*", "\\\\", "**", "\\\\\\", "\\\\\\*", "\\" * 4, "\\" * 4 + "?")) + text[at:]
     return text
 
 
@@ -73,7 +73,7 @@ def detection_item(rng):
 def generated_rule(rng):
     searches = {}
     for i in range(rng.randint(1, 4)):
-        name = rng.choice(("selection", "filter")) + (f"_{i}" if i else "")
+        name = rng.choice(("selection", "filter", "_hidden")) + (f"_{i}" if i else "")
         kind = rng.random()
         if kind < 0.08:
             searches[name] = [value(rng) for _ in range(rng.randint(1, 3))]
@@ -84,7 +84,8 @@ def generated_rule(rng):
         else:
             searches[name] = dict(detection_item(rng) for _ in range(rng.randint(1, 3)))
     names = list(searches)
-    terms = [*names, "1 of them", "all of them", *(f"{word} of {name[:3]}*" for name in names for word in ("1", "all", "any"))]
+    them = [] if all(name.startswith("_") for name in names) else ["1 of them", "all of them"]
+    terms = [*names, *them, *(f"{word} of {name[:3]}*" for name in names for word in ("1", "all", "any"))]
 
     def condition(depth):
         kind = rng.random()
@@ -96,7 +97,8 @@ def generated_rule(rng):
             return f"({condition(depth - 1)})"
         return f"{condition(depth - 1)} {rng.choice(('and', 'or', 'and not'))} {condition(depth - 1)}"
 
-    return {"title": "generated", "logsource": {"product": "windows", "category": "test"}, "detection": {**searches, "condition": condition(2)}}
+    conditions = condition(2) if rng.random() < 0.9 else [condition(1), condition(1)]
+    return {"title": "generated", "logsource": {"product": "windows", "category": "test"}, "detection": {**searches, "condition": conditions}}
 
 
 def random_event(rng):

@@ -360,7 +360,8 @@ def test(env, checks, arguments):
     collector = env.new_collector().start()
     refused(env, checks)
     bad_start(env, checks, collector)
-    idle(env, checks, collector)
+    if "san" not in env.build.name:  # a sanitizer has a thread of its own, and delivers a signal when a wait ends
+        idle(env, checks, collector)
     reloads(env, checks, collector)
     labelled(env, checks, collector)
     killed(env, checks, collector)

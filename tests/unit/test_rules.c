@@ -86,6 +86,12 @@ static void test_mistakes(void **state) {
         {HEAD "  s:\n    A: []\n  condition: s\n", 7, 5, 0, "list of values is empty"},
         {HEAD "  s:\n    A: {b: c}\n  condition: s\n", 7, 8, 0, "found a mapping"},
         {HEAD "  s:\n    A: b\n    A: c\n  condition: s\n", 8, 5, 0, "\"A\" is given twice"},
+        {HEAD "  s:\n    A: b\n  condition: s\n  condition: not s\n", 9, 3, 0, "\"condition\" is given twice"},
+        {HEAD "  s:\n    A: b\n  condition: s\ndetection:\n  s:\n    A: c\n  condition: s\n", 9, 1, 0,
+         "\"detection\" is given twice"},
+        {HEAD "  s:\n    - a\n    -\n  condition: s\n", 8, 6, 0, "null is no keyword"},
+        {HEAD "  s:\n    '|all': [a, ~]\n  condition: s\n", 7, 17, 0, "null is no keyword"},
+        {HEAD "  s:\n    A|re: '\\012'\n  condition: s\n", 7, 11, 1, "octal"},
         {HEAD "  s: {}\n  condition: s\n", 6, 6, 0, "the search is empty"},
         {HEAD "  s:\n    A|windash: '-a -b -c -d -e -f'\n  condition: s\n", 7, 16, 0, "more than 625 texts"},
         {HEAD "  timeframe: 5m\n  s:\n    A: b\n  condition: s\n", 6, 3, 1, "timeframe"},
@@ -211,6 +217,7 @@ static void test_missing_fields(void **state) {
     (void)state;
     ea_rules *r = compile(TEXT, strlen(TEXT), &p);
     assert_int_equal(ea_rules_info(r, 0)->field_count, 3);
+    assert_false(ea_rules_info(r, 0)->has_keywords);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         int can_hold = -1;
         char fields[8];
@@ -218,6 +225,21 @@ static void test_missing_fields(void **state) {
         assert_int_equal(ea_rules_can_hold(r, 0, has_field, fields, &can_hold), 0);
         assert_int_equal(can_hold, CASES[i].can_hold);
     }
+    ea_rules_destroy(r);
+}
+
+/* The fields of a rule are those that a caller has to give, so the ones that fieldref compares with are among them. */
+static void test_fields_that_are_referred_to(void **state) {
+    static const char TEXT[] = HEAD "  s:\n    A|fieldref: [B, C]\n    B: x\n    D|fieldref|neq: E\n  condition: s\n";
+    static const char *const EXPECTED[] = {"A", "B", "C", "D", "E"};
+    problems p;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(p.count, 0);
+    const ea_rule_info *info = ea_rules_info(r, 0);
+    assert_int_equal(info->field_count, sizeof EXPECTED / sizeof *EXPECTED);
+    for (uint32_t i = 0; i < info->field_count; i++)
+        assert_string_equal(info->fields[i], EXPECTED[i]);
     ea_rules_destroy(r);
 }
 
@@ -328,14 +350,170 @@ static void test_aliases_end_at_the_limit(void **state) {
     ea_text_deinit(&rule);
 }
 
+/* A pattern that needs too many states is refused in each rule that has it, and nothing of it stays. */
+static void test_a_refused_pattern_leaves_nothing(void **state) {
+    ea_text rule;
+    problems p;
+    (void)state;
+    ea_text_init(&rule);
+    for (int i = 0; i < 3; i++) {
+        ea_text_str(&rule, HEAD "  s:\n    A: 'a");
+        for (int k = 0; k < 4000; k++)
+            ea_text_char(&rule, '?');
+        ea_text_str(&rule, "b'\n  condition: s\n---\n");
+    }
+    ea_text_str(&rule, HEAD "  s:\n    A: a?b\n  condition: s\n");
+    ea_rules *r = compile(rule.data, rule.len_bytes, &p);
+    assert_int_equal(p.count, 3);
+    assert_non_null(strstr(p.last.message, "states"));
+    assert_int_equal(ea_rules_count(r), 1);
+    ea_rules_value v = {ea_rules_field(r, 0, "A"), "axb", 3};
+    assert_true(matches_with(r, &v, 1));
+    ea_rules_destroy(r);
+    ea_text_deinit(&rule);
+}
+
+/* Expressions without a literal: each adds an atom of its own and one of its field, by which the atoms grow. */
+static void test_atoms_that_move(void **state) {
+    enum { COUNT = 250 };
+
+    ea_rules_value values[COUNT + 1];
+    ea_text rule;
+    problems p;
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    Z: z\n");
+    for (int i = 0; i < COUNT; i++)
+        ea_text_printf(&rule, "    F%d|re: '[ab]'\n", i);
+    ea_text_str(&rule, "  condition: s\n");
+    ea_rules *r = compile(rule.data, rule.len_bytes, &p);
+    assert_int_equal(p.count, 0);
+    values[COUNT] = (ea_rules_value){ea_rules_field(r, 0, "Z"), "z", 1};
+    for (int i = 0; i < COUNT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "F%d", i);
+        values[i] = (ea_rules_value){ea_rules_field(r, 0, name), "b", 1};
+    }
+    assert_true(matches_with(r, values, COUNT + 1));
+    values[COUNT - 1].text = "c";
+    assert_false(matches_with(r, values, COUNT + 1));
+    ea_rules_destroy(r);
+    ea_text_deinit(&rule);
+}
+
+static void many(ea_text *t, const char *part, int count) {
+    for (int i = 0; i < count; i++)
+        ea_text_str(t, part);
+}
+
+/* A rule that would take the memory of all others is refused, with its line; the one after it is read. */
+static void check_refused_alone(const ea_text *rule, const char *message) {
+    ea_text both;
+    problems p;
+    ea_text_init(&both);
+    ea_text_add(&both, rule->data, rule->len_bytes);
+    ea_text_str(&both, "---\n" HEAD "  s:\n    A: a\n  condition: s\n");
+    assert_true(both.len_bytes < EA_RULES_FILE_MAX_BYTES);
+    ea_rules *r = compile(both.data, both.len_bytes, &p);
+    if (p.count != 1 || !p.last.line || !strstr(p.last.message, message))
+        fail_msg("%d problems, line %u: %s; expected %s", p.count, p.last.line, p.last.message, message);
+    assert_int_equal(ea_rules_count(r), 1);
+    ea_rules_destroy(r);
+    ea_text_deinit(&both);
+}
+
+static void test_a_large_rule_costs_one_rule(void **state) {
+    ea_text rule;
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A"); /* each modifier doubles the value */
+    many(&rule, "|wide", 16);
+    ea_text_str(&rule, ": ");
+    many(&rule, "aaaaaaaaaa", 1000);
+    ea_text_str(&rule, "\n  condition: s\n");
+    check_refused_alone(&rule, "64 MiB of memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, "x: &x ");
+    many(&rule, "aaaaaaaaaa", 50000);
+    ea_text_str(&rule, "\n" HEAD "  s:\n    A: [*x");
+    many(&rule, ", *x", 1500);
+    ea_text_str(&rule, "]\n  condition: s\n");
+    check_refused_alone(&rule, "64 MiB of memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|re: '");
+    many(&rule, "abcdefghij", 100000);
+    ea_text_str(&rule, "'\n  condition: s\n");
+    check_refused_alone(&rule, "too much memory");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|windash:\n"); /* 625 texts of 4,000 bytes, again and again */
+    for (int i = 0; i < 30; i++) {
+        ea_text_printf(&rule, "      - '-a -b -c -d %d", i);
+        many(&rule, "abcdefghij", 398);
+        ea_text_str(&rule, "'\n");
+    }
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "more than 2 MiB");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|re:\n"); /* thousands of states each */
+    for (int i = 0; i < 1000; i++)
+        ea_text_printf(&rule, "      - '.{900}%d'\n", i);
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "524288 states");
+
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A:\n");
+    for (int i = 0; i < 100; i++) {
+        ea_text_printf(&rule, "      - 'x%d", i);
+        many(&rule, "?", 900);
+        ea_text_str(&rule, "y'\n");
+    }
+    ea_text_str(&rule, "  condition: s\n");
+    check_refused_alone(&rule, "524288 states");
+    ea_text_deinit(&rule);
+}
+
+/* Many rules with large values: those that are too many are refused, and a small one is still read. */
+static void test_large_rules_are_bounded_together(void **state) {
+    ea_rules_builder *b = NULL;
+    ea_text rule;
+    problems p = {.count = 0};
+    (void)state;
+    ea_text_init(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A|windash: '-a -b -c -d "); /* 625 texts, 2 MB */
+    many(&rule, "abcdefghij", 318);
+    ea_text_str(&rule, "'\n  condition: s\n");
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    assert_non_null(strstr(p.last.message, "16 MiB of values"));
+    ea_text_clear(&rule);
+    ea_text_str(&rule, HEAD "  s:\n    A: a\n  condition: s\n");
+    assert_int_equal(ea_rules_add(b, "test.yml", rule.data, rule.len_bytes, on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    ea_rules_builder_destroy(b);
+    ea_text_deinit(&rule);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_one_bad_document_costs_one_rule),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_missing_fields),
+        cmocka_unit_test(test_fields_that_are_referred_to),
         cmocka_unit_test(test_hostile_rules_stay_linear),
         cmocka_unit_test(test_aliases_end_at_the_limit),
+        cmocka_unit_test(test_a_refused_pattern_leaves_nothing),
+        cmocka_unit_test(test_atoms_that_move),
+        cmocka_unit_test(test_a_large_rule_costs_one_rule),
+        cmocka_unit_test(test_large_rules_are_bounded_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
