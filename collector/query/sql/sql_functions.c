@@ -531,7 +531,7 @@ static void registry_key_at(sqlite3_context *c, int count, sqlite3_value **v) {
 
 /* ---- the registry ---- */
 
-/* Type, size and data of a value, as events have them. An agent can send any: what is no such value is NULL. */
+/* Type, size and data of a value, as events have them. An agent can send any others: they are NULL. */
 static void registry_data(sqlite3_context *c, int count, sqlite3_value **v) {
     ea_text t;
     (void)count;
