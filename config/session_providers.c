@@ -80,6 +80,19 @@ int ea_words_are_of(const ea_strings *given, const char *const *known, ea_err *e
     return 0;
 }
 
+int ea_filter_data_parse(const char *text, uint8_t *out, size_t capacity, size_t *ret_bytes) {
+    uint64_t number;
+    if (strncmp(text, "u32:", 4) == 0) {
+        if (ea_u64_parse(text + 4, &number) || number > UINT32_MAX || capacity < 4)
+            return EA_EINVAL;
+        ea_store32(out, (uint32_t)number);
+        *ret_bytes = 4;
+        return 0;
+    }
+    int rc = strncmp(text, "hex:", 4) == 0 ? ea_hex_parse(text + 4, out, capacity, ret_bytes) : EA_EINVAL;
+    return rc || *ret_bytes == 0 ? EA_EINVAL : 0;
+}
+
 /* "7" or "100-199", within 0..65535 (max). */
 static int ranges_are_ids(const ea_strings *given, uint64_t max, ea_err *err) {
     for (size_t i = 0; i < given->count; i++) {
@@ -223,6 +236,51 @@ static int check_arguments(const ea_provider_config *p, const char **ret_key, ea
                : 0;
 }
 
+static int is_registry_provider(const ea_provider_config *p) {
+    static const char NAME[] = "microsoft-windows-kernel-registry";
+    static const ea_guid GUID = EA_GUID(0x70eb4f03, 0xc1de, 0x4f73, 0xa0, 0x51, 0x33, 0xd1, 0x3d, 0x54, 0x13, 0xbd);
+    ea_guid guid;
+    size_t i = 0;
+    if (ea_guid_parse(p->provider, &guid) == 0)
+        return ea_guid_equal(&guid, &GUID);
+    for (; NAME[i]; i++) {
+        char c = p->provider[i];
+        if ((c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c) != NAME[i])
+            return 0;
+    }
+    return p->provider[i] == 0;
+}
+
+/* Filters of type 0 are the provider's own, and Windows takes one filter of each type. */
+static int check_filter_data(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+    static const uint64_t SCHEMATIZED = 0x80000000; /* EVENT_FILTER_TYPE_SCHEMATIZED (evntprov.h) */
+    uint8_t data[EA_FILTER_BYTES_MAX];
+    size_t bytes;
+    *ret_key = "filter-data";
+    if (p->filter_data && ea_filter_data_parse(p->filter_data, data, sizeof data, &bytes))
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected u32:NUMBER, or hex: and the hex digits of at most %d bytes",
+                       p->filter_data, EA_FILTER_BYTES_MAX);
+    if (p->filter_data && p->groups)
+        return ea_fail(err, EA_EINVAL, "a provider group has no filter data: give the provider's name");
+    if (p->filter_data && p->arguments.count && !p->filter_data_type)
+        return ea_fail(err, EA_EINVAL, "arguments are a filter of type 0, too, and Windows takes one of each type");
+    *ret_key = "filter-data-type";
+    if (p->filter_data_type && !p->filter_data)
+        return ea_fail(err, EA_EINVAL, "filter-data says which data; it is missing");
+    if (p->filter_data_type && p->filter_data_type != SCHEMATIZED)
+        return ea_fail(err, EA_EINVAL,
+                       "expected 0, the provider's own, or 0x80000000 for one of the form that begins with "
+                       "EVENT_FILTER_HEADER; other types have options of their own");
+    *ret_key = "registry-values";
+    if (!p->registry_values)
+        return 0;
+    if (!is_registry_provider(p))
+        return ea_fail(err, EA_EINVAL, "only Microsoft-Windows-Kernel-Registry has values of the registry");
+    return p->filter_data || p->arguments.count
+               ? ea_fail(err, EA_EINVAL, "registry-values sets the filter data itself; give one of the two")
+               : 0;
+}
+
 static int check_stack_filter(const ea_provider_config *p, const char **ret_key, ea_err *err) {
     int rc;
     *ret_key = "stack-event-ids";
@@ -293,7 +351,10 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
                    {"stack-any", p->stack_any != NULL},
                    {"groups", p->groups},
                    {"capture-state", p->capture_state},
-                   {"capture-every", p->capture_every_ns != 0}};
+                   {"capture-every", p->capture_every_ns != 0},
+                   {"filter-data", p->filter_data != NULL},
+                   {"filter-data-type", p->filter_data_type != 0},
+                   {"registry-values", p->registry_values}};
 
     uint64_t mask;
     for (size_t i = 0; i < sizeof NOT_ITS / sizeof *NOT_ITS; i++)
@@ -351,7 +412,8 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     for (size_t i = 0; i < p->pids.count; i++)
         if (ea_u64_parse(p->pids.items[i], &mask) || mask > UINT32_MAX)
             return ea_fail(err, EA_EINVAL, "'%.40s': expected a process id", p->pids.items[i]);
-    if ((rc = check_names(p, ret_key, err)) || (rc = check_arguments(p, ret_key, err)))
+    if ((rc = check_names(p, ret_key, err)) || (rc = check_arguments(p, ret_key, err)) ||
+        (rc = check_filter_data(p, ret_key, err)))
         return rc;
     *ret_key = "payload";
     if ((rc = check_payload(p, err)))
@@ -527,6 +589,20 @@ static const ea_option PROVIDER_ROWS[] = {
      .type = EA_OPT_DURATION,
      .offset = AT(capture_every_ns),
      .help = "ask for the state at this interval; a provider with arguments gets its arguments again instead"},
+    {.name = "filter-data",
+     .type = EA_OPT_STRING,
+     .offset = AT(filter_data),
+     .help = "data that the provider defines and Windows hands to it as an event filter: u32:NUMBER, or hex: and hex "
+             "digits, at most 1,024 bytes"},
+    {.name = "filter-data-type",
+     .type = EA_OPT_U64,
+     .offset = AT(filter_data_type),
+     .max = UINT32_MAX,
+     .help = "the type of filter-data: 0, or 0x80000000 (schematized)"},
+    {.name = "registry-values",
+     .type = EA_OPT_FLAG,
+     .offset = AT(registry_values),
+     .help = "of Microsoft-Windows-Kernel-Registry: events have the data of values that are set; filter-data u32:2"},
     {.name = NULL},
 };
 #undef AT

@@ -55,6 +55,13 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
                        p->stack_any ? p->stack_any : "");
     list(t, ", with ", &p->properties);
     list(t, ", with the arguments ", &p->arguments);
+    if (p->filter_data) {
+        ea_text_str(t, ", with the filter data ");
+        ea_text_safe(t, p->filter_data, strlen(p->filter_data));
+        ea_text_printf(t, " of type 0x%" PRIx64, p->filter_data_type);
+    }
+    if (p->registry_values)
+        ea_text_str(t, ", with the data of values");
     if (p->groups)
         ea_text_str(t, ", a group");
     if (p->capture_state)

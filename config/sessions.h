@@ -47,6 +47,9 @@ typedef struct ea_provider_config {
     ea_tables payload; /* ea_payload_config */
     int stacks, groups, capture_state;
     int64_t capture_every_ns;
+    const char *filter_data;   /* ea_filter_data_parse */
+    uint64_t filter_data_type; /* EVENT_FILTER_DESCRIPTOR.Type */
+    int registry_values;
 } ea_provider_config;
 
 /* How a payload's field is compared: the name here, and PAYLOAD_OPERATOR's number (tdh.h). */
@@ -107,6 +110,10 @@ EA_MUST_CHECK int ea_level_parse(const char *text, uint8_t *ret);
 /* Keywords: 0x1f, or names joined by + that the caller resolves (then *ret is what the numbers among them make). 0 when
  * text is NULL. EA_EINVAL: an empty part. */
 EA_MUST_CHECK int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_has_names);
+
+/* The data of a filter that the provider itself defines: "u32:0x2" (four bytes, little-endian) or "hex:02000000".
+ * EA_EINVAL: neither, or more than the capacity. */
+EA_MUST_CHECK int ea_filter_data_parse(const char *text, uint8_t *out, size_t capacity, size_t *ret_bytes);
 
 /* The file that a session writes after start number `start`, 1 being the first. Windows begins a file anew, so after
  * another program ended the session, it continues in FILE-2.etl, and so on. A name that is longer than `capacity` is

@@ -66,6 +66,20 @@ static void add_arguments(ea_filters *f, const ea_strings *given) {
     f->items[f->count - 1].Size = (ULONG)at;
 }
 
+/* Kernel-Registry declares the data of a value (CapturedData) and leaves it out unless the filter has this bit. It is
+ * undocumented; 0x2 and 0x3 bring the data, 0x0, 0x1 and 0x4 do not, on Windows 11 build 26200. Source: pull request
+ * 310 of Karib0u/rustinel, fibratus pull request 527. */
+enum { REGISTRY_CAPTURE_DATA = 0x2 };
+
+static void add_filter_data(ea_filters *f, const ea_provider_config *c) {
+    uint8_t data[EA_FILTER_BYTES_MAX];
+    size_t bytes = 0;
+    if (c->registry_values)
+        ea_store32(filters_add(f, EA_FILTER_NONE, 4), REGISTRY_CAPTURE_DATA);
+    if (c->filter_data && ea_filter_data_parse(c->filter_data, data, sizeof data, &bytes) == 0)
+        memcpy(filters_add(f, (int)c->filter_data_type, bytes), data, bytes);
+}
+
 static void add_pids(ea_filters *f, const ea_strings *given) {
     if (!given->count || given->count > EA_FILTER_PIDS_MAX)
         return;
@@ -257,6 +271,7 @@ int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *pr
         return ea_fail(err, EA_ENOMEM, "make filters");
     f->api = api;
     add_arguments(f, &c->arguments); /* the first, as controllers of EventSources have it */
+    add_filter_data(f, c);
     add_ids(f, &c->event_ids, EA_FILTER_EVENT_ID, 1);
     add_ids(f, &c->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
     add_ids(f, &c->stack_event_ids, EA_FILTER_STACKWALK, 1);

@@ -276,6 +276,55 @@ static void test_sids(void **state) {
     CHECK(LIST);
 }
 
+static void test_registry(void **state) {
+    static const expectation LIST[] = {
+        {"registry_data(4, 4, X'01000000')", "DWORD (0x00000001)"},
+        {"registry_data(4, 4, X'efbeadde')", "DWORD (0xdeadbeef)"},
+        {"registry_data(4, 4, X'0100')", "NULL"}, /* cut */
+        {"registry_data(4, 2, X'0100')", "Binary Data"},
+        {"registry_data(11, 8, X'0100000002000000')", "QWORD (0x00000002-0x00000001)"},
+        {"registry_data(11, 8, X'01000000')", "NULL"},
+        {"registry_data(11, 4, X'01000000')", "Binary Data"},
+        {"registry_data(1, 6, X'680069000000')", "hi"},
+        {"registry_data(2, 10, X'250061002500')", "%a%"}, /* cut: the rest */
+        {"registry_data(1, 4, X'68006900')", "hi"},       /* without its end */
+        {"registry_data(1, 3, X'680069')", "h"},
+        {"registry_data(6, 4, X'68006900')", "hi"},
+        {"registry_data(1, 2, X'0000')", "(Empty)"},
+        {"registry_data(1, 0, X'')", "(Empty)"},
+        {"registry_data(3, 0, NULL)", "(Empty)"},
+        {"registry_data(3, 5, X'0102030405')", "Binary Data"},
+        {"registry_data(7, 8, X'6100000062000000')", "Binary Data"},
+        {"registry_data(0, 1, X'01')", "Binary Data"},
+        {"registry_data(4294967295, 1, X'01')", "Binary Data"},
+        {"registry_data(4, 4, X'')", "NULL"}, /* absent stays absent */
+        {"registry_data(4, 4, NULL)", "NULL"},
+        {"registry_data(3, 5, 'text')", "NULL"},
+        {"registry_data(NULL, 4, X'01000000')", "NULL"},
+        {"registry_data(4, NULL, X'01000000')", "NULL"},
+        {"registry_data(-1, 4, X'01000000')", "NULL"},
+        {"registry_data(4294967296, 4, X'01000000')", "NULL"},
+        {"registry_data('4', 4, X'01000000')", "NULL"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SOFTWARE\\Run')", "HKLM\\SOFTWARE\\Run"},
+        {"registry_path('\\Registry\\Machine')", "HKLM"},
+        {"registry_path('\\REGISTRY\\MACHINEX\\a')", "\\REGISTRY\\MACHINEX\\a"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\a')",
+         "HKLM\\System\\CurrentControlSet\\Services\\a"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet12\\a')", "HKLM\\SYSTEM\\ControlSet12\\a"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001x')", "HKLM\\SYSTEM\\ControlSet001x"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SYSTEM\\Select')", "HKLM\\SYSTEM\\Select"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SOFTWARE\\Classes\\.exe')", "HKCR\\.exe"},
+        {"registry_path('\\REGISTRY\\MACHINE\\SOFTWARE\\Classes')", "HKCR"},
+        {"registry_path('\\REGISTRY\\USER\\S-1-5-18_Classes\\a')", "HKU\\S-1-5-18_Classes\\a"},
+        {"registry_path('\\REGISTRY\\A\\{1}')", "\\REGISTRY\\A\\{1}"},
+        {"registry_path('')", ""},
+        {"registry_path(NULL)", "NULL"},
+        {"registry_path(5)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
 static void test_paths(void **state) {
     static const expectation LIST[] = {
         {"path_on_volume('\\Device\\HarddiskVolume3\\Windows\\System32\\A.dll')", "\\windows\\system32\\a.dll"},
@@ -432,9 +481,11 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping),        cmocka_unit_test(test_u64),       cmocka_unit_test(test_times),
-        cmocka_unit_test(test_printf),         cmocka_unit_test(test_guids),     cmocka_unit_test(test_sids),
-        cmocka_unit_test(test_paths),          cmocka_unit_test(test_addresses), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mapping),        cmocka_unit_test(test_u64),
+        cmocka_unit_test(test_times),          cmocka_unit_test(test_printf),
+        cmocka_unit_test(test_guids),          cmocka_unit_test(test_sids),
+        cmocka_unit_test(test_registry),       cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_refused),
         cmocka_unit_test(test_texts_of_times), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

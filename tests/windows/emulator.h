@@ -67,6 +67,10 @@ enum {
     EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
 };
 
+/* Microsoft-Windows-Kernel-Registry. */
+static const ea_guid EMUL_KERNEL_REGISTRY =
+    EA_GUID(0x70eb4f03, 0xc1de, 0x4f73, 0xa0, 0x51, 0x33, 0xd1, 0x3d, 0x54, 0x13, 0xbd);
+
 /* A filter by ids as it was given. */
 typedef struct emul_ids {
     uint8_t is_given, filter_in;
@@ -100,6 +104,7 @@ typedef struct emul_provider {
     uint64_t any, all;
     emul_ids ids, stack_ids;
     ea_filter_level_kw stack_level;
+    uint32_t registry_filter;  /* what Kernel-Registry was given; 0: nothing */
     uint32_t pid_count, lists; /* the place of its lists and one; 0: it has none */
     uint32_t pids[EMUL_PIDS];
 } emul_provider;

@@ -77,13 +77,22 @@ static ULONG take_arguments(emul_lists *to, const uint8_t *data, ULONG bytes) {
     return 0;
 }
 
+/* Kernel-Registry takes four bytes; another size is a mistake of ours. */
+static ULONG take_registry(emul_provider *to, const uint8_t *data, ULONG bytes) {
+    if (bytes != 4)
+        return ERROR_INVALID_PARAMETER;
+    to->registry_filter = ea_load32(data);
+    return 0;
+}
+
 static ULONG take_filter(emul_provider *to, emul_lists *lists, const EVENT_FILTER_DESCRIPTOR *f, ULONG property) {
     const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
     if (!data || !f->Size || f->Size > most_bytes((int)f->Type))
         return ERROR_INVALID_PARAMETER;
     switch ((int)f->Type) {
     case EA_FILTER_NONE:
-        return take_arguments(lists, data, f->Size);
+        return ea_guid_equal(&to->guid, &EMUL_KERNEL_REGISTRY) ? take_registry(to, data, f->Size)
+                                                               : take_arguments(lists, data, f->Size);
     case EA_FILTER_EVENT_ID:
         return take_ids(&to->ids, data, f->Size);
     case EA_FILTER_STACKWALK:

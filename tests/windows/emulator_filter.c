@@ -313,11 +313,45 @@ static const ea_record *without_counters(const ea_record *r, emul_dressed *d) {
     return &d->record;
 }
 
+/* The place after a text of UTF-16 with its end; 0: it has none. */
+static size_t after_text(const ea_record *r, size_t at) {
+    for (; r->payload_bytes - at >= 2; at += 2)
+        if (!ea_load16(r->payload + at))
+            return at + 2;
+    return 0;
+}
+
+/* Kernel-Registry's SetValueKey has a value's data, and the data from before, only under a filter with 0x2 and without
+ * 0x4, as other projects measured it: of 0 to 4, only 2 and 3 bring it. */
+static const ea_record *without_data(const emul_provider *p, const ea_record *r, emul_dressed *d) {
+    enum { SET_VALUE = 5, DATA = 2, NO_DATA = 4 };
+
+    size_t at = r->pointer_size + 12u; /* KeyObject, Status, Type, DataSize */
+    if (r->id != SET_VALUE || !ea_guid_equal(&r->provider, &EMUL_KERNEL_REGISTRY) || at >= r->payload_bytes ||
+        (p->registry_filter & (DATA | NO_DATA)) == DATA)
+        return r;
+    if (!(at = after_text(r, at)) || !(at = after_text(r, at)) || r->payload_bytes - at < 2)
+        return r;
+    size_t before = at + 2 + ea_load16(r->payload + at); /* its type and size, then a size and the data */
+    if (before > r->payload_bytes || r->payload_bytes - before < 10)
+        return r;
+    memcpy(d->payload, r->payload, at);
+    ea_store16(d->payload + at, 0);
+    memcpy(d->payload + at + 2, r->payload + before, 8);
+    ea_store16(d->payload + at + 10, 0);
+    d->bare = *r;
+    d->bare.payload = d->payload;
+    d->bare.payload_bytes = (uint16_t)(at + 12);
+    return &d->bare;
+}
+
 const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d) {
     static const uint8_t SYSTEM_SID[12] = {1, 1, 0, 0, 0, 0, 0, 5, 18};
     const emul_provider *p = emul_is_kernel(r) ? NULL : part_of(s, r);
     if (emul_is_kernel(r) && has_counters_unasked(s, r))
         return without_counters(r, d);
+    if (p)
+        r = without_data(p, r, d);
     if (!p || !(p->property || emul_what()->items_asked))
         return r;
     uint64_t stack[2] = {0, 0x7ff700001000}, start = (uint64_t)r->pid << 16 | 1, key = r->position + 1, psm = r->pid;

@@ -54,7 +54,8 @@ int emul_logs_something(const emul_session *s);
 /* A record with the extended items that its session asked for and that the trace lacks, and without counters that it
  * did not ask for; or the record as it is. */
 typedef struct emul_dressed {
-    ea_record record;
+    ea_record record, bare; /* bare: the record without what its provider was not asked for */
+    uint8_t payload[UINT16_MAX];
     ea_ext ext[EA_EXT_MAX];
     size_t added;
     uint8_t data[16 * 8];

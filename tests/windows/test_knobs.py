@@ -11,6 +11,7 @@ import subprocess
 
 import emulated
 import harness
+import registry_records as registry
 import test_faults
 import test_runtime_counters
 import test_single_records
@@ -90,6 +91,13 @@ REFUSED = [
     ("arguments", ["EventCounterIntervalSec"], "expected NAME=VALUE"),
     ("arguments", ["=1"], "expected NAME=VALUE"),
     ("arguments", ["A=" + "x" * 1000, "B=" + "y" * 30], "1036 bytes with their ends: Windows takes at most 1024"),
+    ("filter-data", "2", "expected u32:NUMBER, or hex:"),
+    ("filter-data", "u32:0x100000000", "expected u32:NUMBER"),
+    ("filter-data", "hex:", "expected u32:NUMBER"),
+    ("filter-data", "hex:123", "expected u32:NUMBER"),
+    ("filter-data", "hex:" + "00" * 1025, "at most 1024 bytes"),
+    ("filter-data-type", 0x80000000, "filter-data says which data; it is missing"),
+    ("registry-values", True, "only Microsoft-Windows-Kernel-Registry has values of the registry"),
     ("stack-any", "0x1", "stack-level is missing: expected the level"),
     ("stack-level", "loud", "expected critical"),
     ("payload", [{"event": 1, "field": f"F{i}", "value": "x"} for i in range(9)], "9 conditions on event 1: Windows takes at most 8"),
@@ -159,9 +167,23 @@ def filters(env, checks, session, windows, arguments):
             checks.that(True in some, f"{name}: no event has what was asked for")
 
 
+# two options that cannot be together: (knobs, line of the wrong one, words of the answer)
+TOGETHER = [
+    ({"arguments": ["A=1"], "filter-data": "u32:2"}, 6, "filter-data: arguments are a filter of type 0, too"),
+    ({"filter-data": "u32:2", "filter-data-type": 0x80000200}, 6, "filter-data-type: expected 0, the provider's own, or 0x80000000"),
+    ({"groups": True, "filter-data": "u32:2"}, 6, "filter-data: a provider group has no filter data"),
+    ({"provider": "Microsoft-Windows-Kernel-Registry", "filter-data": "u32:2", "registry-values": True}, 6, "registry-values: registry-values sets the filter data itself"),
+]
+
+
 def refused(env, checks, session, windows, arguments):
     """Each limit, by line and column, of the native program: the same code."""
     file = env.folder / "refused.yaml"
+    for knobs, line, words in TOGETHER:
+        knobs = {"provider": RUNTIME, **knobs}
+        file.write_text("sessions:\n- name: s\n  providers:\n  - " + "\n    ".join(f"{knob}: {json.dumps(value)}" for knob, value in knobs.items()) + "\n")
+        done = env.run([env.agent, "check", str(file)], check=False)
+        checks.that(done.returncode == 3 and words in done.stderr and f"{file}:{line}:" in done.stderr, f"{knobs}: {done.returncode} {done.stderr}")
     for knob, value, words in REFUSED:
         file.write_text(f"sessions:\n- name: s\n  providers:\n  - provider: {RUNTIME}\n    {knob}: {json.dumps(value)}\n")
         done = env.run([env.agent, "check", str(file)], check=False)
@@ -303,6 +325,33 @@ def event_source(env, checks, session, windows, arguments):
             truth = truth + ([e for e in whole if e["name"] != "EventCounters"] if not truth else [])
             checks.equal(keys(e for e in said(env, [files[name]]) if e["provider"] == source), keys(truth), f"{name}: events")
         checks.that(len(wanted["counted"]) > len(wanted["filtered"]) > 10, "counters of two processes")
+
+
+def registry_values(env, checks, session, windows, arguments):
+    """Kernel-Registry gives the data of values only to a session whose filter asks for them; the other events are the same."""
+    trace, provider = env.folder / "registry.etl", str(registry.PROVIDER)
+    trace.write_bytes(test_single_records.trace(registry.records()))
+    asked = {"values": {"registry-values": True}, "number": {"filter-data": "u32:0x3"}, "digits": {"filter-data": "hex:02000000"},
+             "without": {}, "other": {"filter-data": "u32:4"}, "ids": {"registry-values": True, "event-ids": [str(registry.SET)]}}
+    with emulated.Machine(env, session, windows, "registry-values") as machine:
+        machine.plays([trace])
+        files, words = record(env, session, machine, [{"name": n, "providers": [{"provider": provider, **q}], **SMALL} for n, q in asked.items()], "out")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "ignored" in line or "refuses" in line], [], "what could not be had")
+        whole = [e for e in said(env, [trace]) if e["provider"] == provider]
+        with_data = [(e["id"], e["clock"], fields(e)) for e in whole]
+        bare = [(number, clock, {**f, "CapturedDataSize": 0, "CapturedData": "", "PreviousDataCapturedSize": 0, "PreviousData": ""} if number == registry.SET else f)
+                for number, clock, f in with_data]
+        checks.that(with_data != bare and len({number for number, _, _ in bare}) == 4, "the trace has data, and other events")
+        for name in asked:
+            truth = bare if name in ("without", "other") else [x for x in with_data if name != "ids" or x[0] == registry.SET]
+            checks.equal([(e["id"], e["clock"], fields(e)) for e in said(env, [files[name]]) if e["provider"] == provider], truth, f"{name}: events")
+    with emulated.Machine(env, session, windows, "registry-sizes") as machine:  # a size that the provider does not take, and a type
+        machine.plays([trace])
+        wrong = {"short": {"filter-data": "hex:0200"}, "schema": {"filter-data": "u32:2", "filter-data-type": 0x80000000}}
+        files, words = record(env, session, machine, [{"name": n, "providers": [{"provider": provider, **q}], **SMALL} for n, q in wrong.items()], "out")
+        checks.equal(words.count("it is enabled without filters"), 2, f"filters that Windows refuses: {words}")
+        for name in wrong:
+            checks.equal([(e["id"], e["clock"], fields(e)) for e in said(env, [files[name]]) if e["provider"] == provider], bare, f"{name}: events without data")
 
 
 def not_there(env, checks, session, windows, arguments):
@@ -624,7 +673,7 @@ def unprivileged(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    every = filters, legacy, kernel, names, event_source, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
+    every = filters, legacy, kernel, names, event_source, registry_values, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters, unprivileged, driver, state, five, translated, intervals
     for part in emulated.parts(checks, arguments, every, real=(filters, legacy, names, not_there, system, adopted, older)):
         part(env, checks, session, windows, arguments)
 

@@ -5,6 +5,7 @@
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
 #include "proto/event/ntstatus.h"
+#include "proto/event/registry_text.h"
 #include "proto/event/render.h"
 #include "proto/event/value.h"
 
@@ -528,6 +529,36 @@ static void registry_key_at(sqlite3_context *c, int count, sqlite3_value **v) {
     }
 }
 
+/* ---- the registry ---- */
+
+/* Type, size and data of a value, as events have them. An agent can send any others: they are NULL. */
+static void registry_data(sqlite3_context *c, int count, sqlite3_value **v) {
+    ea_text t;
+    (void)count;
+    if (sqlite3_value_type(v[0]) != SQLITE_INTEGER || sqlite3_value_type(v[1]) != SQLITE_INTEGER)
+        return;
+    int64_t type = sqlite3_value_int64(v[0]), size = sqlite3_value_int64(v[1]);
+    const void *data = sqlite3_value_type(v[2]) == SQLITE_BLOB ? sqlite3_value_blob(v[2]) : NULL;
+    size_t bytes = data ? (size_t)sqlite3_value_bytes(v[2]) : 0;
+    if (type < 0 || type > UINT32_MAX || size < 0)
+        return;
+    ea_text_init(&t);
+    if (ea_registry_data_text(&t, (uint32_t)type, (uint64_t)size, data, bytes))
+        function_result(c, &t);
+    else
+        ea_text_deinit(&t);
+}
+
+static void registry_path(sqlite3_context *c, int count, sqlite3_value **v) {
+    ea_text t;
+    (void)count;
+    if (sqlite3_value_type(v[0]) != SQLITE_TEXT)
+        return;
+    ea_text_init(&t);
+    ea_registry_path_text(&t, function_text_of(v[0]));
+    function_result(c, &t);
+}
+
 /* ---- paths ---- */
 
 static int begins_without_case(const char *text, const char *prefix) {
@@ -604,6 +635,8 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"process_at", 4, process_at},
         {"thread_at", 4, thread_at},
         {"registry_key_at", 4, registry_key_at},
+        {"registry_data", 3, registry_data},
+        {"registry_path", 1, registry_path},
     };
 
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof FUNCTIONS[0]; i++)
