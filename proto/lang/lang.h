@@ -19,6 +19,7 @@ enum {
     EA_LANG_DEPTH_MAX = 100,          /* of nested expressions and statements */
     EA_LANG_CLAUSES_MAX = 256,
     EA_LANG_OPS_MAX = 4096,          /* instructions of a clause */
+    EA_LANG_NAME_MAX_BYTES = 60,     /* of an aggregation, and of a value of emit: they name tables and columns */
     EA_LANG_PATTERN_MAX_BYTES = 128, /* of =~: what a comparison costs grows with it */
     EA_LANG_ENTRIES = 65536          /* keys of an aggregation or a map, unless the options say otherwise */
 };
@@ -74,6 +75,16 @@ const ea_lang_need *ea_lang_needs(const ea_lang_program *p, size_t *ret_count);
 int ea_lang_needs_all(const ea_lang_program *p);
 /* 1 when the program reads what is known of processes and threads, or has variables of threads. */
 int ea_lang_needs_processes(const ea_lang_program *p);
+
+/* What the program gives apart: an aggregation, by its name without @; "emit" or "printf", when a statement is one.
+ * line and column: of its first statement; 0 of emit and printf. From i = 0; 0: there is no further one. */
+typedef struct ea_lang_result {
+    const char *name;
+    size_t name_bytes;
+    uint32_t line, column;
+} ea_lang_result;
+
+int ea_lang_result_at(const ea_lang_program *p, size_t i, ea_lang_result *ret);
 /* The performance counters that it reads, by name, from 0; NULL: there is no further one. */
 const char *ea_lang_counter(const ea_lang_program *p, size_t i);
 

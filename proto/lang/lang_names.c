@@ -293,6 +293,9 @@ void lang_declare_aggregations(compiler *k, const statement *st, int is_end) {
             if (t->arg_count > EA_LANG_KEYS_MAX)
                 lang_fail(&k->s, t->at, "more than %d keys", EA_LANG_KEYS_MAX);
             if (!a) {
+                if (t->text.len_bytes > EA_LANG_NAME_MAX_BYTES)
+                    lang_fail(&k->s, t->at, "the name has %zu bytes; at most %d name a table of results",
+                              t->text.len_bytes, EA_LANG_NAME_MAX_BYTES);
                 if (k->p->aggregation_count == VARIABLES_MAX)
                     lang_fail(&k->s, t->at, "more than %d aggregations", VARIABLES_MAX);
                 a = &k->p->aggregations[k->p->aggregation_count++];

@@ -183,6 +183,9 @@ static void call_statement(compiler *k, const node *n) {
             const node *arg = n->args[row.count];
             if (arg->kind != NODE_NAMED)
                 lang_fail(&k->s, arg->at, "expected name = value");
+            if (arg->text.len_bytes > EA_LANG_NAME_MAX_BYTES)
+                lang_fail(&k->s, arg->at, "the name has %zu bytes; at most %d name a column", arg->text.len_bytes,
+                          EA_LANG_NAME_MAX_BYTES);
             char *name = lang_alloc(&k->s, arg->text.len_bytes + 1, 1);
             memcpy(name, arg->text.text, arg->text.len_bytes);
             for (uint32_t i = 0; i < row.count; i++)
