@@ -121,6 +121,31 @@ typedef struct ea_lang_output {
     size_t column_count;
 } ea_lang_output;
 
+/* The words of the language, from i = 0; 0: there is no further one. */
+enum ea_lang_word_kind {
+    EA_LANG_WORD_KEYWORD,   /* if */
+    EA_LANG_WORD_PROBE,     /* begin */
+    EA_LANG_WORD_BASE,      /* self, before a point */
+    EA_LANG_WORD_VALUE,     /* execname */
+    EA_LANG_WORD_CALL,      /* strlen, in an expression */
+    EA_LANG_WORD_STATEMENT, /* printf */
+    EA_LANG_WORD_FUNCTION   /* count, of an aggregation */
+};
+
+typedef struct ea_lang_word {
+    const char *text;
+    enum ea_lang_word_kind kind;
+} ea_lang_word;
+
+int ea_lang_word_at(size_t i, ea_lang_word *ret);
+/* DTrace's names of probes, from i = 0; one may come several times; NULL: there is no further one. */
+const char *ea_lang_alias_at(size_t i);
+/* Calls fn with each word with which the text may go on: what is begun at its end, completed; some come several times.
+ * A result of fn that is not 0 ends it, and is returned. Before a clause's { these are probes, and in its condition and
+ * its statements words and the fields of its classes. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_lang_complete(const char *text, size_t len_bytes, const ea_lang_sources *sources,
+                                   int (*fn)(void *arg, const char *word), void *arg);
+
 typedef struct ea_lang_run ea_lang_run;
 
 typedef struct ea_lang_run_options {

@@ -19,7 +19,7 @@ typedef struct options {
     const char *program;
     int json, csv, strict;
     uint64_t keys, memory, pid;
-    const char *exe, *command, *name;
+    const char *exe, *command, *name, *complete;
     ea_strings pmc_samples, args;
 } options;
 
@@ -242,6 +242,12 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     ea_schemas *schemas = NULL;
     ea_input in;
     int rc = 0;
+    if (o->complete) {
+        rc = ea_program_complete(o->complete, &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
+        if (rc)
+            ea_err_print(stderr, "etwagent", &err);
+        return ea_exit_code(rc);
+    }
     if (o->json && o->csv)
         rc = ea_fail(&err, EA_EUSAGE, "--json and --csv exclude each other");
     if (!rc && o->program) {
@@ -378,6 +384,13 @@ static const ea_option OPTIONS[] = {
      .min = 1 << 20,
      .max = (uint64_t)16 << 30,
      .help = "memory of all variables, aggregations and texts of the program together"},
+    {.name = "complete-probe",
+     .argument = "TEXT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, complete),
+     .help =
+         "print the words with which a program that begins with TEXT may go on, one a line: probes, and in a clause "
+         "fields and functions; of the traces, too"},
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),
