@@ -137,10 +137,11 @@ static int run_all(watch *w, ea_err *err) {
         rc = run_failed(w, rc, err);
     else if (!rc)
         rc = w->o->live ? run_arriving(w, err) : run_events(w, NULL, INT64_MAX, err);
-    if (rc < 0)
-        return rc;
-    rc = ea_lang_run_end(w->run);
-    return rc ? run_failed(w, rc, err) : flush_output(w, err);
+    ea_err later = {0}; /* what came before a failure is printed, too */
+    ea_err *of_end = rc < 0 ? &later : err;
+    int ended = ea_lang_run_end(w->run);
+    ended = ended ? run_failed(w, ended, of_end) : flush_output(w, of_end);
+    return rc < 0 ? rc : ended;
 }
 
 /* The range's times; "" and NULL: it is open. */
