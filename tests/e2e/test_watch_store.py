@@ -174,7 +174,7 @@ def check_live(env, checks, files):
 
 
 def check_live_failure(env, checks, host, path):
-    """The store fails while the program runs: what it has so far is printed, and the exit code says so."""
+    """The store fails while the program runs: what it has so far is printed, and the exit code is 1."""
     store = env.folder / "failing-store"
     ingest(env, store, host, [path])
     running = subprocess.Popen([env.collector, "watch", "--store", store, "--live", "--json", "--from", "2000-01-01", "-e",
