@@ -299,6 +299,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;
+    u->met_full_disk = 0;
     if (reserve_answer(w, u->batch_count)) {
         ec_upload_refuse(u, 503, RETRY_STORE_S, "out of memory");
         return;
@@ -350,6 +351,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                                     : u->pause_s         ? u->pause_s * 1000
                                     : used > max / 4 * 3 ? BUSY_PAUSE_MS
                                                          : 0};
+    u->met_full_disk = w->disk_pause_s != 0;
     memcpy(ack.stream, u->stream, sizeof ack.stream);
     ea_ack_encode(&ack, &u->answer);
     u->status = 200;
@@ -382,6 +384,8 @@ static void answer(ec_writer *w, ec_upload *list) {
         ec_upload *u = list;
         list = u->next;
         u->next = NULL;
+        if (u->met_full_disk)
+            ea_count(w->options.counters, EA_COUNT_ingest_refused_disk_full, 1);
         w->options.done(w->options.done_arg, u);
     }
 }
@@ -401,6 +405,7 @@ static void commit_group(ec_writer *w, ec_upload *list) {
     }
     if (rc) {
         int is_full = ec_disk_gate_is_cause(rc, &err);
+        list->met_full_disk = is_full;
         if (!is_full)
             ec_log_line(w->options.log, "nothing stored: %s", err.message);
         ec_upload_refuse(list, 503, is_full ? ec_disk_gate_close(&w->disk, ea_monotonic_ns()) : RETRY_STORE_S,
