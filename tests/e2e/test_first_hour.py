@@ -140,9 +140,18 @@ def check_empty_profile(w):  # 24
 
 
 def check_reports(w):  # 21, 22
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
     w.says(21, w.collector("report", "gc"), 0, "Garbage collections of .NET", "pause ms")
     w.checks.that(int(w.value("SELECT count(*) FROM gc_pauses WHERE pause_ns > 0")) > 0, "(21) pauses of collections")
     w.says(21, w.collector("report", "gc", "--to", "2001-01-01"), 0, "no rows: the report needs events of Microsoft-Windows-DotNETRuntime")
+    pauses = [json.loads(line)["completed"]["latency_ns"] for line in w.agent("dump", "--class", "GC/SuspendEEStart", "--format", "jsonl", "web.etl").stdout.splitlines()]
+    columns = w.agent("dump", "--class", "GC/SuspendEEStart", "--fields", "name,completed_latency_ns", "web.etl")
+    w.checks.equal(columns.stdout.splitlines(), [f"GC/SuspendEEStart\t{ns}" for ns in pauses], "(21) what `completed` has, as a column")
+    w.checks.that(len(pauses) >= 3, f"(21) pauses in the trace: {len(pauses)}")
+    ends = w.agent("dump", "--class", "GC/Stop", "--fields", "completes_operation,completes_latency_ns,completed_latency_ns", "--format", "csv", "web.etl").stdout.split()[1:]
+    w.checks.that(ends and all(line.startswith("GC/Start,") and line.split(",")[1].isdigit() and line.endswith(",") for line in ends), f"(21) ends of collections: {ends[:3]}")
+    files = w.agent("dump", "--class", "FileIo/Read", "--fields", "completed_status,completed_size", FILE).stdout
+    w.checks.that("SUCCESS(0x0)\t" in files, f"(21) status and size of a read: {files[:200]}")
     times = [sample["ts"] for sample in json.loads(w.collector("profile", "--host", "day", "--format", "chrome").stdout)["samples"]]
     w.checks.that(times[0] == 0 and 1e6 < times[-1] < 1e8, f"(22) the time axis is that of the recording: {times[:1]} to {times[-1:]} us")
 

@@ -151,6 +151,14 @@ def check_page(env, checks, name):
     return f"{name} {time.monotonic() - begin:.1f} s"
 
 
+def check_sizes(env, checks):
+    """The script of sizing.md measures; small batches take several times as much."""
+    done = env.run(["python3", harness.ROOT / "tests" / "bench" / "batch_sizes.py", "--build", env.build, "--sizes", "20,5000", "--duration-ms", 500], check=False)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if re.match(r"\| [0-9]", line)]
+    checks.that(done.returncode == 0 and [row[0] for row in rows] == ["20", "5,000"] and float(rows[0][3]) > 4 * float(rows[1][3]), f"batch_sizes.py: {done.stdout}{done.stderr}")
+    return "sizes"
+
+
 def check_reader(checks):
     """The reader of pages finds commands, and a wrong line is wrong."""
     page = "Text.\n\n    $ echo one \\\n        two\n    one two\n    $ x \"a\n      b\"\n    ...\n    last ... line\n\n    not a step\n\nText\n\n    alone\n"
@@ -166,7 +174,8 @@ def test(env, checks, arguments):
         checks.skipped += 1
         print("disk-full.md is left out: this process may not mount", flush=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        print(", ".join(pool.map(lambda name: check_page(env, checks, name), pages)), flush=True)
+        sizes = pool.submit(check_sizes, env, checks)
+        print(", ".join([*pool.map(lambda name: check_page(env, checks, name), pages), sizes.result()]), flush=True)
 
 
 if __name__ == "__main__":
