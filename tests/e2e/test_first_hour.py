@@ -217,6 +217,12 @@ def check_second_replay(w):  # 25
     w.checks.equal(w.value("SELECT count(*) FROM hosts WHERE host = 'twin'"), "0", "(25) the run is removed")
 
 
+def check_small(w):  # 30
+    w.says(30, w.env.run(["python3", ROOT / "installer" / "windows" / "build_msi.py", "--exe", "nosuch.exe", "--version", "1.2.3", "--output", w.env.folder / "x.msi"], check=False), 1,
+           "nosuch.exe is missing")
+    w.checks.equal(w.collector("query", "--format", "csv", "SELECT 1 AS a").stdout, "a\n1\n", "(30) lines of CSV of a query")
+
+
 def check_package(w):  # 10
     text = (ROOT / "installer" / "debian" / "collector.yaml").read_text()
     w.checks.that("\nretain-age: " in text and "\nretain-size: " in text, "(10) the package's configuration limits what is kept")
@@ -234,7 +240,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 
 
