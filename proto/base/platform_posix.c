@@ -317,7 +317,7 @@ static int remove_left(const char *path, ea_err *err) {
         rc = ea_fail_os(err, EA_EIO, errno, "open %s", path);
     else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
-    /* the one who had the lock before may have removed the file, and another may have made the next */
+    /* the last holder of the lock may have removed the file, and another process may have made the next */
     else if (fstat(fd, &st) || lstat(path, &named) || st.st_dev != named.st_dev || st.st_ino != named.st_ino)
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     else

@@ -372,7 +372,7 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
     return rc;
 }
 
-/* All outputs have their names, or none has, and what was there before is there again. */
+/* All outputs get their names; or none does, and the files that were replaced are restored. */
 static int publish_all(ea_relog *g) {
     int rc = 0;
     for (size_t i = 0; !rc && i < g->output_count; i++)

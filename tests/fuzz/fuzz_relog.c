@@ -1,5 +1,6 @@
-/* The relogger on any file: what it accepts comes out equal, record for record, in order unless the file's own records
- * are late; a cut of it is a trace that can be read again. The last byte chooses compression, buffer size and cut. */
+/* The relogger on any file: what it accepts comes out equal, record for record, in order unless some of the
+ * file's own records are late or have no time; a cut of it is a trace that can be read again. The last byte chooses
+ * compression, buffer size and cut. */
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "proto/etl/etl.h"
@@ -47,21 +48,29 @@ static const ea_record *next_event(ea_etl_set *set) {
     return rc > 0 ? r : NULL;
 }
 
+/* A message without a time has that of the record before it, which may not be in the
+ * output. */
+static int is_timeless(const ea_record *r) {
+    enum { WPP_TIME = 0x18 };
+
+    return r->header_type == EA_HEADER_MESSAGE && !(r->header_word & WPP_TIME);
+}
+
 static uint64_t hash_of(const ea_record *r) {
-    uint64_t hash = ea_hash64(r->payload, r->payload_bytes, (uint64_t)r->time_raw);
+    uint64_t hash = ea_hash64(r->payload, r->payload_bytes, is_timeless(r) ? 0 : (uint64_t)r->time_raw);
     for (unsigned i = 0; i < r->ext_count; i++)
         hash = ea_hash64(r->ext[i].data, r->ext[i].size_bytes, hash ^ r->ext[i].type);
     return ea_hash64(&r->provider, sizeof r->provider, hash ^ (uint64_t)r->cpu << 32 ^ r->hook_id);
 }
 
-/* 1: some record comes after one of a later time. */
-static int has_late(const char *path) {
+/* 1: some record comes after one of a later time, or has none. */
+static int has_no_order(const char *path) {
     ea_etl_set *set = open_etl(path);
     const ea_record *r;
     int64_t last = INT64_MIN;
     int late = 0;
     while (set && (r = next_event(set)) != NULL) {
-        late |= r->time_raw < last;
+        late |= r->time_raw < last || is_timeless(r);
         last = r->time_raw;
     }
     ea_etl_close(set);
@@ -73,7 +82,7 @@ static void compare(void) {
     ea_etl_set *a = open_etl(in_path), *b = open_etl(out_path);
     const ea_record *x, *y;
     uint64_t sum_a = 0, sum_b = 0;
-    int late = has_late(in_path);
+    int late = has_no_order(in_path);
     if (!a || !b)
         abort();
     for (;;) {
@@ -120,13 +129,6 @@ static int run(const ea_relog_output *output, cutting *c, uint64_t *ret_read) {
     *ret_read = ea_relog_count(g)->read;
     ea_relog_destroy(g);
     return rc;
-}
-
-/* A message without a time has that of the record before it, which may not be in the cut. */
-static int is_timeless(const ea_record *r) {
-    enum { WPP_TIME = 0x18 };
-
-    return r->header_type == EA_HEADER_MESSAGE && !(r->header_word & WPP_TIME);
 }
 
 static void cut_a_part(const ea_relog_output *output, unsigned choice, uint64_t count) {
