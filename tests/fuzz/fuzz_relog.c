@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_BYTES = 1 << 16 };
 
-static char in_path[64], folder[] = "/tmp/fuzz_relog_XXXXXX", out_path[64];
+static char in_path[64], folder[] = "/dev/shm/fuzz_relog_XXXXXX", out_path[64]; /* in memory: outputs are synced */
 
 typedef struct cutting {
     ea_registry *registry;
