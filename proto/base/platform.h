@@ -103,6 +103,10 @@ uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset);
 EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
 /* An exclusive lock held until the file is closed; EA_EBUSY when another process has it. */
 EA_MUST_CHECK int ea_file_try_lock(ea_file *f, ea_err *err);
+/* Makes a new file and locks it, for what no other process shall write. A file that an earlier process
+ * left there is removed; EA_EBUSY when a process has it locked. EA_EEXIST for a link (never followed), a folder, a pipe
+ * or a device. Where the file system has no locks, the file is not locked. */
+EA_MUST_CHECK int ea_file_claim(ea_file **ret, const char *path, ea_err *err);
 
 EA_MUST_CHECK int ea_path_make_dirs(const char *path, ea_err *err); /* with parents, owner-only; fine when it exists */
 EA_MUST_CHECK int ea_path_make_parent(const char *path, ea_err *err); /* the folder that path lies in, as above */

@@ -275,17 +275,8 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
     return 0;
 }
 
-int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
-    static const int flags[] = {
-        [EA_OPEN_READ] = O_RDONLY, [EA_OPEN_APPEND] = O_RDWR | O_CREAT, [EA_OPEN_CREATE] = O_RDWR | O_CREAT | O_TRUNC};
-    int fd = open(path, flags[mode] | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "open %s", path);
-    struct stat st;
-    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-        close(fd);
-        return ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
-    }
+/* Takes fd, also on failure. */
+static int file_of(ea_file **ret, int fd, const char *path, ea_err *err) {
     ea_file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
     if (!f || !copy) {
@@ -298,6 +289,62 @@ int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err
     f->path = copy;
     *ret = f;
     return 0;
+}
+
+int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
+    static const int flags[] = {
+        [EA_OPEN_READ] = O_RDONLY, [EA_OPEN_APPEND] = O_RDWR | O_CREAT, [EA_OPEN_CREATE] = O_RDWR | O_CREAT | O_TRUNC};
+    int fd = open(path, flags[mode] | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "open %s", path);
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        close(fd);
+        return ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
+    }
+    return file_of(ret, fd, path, err);
+}
+
+/* Removes a file that no process has locked. */
+static int remove_left(const char *path, ea_err *err) {
+    struct stat st, named;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = 0;
+    if (fd < 0 && errno == ENOENT) /* removed meanwhile */
+        return 0;
+    if (lstat(path, &named) == 0 && !S_ISREG(named.st_mode))
+        rc = ea_fail(err, EA_EEXIST, "make %s: it is no file, but a link, a folder, a pipe or a device", path);
+    else if (fd < 0)
+        rc = ea_fail_os(err, EA_EIO, errno, "open %s", path);
+    else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        rc = ea_fail(err, EA_EBUSY, "make %s", path);
+    /* the last holder of the lock may have removed the file, and another process may have made the next */
+    else if (fstat(fd, &st) || lstat(path, &named) || st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+        rc = ea_fail(err, EA_EBUSY, "make %s", path);
+    else
+        rc = ea_path_remove(path, err);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+    int fd = open(path, flags, 0600);
+    if (fd < 0 && errno == EEXIST) {
+        int rc = remove_left(path, err);
+        if (rc)
+            return rc;
+        fd = open(path, flags, 0600);
+    }
+    if (fd < 0) {
+        int code = errno == ENOENT ? EA_ENOTFOUND : errno == EEXIST ? EA_EBUSY : EA_EIO;
+        return ea_fail_os(err, code, errno, "make %s", path);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* another process found it before it was locked */
+        close(fd);
+        return ea_fail(err, EA_EBUSY, "make %s", path);
+    }
+    return file_of(ret, fd, path, err);
 }
 
 void ea_file_close(ea_file *f) {

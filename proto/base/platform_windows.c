@@ -387,6 +387,22 @@ static int private_attributes(SECURITY_ATTRIBUTES *sa) {
            ConvertStringSecurityDescriptorToSecurityDescriptorW(sddl, SDDL_REVISION_1, &sa->lpSecurityDescriptor, NULL);
 }
 
+/* Takes h, also on failure. */
+static int file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
+    ea_file *f = calloc(1, sizeof *f);
+    char *copy = _strdup(path);
+    if (!f || !copy) {
+        free(f);
+        free(copy);
+        CloseHandle(h);
+        return ea_fail(err, EA_ENOMEM, "open %s", path);
+    }
+    f->handle = h;
+    f->path = copy;
+    *ret = f;
+    return 0;
+}
+
 static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa, ea_err *err) {
     static const DWORD access[] = {[EA_OPEN_READ] = GENERIC_READ,
                                    [EA_OPEN_APPEND] = GENERIC_READ | GENERIC_WRITE,
@@ -407,18 +423,7 @@ static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SE
         return rc;
     }
     free(w);
-    ea_file *f = calloc(1, sizeof *f);
-    char *copy = _strdup(path);
-    if (!f || !copy) {
-        free(f);
-        free(copy);
-        CloseHandle(h);
-        return ea_fail(err, EA_ENOMEM, "open %s", path);
-    }
-    f->handle = h;
-    f->path = copy;
-    *ret = f;
-    return 0;
+    return file_of(ret, h, path, err);
 }
 
 int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
@@ -518,6 +523,52 @@ int ea_file_try_lock(ea_file *f, ea_err *err) {
     return LockFileEx(f->handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
                ? 0
                : platform_fail_last(err, "lock", f->path);
+}
+
+static HANDLE open_claimed(const WCHAR *w, DWORD how, DWORD flags) {
+    return CreateFileW(w, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                       how, FILE_ATTRIBUTE_NORMAL | flags, NULL);
+}
+
+/* Removes a file that no process has locked. */
+static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
+    DWORD attributes = GetFileAttributesW(w);
+    if (attributes != INVALID_FILE_ATTRIBUTES &&
+        (attributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT | FILE_ATTRIBUTE_DEVICE)))
+        return ea_fail(err, EA_EEXIST, "make %s: it is no file, but a link, a folder or a device", path);
+    ea_file *left;
+    HANDLE h = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
+    if (h == INVALID_HANDLE_VALUE)
+        return platform_fail_last(err, "open", path);
+    int rc = file_of(&left, h, path, err);
+    if (rc)
+        return rc;
+    rc = ea_file_try_lock(left, err);
+    if (rc != EA_EBUSY)
+        rc = DeleteFileW(w) ? 0 : platform_fail_last(err, "remove", path);
+    ea_file_close(left);
+    return rc;
+}
+
+int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
+    WCHAR *w = ea_windows_path(path, 0);
+    if (!w)
+        return bad_path(err, "make", path);
+    int rc = 0;
+    HANDLE h = open_claimed(w, CREATE_NEW, 0);
+    if (h == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_EXISTS && !(rc = remove_left(w, path, err)))
+        h = open_claimed(w, CREATE_NEW, 0);
+    if (!rc && h == INVALID_HANDLE_VALUE)
+        rc = platform_fail_last(err, "make", path);
+    free(w);
+    if (rc)
+        return rc;
+    rc = file_of(ret, h, path, err);
+    if (!rc && ea_file_try_lock(*ret, NULL) == EA_EBUSY) {
+        ea_file_close(*ret);
+        rc = ea_fail(err, EA_EBUSY, "make %s", path);
+    }
+    return rc;
 }
 
 int ea_path_make_dirs(const char *path, ea_err *err) {

@@ -64,6 +64,8 @@ typedef struct ea_etl_options {
     void *on_damage_arg;
     uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least, 4
                                   * GiB at most. Above it buffers are given up and decoded again: slow, never wrong */
+    uint64_t again_limit_bytes;  /* of that: above these bytes (0: 4 GiB) and 8 times the cost of decoding once,
+                                  * ea_etl_next fails with EA_ELIMIT */
     int no_mending;              /* 1: damaged XPRESS data are not mended. Mending chooses the bytes that make the rest
                                   * readable. It is a guess, and it is counted and reported as damage; it saves most
                                   * records after a wrong byte */

@@ -5,6 +5,7 @@
 #ifndef EA_ETL_ETL_WRITER_H
 #define EA_ETL_ETL_WRITER_H
 
+#include "proto/base/platform.h"
 #include "proto/etl/etl.h"
 
 /* ---- one record ---- */
@@ -62,6 +63,9 @@ typedef struct ea_etl_writer_options {
      * chance, by seed. 0: they go in the order in which they became full. */
     unsigned held_buffers;
     uint64_t seed;
+
+    /* When not NULL: an empty file, in place of one that is made at path; borrowed until the writer is destroyed. */
+    ea_file *file;
 } ea_etl_writer_options;
 
 enum { EA_ETL_HELD_BUFFERS_MAX = 4096 };

@@ -7,23 +7,28 @@
  * buffers wait in a heap ordered by their next record. The first buffer yields records until its next record may not be
  * the first any more. Decoded buffers have a memory limit. Hostile or damaged files exceed it: more of their buffers
  * overlap than there are CPUs. Then the buffer whose next record is the latest is released, and decoded again when its
- * time has come.
+ * time has come. What that may cost is limited by what the first decoding of all buffers so far cost: a file of some kB
+ * can hold thousands of large buffers that all overlap, and each record would cost the decoding of one.
  *
  * Files that are still being written have no index to sort: their buffers come in file order, a window of them at a
  * time. */
 #include "proto/base/array.h"
 #include "proto/etl/layout.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY_FLOOR   ((size_t)256 << 20)
 #define MEMORY_CEILING ((size_t)4 << 30)
+#define AGAIN_FLOOR    ((uint64_t)4 << 30)
 
 enum {
     WINDOW_LEAST = 8, /* buffers of a file that is followed */
     WINDOW_MOST = 4096,
+    AGAIN_TIMES = 8,   /* the cost of decoding again, to that of decoding once */
+    EVTX_COST = 4,     /* a byte of an event log, to one of a trace */
     AHEAD_BYTES = 640, /* bytes of a buffer after its next record that are prefetched into the cache */
 };
 
@@ -80,6 +85,7 @@ struct ea_etl_set {
     parked *parked; /* a heap by (key, tie, position) */
     size_t parked_count, parked_capacity;
     size_t memory_bytes, memory_limit; /* of decoded buffers, in use or kept */
+    uint64_t once_cost, again_cost;    /* of decoding, in bytes read and made */
 
     follower *followers; /* one a file; NULL: the files are not followed */
     int64_t news_ns;     /* when something new was found last */
@@ -428,6 +434,25 @@ static inline int64_t look_at_next(const ea_etl_set *s, active *a) {
     return merge_key(file, a->time_raw);
 }
 
+/* Counts what a decode cost. EA_ELIMIT when decoding again costs too much. */
+static int count_decode(ea_etl_set *s, const active *a, const parked *from, int again, ea_err *err) {
+    const ea_etl_file *file = &s->files[from->entry.file];
+    uint64_t cost = (uint64_t)from->entry.size_bytes + a->buffer.used_bytes;
+    cost = cost * (file->is_evtx ? EVTX_COST : 1) + a->buffer.mend_work;
+    if (!again) {
+        s->once_cost += cost;
+        return 0;
+    }
+    uint64_t floor = s->options.again_limit_bytes ? s->options.again_limit_bytes : AGAIN_FLOOR;
+    s->again_cost += cost;
+    if (s->again_cost <= floor || s->again_cost - floor <= AGAIN_TIMES * s->once_cost)
+        return 0;
+    return ea_fail(err, EA_ELIMIT,
+                   "read %s: too many buffers overlap in time for %zu MiB of memory; decoding them again cost %" PRIu64
+                   " MiB, decoding once %" PRIu64 " MiB",
+                   file->info.path, s->memory_limit >> 20, s->again_cost >> 20, s->once_cost >> 20);
+}
+
 /* Decodes a buffer into the heap (one without records vanishes). again: it was given up before. */
 static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
     active *a = s->free_list;
@@ -441,6 +466,8 @@ static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
     file->mend_work_left -= (int64_t)a->buffer.mend_work;
     a->mended = mend;
     count_memory(s, a);
+    if (!rc)
+        rc = count_decode(s, a, &from, again, err);
     if (rc || from.next >= a->buffer.walk.count) {
         recycle(s, a);
         return rc;

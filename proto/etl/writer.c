@@ -47,6 +47,7 @@ typedef struct held_buffer {
 
 struct ea_etl_writer {
     ea_file *file;
+    int borrows_file;
     char *path;
     uint64_t file_bytes;
     uint64_t record_count, buffer_count;
@@ -376,7 +377,9 @@ int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_wri
     if (!w->path || !w->record || (!w->on_disk && w->compress) || (!w->held && w->held_max) || !info->session_name ||
         !info->log_file_name)
         rc = ea_fail(err, EA_ENOMEM, "write %s", path);
-    if (!rc)
+    w->borrows_file = o->file != NULL;
+    w->file = o->file;
+    if (!rc && !w->file)
         rc = ea_file_open(&w->file, path, EA_OPEN_CREATE, err);
     if (!rc)
         rc = write_header_buffer(w, o, err);
@@ -474,7 +477,8 @@ void ea_etl_writer_destroy(ea_etl_writer *w) {
         free(w->cpus[i].data);
     for (size_t i = 0; i < w->held_count; i++)
         free(w->held[i].data);
-    ea_file_close(w->file);
+    if (!w->borrows_file)
+        ea_file_close(w->file);
     free(w->cpus);
     free(w->held);
     free(w->path);

@@ -98,7 +98,10 @@ struct ea_cut {
     ea_u64_map ended;   /* pid: threads and modules before this place ended with the process */
     ea_u64_map decided; /* hashes of things about which a record after the cut spoke already */
     held_list before, methods_before, after, methods_after, stacks_after;
-    held_list ids; /* of the module of the next record */
+    held_list ids;     /* of modules whose records come next, with the same time */
+    size_t *id_before; /* of ids: 1 + the place of the one before it that is of the same module; 0: none */
+    size_t id_before_capacity;
+    ea_u64_map last_id; /* a module's base: 1 + the place of its last one in ids */
     int64_t ids_raw;
     ea_u64_map kept_times; /* is_filtered: of events whose stacks are wanted */
     ea_u64_map matches;    /* match ids of kept events that wait for their user's half */
@@ -116,8 +119,8 @@ int ea_cut_create(ea_cut **ret, const ea_cut_options *options, ea_err *err) {
     cut->drop_at = THINGS_LEAST;
     if (!cut->options.limit_bytes)
         cut->options.limit_bytes = LIMIT_BYTES;
-    ea_u64_map *maps[] = {&cut->index,   &cut->ended, &cut->decided,  &cut->kept_times,
-                          &cut->matches, &cut->clr,   &cut->used_keys};
+    ea_u64_map *maps[] = {&cut->index,   &cut->ended, &cut->decided,   &cut->kept_times,
+                          &cut->matches, &cut->clr,   &cut->used_keys, &cut->last_id};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ea_u64_map_init(maps[i], 0);
     *ret = cut;
@@ -188,14 +191,15 @@ void ea_cut_destroy(ea_cut *cut) {
     for (size_t i = 0; i < cut->thing_count; i++)
         thing_clear(cut, &cut->things[i]);
     free(cut->things);
-    ea_u64_map *maps[] = {&cut->index,   &cut->ended, &cut->decided,  &cut->kept_times,
-                          &cut->matches, &cut->clr,   &cut->used_keys};
+    ea_u64_map *maps[] = {&cut->index,   &cut->ended, &cut->decided,   &cut->kept_times,
+                          &cut->matches, &cut->clr,   &cut->used_keys, &cut->last_id};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ea_u64_map_deinit(maps[i]);
     held_list *lists[] = {&cut->before,        &cut->methods_before, &cut->after,
                           &cut->methods_after, &cut->stacks_after,   &cut->ids};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         list_deinit(lists[i]);
+    free(cut->id_before);
     free(cut);
 }
 
@@ -357,18 +361,24 @@ static thing *find_thing(const ea_cut *cut, uint64_t hash) {
     return t;
 }
 
-/* The ids that came with the same time and are of this module. */
+/* The ids that came with the same time and are of this module: each is looked at once, however many have that time. */
 static void take_ids(ea_cut *cut, thing *t, const ea_record *r, const subject *s) {
-    unsigned width = r->pointer_size;
-    if (cut->ids_raw != r->time_raw)
+    const uint64_t *last = cut->ids_raw == r->time_raw ? ea_u64_map_get(&cut->last_id, s->address) : NULL;
+    unsigned count = 0;
+    if (!last)
         return;
-    for (size_t i = 0; i < cut->ids.count; i++) {
-        ea_relog_event **e = &cut->ids.items[i];
-        if (!*e || t->id_count == IDS_MAX || (*e)->payload_bytes < width ||
-            ea_load_uint((*e)->payload, width) != s->address)
-            continue;
-        t->ids[t->id_count++] = *e;
-        *e = NULL;
+    size_t at = *last;
+    for (size_t i = at; i; i = cut->id_before[i - 1])
+        count++;
+    (void)ea_u64_map_remove(&cut->last_id, s->address);
+    for (; at; at = cut->id_before[at - 1]) {
+        if (--count < IDS_MAX) {
+            t->ids[count] = cut->ids.items[at - 1];
+            t->id_count++;
+            cut->ids.items[at - 1] = NULL;
+        } else {
+            release(cut, &cut->ids.items[at - 1]);
+        }
     }
 }
 
@@ -658,11 +668,39 @@ static int is_late_stack(ea_cut *cut, const ea_record *r) {
 
 /* ---- the records ---- */
 
+/* The module of an image id; 0: it has none. */
+static int base_of_id(const ea_record *r, uint64_t *ret) {
+    if (r->payload_bytes < r->pointer_size)
+        return 0;
+    *ret = ea_load_uint(r->payload, r->pointer_size);
+    return 1;
+}
+
+static void forget_ids(ea_cut *cut) {
+    uint64_t base;
+    for (size_t i = 0; i < cut->ids.count; i++)
+        if (cut->ids.items[i] && base_of_id((const ea_record *)cut->ids.items[i], &base))
+            (void)ea_u64_map_remove(&cut->last_id, base);
+    list_clear(cut, &cut->ids);
+}
+
 static int note_ids(ea_cut *cut, const ea_record *r, ea_err *err) {
+    uint64_t base;
     if (cut->ids_raw != r->time_raw)
-        list_clear(cut, &cut->ids);
+        forget_ids(cut);
     cut->ids_raw = r->time_raw;
-    return list_add(cut, &cut->ids, r, err);
+    if (!base_of_id(r, &base))
+        return 0;
+    const uint64_t *last = ea_u64_map_get(&cut->last_id, base);
+    size_t place = cut->ids.count, before = last ? (size_t)*last : 0;
+    int rc = list_add(cut, &cut->ids, r, err);
+    if (rc)
+        return rc;
+    if (EA_GROW(cut->id_before, cut->id_before_capacity, place + 1, SIZE_MAX) ||
+        ea_u64_map_put(&cut->last_id, base, place + 1))
+        return ea_fail(err, EA_ENOMEM, "cut a trace");
+    cut->id_before[place] = before;
+    return 0;
 }
 
 static int take_before(ea_cut *cut, const ea_record *r, const ea_class *c, ea_err *err) {

@@ -57,15 +57,15 @@ enum {
     WPP_TIME = 0x18, /* options of a message that has a time */
 };
 
-static const char PARTIAL[] = ".partial";
+static const char PARTIAL[] = ".partial", REPLACED[] = ".replaced";
 
 typedef struct relog_output {
-    char *path, *partial;
+    char *path, *partial, *replaced;
     ea_relog_output options;
     ea_etl_writer *writer;
-    ea_file *lock; /* of the partial file: another run would write into it */
-    int is_made;   /* the partial file exists */
-    int64_t *last; /* time of the last record a processor */
+    ea_file *file;                         /* the partial one, locked: another run would write into it */
+    int is_made, is_renamed, has_replaced; /* the partial file exists; it is at path; the one before is at replaced */
+    int64_t *last;                         /* time of the last record a processor */
     size_t cpu_count, cpu_capacity;
     uint64_t expected, added;
 } relog_output;
@@ -127,11 +127,12 @@ int ea_relog_add_input(ea_relog *g, const char *path, void *context, unsigned *r
 
 static void output_deinit(relog_output *o) {
     ea_etl_writer_destroy(o->writer);
-    ea_file_close(o->lock);
+    ea_file_close(o->file);
     if (o->is_made)
         EA_IGNORE(ea_path_remove(o->partial, NULL)); /* it may be gone already */
     free(o->path);
     free(o->partial);
+    free(o->replaced);
     free(o->last);
 }
 
@@ -140,10 +141,10 @@ int ea_relog_add_output(ea_relog *g, const char *path, const ea_relog_output *op
         return ea_fail(&g->err, EA_ELIMIT, "relog: at most %d outputs", OUTPUTS_MAX);
     if (EA_GROW(g->outputs, g->output_capacity, g->output_count + 1, SIZE_MAX))
         return ea_fail(&g->err, EA_ENOMEM, "relog");
-    relog_output o = {.path = joined(path, ""), .partial = joined(path, PARTIAL)};
+    relog_output o = {.path = joined(path, ""), .partial = joined(path, PARTIAL), .replaced = joined(path, REPLACED)};
     if (options)
         o.options = *options;
-    if (!o.path || !o.partial) {
+    if (!o.path || !o.partial || !o.replaced) {
         output_deinit(&o);
         return ea_fail(&g->err, EA_ENOMEM, "relog");
     }
@@ -281,14 +282,11 @@ static int claim_output(ea_relog *g, relog_output *o) {
             return ea_fail(&g->err, EA_EINVAL, "relog %s: it is an input", g->paths[i]);
     if (ea_path_exists(o->path) && !ea_path_is_file(o->path))
         return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
-    int rc = ea_file_open(&o->lock, o->partial, EA_OPEN_APPEND, &g->err);
-    if (rc)
-        return rc;
-    rc = ea_file_try_lock(o->lock, &g->err);
+    int rc = ea_file_claim(&o->file, o->partial, &g->err);
     if (rc == EA_EBUSY)
         return ea_fail(&g->err, rc, "relog %s: another run, or another output of this one, writes it", o->path);
-    if (rc) /* some file systems have no locks */
-        g->err = (ea_err){0};
+    if (rc)
+        return rc;
     o->is_made = 1;
     return 0;
 }
@@ -299,7 +297,7 @@ static int create_output(ea_relog *g, relog_output *o) {
     if (rc)
         return rc;
     ea_etl_writer_options options = {
-        .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1};
+        .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1, .file = o->file};
     ea_record header = g->header;
     if (header.header_type != EA_HEADER_NONE) {
         header.logger = info.logger;
@@ -349,6 +347,48 @@ int ea_relog_emit(ea_relog *g, unsigned output, const ea_relog_event *event) {
     return 0;
 }
 
+/* Gives the output its name. keeps: what has that name is kept, for the case that another output fails. */
+static int publish(ea_relog *g, relog_output *o, int keeps) {
+    ea_file *reserved;
+    int rc = 0;
+    ea_etl_writer_destroy(o->writer); /* Windows renames no open file */
+    ea_file_close(o->file);
+    o->writer = NULL;
+    o->file = NULL;
+    if (keeps && ea_path_exists(o->path)) {
+        rc = ea_file_claim(&reserved, o->replaced, &g->err);
+        if (rc)
+            return rc;
+        ea_file_close(reserved);
+        rc = ea_path_rename(o->path, o->replaced, &g->err);
+        o->has_replaced = !rc || !ea_path_exists(o->path);
+        if (!o->has_replaced)
+            EA_IGNORE(ea_path_remove(o->replaced, NULL)); /* it is empty */
+    }
+    if (!rc)
+        rc = ea_path_rename(o->partial, o->path, &g->err);
+    o->is_renamed = !ea_path_exists(o->partial); /* also when only the folder could not be synced */
+    o->is_made = !o->is_renamed;
+    return rc;
+}
+
+/* All outputs get their names; or none does, and the files that were replaced are restored. */
+static int publish_all(ea_relog *g) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < g->output_count; i++)
+        rc = publish(g, &g->outputs[i], g->output_count > 1);
+    for (size_t i = 0; i < g->output_count; i++) {
+        relog_output *o = &g->outputs[i];
+        if (rc && o->is_renamed)
+            EA_IGNORE(ea_path_remove(o->path, NULL)); /* the first error is reported */
+        if (rc && o->has_replaced)
+            EA_IGNORE(ea_path_rename(o->replaced, o->path, NULL));
+        else if (o->has_replaced)
+            EA_IGNORE(ea_path_remove(o->replaced, NULL)); /* the outputs are complete */
+    }
+    return rc;
+}
+
 static int complete_outputs(ea_relog *g) {
     const ea_relog_counts *c = &g->counts;
     ea_etl_writer_end end = {.end_filetime = last_end(g),
@@ -365,17 +405,7 @@ static int complete_outputs(ea_relog *g) {
         if (!rc)
             rc = ea_etl_writer_sync(o->writer, &g->err);
     }
-    for (size_t i = 0; !rc && i < g->output_count; i++) {
-        relog_output *o = &g->outputs[i];
-        ea_etl_writer_destroy(o->writer); /* Windows renames no open file */
-        ea_file_close(o->lock);
-        o->writer = NULL;
-        o->lock = NULL;
-        rc = ea_path_rename(o->partial, o->path, &g->err);
-        if (!rc)
-            o->is_made = 0;
-    }
-    return rc;
+    return rc ? rc : publish_all(g);
 }
 
 /* ---- the run ---- */

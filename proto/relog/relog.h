@@ -141,7 +141,9 @@ void ea_relog_destroy(ea_relog *relog); /* NULL is allowed; outputs that are not
 int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigned *ret_input);
 /* options NULL: all zero. *ret_output (may be NULL): its number. An existing file is replaced when the run has
  * succeeded; until then the output is PATH.partial. Neither may be an input, by any name; the path may not be a folder
- * or a device. ea_relog_run returns -18 when another run, or another output of this one, writes it. */
+ * or a device. PATH.partial may be a file that an earlier run left, which is removed; a link is not followed, and the
+ * run fails. While several outputs are renamed, what they replace is PATH.replaced. ea_relog_run returns -18 when
+ * another run, or another output of this one, writes it. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
 /* Reads the inputs and writes the outputs, once. Each output is synced and renamed only after all of them are written

@@ -2,20 +2,25 @@
  * Thread: the main one; Ctrl-C ends the run without an output. */
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
+#include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
+#include "proto/relog/process_choice.h"
 #include "service/app/agent_commands.h"
 #include "service/app/programs.h"
 
 #include <inttypes.h>
 
-enum { PROGRESS_EVENTS = 1 << 16 };
+enum { PROGRESS_EVENTS = 1 << 16, CPUS_MAX = 1 << 16 };
 
 typedef struct options {
     const char *output;
     int compression, json;
     uint64_t buffer_bytes;
     const char *from, *to, *where;
+    ea_strings processes, cpus;
+    int tree;
+    ea_class_choice choice;
     int bare;
     ea_schema_options schemas;
 } options;
@@ -34,9 +39,21 @@ typedef struct relog_job {
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
     ea_where *where;
+    ea_process_choice *processes; /* NULL: all */
+    ea_class_chooser chooser;
+    int has_chooser;
+    uint8_t cpus[CPUS_MAX / 8]; /* a bit each */
     ea_cut *cut;
     ea_err err;
 } relog_job;
+
+static int has_choice(const options *o) {
+    return o->choice.classes.count || o->choice.ids.count || o->choice.providers.count;
+}
+
+static int is_filtered(const options *o) {
+    return o->where || o->processes.count || o->cpus.count || has_choice(o);
+}
 
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
@@ -64,7 +81,7 @@ static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, co
 /* At the first event: the inputs' times are known. */
 static int relog_make_cut(relog_job *j, const ea_relog *relog) {
     const options *o = j->o;
-    ea_cut_options cut = {.from_raw = INT64_MIN, .to_raw = INT64_MAX, .bare = o->bare, .is_filtered = o->where != NULL};
+    ea_cut_options cut = {.from_raw = INT64_MIN, .to_raw = INT64_MAX, .bare = o->bare, .is_filtered = is_filtered(o)};
     int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
     if (!rc)
         rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
@@ -73,24 +90,38 @@ static int relog_make_cut(relog_job *j, const ea_relog *relog) {
     return rc ? rc : ea_cut_create(&j->cut, &cut, &j->err);
 }
 
+/* 1: an event that the options name; 0: another one. */
+static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, const ea_class *c) {
+    const options *o = j->o;
+    int64_t utc_ns = j->where || j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
+    int wanted = 1;
+    if (j->where) { /* it is given each record, so that it knows the state */
+        /* any two moments of it are as far apart as in UTC */
+        const ea_clock clock = {
+            .type = EA_CLOCK_SYSTEM_TIME, .frequency = 1000000000, .base_raw = r->time_raw, .base_utc_ns = utc_ns};
+        wanted = ea_where_holds(j->where, r, c, &clock, &j->err);
+    }
+    if (wanted > 0 && o->cpus.count)
+        wanted = j->cpus[r->cpu / 8] >> r->cpu % 8 & 1;
+    if (wanted > 0 && j->has_chooser)
+        wanted = ea_class_chooser_wants(&j->chooser, c);
+    if (wanted > 0 && j->processes)
+        wanted = ea_process_choice_wants(j->processes, r, c, utc_ns);
+    return wanted;
+}
+
 static int relog_cut_event(relog_job *j, ea_relog *relog, const ea_record *r) {
-    int rc = j->cut ? 0 : relog_make_cut(j, relog), wanted = 1;
+    int rc = j->cut ? 0 : relog_make_cut(j, relog);
     if (rc)
         return rc;
-    if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r))
+    if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r)) {
         ea_registry_schemas_changed(j->registry);
-    const ea_class *c = ea_registry_find(j->registry, r);
-    if (j->where) {
-        /* any two moments of it are as far apart as in UTC */
-        const ea_clock clock = {.type = EA_CLOCK_SYSTEM_TIME,
-                                .frequency = 1000000000,
-                                .base_raw = r->time_raw,
-                                .base_utc_ns = ea_relog_utc_ns(relog, r->time_raw)};
-        wanted = ea_where_holds(j->where, r, c, &clock, &j->err);
-        if (wanted < 0)
-            return wanted;
+        if (j->has_chooser)
+            ea_class_chooser_forget(&j->chooser);
     }
-    return ea_cut_take(j->cut, relog, r, c, wanted, &j->err);
+    const ea_class *c = ea_registry_find(j->registry, r);
+    int wanted = relog_wants(j, relog, r, c);
+    return wanted < 0 ? wanted : ea_cut_take(j->cut, relog, r, c, wanted, &j->err);
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
@@ -107,7 +138,8 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
-    return j->cut ? ea_cut_finish(j->cut, relog, &j->err) : 0;
+    int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
+    return !rc && j->cut ? ea_cut_finish(j->cut, relog, &j->err) : rc;
 }
 
 static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
@@ -183,11 +215,120 @@ static int print_relog_summary(const relog_job *j, const ea_relog *relog, int in
     return rc;
 }
 
+/* ---- which events ---- */
+
+static int parse_cpus(relog_job *j) {
+    for (size_t i = 0; i < j->o->cpus.count; i++) {
+        const char *word = j->o->cpus.items[i], *at = word;
+        uint64_t first = 0, last;
+        int ok = ea_digits_parse(&at, 10, &first);
+        last = first;
+        if (ok && *at == '-') {
+            at++;
+            ok = ea_digits_parse(&at, 10, &last);
+        }
+        if (!ok || *at || first > last || last >= CPUS_MAX)
+            return ea_fail(&j->err, EA_EUSAGE, "--cpu %s: expected a processor's number, or two as in 4-7", word);
+        for (; first <= last; first++)
+            j->cpus[first / 8] |= (uint8_t)(1u << first % 8);
+    }
+    return 0;
+}
+
+typedef struct relog_first_pass {
+    relog_job *job;
+    ea_registry *registry;
+} relog_first_pass;
+
+static int learn_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    relog_first_pass *pass = arg;
+    const ea_record *r = (const ea_record *)event;
+    (void)input;
+    if (atomic_load(ea_stop_flag()))
+        ea_relog_cancel(relog);
+    int rc = ea_process_choice_learn(pass->job->processes, r, ea_registry_find(pass->registry, r),
+                                     ea_relog_utc_ns(relog, r->time_raw), &pass->job->err);
+    return rc ? rc : EA_RELOG_KEEP;
+}
+
+static int learn_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+    return relog_begin(relog, input, header, ((relog_first_pass *)arg)->job);
+}
+
+/* NAME, PID, or one of them with @TIME. */
+static int choose_process(relog_job *j, const char *word) {
+    const char *at = strrchr(word, '@');
+    char name[512];
+    size_t len = at ? (size_t)(at - word) : strlen(word);
+    uint64_t pid = 0;
+    int64_t utc_ns = INT64_MIN;
+    ea_time_reference reference = {
+        .now_utc_ns = ea_utc_ns(), .begin_utc_ns = j->begin_utc_ns, .end_utc_ns = j->end_utc_ns, .has_data = 1};
+    if (len == 0 || len >= sizeof name)
+        return ea_fail(&j->err, EA_EUSAGE, "--process %s: expected a name or a process id", word);
+    if (at && ea_time_parse(at + 1, &reference, &utc_ns))
+        return ea_fail(&j->err, EA_EUSAGE, "--process %s: expected after @ " EA_TIME_FORMS_OF_DATA, word);
+    memcpy(name, word, len);
+    name[len] = 0;
+    const char *end = name;
+    int is_pid = ea_digits_parse(&end, 10, &pid) && !*end && pid <= UINT32_MAX;
+    if (!ea_process_choice_add(j->processes, is_pid ? NULL : name, is_pid, (uint32_t)pid, utc_ns))
+        return ea_fail(&j->err, EA_ENOTFOUND, "--process %s: the traces have no such process%s", word,
+                       at ? " at that time" : "");
+    return 0;
+}
+
+/* Reads the traces once for the lifetimes of processes. */
+static int choose_processes(relog_job *j, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {.on_begin = learn_begin, .on_event = learn_event};
+    relog_first_pass pass = {.job = j};
+    ea_relog *relog = NULL;
+    int rc = ea_process_choice_create(&j->processes, &j->err);
+    if (!rc)
+        rc = ea_registry_create(&pass.registry, 0, &j->err);
+    if (!rc && (rc = ea_relog_create(&relog)) != 0)
+        rc = ea_fail(&j->err, rc, "relog");
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, &pass);
+    if (rc && !j->err.code)
+        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    for (size_t i = 0; !rc && i < j->o->processes.count; i++)
+        rc = choose_process(j, j->o->processes.items[i]);
+    if (!rc && j->o->tree)
+        ea_process_choice_add_children(j->processes);
+    if (!rc)
+        ea_process_choice_settle(j->processes);
+    ea_relog_destroy(relog);
+    ea_registry_destroy(pass.registry);
+    return rc;
+}
+
+static int open_selection(relog_job *j, char **paths, int path_count) {
+    const options *o = j->o;
+    int rc = parse_cpus(j);
+    if (!rc && has_choice(o)) {
+        rc = ea_class_chooser_init(&j->chooser, &o->choice, &j->err);
+        j->has_chooser = !rc;
+    }
+    if (!rc && o->processes.count)
+        rc = choose_processes(j, paths, path_count);
+    return rc;
+}
+
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const options *o = j->o;
-    if (!o->from && !o->to && !o->where)
-        return o->bare ? ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to or --where") : 0;
-    int rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
+    if (o->tree && !o->processes.count)
+        return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
+    if (!o->from && !o->to && !is_filtered(o))
+        return o->bare
+                   ? ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to, --where or another choice of events")
+                   : 0;
+    int rc = open_selection(j, paths, path_count);
+    if (rc)
+        return rc;
+    rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
     if (!rc)
         rc = ea_trace_schemas_create(&j->from_trace, j->schemas, &j->err);
     if (!rc)
@@ -202,6 +343,9 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
 
 static void close_relog_job(relog_job *j) {
     ea_cut_destroy(j->cut);
+    ea_process_choice_destroy(j->processes);
+    if (j->has_chooser)
+        ea_class_chooser_deinit(&j->chooser);
     ea_where_destroy(j->where);
     ea_registry_destroy(j->registry);
     ea_trace_schemas_destroy(j->from_trace);
@@ -283,10 +427,27 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, where),
      .help = "only events for which this condition of the query language holds, as in 'pid == 4711'"},
+    {.name = "process",
+     .argument = "NAME|PID[@TIME]",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, processes),
+     .help = "only events of these processes: by image name in any case, or by id; @TIME selects the process that "
+             "lived then; "
+             "may be repeated. The traces are read twice"},
+    {.name = "tree",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, tree),
+     .help = "with --process: of the processes that they started, too"},
+    EA_CLASS_OPTIONS(options, choice),
+    {.name = "cpu",
+     .argument = "N[-M]",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, cpus),
+     .help = "only events of these processors; may be repeated"},
     {.name = "bare",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, bare),
-     .help = "with --from, --to or --where: add nothing, and keep nothing else"},
+     .help = "with a choice of events or times: add nothing, and keep nothing else"},
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = NULL},
@@ -303,7 +464,8 @@ const ea_command ea_cmd_relog = {
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
-        "A cut (--from, --to, --where) contains what its readers need of the rest: at its beginning and end rundowns "
+        "A cut (--from, --to, or a choice of events) contains what its readers need of the rest: at its beginning and "
+        "end rundowns "
         "of\n"
         "processes, threads, modules with their image ids, names of files and registry keys, stack keys; "
         "configuration,\n"

@@ -1,4 +1,5 @@
-/* proto/relog/cut.c: its memory is that of the things that are open, however many the trace opens. */
+/* proto/relog/cut.c: its memory is that of the things that are open, however many the trace opens; image ids find their
+ * modules in linear time. */
 #include "proto/relog/cut.h"
 #include "tests/unit/etl_samples.h"
 
@@ -7,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -95,9 +97,78 @@ static void things_that_are_over_go(void **state) {
     ea_registry_destroy(j.registry);
 }
 
+/* ---- image ids ---- */
+
+static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
+static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
+
+enum { MODULES = 80000, IDS_OF_FIRST = 9, IDS_KEPT = 4, OP_LOAD = 10, OP_RSDS = 36 };
+
+static int take_image(job *j, ea_relog *relog, const ea_guid *provider, unsigned opcode, uint64_t base,
+                      int64_t time_raw) {
+    uint8_t payload[64] = {0}; /* Image_Load: base, size, process, checksum, time, reserved, base, reserved, name */
+    ea_err err;
+    ea_record r = {.provider = *provider,
+                   .flags = EA_FLAG_CLASSIC_HEADER,
+                   .opcode = (uint8_t)opcode,
+                   .version = 2,
+                   .pointer_size = 8,
+                   .time_raw = time_raw,
+                   .payload = payload,
+                   .payload_bytes = sizeof payload};
+    ea_store64(payload, base);
+    ea_store32(payload + 16, 77);
+    return ea_cut_take(j->cut, relog, &r, ea_registry_find(j->registry, &r), 1, &err);
+}
+
+/* A file may give all its image ids one time, and all modules after them. */
+static int on_image(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    job *j = arg;
+    int64_t from = event->time_raw;
+    ea_err err;
+    (void)input;
+    if (j->cut)
+        return EA_RELOG_KEEP;
+    assert_int_equal(ea_cut_create(&j->cut, &(ea_cut_options){.from_raw = from, .to_raw = INT64_MAX}, &err), 0);
+    clock_t begin = clock();
+    assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, 0x10000, from - 2), EA_RELOG_DROP); /* of another time */
+    for (unsigned i = 1; i < IDS_OF_FIRST; i++)
+        assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, 0x10000, from - 1), EA_RELOG_DROP);
+    for (uint64_t i = 1; i <= MODULES; i++)
+        assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, i << 16, from - 1), EA_RELOG_DROP);
+    for (uint64_t i = 1; i <= MODULES; i++)
+        assert_int_equal(take_image(j, relog, &IMAGE, OP_LOAD, i << 16, from - 1), EA_RELOG_DROP);
+    assert_true((clock() - begin) / CLOCKS_PER_SEC < 3);
+    assert_true(take(j, relog, OP_READ, 1, from) >= 0);
+    j->counts = *ea_cut_count(j->cut);
+    return EA_RELOG_KEEP;
+}
+
+static void ids_are_found_in_linear_time(void **state) {
+    (void)state;
+    const char *in = scratch_path("in.etl");
+    job j = {0};
+    made_up m;
+    ea_relog *g;
+    ea_err err;
+    const ea_relog_callbacks callbacks = {.on_event = on_image};
+    assert_int_equal(made_up_write(in, 5, &m, NULL, NULL, &err), 0);
+    assert_int_equal(ea_registry_create(&j.registry, 0, &err), 0);
+    assert_int_equal(ea_relog_create(&g), 0);
+    assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+    assert_int_equal(ea_relog_add_output(g, scratch_path("out.etl"), NULL, NULL), 0);
+    assert_int_equal(ea_relog_run(g, &callbacks, &j), 0);
+    assert_int_equal(j.counts.modules, MODULES);
+    assert_int_equal(j.counts.image_ids, MODULES - 1 + IDS_KEPT);
+    ea_cut_destroy(j.cut);
+    ea_relog_destroy(g);
+    ea_registry_destroy(j.registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(things_that_are_over_go, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(ids_are_found_in_linear_time, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

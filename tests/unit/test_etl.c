@@ -380,6 +380,40 @@ static void many_files_and_cpus(void **state) {
     done(r);
 }
 
+/* Buffers that all overlap: without memory for them, each record would cost the decoding of a buffer. */
+static void decoding_again_has_a_limit(void **state) {
+    (void)state;
+
+    enum { CPUS = 20, RECORDS = 20000 };
+
+    ea_etl_info info = plain_info();
+    info.cpu_count = CPUS;
+    ea_etl_writer *w = begin("overlap.etl", &info);
+    for (unsigned i = 0; i < RECORDS; i++)
+        add(w, (uint16_t)(i % CPUS), HEADER_TIME + i, i, 8);
+    end(w);
+    const char *path = scratch_path("overlap.etl");
+    for (int limited = 0; limited < 2; limited++) {
+        const ea_etl_options options = {.memory_limit_bytes = 1, .again_limit_bytes = limited ? 1 : 0};
+        ea_etl_set *set;
+        const ea_record *r;
+        ea_err err;
+        unsigned count = 0;
+        int rc;
+        must(ea_etl_open(&set, &path, 1, &options, &err), &err);
+        while ((rc = ea_etl_next(set, &r, &err)) > 0)
+            count++;
+        assert_int_equal(rc, limited ? EA_ELIMIT : 0);
+        if (limited) {
+            assert_non_null(strstr(err.message, "too many buffers overlap in time"));
+            assert_true(count > 0 && count < RECORDS / 10);
+        } else {
+            assert_int_equal(count, RECORDS + 1);
+        }
+        ea_etl_close(set);
+    }
+}
+
 static void info_and_clocks(void **state) {
     (void)state;
     for (uint32_t pointer_size = 4; pointer_size <= 8; pointer_size += 4)
@@ -1004,6 +1038,7 @@ int main(void) {
         cmocka_unit_test(group_guids),
         cmocka_unit_test_setup_teardown(merged_order, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(many_files_and_cpus, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(decoding_again_has_a_limit, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(info_and_clocks, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(merged_by_utc, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(disordered_buffers, setup, scratch_clear),

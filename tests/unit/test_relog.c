@@ -14,6 +14,7 @@
 
 #if !defined(_WIN32)
 #include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 #include "tests/unit/scratch.h"
@@ -391,6 +392,93 @@ static void outputs_belong_to_one_run(void **state) {
     assert_true(assert_same_events(in, two) >= MADE_UP_RECORDS);
 }
 
+#if !defined(_WIN32)
+/* A link where the unfinished output goes would let another user choose which file is overwritten. */
+static void links_are_not_followed(void **state) {
+    (void)state;
+    ea_err err;
+    char *data;
+    size_t len;
+    const char *in = scratch_path("in.etl"), *out = scratch_path("out.etl"), *partial = scratch_path("out.etl.partial"),
+               *other = scratch_path("other"), *missing = scratch_path("missing");
+    make_file(in, 2);
+    assert_int_equal(ea_path_write_all(other, "before", 6, 0, &err), 0);
+    const char *targets[] = {"other", "missing"};
+    for (size_t i = 0; i < LENGTH(targets); i++) {
+        assert_int_equal(symlink(targets[i], partial), 0);
+        assert_int_equal(run_of(&in, 1, out), EA_EEXIST);
+        assert_int_equal(unlink(partial), 0); /* it is still there */
+    }
+    assert_false(ea_path_exists(out));
+    assert_false(ea_path_exists(missing));
+    assert_int_equal(mkfifo(partial, 0600), 0);
+    assert_int_equal(run_of(&in, 1, out), EA_EEXIST);
+    assert_int_equal(unlink(partial), 0);
+    /* another name of a file: the name goes, the file stays */
+    assert_int_equal(link(other, partial), 0);
+    assert_int_equal(run_of(&in, 1, out), 0);
+    assert_int_equal(ea_path_read_all(other, 100, &data, &len, &err), 0);
+    assert_int_equal(len, 6);
+    free(data);
+    assert_true(assert_same_events(in, out) >= MADE_UP_RECORDS);
+    assert_false(ea_path_exists(partial));
+}
+#endif
+
+/* ---- several outputs ---- */
+
+static int make_folder(ea_relog *g, void *arg) {
+    ea_err err;
+    (void)g;
+    return arg ? ea_path_make_dirs(arg, &err) : 0;
+}
+
+static int run_with_outputs(const char *in, const char *const *outs, size_t count, const char *folder) {
+    const ea_relog_callbacks callbacks = {.on_end = make_folder};
+    ea_relog *g;
+    assert_int_equal(ea_relog_create(&g), 0);
+    assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(ea_relog_add_output(g, outs[i], NULL, NULL), 0);
+    int rc = ea_relog_run(g, &callbacks, (void *)(uintptr_t)folder);
+    ea_relog_destroy(g);
+    return rc;
+}
+
+static void assert_no_leftovers(const char *const *outs, size_t count) {
+    static const char *const ENDS[] = {".partial", ".replaced"};
+    char name[600];
+    for (size_t i = 0; i < count * LENGTH(ENDS); i++) {
+        snprintf(name, sizeof name, "%s%s", outs[i / LENGTH(ENDS)], ENDS[i % LENGTH(ENDS)]);
+        assert_false(ea_path_exists(name));
+    }
+}
+
+/* The third output's name becomes a folder while the run is on: the first two get what they were back. */
+static void outputs_appear_together(void **state) {
+    (void)state;
+    ea_err err;
+    char *data;
+    size_t len;
+    const char *in = scratch_path("in.etl"), *const outs[] = {scratch_path("a.etl"), scratch_path("b.etl"),
+                                                              scratch_path("c.etl")};
+    make_file(in, 2);
+    assert_int_equal(ea_path_write_all(outs[1], "before", 6, 0, &err), 0);
+    assert_true(run_with_outputs(in, outs, 3, outs[2]) < 0);
+    assert_false(ea_path_exists(outs[0]));
+    assert_int_equal(ea_path_read_all(outs[1], 100, &data, &len, &err), 0);
+    assert_int_equal(len, 6);
+    free(data);
+    assert_true(ea_path_exists(outs[2]) && !ea_path_is_file(outs[2]));
+    assert_no_leftovers(outs, LENGTH(outs));
+
+    const char *const two[] = {outs[0], outs[1]};
+    assert_int_equal(run_with_outputs(in, two, 2, NULL), 0);
+    assert_true(assert_same_events(in, outs[0]) >= MADE_UP_RECORDS);
+    assert_true(assert_same_events(in, outs[1]) >= MADE_UP_RECORDS);
+    assert_no_leftovers(outs, LENGTH(outs));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_are_equal, scratch_make, scratch_clear),
@@ -398,6 +486,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(failures_leave_no_output, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(inputs_that_do_not_fit, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(outputs_belong_to_one_run, scratch_make, scratch_clear),
+#if !defined(_WIN32)
+        cmocka_unit_test_setup_teardown(links_are_not_followed, scratch_make, scratch_clear),
+#endif
+        cmocka_unit_test_setup_teardown(outputs_appear_together, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
