@@ -182,7 +182,10 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
     sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
     /* NORMAL: a power cut may take the last transactions from the index, never from the segments, and recovery indexes
      * those batches again. */
-    if (s->writable && (rc = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err)) != 0)
+    /* cache_size: in KiB, as it is negative. A batch may bring 16,384 descriptions, whose hashes are all over an index;
+     * SQLite's 2 MiB are less than the pages that it changes, which then were written and read several times. */
+    if (s->writable &&
+        (rc = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384", err)) != 0)
         return rc;
     if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {

@@ -41,23 +41,42 @@ static BIO *open_pem(const char *path, char **ret_data, size_t *ret_len_bytes, e
     return bio;
 }
 
+/* No question for a password on the terminal, where a service would wait for ever. *arg: one was wanted. */
+static int note_password(char *out, int size, int is_writing, void *arg) {
+    (void)out, (void)size, (void)is_writing;
+    *(int *)arg = 1;
+    return -1;
+}
+
 static int read_key(const char *path, EVP_PKEY **ret, ea_err *err) {
-    char *data = NULL, none[] = "";
+    char *data = NULL;
     size_t len_bytes = 0;
-    int rc;
+    int rc, has_password = 0;
     BIO *bio = open_pem(path, &data, &len_bytes, err, &rc);
-    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL; /* no question for a password */
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, note_password, &has_password) : NULL;
     BIO_free(bio);
     if (data)
         OPENSSL_cleanse(data, len_bytes);
     free(data);
     if (!rc && !key) {
         ERR_clear_error();
-        rc = ea_fail(err, EA_EFORMAT, "%s: expected a private key, PEM", path);
+        rc = has_password
+                 ? ea_fail(err, EA_EUNSUPPORTED,
+                           "%s: the key has a password, which a service cannot ask for; store it without one, readable "
+                           "by the agent's account alone (openssl pkey -in KEY -out NEW)",
+                           path)
+                 : ea_fail(err, EA_EFORMAT, "%s: expected a private key, PEM", path);
     }
     if (!rc)
         *ret = key;
     return rc;
+}
+
+int ea_key_check_password(const char *path, ea_err *err) {
+    EVP_PKEY *key = NULL;
+    int rc = read_key(path, &key, err);
+    EVP_PKEY_free(key);
+    return rc == EA_EUNSUPPORTED ? rc : 0;
 }
 
 static int read_certificate(const char *path, X509 **ret, ea_err *err) {
@@ -341,6 +360,7 @@ static int enroll_client_perform(exchange *x, const ea_text *body, ea_err *err) 
     if (!o->token) {
         SET(CURLOPT_SSLCERT, o->cert);
         SET(CURLOPT_SSLKEY, o->key);
+        SET(CURLOPT_KEYPASSWD, ""); /* else OpenSSL asks on the terminal */
     }
     SET(CURLOPT_TIMEOUT_MS, (long)((o->timeout_ns ? o->timeout_ns : TIMEOUT_NS) / 1000000));
     SET(CURLOPT_USERAGENT, "etwagent");

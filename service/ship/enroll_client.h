@@ -41,6 +41,8 @@ typedef struct ea_certificate {
     int64_t not_before_s, not_after_s;    /* since 1970 */
 } ea_certificate;
 
+/* EA_EUNSUPPORTED, with what to do, when the key of a PEM file has a password; else 0, whatever the file is. */
+EA_MUST_CHECK int ea_key_check_password(const char *path, ea_err *err);
 /* The first certificate of a PEM file. EA_ENOTFOUND, EA_EFORMAT. */
 EA_MUST_CHECK int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err);
 EA_MUST_CHECK int ea_certificate_of_der(const uint8_t *der, size_t len_bytes, ea_certificate *ret, ea_err *err);

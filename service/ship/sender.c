@@ -237,6 +237,8 @@ static int sender_from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err 
         return ea_fail(err, EA_ETLS, "send to %s: the collector's certificate is not to be trusted: %s", url, text);
     case CURLE_SSL_CERTPROBLEM:
         *ret_mends = 0;
+        if (ea_key_check_password(s->key, &s->tls))
+            return ea_fail(err, s->tls.code, "send to %s: %s", url, s->tls.message);
         return ea_fail(err, EA_ETLS, "send to %s: the client certificate %s with the key %s is not usable: %s", url,
                        s->cert, s->key, text);
     case CURLE_SSL_CACERT_BADFILE:
@@ -490,15 +492,16 @@ static int name_run(ea_sender *s, ea_err *err) {
     return 0;
 }
 
-/* The first batch alone was answered with 400: non-zero when that is enough to call it malformed. A tombstone is sent
- * again, because it is the only record of a loss. */
+/* The first batch alone was answered with 400: non-zero when that is enough to call it malformed. So it is for a
+ * tombstone: sent for ever, it would keep all that follows it here. The collector's ledger then shows the numbers that
+ * it names as missing. */
 static int is_malformed(ea_sender *s) {
     const ea_spool_item *item = &s->items[0];
     if (item->number != s->bad_number || memcmp(item->stream, s->bad_stream, sizeof s->bad_stream) != 0)
         s->bad_count = 0;
     s->bad_number = item->number;
     memcpy(s->bad_stream, item->stream, sizeof s->bad_stream);
-    return ++s->bad_count >= BAD_REQUESTS_MAX && !item->is_tombstone;
+    return ++s->bad_count >= BAD_REQUESTS_MAX;
 }
 
 /* The first batch can never be sent. */
@@ -620,6 +623,7 @@ static int setup(ea_sender *s, ea_err *err) {
     if (!cert_is_place) {
         SET(CURLOPT_SSLCERT, s->cert);
         SET(CURLOPT_SSLKEY, s->key);
+        SET(CURLOPT_KEYPASSWD, ""); /* else OpenSSL asks on the terminal */
     }
     if (cert_is_place || ca_is_place || s->name) {
         SET(CURLOPT_SSL_CTX_FUNCTION, sender_on_tls);

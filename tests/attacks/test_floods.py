@@ -63,6 +63,13 @@ def tombstones(count):
     return bodies
 
 
+def resent_tombstones(w):
+    """One batch of as many tombstones as an agent puts into one, again and again: each row of it is known."""
+    body = uploads.body([test_quotas.tombstones(os.urandom(16), 1, 4096)])
+    while True:
+        yield body
+
+
 def known_classes(count):
     """Each upload has 8 batches that describe the same classes again."""
     def bodies(w):
@@ -140,10 +147,11 @@ def gaps(env, checks):
 
 
 def test(env, checks, _):
-    attacks = [("new streams", streams), ("batches of 200 tombstones", tombstones(200)), ("batches of 200 known classes", known_classes(200)),
+    attacks = [("new streams", streams), ("batches of 200 tombstones", tombstones(200)),
+               ("a batch of 4,096 tombstones again", resent_tombstones), ("batches of 200 known classes", known_classes(200)),
                ("batches of 200 known shapes", known_shapes(200)), ("missing numbers", missing_numbers)]
     for what, bodies in attacks:
-        name = what.replace(" ", "-")
+        name = what.replace(" ", "-").replace(",", "")
         with world.World(env, checks, name=name, twin=True) as w:
             answers = w.compare(what, flood(bodies))
             checks.that(answers and set(answers) <= {200, 429}, f"{what}: answers to the attacker: {answers}")

@@ -114,6 +114,19 @@ def flips(bench, rng, runs):
         got = bench.dump(bytes(bent))
         bench.all_in(expected, got, f"20 random bytes, run {run}")
         bench.checks.that(len(got) <= traces.event_count(bench.name) * 1.001 + 2, f"{bench.name}: {len(got)} records came out of 20 random bytes")
+        if run == 0:
+            relogged(bench, got)
+
+
+def relogged(bench, read):
+    """relog of a damaged trace writes what a reader of it reads, and its output is undamaged."""
+    out = bench.env.folder / f"{bench.name}.relogged.etl"
+    said = json.loads(bench.env.run([bench.env.agent, "relog", "--json", "-o", out, bench.path]).stdout)
+    bench.checks.equal((said["written"], said["dropped"], said["added"]), (said["read"], 0, 0), f"{bench.name}: what relog of a damaged trace counts")
+    lines = bench.dump(out.read_bytes())
+    bench.checks.equal(len(lines) - 1, said["written"], f"{bench.name}: records that relog of a damaged trace wrote")
+    bench.checks.equal(len(lines), len(read), f"{bench.name}: records in the output of relog, beside those of the damaged trace")
+    bench.checks.equal(bench.stats(out.read_bytes())["damage"]["places"], 0, f"{bench.name}: damage in the output of relog")
 
 
 def strict(env, checks, bench):

@@ -389,6 +389,28 @@ static void a_batch_that_is_bad_alone_is_refused(void **state) {
     free(s);
 }
 
+/* So does a tombstone, although it is the only record of a loss: what follows it would wait for ever. */
+static void a_tombstone_that_is_bad_alone_is_dropped(void **state) {
+    (void)state;
+    server *s = SERVER(MALFORMED, BAD_ONCE, BAD_ONCE, BAD_ONCE, HONEST);
+    agent *a = agent_with(1);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    assert_int_equal(s->request_count, 4); /* the batch, then three times its tombstone */
+    assert_int_equal(a->calls.refused, 2);
+    assert_int_equal(a->calls.refused_number, 1);
+    assert_int_equal(counter(a, EA_COUNT_batches_refused), 2);
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10); /* once */
+    ea_sender_destroy(a->sender);
+    offer(a, 2, 1000, 0);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(s->stored[1], 0);
+    assert_int_equal(s->stored[2], 1);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 10);
+    agent_close(a);
+    free(s);
+}
+
 static void one_bad_request_costs_no_batch(void **state) {
     (void)state;
     server *s = SERVER(BAD_ONCE, BAD_ONCE, HONEST);
@@ -725,6 +747,36 @@ static void a_key_of_another_certificate(void **state) {
     free(s);
 }
 
+/* OpenSSL would ask on the terminal, and a service would wait there for ever. */
+static void a_key_with_a_password(void **state) {
+    (void)state;
+    FILE *f = fopen(cert_path("agent.key"), "r");
+    assert_non_null(f);
+    EVP_PKEY *key = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+    fclose(f);
+    assert_non_null(key);
+    const char *locked = scratch_path("locked.key");
+    f = fopen(locked, "w");
+    assert_non_null(f);
+    assert_int_equal(PEM_write_PrivateKey(f, key, EVP_aes_256_cbc(), (const unsigned char *)"secret", 6, NULL, NULL),
+                     1);
+    fclose(f);
+    EVP_PKEY_free(key);
+    server *s = SERVER(HONEST);
+    agent *a = agent_with(1);
+    ea_sender_options o = options_for(a);
+    o.key = locked;
+    o.fail_fast = 1;
+    assert_int_equal(send_all(a, o, s), EA_EUNSUPPORTED);
+    assert_non_null(strstr(a->result.message, "locked.key: the key has a password, which a service cannot ask for"));
+    assert_non_null(strstr(a->result.message, "openssl pkey"));
+    assert_int_equal(s->request_count, 0);
+    assert_int_equal(counter(a, EA_COUNT_events_spooled), 10);
+    server_stop(s);
+    agent_close(a);
+    free(s);
+}
+
 static void forbidden_and_not_found(void **state) {
     (void)state;
 
@@ -902,6 +954,7 @@ int main(void) {
         T(too_large_means_smaller),
         T(a_batch_that_is_too_large_alone_is_refused),
         T(a_batch_that_is_bad_alone_is_refused),
+        T(a_tombstone_that_is_bad_alone_is_dropped),
         T(one_bad_request_costs_no_batch),
         T(credit_bounds_the_next_request),
         T(malformed_is_dropped_and_counted),
@@ -924,6 +977,7 @@ int main(void) {
         T(an_agent_with_a_servers_certificate),
         T(a_collector_of_old_tls),
         T(a_key_of_another_certificate),
+        T(a_key_with_a_password),
         T(forbidden_and_not_found),
         T(gives_up_after_a_while),
         T(stops_at_once),

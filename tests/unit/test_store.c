@@ -263,6 +263,23 @@ static void crowd(fixture *f, uint32_t *which, size_t count, size_t entries) {
     }
 }
 
+/* The pages that a batch of many new classes changes stay in memory until the commit: of an index by hash each would be
+ * written and read again several times. */
+static void new_classes_are_written_once(void **state) {
+    fixture *f = *state;
+    uint32_t which = 0;
+    int used = 0, spilled = 0, unused;
+    open_store(f);
+    sqlite3 *db = ec_store_database(f->store);
+    crowd_one(f, &which, EA_BATCH_MAX_DESCRIPTIONS, 2);
+    assert_int_equal(sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_USED, &used, &unused, 0), SQLITE_OK);
+    assert_int_equal(sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_SPILL, &spilled, &unused, 0), SQLITE_OK);
+    assert_true(used > 2 << 20); /* more than SQLite keeps unless it is set */
+    assert_int_equal(spilled, 0);
+    commit(f);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM classes"), EA_BATCH_MAX_DESCRIPTIONS);
+}
+
 static int count_class(const ea_class *c, void *arg) {
     (void)c;
     ++*(size_t *)arg;
@@ -666,6 +683,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_classes_are_requested, setup, teardown),
+        cmocka_unit_test_setup_teardown(new_classes_are_written_once, setup, teardown),
         cmocka_unit_test_setup_teardown(one_agents_classes_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(known_names_cost_no_statements, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones_are_read_before_they_are_stored, setup, teardown),
