@@ -200,6 +200,13 @@ static const struct {
     {"distinct", "SELECT count(DISTINCT IssuingThreadId) FROM \"" NAME "\""},
     {"per_second", "SELECT time_bucket(time, '1s'), count(*) FROM \"" NAME "\" GROUP BY 1"},
     {"by_class", "SELECT name, count(*) FROM events GROUP BY name"},
+    {"per_minute", "SELECT time / 60000000000, count(*), sum(" FIELD ") FROM \"" NAME "\" GROUP BY 1 ORDER BY 1"},
+    {"like", "SELECT count(*) FROM events WHERE name LIKE '%read' AND pid <> 4"},
+    {"or", "SELECT pid, count(*) FROM \"" NAME "\" WHERE DiskNumber = 1 OR " FIELD " = 4096 GROUP BY pid"},
+    {"case", "SELECT sum(CASE WHEN " FIELD " > 4096 THEN 1 ELSE 0 END) FROM \"" NAME "\""},
+    {"distinct_rows", "SELECT DISTINCT pid, DiskNumber FROM \"" NAME "\" ORDER BY 1, 2"},
+    {"top", "SELECT pid / 4 AS p, count(*) FROM \"" NAME "\" GROUP BY p ORDER BY 2 DESC, 1 LIMIT 10"},
+    {"count_events", "SELECT count(*) FROM events"},
     {"two_keys", "SELECT pid, DiskNumber, count(*), avg(" FIELD "), max(" FIELD ") FROM \"" NAME "\" GROUP BY 1, 2"},
 };
 

@@ -149,7 +149,7 @@ def store_firehose(env, name, duration_ms):
 
 
 GROUPED = "SELECT name, count(*) AS n FROM events GROUP BY name"  # is counted while columns are read
-COUNTS = "SELECT name || '' AS name, count(*) AS n FROM events GROUP BY 1"  # SQLite sorts its rows
+COUNTS = "SELECT name, count(*) AS n FROM (SELECT name FROM events LIMIT -1) GROUP BY 1"  # SQLite sorts its rows
 
 
 def check_many(env, checks):

@@ -1,8 +1,9 @@
 /* Fuzz target: the conditions that SQLite passes to the scan must not change an answer. The input is a WHERE clause. It
  * is run twice over a small store: once with conditions passed to the scan (xBestIndex, the index, columns,
  * dictionaries) and once with SQLite evaluating them alone. Both runs must find the same rows. When the first byte is 1
- * modulo 4, a native aggregate is compared with GROUP BY instead. When it is 3 modulo 16, the remaining bytes are run
- * as SQL, which may do anything except write or crash. */
+ * modulo 4, a native aggregate is compared with GROUP BY instead. When it is 2 modulo 4, the input is a statement with
+ * aggregates, which must give the same rows in the same order with groups handed down and without. When it is 3 modulo
+ * 16, the remaining bytes are run as SQL, which may do anything except write or crash. */
 #include "collector/query/sql/sql.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/store.h"
@@ -24,7 +25,7 @@ enum { STREAMS = 3, BATCHES = 3, EVENTS = 60, TABLES_MAX = 32, COLUMNS_MAX = 96,
 /* ---- the store ---- */
 
 static char folder[64];
-static ec_sql *handed_down, *left_alone;
+static ec_sql *handed_down, *left_alone, *ungrouped;
 static int ticks;
 
 typedef struct table {
@@ -56,6 +57,7 @@ static void remove_store(void) {
     ea_err err;
     ec_sql_close(handed_down);
     ec_sql_close(left_alone);
+    ec_sql_close(ungrouped);
     (void)!ea_path_list(folder, remove_entry, folder, &err);
     rmdir(folder);
 }
@@ -193,6 +195,7 @@ static void make(void) {
     ec_state_worker_close(history);
     must(ec_sql_open(&handed_down, folder, &(ec_sql_options){.keep_going = keep_going}, &err));
     must(ec_sql_open(&left_alone, folder, &(ec_sql_options){.no_pushdown = 1}, &err));
+    must(ec_sql_open(&ungrouped, folder, &(ec_sql_options){.no_grouping = 1}, &err));
     sqlite3_hard_heap_limit64(256 << 20);
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         snprintf(tables[i].name, sizeof tables[i].name, "%s", NAMES[i]);
@@ -372,6 +375,7 @@ static void add_simple_clause(ea_text *sql, input *in, const table *t) {
 typedef struct answer {
     int code;
     uint64_t rows, hash; /* of the rows in any order */
+    uint64_t in_order;   /* likewise, in this order */
     char message[200];
 } answer;
 
@@ -392,6 +396,7 @@ static answer ask(ec_sql *s, const ea_text *sql) {
         }
         a.rows++;
         a.hash += hash;
+        a.in_order = ea_hash64(&hash, sizeof hash, a.in_order);
         a.code = SQLITE_OK;
     }
     snprintf(a.message, sizeof a.message, "%s", a.code == SQLITE_DONE ? "" : sqlite3_errmsg(db));
@@ -481,6 +486,83 @@ static void ask_groups(input *in) {
     ea_text_deinit(&clause);
 }
 
+static void add_key(ea_text *sql, input *in, const table *t) {
+    uint32_t form = take(in) % 8;
+    const char *column = column_of(in, t);
+    if (form == 0)
+        ea_text_printf(sql, "time_bucket(\"%s\", %u)", column, 1 + take(in));
+    else if (form == 1)
+        ea_text_printf(sql, "\"%s\" %c %d", column, "+-*/%"[take(in) % 5], (int)(int8_t)take(in));
+    else if (form == 2)
+        ea_text_printf(sql, "lower(\"%s\")", column);
+    else
+        ea_text_printf(sql, "\"%s\"", column);
+}
+
+static void add_aggregate(ea_text *sql, input *in, const table *t) {
+    static const char *const NAMES[] = {"count(", "sum(", "avg(", "min(", "max(", "total(", "count(DISTINCT "};
+    uint32_t form = take(in) % 8;
+    if (form == 7) {
+        ea_text_str(sql, "count(*)");
+    } else {
+        ea_text_str(sql, NAMES[form]);
+        add_key(sql, in, t);
+        ea_text_char(sql, ')');
+    }
+    if (take(in) % 8 == 1) {
+        ea_text_str(sql, " FILTER (WHERE ");
+        add_term(sql, in, t);
+        ea_text_char(sql, ')');
+    }
+}
+
+/* A statement with groups: handed down and not. */
+static void ask_handed_down(input *in) {
+    const table *t = &tables[take(in) % 6]; /* of events */
+    uint32_t keys = take(in) % 4, aggregates = take(in) % 4 + (keys == 0);
+    ea_text sql;
+    ea_text_init(&sql);
+    ea_text_str(&sql, "SELECT ");
+    for (uint32_t i = 0; i < keys + aggregates; i++) {
+        ea_text_str(&sql, i ? ", " : "");
+        if (i < keys)
+            add_key(&sql, in, t);
+        else
+            add_aggregate(&sql, in, t);
+    }
+    ea_text_printf(&sql, " FROM \"%s\"", t->name);
+    uint32_t clause = take(in) % 4;
+    if (clause)
+        ea_text_str(&sql, " WHERE ");
+    if (clause == 1)
+        add_clause(&sql, in, t);
+    else if (clause == 2)
+        add_simple_clause(&sql, in, t);
+    else if (clause == 3)
+        add_term(&sql, in, t);
+    for (uint32_t i = 0; i < keys; i++)
+        ea_text_printf(&sql, "%s %u", i ? "," : " GROUP BY", i + 1);
+    uint32_t rest = take(in);
+    if (rest & 1) {
+        ea_text_str(&sql, " HAVING ");
+        add_aggregate(&sql, in, t);
+        ea_text_printf(&sql, " > %u", take(in) % 16);
+    }
+    if (rest & 2)
+        ea_text_printf(&sql, " ORDER BY %u%s", 1 + take(in) % (keys + aggregates), rest & 4 ? " DESC" : "");
+    if (rest & 8)
+        ea_text_printf(&sql, " LIMIT %u", take(in) % 8);
+    if (sql.failed)
+        abort();
+    answer a = ask(handed_down, &sql), b = ask(ungrouped, &sql);
+    /* both are bounded in steps; an error of a value ends both */
+    if ((a.code == SQLITE_DONE) != (b.code == SQLITE_DONE) ||
+        (a.code == SQLITE_DONE && (a.rows != b.rows || a.in_order != b.in_order)))
+        if (a.code != SQLITE_INTERRUPT && b.code != SQLITE_INTERRUPT)
+            differ("groups handed down and not differ", &sql, &a, &sql, &b);
+    ea_text_deinit(&sql);
+}
+
 /* Whatever it is, a statement that is let through only reads. */
 static void ask_anything(input *in) {
     ea_err err;
@@ -511,6 +593,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint32_t mode = take(&in);
     if (mode % 4 == 1)
         ask_groups(&in);
+    else if (mode % 4 == 2)
+        ask_handed_down(&in);
     else if (mode % 16 == 3)
         ask_anything(&in);
     else

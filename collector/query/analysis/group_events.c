@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SLOTS = 1024 };
+enum {
+    FIRST_SLOTS = 1024,
+    STACK_MAX = (EC_GROUPING_STEPS_MAX + 1) / 2,
+    GROUPS_MANY = 1 << 16, /* from here on a group has to have EVENTS_FEW events on average, unless they are ordered */
+    EVENTS_FEW = 4,
+};
 
 /* A group in the table that finds it: the high bits of its keys' hash, and its number + 1; 0 is free. */
 typedef struct slot {
@@ -55,7 +60,10 @@ struct ec_grouping {
     size_t numbers_capacity;
     ec_key *value_keys;
     size_t value_keys_capacity;
-    uint32_t *order; /* the answer: groups in the order of their keys */
+    ec_key *stack[STACK_MAX]; /* likewise: of steps */
+    size_t stack_capacity[STACK_MAX];
+    uint64_t event_count; /* of all groups */
+    uint32_t *order;      /* the answer: groups in the order of their keys */
 };
 
 static int grouping_no_memory(ea_err *err) {
@@ -64,6 +72,19 @@ static int grouping_no_memory(ea_err *err) {
 
 int ec_grouping_takes(const ec_table_schema *shape, size_t column) {
     return shape->columns[column].kind != EC_KIND_REAL && shape->columns[column].kind != EC_KIND_ANY;
+}
+
+int ec_grouping_is_computed(const ec_grouping_key *key) {
+    return key->width_ns > 0 || key->step_count > 0;
+}
+
+int ec_grouping_is_same_key(const ec_grouping_key *a, const ec_grouping_key *b) {
+    if (a->column != b->column || a->width_ns != b->width_ns || a->step_count != b->step_count)
+        return 0;
+    for (size_t i = 0; i < a->step_count; i++)
+        if (a->steps[i].what != b->steps[i].what || a->steps[i].number != b->steps[i].number)
+            return 0;
+    return 1;
 }
 
 /* ---- finding groups ---- */
@@ -113,7 +134,7 @@ static int add_group(ec_grouping *g, const ec_key *keys, ea_err *err) {
         EA_GROW(g->events, g->events_capacity, g->count + 1, SIZE_MAX) ||
         EA_GROW(g->measures, g->measures_capacity, (g->count + 1) * values, SIZE_MAX))
         return grouping_no_memory(err);
-    if (n)
+    if (n && keys)
         memcpy(g->group_keys + g->count * n, keys, n * sizeof *keys);
     if (values)
         memset(g->measures + g->count * values, 0, values * sizeof *g->measures);
@@ -151,11 +172,96 @@ static int64_t round_down(int64_t v, int64_t width) {
     return v < INT64_MIN + rest ? INT64_MIN : v - rest;
 }
 
+/* a what b, as SQL computes whole numbers: 1; 0 when SQL's result is a real. */
+static int compute(enum ec_step_what what, int64_t a, int64_t b, ec_key *ret) {
+    int64_t v = 0;
+    int is_real = 0;
+    *ret = (ec_key){.type = EC_INT};
+    switch (what) {
+    case EC_STEP_ADD:
+        is_real = __builtin_add_overflow(a, b, &v);
+        break;
+    case EC_STEP_SUBTRACT:
+        is_real = __builtin_sub_overflow(a, b, &v);
+        break;
+    case EC_STEP_MULTIPLY:
+        is_real = __builtin_mul_overflow(a, b, &v);
+        break;
+    case EC_STEP_DIVIDE:
+        ret->type = b == 0 ? EC_NULL : EC_INT;
+        is_real = b == -1 && a == INT64_MIN;
+        v = b == 0 || is_real ? 0 : a / b;
+        break;
+    default:
+        ret->type = b == 0 ? EC_NULL : EC_INT;
+        v = b == 0 || b == -1 ? 0 : a % b;
+    }
+    ret->bits = (uint64_t)v;
+    return !is_real;
+}
+
+/* A column's values as whole numbers or NULL; EA_EUSAGE when another one is among them. */
+static int take_numbers(ec_grouping *g, size_t column, const ec_block *b, ec_key *to, ea_err *err) {
+    if (g->interner.shape->columns[column].common == EC_TIME) {
+        for (uint32_t i = 0; i < b->selected_count; i++)
+            to[i] = (ec_key){.bits = (uint64_t)ec_scan_utc_ns(g->scan, b->rows[b->selected[i]]), .type = EC_INT};
+        return 0;
+    }
+    int rc = ec_keys_take(&g->interner, column, b, to, err);
+    for (uint32_t i = 0; !rc && i < b->selected_count; i++)
+        if (to[i].type != EC_INT && to[i].type != EC_NULL)
+            rc = ea_fail(err, EA_EUSAGE, "group events: a value is no whole number");
+    return rc;
+}
+
+/* One step on the stack, whose top is below depth. */
+static int take_step(ec_grouping *g, const ec_grouping_step *step, size_t *depth, const ec_block *b, ea_err *err) {
+    uint32_t n = b->selected_count;
+    if (step->what == EC_STEP_COLUMN || step->what == EC_STEP_NUMBER) {
+        size_t top = (*depth)++;
+        if (top >= STACK_MAX)
+            return ea_fail(err, EA_EUSAGE, "group events: an expression is too deep");
+        if (EA_GROW(g->stack[top], g->stack_capacity[top], n, SIZE_MAX))
+            return grouping_no_memory(err);
+        if (step->what == EC_STEP_COLUMN)
+            return take_numbers(g, (size_t)step->number, b, g->stack[top], err);
+        for (uint32_t i = 0; i < n; i++)
+            g->stack[top][i] = (ec_key){.bits = (uint64_t)step->number, .type = EC_INT};
+        return 0;
+    }
+    if (*depth < 2)
+        return ea_fail(err, EA_EUSAGE, "group events: an operator lacks a value");
+    ec_key *left = g->stack[*depth - 2];
+    const ec_key *right = g->stack[*depth - 1];
+    (*depth)--;
+    for (uint32_t i = 0; i < n; i++) {
+        if (left[i].type == EC_NULL || right[i].type == EC_NULL)
+            left[i] = (ec_key){.type = EC_NULL};
+        else if (!compute(step->what, (int64_t)left[i].bits, (int64_t)right[i].bits, &left[i]))
+            return ea_fail(err, EA_EUSAGE, "group events: a value is no whole number of 64 bits");
+    }
+    return 0;
+}
+
+static int take_steps(ec_grouping *g, const ec_grouping_key *k, const ec_block *b, ec_key *to, ea_err *err) {
+    size_t depth = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < k->step_count; i++)
+        rc = take_step(g, &k->steps[i], &depth, b, err);
+    if (!rc && depth != 1)
+        rc = ea_fail(err, EA_EUSAGE, "group events: steps are no expression");
+    if (!rc)
+        memcpy(to, g->stack[0], b->selected_count * sizeof *to);
+    return rc;
+}
+
 static int grouping_take_keys(ec_grouping *g, size_t which, const ec_block *b, ea_err *err) {
     const ec_grouping_key *k = &g->options.keys[which];
     if (EA_GROW(g->keys[which], g->keys_capacity[which], b->selected_count, SIZE_MAX))
         return grouping_no_memory(err);
     ec_key *to = g->keys[which];
+    if (k->step_count)
+        return take_steps(g, k, b, to, err);
     if (k->width_ns && g->interner.shape->columns[k->column].common == EC_TIME) {
         g->buckets[which].is_known = 0;
         for (uint32_t i = 0; i < b->selected_count; i++)
@@ -174,7 +280,7 @@ static int grouping_take_keys(ec_grouping *g, size_t which, const ec_block *b, e
 /* The number of the group of each selected event, and how many events each has. */
 static int find_groups(ec_grouping *g, const ec_block *b, ea_err *err) {
     size_t n = g->options.key_count;
-    ec_key keys[EC_GROUPING_KEYS_MAX], last[EC_GROUPING_KEYS_MAX];
+    ec_key keys[EC_GROUPING_KEYS_MAX] = {0}, last[EC_GROUPING_KEYS_MAX] = {0};
     uint32_t group = 0;
     int rc = 0, has_last = 0;
     if (EA_GROW(g->group_of, g->group_of_capacity, b->selected_count, SIZE_MAX))
@@ -361,6 +467,9 @@ static int grouping_add_block(ec_grouping *g, const ec_block *b, ea_err *err) {
     if (!rc && memory_of(g) > g->options.limit_bytes)
         return ea_fail(err, EA_ELIMIT, "group events: %zu groups need more than %zu bytes", g->count,
                        g->options.limit_bytes);
+    g->event_count += b->selected_count;
+    if (!rc && g->options.is_unordered && g->count > GROUPS_MANY && g->event_count / EVENTS_FEW < g->count)
+        return ea_fail(err, EA_ELIMIT, "group events: there are %zu groups", g->count);
     return rc;
 }
 
@@ -399,6 +508,15 @@ static uint64_t *rank_texts(const ec_grouping *g) {
     }
     free(sorted);
     return ranks;
+}
+
+static int leave_groups(ec_grouping *g, ea_err *err) {
+    g->order = malloc((g->count + 1) * sizeof *g->order);
+    if (!g->order)
+        return grouping_no_memory(err);
+    for (size_t i = 0; i < g->count; i++)
+        g->order[i] = (uint32_t)i;
+    return 0;
 }
 
 static int sort_groups(ec_grouping *g, ea_err *err) {
@@ -465,7 +583,7 @@ int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const ec_table_schem
     while (!rc && (rc = ec_scan_next(g->scan, &block, err)) == 1)
         rc = grouping_add_block(g, block, err);
     if (!rc)
-        rc = sort_groups(g, err);
+        rc = options->is_unordered ? leave_groups(g, err) : sort_groups(g, err);
     ec_scan_close(g->scan);
     g->scan = g->interner.scan = NULL;
     g->options.keys = NULL;
@@ -488,6 +606,8 @@ void ec_grouping_destroy(ec_grouping *g) {
         free(g->keys[i]);
     for (size_t i = 0; i < EC_GROUPING_VALUES_MAX; i++)
         free(g->members[i].items);
+    for (size_t i = 0; i < STACK_MAX; i++)
+        free(g->stack[i]);
     free(g->group_keys);
     free(g->events);
     free(g->measures);

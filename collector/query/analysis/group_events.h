@@ -9,12 +9,30 @@
 
 #include "collector/query/analysis/block_keys.h"
 
-enum { EC_GROUPING_KEYS_MAX = 8, EC_GROUPING_VALUES_MAX = 16 };
+enum { EC_GROUPING_KEYS_MAX = 8, EC_GROUPING_VALUES_MAX = 16, EC_GROUPING_STEPS_MAX = 11 };
+
+enum ec_step_what {
+    EC_STEP_COLUMN,
+    EC_STEP_NUMBER,
+    EC_STEP_ADD, /* this and the next ones: of the two values before it, as SQL computes whole numbers */
+    EC_STEP_SUBTRACT,
+    EC_STEP_MULTIPLY,
+    EC_STEP_DIVIDE, /* by 0: NULL, as the rest is */
+    EC_STEP_REST,
+};
+
+/* A step of an expression in postfix order. */
+typedef struct ec_grouping_step {
+    enum ec_step_what what;
+    int64_t number; /* EC_STEP_COLUMN: of the shape; EC_STEP_NUMBER: its value */
+} ec_grouping_step;
 
 typedef struct ec_grouping_key {
-    size_t column;     /* of the shape */
+    size_t column;     /* of the shape; with steps: one of theirs */
     int64_t width_ns;  /* above 0: whole numbers are rounded down to a multiple of it, as SQL's time_bucket does */
     int is_descending; /* its order in the answer */
+    size_t step_count; /* above 0: the key is the value of these steps; width_ns: 0 */
+    ec_grouping_step steps[EC_GROUPING_STEPS_MAX];
 } ec_grouping_key;
 
 enum ec_grouping_what {
@@ -37,6 +55,7 @@ typedef struct ec_grouping_options {
     const ec_grouping_value *values;
     size_t value_count; /* at most EC_GROUPING_VALUES_MAX */
     size_t limit_bytes; /* of memory for groups; EA_ELIMIT beyond */
+    int is_unordered;   /* groups are in the order of their first events; EA_ELIMIT when most are of few events */
 } ec_grouping_options;
 
 /* What a group's events say of a column of values. */
@@ -52,9 +71,13 @@ typedef struct ec_grouping ec_grouping;
 
 /* Whether a column can be a key or have its values taken: never a real among them. */
 int ec_grouping_takes(const ec_table_schema *shape, size_t column);
+/* Whether a key is more than its column. */
+int ec_grouping_is_computed(const ec_grouping_key *key);
+/* Whether two keys have the same values; their orders may differ. */
+int ec_grouping_is_same_key(const ec_grouping_key *a, const ec_grouping_key *b);
 /* Scans and groups. options: copied, with what they point to borrowed during the call. EA_EUSAGE: a condition that the
- * scan does not keep exactly, or a column that ec_grouping_takes refuses; EA_ELIMIT: limit_bytes; EA_ECANCELED,
- * EA_ENOMEM. */
+ * scan does not keep exactly, a column that ec_grouping_takes refuses, or steps whose value is no whole number of 64
+ * bits; EA_ELIMIT: limit_bytes, is_unordered; EA_ECANCELED, EA_ENOMEM. */
 EA_MUST_CHECK int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const ec_table_schema *shape,
                                   const ec_grouping_options *options, ea_err *err);
 void ec_grouping_destroy(ec_grouping *g); /* NULL is allowed */

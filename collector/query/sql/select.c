@@ -363,7 +363,7 @@ static ec_expr *parse_case(parser *p) {
     next(p);
     if (!e)
         return NULL;
-    e->name = "CASE";
+    e->name = is_keyword(p, "WHEN") ? "CASE" : "CASE OF";
     if (!is_keyword(p, "WHEN"))
         add_argument(p, e, parse_expr(p));
     if (!is_keyword(p, "WHEN"))
@@ -766,9 +766,9 @@ static void parse_select(parser *p, ec_select *s) {
         select_refuse(p, "a statement that is not one SELECT");
         return;
     }
-    if (is_keyword(p, "DISTINCT"))
-        select_refuse(p, "SELECT DISTINCT");
-    (void)accept_keyword(p, "ALL");
+    s->is_distinct = accept_keyword(p, "DISTINCT");
+    if (!s->is_distinct)
+        (void)accept_keyword(p, "ALL");
     parse_columns(p, s);
     parse_table(p, s);
     if (accept_keyword(p, "WHERE"))

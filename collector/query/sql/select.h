@@ -17,7 +17,8 @@ enum ec_expr_kind {
     EC_EXPR_CONSTANT,  /* NULL, X'00' */
     EC_EXPR_PARAMETER, /* ?, ?1, :name, @name, $name */
     EC_EXPR_CALL,      /* name(arguments) */
-    EC_EXPR_OPERATOR,  /* name: in upper case; arguments: its operands in the order of the text */
+    EC_EXPR_OPERATOR,  /* name: in upper case; arguments: its operands in the order of the text; CASE OF: with one
+                        * operand before WHEN */
     EC_EXPR_PARENS,    /* one argument */
 };
 
@@ -50,6 +51,7 @@ enum ec_select_explain { EC_EXPLAIN_NONE, EC_EXPLAIN_PROGRAM, EC_EXPLAIN_PLAN };
 
 typedef struct ec_select {
     enum ec_select_explain explain;
+    int is_distinct; /* SELECT DISTINCT */
     ec_select_column *columns;
     size_t column_count;
     const char *table, *table_alias; /* alias NULL: none */

@@ -41,13 +41,41 @@ void ec_sql_groups_destroy(void *groups) {
 
 /* ---- the plain statement ---- */
 
-static void put_key(ea_text *to, const ec_sql_groups *g, size_t i) {
-    const char *name = g->shape.columns[g->keys[i].column].name;
-    if (g->keys[i].width_ns)
+/* Where the expression begins whose last step is `last`. */
+static size_t begin_of(const ec_grouping_key *k, size_t last) {
+    if (k->steps[last].what == EC_STEP_COLUMN || k->steps[last].what == EC_STEP_NUMBER || last == 0)
+        return last;
+    size_t right = begin_of(k, last - 1);
+    return right ? begin_of(k, right - 1) : 0;
+}
+
+static void put_steps(ea_text *to, const ec_sql_groups *g, const ec_grouping_key *k, size_t last) {
+    const ec_grouping_step *step = &k->steps[last];
+    if (step->what == EC_STEP_COLUMN) {
+        ec_sql_add_name(to, g->shape.columns[step->number].name);
+    } else if (step->what == EC_STEP_NUMBER || last < 2) {
+        ea_text_i64(to, step->number);
+    } else {
+        size_t right = begin_of(k, last - 1);
+        ea_text_char(to, '(');
+        put_steps(to, g, k, right ? right - 1 : 0);
+        ea_text_char(to, "+-*/%"[step->what - EC_STEP_ADD]);
+        put_steps(to, g, k, last - 1);
+        ea_text_char(to, ')');
+    }
+}
+
+static void groups_put_key(ea_text *to, const ec_sql_groups *g, size_t i) {
+    const ec_grouping_key *k = &g->keys[i];
+    if (k->step_count) {
+        put_steps(to, g, k, k->step_count - 1);
+        return;
+    }
+    if (k->width_ns)
         ea_text_str(to, "time_bucket(");
-    ec_sql_add_name(to, name);
-    if (g->keys[i].width_ns)
-        ea_text_printf(to, ",%lld)", (long long)g->keys[i].width_ns);
+    ec_sql_add_name(to, g->shape.columns[k->column].name);
+    if (k->width_ns)
+        ea_text_printf(to, ",%lld)", (long long)k->width_ns);
 }
 
 static void put_measure(ea_text *to, const ec_sql_groups *g, size_t i) {
@@ -60,6 +88,17 @@ static void put_measure(ea_text *to, const ec_sql_groups *g, size_t i) {
     else
         ec_sql_add_name(to, g->shape.columns[m->column].name);
     ea_text_char(to, ')');
+}
+
+/* The measure of a group of one event. */
+static void put_event(ea_text *to, const ec_sql_groups *g, size_t i) {
+    const ec_sql_measure *m = &g->measures[i];
+    if (m->kind == EC_SQL_COUNT_ALL)
+        ea_text_char(to, '1');
+    else
+        ec_sql_add_name(to, g->shape.columns[m->column].name);
+    if (m->kind == EC_SQL_COUNT)
+        ea_text_str(to, " NOTNULL");
 }
 
 static const char *operator_text(enum ec_op op) {
@@ -111,7 +150,7 @@ static int plain_step(cursor *c) {
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : plain_failed(c, code);
 }
 
-/* Groups as SQLite does: begins its statement. */
+/* Groups as SQLite does, or, where these are added up again, gives each event as a group: begins the statement. */
 static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) {
     const ec_sql_groups *g = ((const table *)c->list.base.pVtab)->groups;
     ea_text sql;
@@ -120,11 +159,14 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
     ea_text_str(&sql, "SELECT ");
     for (size_t i = 0; i < g->key_count; i++) {
         ea_text_str(&sql, i ? "," : "");
-        put_key(&sql, g, i);
+        groups_put_key(&sql, g, i);
     }
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&sql, i || g->key_count ? "," : "");
-        put_measure(&sql, g, i);
+        if (g->is_partial)
+            put_event(&sql, g, i);
+        else
+            put_measure(&sql, g, i);
     }
     ea_text_str(&sql, " FROM ");
     ec_sql_add_name(&sql, g->table);
@@ -132,9 +174,9 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
         ea_text_str(&sql, i ? " AND " : " WHERE ");
         put_condition(&sql, g, &conditions[i]);
     }
-    for (size_t i = 0; i < g->key_count; i++)
+    for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu", i ? "," : " GROUP BY ", i + 1);
-    for (size_t i = 0; i < g->key_count; i++)
+    for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu%s", i ? "," : " ORDER BY ", i + 1, g->keys[i].is_descending ? " DESC" : "");
     int code = sql.failed ? SQLITE_NOMEM : sqlite3_prepare_v3(g->sql->db, sql.data, -1, 0, &c->plain, NULL);
     ea_text_deinit(&sql);
@@ -155,7 +197,8 @@ static int groups_connect(sqlite3 *db, void *aux, int argc, const char *const *a
     ea_text_init(&columns);
     for (size_t i = 0; i < g->key_count; i++)
         ea_text_printf(&columns, "%s\"" EC_SQL_GROUPS_PREFIX "key %zu)\" %s", i ? "," : "", i,
-                       g->keys[i].width_ns ? "" : ec_kind_type(g->shape.columns[g->keys[i].column].kind));
+                       ec_grouping_is_computed(&g->keys[i]) ? ""
+                                                            : ec_kind_type(g->shape.columns[g->keys[i].column].kind));
     for (size_t i = 0; i < g->measure_count; i++)
         ea_text_printf(&columns, "%s\"" EC_SQL_GROUPS_PREFIX "value %zu)\"", i || g->key_count ? "," : "", i);
     for (size_t i = 0; i < g->condition_count; i++)
@@ -244,12 +287,15 @@ static int is_certain(const ec_sql_groups *g, const ec_grouping *grouping) {
         uint64_t most = kind == EC_SQL_SUM                           ? INT64_MAX
                         : kind == EC_SQL_AVG || kind == EC_SQL_TOTAL ? EXACT_IN_DOUBLES
                                                                      : UINT64_MAX;
+        uint64_t all = 0;
         if (kind == EC_SQL_COUNT_ALL || kind == EC_SQL_COUNT || kind == EC_SQL_COUNT_DISTINCT)
             continue;
         for (size_t at = 0; at < ec_grouping_count(grouping); at++) {
             const ec_measure *m = ec_grouping_measure(grouping, at, g->measures[i].value);
-            if (m->has_other || m->magnitude > most)
+            all = g->is_partial && kind != EC_SQL_MIN && kind != EC_SQL_MAX ? all : 0; /* these are added up */
+            if (m->has_other || m->magnitude > most || all + m->magnitude < all || all + m->magnitude > most)
                 return 0;
+            all += m->magnitude;
         }
     }
     return 1;
@@ -279,6 +325,7 @@ static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan
                                                 .key_count = g->key_count,
                                                 .values = g->values,
                                                 .value_count = g->value_count,
+                                                .is_unordered = g->is_partial,
                                                 .limit_bytes = g->sql->options.sort_bytes
                                                                    ? MEMORY_PARTS * g->sql->options.sort_bytes
                                                                    : MEMORY_DEFAULT},
@@ -379,8 +426,8 @@ static char *make_name(const ec_sql_groups *g) {
     }
     ea_text_printf(&name, " of %s", g->table);
     for (size_t i = 0; i < g->key_count; i++) {
-        ea_text_str(&name, i ? ", " : " by ");
-        put_key(&name, g, i);
+        ea_text_str(&name, i ? ", " : g->is_partial ? ", parts by " : " by ");
+        groups_put_key(&name, g, i);
     }
     if (!name.failed)
         return name.data;

@@ -46,6 +46,7 @@ typedef struct ec_sql_groups {
     size_t value_count;
     size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
     size_t condition_count;
+    int is_partial;    /* the statement adds rows up: in any order, several may have the same keys */
     size_t kept_count; /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;
 

@@ -1,0 +1,340 @@
+/* What a statement hands down: its columns, keys, measures and the conditions that the scan keeps. See
+ * sql_push_parts.h. Thread: the connection's. */
+#include "collector/query/sql/sql_push_parts.h"
+#include "proto/base/cli.h"
+#include "proto/base/clock.h"
+
+#include <string.h>
+
+void ec_push_refuse(ec_push *p, const char *why) {
+    if (!p->why)
+        p->why = why;
+}
+
+int ec_push_is_listed(const char *name, const char *const *list) {
+    for (; *list; list++)
+        if (ec_select_same_name(name, *list))
+            return 1;
+    return 0;
+}
+
+/* ---- columns ---- */
+
+/* The column of the table that an expression is: 1, 0 when it is none. */
+int ec_push_column(const ec_push *p, const ec_expr *e, size_t *ret) {
+    const ec_select *s = p->select;
+    e = ec_expr_bare(e);
+    if (e->kind != EC_EXPR_COLUMN ||
+        (e->table && !ec_select_same_name(e->table, s->table_alias ? s->table_alias : s->table)))
+        return 0;
+    *ret = ec_table_schema_find(&p->groups->shape, e->name);
+    return *ret < p->groups->shape.count;
+}
+
+/* The result column that an expression names by its alias; NULL: none. */
+const ec_select_column *ec_push_alias(const ec_push *p, const ec_expr *e) {
+    e = ec_expr_bare(e);
+    for (size_t i = 0; e->kind == EC_EXPR_COLUMN && !e->table && i < p->select->column_count; i++)
+        if (p->select->columns[i].alias && ec_select_same_name(p->select->columns[i].alias, e->name))
+            return &p->select->columns[i];
+    return NULL;
+}
+
+int ec_push_is_same(const ec_push *p, const ec_expr *a, const ec_expr *b) {
+    size_t x, y;
+    a = ec_expr_bare(a);
+    b = ec_expr_bare(b);
+    if (a->kind != b->kind || a->argument_count != b->argument_count)
+        return 0;
+    switch (a->kind) {
+    case EC_EXPR_COLUMN:
+        return ec_push_column(p, a, &x) && ec_push_column(p, b, &y) && x == y;
+    case EC_EXPR_NUMBER:
+        return a->len_bytes == b->len_bytes && memcmp(a->text, b->text, a->len_bytes) == 0;
+    case EC_EXPR_STRING:
+        return strcmp(a->name, b->name) == 0;
+    case EC_EXPR_CALL:
+        if (a->is_star || b->is_star || a->is_distinct || b->is_distinct || a->has_filter || b->has_filter ||
+            !ec_select_same_name(a->name, b->name))
+            return 0;
+        break;
+    case EC_EXPR_OPERATOR: /* each "?" is another parameter */
+        return a->len_bytes == b->len_bytes && memcmp(a->text, b->text, a->len_bytes) == 0 &&
+               !memchr(a->text, '?', a->len_bytes);
+    default:
+        return 0;
+    }
+    for (size_t i = 0; i < a->argument_count; i++)
+        if (!ec_push_is_same(p, a->arguments[i], b->arguments[i]))
+            return 0;
+    return 1;
+}
+
+/* ---- keys ---- */
+
+static int is_of_numbers(enum ec_kind kind) {
+    return kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_TIME || kind == EC_KIND_ADDRESS ||
+           kind == EC_KIND_COUNT;
+}
+
+int ec_push_whole_number(const ec_expr *e, int64_t *ret) {
+    char digits[24];
+    uint64_t v;
+    if (e->kind != EC_EXPR_NUMBER || e->len_bytes >= sizeof digits)
+        return 0;
+    memcpy(digits, e->text, e->len_bytes);
+    digits[e->len_bytes] = 0;
+    if (strspn(digits, "0123456789") != e->len_bytes || ea_u64_parse(digits, &v) || v == 0 || v > INT64_MAX)
+        return 0;
+    *ret = (int64_t)v;
+    return 1;
+}
+
+/* time_bucket(column, width): 1 and the key. */
+static int bucket_of(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
+    if (e->kind != EC_EXPR_CALL || !ec_select_same_name(e->name, "time_bucket") || e->argument_count != 2 ||
+        e->is_distinct || e->has_filter || !ec_push_column(p, e->arguments[0], &ret->column))
+        return 0;
+    enum ec_kind kind = p->groups->shape.columns[ret->column].kind;
+    const ec_expr *width = ec_expr_bare(e->arguments[1]);
+    if (kind != EC_KIND_TIME && kind != EC_KIND_INT && kind != EC_KIND_HEX && kind != EC_KIND_ADDRESS)
+        return 0;
+    if (width->kind == EC_EXPR_STRING)
+        return ea_duration_parse(width->name, &ret->width_ns) == 0 && ret->width_ns > 0;
+    return ec_push_whole_number(width, &ret->width_ns);
+}
+
+static int add_step(ec_grouping_key *key, enum ec_step_what what, int64_t number) {
+    if (key->step_count == EC_GROUPING_STEPS_MAX)
+        return 0;
+    key->steps[key->step_count++] = (ec_grouping_step){what, number};
+    return 1;
+}
+
+/* Steps of an expression of whole numbers: 1; 0 when it is none. */
+static int add_steps(const ec_push *p, const ec_expr *e, ec_grouping_key *key) {
+    static const char OPERATORS[] = "+-*/%";
+    size_t column;
+    int64_t number;
+    e = ec_expr_bare(e);
+    if (ec_push_whole_number(e, &number))
+        return add_step(key, EC_STEP_NUMBER, number);
+    if (ec_push_column(p, e, &column)) {
+        key->column = column;
+        return is_of_numbers(p->groups->shape.columns[column].kind) && add_step(key, EC_STEP_COLUMN, (int64_t)column);
+    }
+    const char *sign =
+        e->kind == EC_EXPR_OPERATOR && e->name[1] == 0 && e->argument_count == 2 ? strchr(OPERATORS, *e->name) : NULL;
+    return sign && add_steps(p, e->arguments[0], key) && add_steps(p, e->arguments[1], key) &&
+           add_step(key, (enum ec_step_what)(EC_STEP_ADD + (sign - OPERATORS)), 0);
+}
+
+int ec_push_computed(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
+    ec_grouping_key key = {0};
+    int has_column = 0;
+    if (bucket_of(p, e, ret))
+        return 1;
+    if (e->kind != EC_EXPR_OPERATOR || !add_steps(p, e, &key))
+        return 0;
+    for (size_t i = 0; i < key.step_count; i++)
+        has_column |= key.steps[i].what == EC_STEP_COLUMN;
+    if (has_column)
+        *ret = key;
+    return has_column;
+}
+
+const ec_expr *ec_push_grouped_by(const ec_push *p, const ec_expr *e) {
+    int64_t ordinal;
+    size_t column;
+    e = ec_expr_bare(e);
+    if (e->kind == EC_EXPR_NUMBER)
+        return ec_push_whole_number(e, &ordinal) && (uint64_t)ordinal <= p->select->column_count
+                   ? ec_expr_bare(p->select->columns[ordinal - 1].value)
+                   : NULL;
+    const ec_select_column *alias =
+        e->kind == EC_EXPR_COLUMN && !ec_push_column(p, e, &column) ? ec_push_alias(p, e) : NULL;
+    return alias ? ec_expr_bare(alias->value) : e;
+}
+
+/* ---- measures ---- */
+
+static const struct {
+    const char *name;
+    enum ec_sql_measure_kind kind;
+} AGGREGATES[] = {{"count", EC_SQL_COUNT}, {"sum", EC_SQL_SUM}, {"total", EC_SQL_TOTAL},
+                  {"avg", EC_SQL_AVG},     {"min", EC_SQL_MIN}, {"max", EC_SQL_MAX}};
+
+int ec_push_aggregate(const ec_expr *e, enum ec_sql_measure_kind *ret) {
+    for (size_t i = 0; i < sizeof AGGREGATES / sizeof *AGGREGATES; i++)
+        if (ec_select_same_name(AGGREGATES[i].name, e->name)) {
+            *ret = AGGREGATES[i].kind;
+            return 1;
+        }
+    return 0;
+}
+
+int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column) {
+    enum ec_kind of = p->groups->shape.columns[column].kind;
+    int is_sum = kind == EC_SQL_SUM || kind == EC_SQL_TOTAL || kind == EC_SQL_AVG;
+    return ec_grouping_takes(&p->groups->shape, column) && of != EC_KIND_BLOB && (!is_sum || is_of_numbers(of));
+}
+
+/* The number of the column of values that a measure needs. */
+static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, size_t column) {
+    ec_sql_groups *g = p->groups;
+    enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT                  ? EC_GROUPING_DISTINCT
+                                 : is_of_numbers(g->shape.columns[column].kind) ? EC_GROUPING_NUMBERS
+                                                                                : EC_GROUPING_EXTREMES;
+    for (size_t i = 0; i < g->value_count; i++)
+        if (g->values[i].column == column && g->values[i].what == what)
+            return i;
+    g->values[g->value_count] = (ec_grouping_value){column, what}; /* there are not more of these than of measures */
+    return g->value_count++;
+}
+
+void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column) {
+    ec_sql_groups *g = p->groups;
+    size_t i = 0;
+    while (i < g->measure_count && (g->measures[i].kind != kind || g->measures[i].column != column))
+        i++;
+    if (i == EC_SQL_MEASURES_MAX) {
+        ec_push_refuse(p, "more aggregates");
+        return;
+    }
+    if (i == g->measure_count) {
+        g->measures[i] = (ec_sql_measure){.kind = kind, .column = column};
+        if (kind != EC_SQL_COUNT_ALL)
+            g->measures[i].value = push_value(p, kind, column);
+        g->measure_count++;
+    }
+    ea_text_printf(to, "(+\"" EC_SQL_GROUPS_PREFIX "value %zu)\")", i);
+}
+
+const char *const EC_PUSH_SCALARS[] = {
+    "abs",       "coalesce",    "ifnull",         "nullif",    "iif",      "round",        "length",
+    "lower",     "upper",       "substr",         "substring", "trim",     "ltrim",        "rtrim",
+    "instr",     "hex",         "printf",         "format",    "typeof",   "quote",        "sign",
+    "min",       "max",         "date",           "time",      "datetime", "julianday",    "strftime",
+    "u64",       "u64_text",    "u64_number",     "hex_text",  "time_ns",  "now",          "ago",
+    "time_text", "time_bucket", "duration_ns",    "guid",      "sid",      "account_name", "ip",
+    "ip_in",     "ntstatus",    "path_on_volume", NULL};
+
+/* ---- conditions ---- */
+
+/* An expression of constants without an affinity: what SQLite computes once for the whole statement. */
+static int is_constant(const ec_expr *e) {
+    static const char *const FUNCTIONS[] = {"u64", "time_ns", "now", "ago", "duration_ns", "guid", "sid", "ip", NULL};
+    static const char *const OPERATORS[] = {"+", "-", "*", "/", "%", NULL};
+    e = ec_expr_bare(e);
+    switch (e->kind) {
+    case EC_EXPR_NUMBER:
+    case EC_EXPR_STRING:
+    case EC_EXPR_PARAMETER:
+        return 1;
+    case EC_EXPR_CALL:
+        if (e->is_star || e->is_distinct || e->has_filter || !ec_push_is_listed(e->name, FUNCTIONS))
+            return 0;
+        break;
+    case EC_EXPR_OPERATOR:
+        if (!ec_push_is_listed(e->name, OPERATORS))
+            return 0;
+        break;
+    default:
+        return 0;
+    }
+    for (size_t i = 0; i < e->argument_count; i++)
+        if (!is_constant(e->arguments[i]))
+            return 0;
+    return 1;
+}
+
+/* One more condition on a column: the name of the column that is compared in its place. Each condition has one of its
+ * own: of two on one column SQLite may find that they contradict each other, and then asks for no total. */
+static void put_compared(ec_push *p, size_t column, enum ec_op op) {
+    ec_sql_groups *g = p->groups;
+    if (g->condition_count == EC_SQL_CONDITIONS_MAX) {
+        ec_push_refuse(p, "more conditions");
+        return;
+    }
+    if (!ec_scan_keeps(&g->shape, column, op)) {
+        ec_push_refuse(p, "a condition that the scan does not keep");
+        return;
+    }
+    g->compared[g->condition_count] = column;
+    ea_text_printf(&p->where, "\"" EC_SQL_GROUPS_PREFIX "if %zu)\"", g->condition_count++);
+}
+
+/* column: that it is compared with. */
+static void put_constant(ec_push *p, const ec_expr *e, size_t column) {
+    enum ec_kind kind = p->groups->shape.columns[column].kind;
+    const ec_expr *bare = ec_expr_bare(e);
+    ea_err ignored;
+    int64_t number;
+    if (!is_constant(e))
+        ec_push_refuse(p, "a comparison with something that is no constant");
+    else if (bare->kind == EC_EXPR_STRING &&
+             ((kind == EC_KIND_TIME && ec_sql_time(bare->name, &number, &ignored)) ||
+              (kind == EC_KIND_ADDRESS && ec_sql_address(bare->name, &number, &ignored))))
+        ec_push_refuse(p, "a text that is no time or no address"); /* an error, if SQLite compares it at all */
+    ea_text_add(&p->where, e->text, e->len_bytes);
+}
+
+/* op as it is written, and with its sides exchanged: 1; 0 for any other operator. */
+static int op_of(const char *name, enum ec_op *ret, enum ec_op *ret_exchanged) {
+    static const struct {
+        const char *name;
+        enum ec_op op, exchanged;
+    } OPS[] = {{"=", EC_OP_EQ, EC_OP_EQ},  {"==", EC_OP_EQ, EC_OP_EQ}, {"<", EC_OP_LT, EC_OP_GT},
+               {"<=", EC_OP_LE, EC_OP_GE}, {">", EC_OP_GT, EC_OP_LT},  {">=", EC_OP_GE, EC_OP_LE}};
+
+    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
+        if (strcmp(name, OPS[i].name) == 0) {
+            *ret = OPS[i].op;
+            *ret_exchanged = OPS[i].exchanged;
+            return 1;
+        }
+    return 0;
+}
+
+void ec_push_condition(ec_push *p, const ec_expr *e) {
+    size_t column = 0;
+    enum ec_op op, exchanged;
+    const ec_expr *const *operands = (const ec_expr *const *)e->arguments;
+    if (e->kind != EC_EXPR_OPERATOR) {
+        ec_push_refuse(p, "a condition");
+        return;
+    }
+    if (op_of(e->name, &op, &exchanged)) {
+        int is_left = ec_push_column(p, operands[0], &column);
+        if (!is_left && !ec_push_column(p, operands[1], &column)) {
+            ec_push_refuse(p, "a comparison without a column");
+        } else if (is_left) {
+            put_compared(p, column, op);
+            ea_text_printf(&p->where, " %s ", e->name);
+            put_constant(p, operands[1], column);
+        } else {
+            put_constant(p, operands[0], column);
+            ea_text_printf(&p->where, " %s ", e->name);
+            put_compared(p, column, exchanged);
+        }
+    } else if (strcmp(e->name, "BETWEEN") == 0 && ec_push_column(p, operands[0], &column)) {
+        put_compared(p, column, EC_OP_GE);
+        ea_text_str(&p->where, " >= ");
+        put_constant(p, operands[1], column);
+        ea_text_str(&p->where, " AND ");
+        put_compared(p, column, EC_OP_LE);
+        ea_text_str(&p->where, " <= ");
+        put_constant(p, operands[2], column);
+#if SQLITE_VERSION_NUMBER >= 3038000
+    } else if (strcmp(e->name, "IN") == 0 && ec_push_column(p, operands[0], &column)) {
+        put_compared(p, column, EC_OP_EQ);
+        for (size_t i = 1; i < e->argument_count; i++) {
+            ea_text_str(&p->where, i == 1 ? " IN (" : ",");
+            put_constant(p, operands[i], column);
+        }
+        ea_text_char(&p->where, ')');
+#endif
+    } else {
+        ec_push_refuse(p, "a condition");
+    }
+}

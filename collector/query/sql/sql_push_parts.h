@@ -1,0 +1,55 @@
+/* Inside collector/query/sql: a statement on its way to the native grouping, and what sql_push.c and sql_partial.c
+ * share of it. Thread: the connection's. */
+#ifndef EC_QUERY_SQL_SQL_PUSH_PARTS_H
+#define EC_QUERY_SQL_SQL_PUSH_PARTS_H
+
+#include "collector/query/sql/select.h"
+#include "collector/query/sql/sql_groups.h"
+
+typedef struct ec_push {
+    const ec_select *select;
+    ec_sql_groups *groups;
+    const ec_expr *keys[EC_GROUPING_KEYS_MAX];    /* without parentheses; of partial groups: unused */
+    const ec_expr *grouped[EC_GROUPING_KEYS_MAX]; /* of partial groups: what the statement groups by */
+    size_t grouped_count;
+    ea_text columns, where, group, having, order; /* of the new statement */
+    const char *why;                              /* not handed down; NULL: so far it is */
+} ec_push;
+
+void ec_push_refuse(ec_push *p, const char *why);
+int ec_push_is_listed(const char *name, const char *const *list);
+/* Functions of one row whose result depends on their arguments alone; ends with NULL. */
+extern const char *const EC_PUSH_SCALARS[];
+
+/* A whole number above 0 as it is written: 1. */
+int ec_push_whole_number(const ec_expr *e, int64_t *ret);
+/* The column of the table that an expression is: 1, 0 when it is none. */
+int ec_push_column(const ec_push *p, const ec_expr *e, size_t *ret);
+/* The result column that an expression names by its alias; NULL: none. */
+const ec_select_column *ec_push_alias(const ec_push *p, const ec_expr *e);
+int ec_push_is_same(const ec_push *p, const ec_expr *a, const ec_expr *b);
+/* What a term of GROUP BY stands for: an ordinal, a column, an alias or an expression; NULL: nothing. */
+const ec_expr *ec_push_grouped_by(const ec_push *p, const ec_expr *e);
+/* time_bucket(column, width), or whole numbers of columns and constants: 1 and the key, 0 when it is neither. */
+int ec_push_computed(const ec_push *p, const ec_expr *e, ec_grouping_key *ret);
+/* Whether a name is an aggregate's: 1 and which. */
+int ec_push_aggregate(const ec_expr *e, enum ec_sql_measure_kind *ret);
+/* Whether the native grouping has an aggregate of this column. */
+int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column);
+/* Puts a measure's column. */
+void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column);
+/* Tries to hand one condition to the scan: refuses when it cannot. */
+void ec_push_condition(ec_push *p, const ec_expr *e);
+
+/* ---- partial groups: sql_partial.c ---- */
+
+/* What the statement groups by, and its GROUP BY. */
+void ec_partial_begin(ec_push *p);
+/* Puts one of the expressions that the statement groups by: 1; 0 when it is none of them. */
+int ec_partial_put_grouped(ec_push *p, ea_text *to, const ec_expr *e);
+/* Puts an aggregate over partial groups: 1; 0 when it is no aggregate. */
+int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e);
+/* Puts WHERE: what the scan keeps, and the rest as a condition on the groups. */
+void ec_partial_put_where(ec_push *p, const ec_expr *e);
+
+#endif
