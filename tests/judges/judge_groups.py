@@ -273,7 +273,7 @@ def values(rows):
 
 
 def whole(row):
-    """JSON does not tell a real that is whole from an integer, and has integers beyond 2^53 as texts."""
+    """JSON has whole reals as integers, and integers beyond 2^53 as texts."""
     return tuple(int(value) if isinstance(value, float) and value.is_integer() or isinstance(value, str) and re.fullmatch("[1-9][0-9]{15,18}", value) else value
                  for value in row)
 
@@ -300,7 +300,7 @@ def confined(world, host):
 
 
 def little_memory(world, name, events):
-    """Groups that memory does not hold: the same rows, or an end at the limit that says so."""
+    """Groups that memory does not hold: the same rows, or an end at the limit with that reason."""
     for keys in ([column("position"), STREAM, BATCH], [bucket(100), TID, NAME]):
         statement = Statement("events", keys, [COUNT, least(TID)])
         done = world.env.run([world.env.collector, "query", "--store", world.collector.store, "--format", "jsonl", "--rows", 0, "--memory", SMALL, statement.sql(name)], check=False)
@@ -311,12 +311,35 @@ def little_memory(world, name, events):
             compare(world, statement, name, values(json.loads(line) for line in done.stdout.splitlines()), events)
 
 
+def other_names(world, name, events):
+    """Provider and id as a class's name: counted where the scan compares names, refused with the right comparison where SQLite would."""
+    manifest = [event for event in events if event["id"] and event["provider_name"] and not event["name"].startswith(event["provider_name"])]
+    if not manifest:
+        return
+    one = manifest[0]
+    alias, provider = f"{one['provider_name']}/{one['id']}", one["provider_name"]
+    mine = [event for event in events if (event["provider"], event["id"]) == (one["provider"], one["id"])]
+    own = {event["name"] for event in mine}
+    for condition, count in ((f"name = '{alias}'", len(mine)), (f"name IN ('{alias}', 'No/1', 'No/2')", len(mine)),
+                             (f"(name = '{alias}' OR pid = {one['pid']})", sum(event["pid"] == one["pid"] or event in mine for event in events)),
+                             (f"NOT (provider_name = '{provider}' AND id = {one['id']})", len(events) - len(mine))):
+        world.same("table events", f"{name}, {condition}", values(world.sql(f"SELECT count(*) FROM events WHERE host = '{name}' AND {condition}")), [(count,)])
+    got = world.sql(f"SELECT name, count(*) FROM events WHERE host = '{name}' GROUP BY name HAVING name = '{alias}'")
+    world.same("table events", f"{name}, HAVING {alias}", values(got), collections.Counter(event["name"] for event in mine).items())
+    for condition in (f"NOT name = '{alias}'", f"name <> '{alias}'", f"(name = '{alias}' OR length(host) = 0)", f"name NOT IN ('{alias}', 'No/1', 'No/2')",
+                      f"CASE name WHEN '{alias}' THEN 1 END", f"NOT provider_name = '{one['provider']}'", f"(provider_name = '{one['provider']}' OR length(host) = 0)"):
+        if alias not in own:
+            done = world.env.run([world.env.collector, "query", "--store", world.collector.store, f"SELECT count(*) FROM events WHERE {condition}"], check=False)
+            world.same("table events", f"{name}, {condition}", [(done.returncode, f"provider_name = '{provider}'" in done.stderr)], [(2, True)])
+
+
 def judge_groups(world):
     every = {name: events_of(host) for name, host in world.hosts.items() if name in MACHINES or world.name != "all"}
     for name, events in ((name, events) for name, events in every.items() if name in MACHINES + OTHERS):
         for statement in (*common(events), *edges(events), *fields(events)):
             if of_table(statement.table, events):
                 compare(world, statement, name, values(world.sql(statement.sql(name))), events)
+        other_names(world, name, events)
         if name in FILLING:
             little_memory(world, name, events)
     if world.name == "all" or not every:

@@ -26,7 +26,8 @@ typedef struct push {
     ec_sql_groups *groups;
     const ec_expr *keys[EC_GROUPING_KEYS_MAX]; /* without parentheses */
     ea_text columns, where, order;             /* of the new statement */
-    const char *why;                           /* not handed down; NULL: so far it is */
+    int is_having;
+    const char *why; /* not handed down; NULL: so far it is */
 } push;
 
 static void push_refuse(push *p, const char *why) {
@@ -277,12 +278,20 @@ static void put_name(push *p, ea_text *to, const ec_expr *e, int has_aliases) {
     }
 }
 
+/* A column that a scan compares with more names than its values. */
+static int has_other_names(const push *p, size_t column) {
+    int common = p->groups->shape.columns[column].common;
+    return common == EC_NAME || common == EC_PROVIDER_NAME;
+}
+
 /* An expression over the rows of groups. has_aliases: it may name result columns. */
 static void put_outer(push *p, ea_text *to, const ec_expr *e, int has_aliases) {
     if (p->why)
         return;
     for (size_t k = 0; k < p->groups->key_count; k++)
         if (push_is_same(p, e, p->keys[k])) {
+            if (p->is_having && has_other_names(p, p->groups->keys[k].column))
+                push_refuse(p, "a condition on names"); /* SQLite moves it to WHERE, where the scan knows all names */
             ea_text_printf(to,
                            p->groups->keys[k].width_ns ? "(+\"" EC_SQL_GROUPS_PREFIX "key %zu)\")"
                                                        : "\"" EC_SQL_GROUPS_PREFIX "key %zu)\"",
@@ -500,7 +509,9 @@ static void plan(push *p, sqlite3_stmt *as_written) {
     if (!p->why && s->having) {
         /* the + keeps SQLite from taking an OR apart, which would count in two scans */
         ea_text_str(&p->where, p->where.len_bytes ? " AND +(" : "+(");
+        p->is_having = 1;
         put_outer(p, &p->where, s->having, 1);
+        p->is_having = 0;
         ea_text_char(&p->where, ')');
     }
     put_order(p);
