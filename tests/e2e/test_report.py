@@ -366,7 +366,7 @@ def check_sessions(env, checks):
     checks.equal([(known.get(row["process_key"]), row["image"], row["pid"], row["samples"]) for row in ask("SELECT * FROM cpu_usage()")], [("second.exe", "second.exe", PID, 1)],
                  "samples in a session without processes and threads")
     profile = env.run([env.collector, "profile", "--store", collector.store, "--weight", "samples", "--format", "folded"]).stdout
-    checks.equal(profile.splitlines(), ["second.exe;Shop.x;second.dll+0x20;driver.sys+0x10 1"], "a profile of that session, with the method of another one")
+    checks.equal(profile.splitlines(), ["second.exe;[JIT]!Shop.x;second.dll+0x20;driver.sys+0x10 1"], "a profile of that session, with the method of another one")
     checks.equal([(known.get(row["process_key"]), row["image"], [(f.get("module"), f.get("offset")) for f in json.loads(row["frames"])]) for row in ask("SELECT * FROM stacks()")],
                  [("second.exe", "second.exe", [("driver.sys", "0x10"), ("second.dll", "0x20"), (None, None)])], "its stacks")
     checks.equal([(row["image"], row["module"], row["samples"]) for row in ask("SELECT * FROM module_counters()")], [("second.exe", "second.dll", 1)], "the module of a counter's sample there")
