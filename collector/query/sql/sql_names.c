@@ -45,7 +45,7 @@ typedef struct walk {
     int text_register;
 } walk;
 
-static place *at(place **places, size_t *capacity, int which) {
+static place *names_at(place **places, size_t *capacity, int which) {
     size_t had = *capacity;
     if (which < 0 || which >= PLACES_MAX || EA_GROW(*places, *capacity, (size_t)which + 1, PLACES_MAX))
         return NULL;
@@ -126,7 +126,7 @@ static int check_text(walk *w, const char *text, int has, ea_err *err) {
         text, column, name, (unsigned)c->code);
 }
 
-static int is_one_of(const char *opcode, const char *const *list) {
+static int names_is_one_of(const char *opcode, const char *const *list) {
     for (; *list; list++)
         if (strcmp(opcode, *list) == 0)
             return 1;
@@ -146,7 +146,7 @@ static int names_note_list(walk *w, const char *opcode, const int *p) {
             wrong |= find_named(w->sql, w->text, which, &found, &ignored) == 1 ? which : 0;
         if (!wrong)
             return 0;
-        if (!(c = at(&w->cursors, &w->cursor_capacity, p[0])))
+        if (!(c = names_at(&w->cursors, &w->cursor_capacity, p[0])))
             return EA_ENOMEM;
         free(c->listed);
         c->listed = w->text;
@@ -163,30 +163,32 @@ static int note_instruction(walk *w, const char *opcode, const int *p, const cha
     static const char *const LOOKS[] = {"Found", "NotFound", NULL};
     place *from, *to;
     if (strcmp(opcode, "VOpen") == 0) {
-        if (!(to = at(&w->cursors, &w->cursor_capacity, p[0])))
+        if (!(to = names_at(&w->cursors, &w->cursor_capacity, p[0])))
             return EA_ENOMEM;
         to->table = table_of(w->sql, text);
     } else if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
-        if (!(from = at(&w->cursors, &w->cursor_capacity, p[0])) ||
-            !(to = at(&w->registers, &w->register_capacity, p[2])))
+        if (!(from = names_at(&w->cursors, &w->cursor_capacity, p[0])) ||
+            !(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         to->has = *opcode == 'V' ? column_has(from->table, p[1]) : UNKNOWN;
-    } else if (is_one_of(opcode, COPIES)) {
-        if (!at(&w->registers, &w->register_capacity, p[0]) || !(to = at(&w->registers, &w->register_capacity, p[1])))
+    } else if (names_is_one_of(opcode, COPIES)) {
+        if (!names_at(&w->registers, &w->register_capacity, p[0]) ||
+            !(to = names_at(&w->registers, &w->register_capacity, p[1])))
             return EA_ENOMEM;
         to->has = w->registers[p[0]].has;
     } else if (strstr(opcode, "Func")) {
-        if (!(to = at(&w->registers, &w->register_capacity, p[2])))
+        if (!(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         to->has = OTHER;
-    } else if (is_one_of(opcode, COMPARISONS)) {
-        if (!at(&w->registers, &w->register_capacity, p[0]) || !at(&w->registers, &w->register_capacity, p[2]) ||
+    } else if (names_is_one_of(opcode, COMPARISONS)) {
+        if (!names_at(&w->registers, &w->register_capacity, p[0]) ||
+            !names_at(&w->registers, &w->register_capacity, p[2]) ||
             EA_GROW(w->compared, w->capacity, w->count + 1, PLACES_MAX))
             return EA_ENOMEM;
         w->compared[w->count++] = (comparison){p[0], p[2], w->registers[p[0]].has, w->registers[p[2]].has};
-    } else if (is_one_of(opcode, LOOKS)) {
-        if (!(from = at(&w->cursors, &w->cursor_capacity, p[0])) ||
-            !(to = at(&w->registers, &w->register_capacity, p[2])))
+    } else if (names_is_one_of(opcode, LOOKS)) {
+        if (!(from = names_at(&w->cursors, &w->cursor_capacity, p[0])) ||
+            !(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         if (from->listed && (to->has & (from->wrong | UNKNOWN)))
             return check_text(w, from->listed, to->has & (from->wrong | UNKNOWN), err);
