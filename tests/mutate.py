@@ -49,14 +49,19 @@ OF_FILE = {
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": QUERY, "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
+    "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
+    "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
+    "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
-UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/web": []}
+UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
+            "collector/query/sql/": ["select", "sql", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
+            "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
 # Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
 LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
-STACKS, VALUES = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters"
+STACKS, VALUES, GROUPS = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters", "judge_groups"
 FIRST_JUDGES = {
     "collector/query/analysis/account_names.c": "judge_instances", "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
     "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,
@@ -65,6 +70,8 @@ FIRST_JUDGES = {
     "collector/query/analysis/address_space.c": STACKS, "collector/query/analysis/stackwalk_reader.c": STACKS, "collector/query/analysis/profile.c": STACKS,
     "collector/query/analysis/stack_query.c": STACKS, "collector/query/analysis/aggregate.c": VALUES, "collector/query/scan/": VALUES, "collector/query/sql/sql_aggregate.c": VALUES,
     "collector/query/sql/sql_events.c": VALUES, "collector/query/sql/sql_functions.c": VALUES, "collector/query/analysis/instances.c": "judge_instances,judge_lists,judge_modules",
+    "collector/query/sql/s": GROUPS, "collector/query/analysis/group_events.c": GROUPS, "collector/query/analysis/block_keys.c": GROUPS,
+    "collector/query/analysis/methods.c": "judge_dotnet", "collector/query/analysis/dotnet_activity.c": "judge_dotnet",
     "collector/query/sql/sql_tables.c": "judge_machines,judge_classes,judge_instances,judge_modules,judge_counts,judge_troubles",
     "collector/web/questions.c": "judge_lists,judge_doings,judge_search,judge_connections,judge_autostart,judge_gaps",
 }

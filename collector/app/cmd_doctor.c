@@ -247,8 +247,10 @@ static int doctor_judge(const ec_state_fold *fold, void *arg) {
     return rc;
 }
 
-/* The times of a host's gaps; NULL: unknown. */
-static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int last_column, int open_column) {
+/* The times of a host's gaps; NULL: unknown. with_stream_column: when the last stream ended with whose end a gap ended.
+ */
+static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int last_column, int open_column,
+                          int with_stream_column) {
     if (sqlite3_column_type(st, first_column) != SQLITE_NULL) {
         ea_text_str(t, "; the first began at ");
         ea_text_utc_ns(t, sqlite3_column_int64(st, first_column));
@@ -256,33 +258,42 @@ static void put_gap_times(ea_text *t, sqlite3_stmt *st, int first_column, int la
     if (sqlite3_column_int64(st, open_column)) {
         ea_text_str(t, ", the last lasts");
     } else if (sqlite3_column_type(st, last_column) != SQLITE_NULL) {
-        ea_text_str(t, ", the last ended at ");
+        int with_stream = sqlite3_column_type(st, with_stream_column) != SQLITE_NULL &&
+                          sqlite3_column_int64(st, with_stream_column) == sqlite3_column_int64(st, last_column);
+        ea_text_str(t, with_stream ? ", the last ended with its stream at " : ", the last ended at ");
         ea_text_utc_ns(t, sqlite3_column_int64(st, last_column));
     }
 }
 
 /* What is missing of each host: batches, and what Windows and the agents admit to have lost. A gap that ended more than
  * a day ago is no warning, since nothing can be done about it any more, but it is named as long as it is in the
- * history.
- */
+ * history. A gap after a stream's last event ended when the stream did. */
 static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
     static const char SQL[] =
         "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
         " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
         " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
-        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)),"
-        " min(b.begin_utc_ns), max(b.end_utc_ns), count(iif(b.end_utc_ns IS NULL, 1, NULL)) FROM gap_periods b"
-        " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
+        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(coalesce(b.end_utc_ns,"
+        " b.ended_utc_ns, ?1)), min(b.begin_utc_ns), max(ifnull(b.end_utc_ns, b.ended_utc_ns)),"
+        " count(iif(ifnull(b.end_utc_ns, b.ended_utc_ns) IS NULL, 1, NULL)), max(iif(b.end_utc_ns IS NULL, "
+        "b.ended_utc_ns, NULL))"
+        " FROM (SELECT g.*, iif(g.end_utc_ns IS NULL, (SELECT max(l.utc_ns) FROM ledger_counts c JOIN ledger_batches l "
+        "ON"
+        " l.stream = c.stream AND l.number = c.number WHERE c.stream = g.stream AND c.family = '' AND c.counter = ?2 "
+        "AND"
+        " c.value <> 0), NULL) AS ended_utc_ns FROM gap_periods g) b JOIN streams s ON s.stream = b.stream"
+        " GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
     int code = SQLITE_DONE;
     if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
     sqlite3_bind_int64(st, 1, now_ns);
+    sqlite3_bind_int64(st, 2, ea_counter_row(EA_COUNT_stream_ended)->number);
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         ea_text times;
         ea_text_init(&times);
-        put_gap_times(&times, st, 7, 8, 9);
+        put_gap_times(&times, st, 7, 8, 9, 10);
         if (++hosts <= TOLD_HOSTS)
             add_finding(
                 r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "gaps",

@@ -512,14 +512,12 @@ static int is_buried(ec_gaps *b, uint64_t number, uint64_t *ret_first, uint64_t 
 
 /* Leaves out batches at both ends of a hole that tombstones name: those have rows of their own. */
 static int leave_out_buried(ec_gaps *b, uint64_t *first, uint64_t *last, ea_err *err) {
-    enum { STEPS_MAX = 64 };
-
     uint64_t from = 0, to = 0;
     int rc = 1;
-    for (int i = 0; rc == 1 && *first < *last && i < STEPS_MAX; i++)
+    while (rc == 1 && *first < *last)
         if ((rc = is_buried(b, *first, &from, &to, err)) == 1)
             *first = to < *last ? to + 1 : *last;
-    for (int i = 0; rc >= 0 && *first < *last && i < STEPS_MAX; i++) {
+    while (rc >= 0 && *first < *last) {
         rc = is_buried(b, *last, &from, &to, err);
         if (rc != 1)
             break;

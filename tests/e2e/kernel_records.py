@@ -32,6 +32,12 @@ def image(pid, base, size, path, clock, unloads=False):
                                 f"\\Device\\HarddiskVolume3\\{path}\0".encode("utf-16le"), clock)
 
 
+def disk_read(tid, size, offset, clock, version=3):
+    """DiskIo/Read, version 2, which does not name the thread, or 3."""
+    payload = struct.pack("<IIIIQQQQ", 0, 0x60043, size, 0, offset, 0xFFFFE00000001000, 0xFFFFE00000002000, 700)
+    return single.system_record(1, 10, version, payload + (struct.pack("<I", tid) if version > 2 else b""), clock)
+
+
 def sample(pid, tid, frames, clock):
     """PerfInfo/SampleProf at the first of the frames, and StackWalk/Stack with all of them, the innermost first; kernel and user halves."""
     halves = [[a for a in frames if a >= DRIVER], [a for a in frames if a < DRIVER]]

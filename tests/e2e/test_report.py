@@ -343,7 +343,7 @@ def check_sessions(env, checks):
         "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.image(PID, 0x10000000, 0x4000, "first.dll", 600),
                    kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True),
                    kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
-        "samples": [*kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16, 0x10000020], 1600),
+        "samples": [*kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16, 0x10000020, 0x7FF900000004], 1600),
                     single.system_record(15, 47, 2, struct.pack("<QIHH", 0x10000040, 8, 2, 0), 1610)],  # a sample of a hardware counter
         "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
                     suspend(1400), start(1410, 6, 0, 0), stop(1415, 6, 0), simple(RESTARTED, 1420), jitting(1500, 0x10, "Method", 10), compiled(1510, 0x10, 20, 0)]}
@@ -364,9 +364,9 @@ def check_sessions(env, checks):
     checks.equal([(known.get(row["process_key"]), row["image"], row["pid"], row["samples"]) for row in ask("SELECT * FROM cpu_usage()")], [("second.exe", "second.exe", PID, 1)],
                  "samples in a session without processes and threads")
     profile = env.run([env.collector, "profile", "--store", collector.store, "--weight", "samples", "--format", "folded"]).stdout
-    checks.equal(profile.splitlines(), ["second.exe;second.dll+0x20;driver.sys+0x10 1"], "a profile of that session")
-    checks.equal([(known.get(row["process_key"]), row["image"], [(f["module"], f["offset"]) for f in json.loads(row["frames"])]) for row in ask("SELECT * FROM stacks()")],
-                 [("second.exe", "second.exe", [("driver.sys", "0x10"), ("second.dll", "0x20")])], "its stacks")
+    checks.equal(profile.splitlines(), ["second.exe;[JIT]!Shop.x;second.dll+0x20;driver.sys+0x10 1"], "a profile of that session, with the method of another one")
+    checks.equal([(known.get(row["process_key"]), row["image"], [(f.get("module"), f.get("offset")) for f in json.loads(row["frames"])]) for row in ask("SELECT * FROM stacks()")],
+                 [("second.exe", "second.exe", [("driver.sys", "0x10"), ("second.dll", "0x20"), (None, None)])], "its stacks")
     checks.equal([(row["image"], row["module"], row["samples"]) for row in ask("SELECT * FROM module_counters()")], [("second.exe", "second.dll", 1)], "the module of a counter's sample there")
     checks.equal(sorted((r["image"], r["collections"]) for r in rows(env, collector.store, "gc")["processes"]), [("first.exe", 2), ("second.exe", 1)], "the report of both sessions")
 

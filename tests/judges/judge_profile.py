@@ -124,11 +124,15 @@ def judge_profiles(world):
         runs = len(host.streams)
         want = collections.Counter((record["name"] or "?", naive_stacks.ANY if event.tid is None else event.tid, addresses) for event, record, addresses in joined(host) if addresses)
         got, of_hash = collections.Counter(), {}
-        for row in world.sql(f"SELECT stream, name, tid, hash, count, frames FROM stacks WHERE host = '{name}'"):
+        listed = world.sql(f"SELECT stream, name, tid, hash, count, frames FROM stacks WHERE host = '{name}'")
+        for row in listed:
             addresses = tuple(int(f["address"], 16) for f in json.loads(row["frames"]))
             got[row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], addresses] += row["count"]
             of_hash[row["stream"], row["hash"]] = addresses
         world.same("table stacks", name, got, times(want, runs))
+        for at in range(0, len(listed), 1 + len(listed) // 4):  # those of one hash are found in an order of their own
+            one = world.sql(f"SELECT stream, name, tid, hash, count, frames FROM stacks WHERE host = '{name}' AND hash = (SELECT hash FROM stacks WHERE host = '{name}' LIMIT 1 OFFSET {at})")
+            world.same("table stacks", f"{name}, of one hash", [tuple(row.values()) for row in one], [tuple(row.values()) for row in listed if row["hash"] == listed[at]["hash"]])
         places = ordinals(host)
         got = [(row["stream"], places[row["stream"], row["batch"], row["position"]], of_hash.get((row["stream"], row["stack_hash"])))
                for row in world.sql(f"SELECT stream, batch, position, stack_hash FROM events WHERE host = '{name}' AND stack_hash IS NOT NULL")]

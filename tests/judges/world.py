@@ -63,6 +63,10 @@ def hashed_trace(first):
             records.append(kernel.image(pid, base, 0x4000, path, at + 10 + 2 * k))
             if (n + k) % 4:
                 records.append(image_file(pid, base, path, f"{(first * (n % 2) + n + k) % 9:064x}", at + 11 + 2 * k))
+        if n % 2 == 0:  # offsets beyond 2^63, and in every second version no thread
+            offset = (1 << 63) + 4096 * (n % 7) if n % 5 == 0 else 4096 * (n % 9)
+            records.append(kernel.disk_read(5000 + n % 6, 512 << n % 4, offset, at + 20, version=2 + n // 2 % 2))
+            records.append(kernel.image(pid, 0xfffff80000000000 + n % 4 * 0x10000, 0x4000, f"drivers\\D{n % 3}.sys", at + 21))
         if n % 3 == 0:
             records += [kernel.thread(pid, 5000 + n, at + 500, ends=True), kernel.process(pid, f"p{n % 5}.exe", at + 501, ends=True)]
     return single.trace(records)

@@ -638,6 +638,12 @@ static void holes_beside_tombstones(void **state) {
         take_bytes(&f, 8, 0, data, n); /* under the last of the numbers: 6 has not come */
         free(data);
         assert_int_equal(ask(&f, "SELECT last FROM gaps WHERE stream = ?1 AND first = 6"), 6);
+        /* 9 to 108 are named by a tombstone each, and 120 to 219; 109 to 119 have not come */
+        ask(&f, "WITH RECURSIVE n(k) AS (SELECT 9 UNION ALL SELECT k + 1 FROM n WHERE k < 219) INSERT INTO gaps"
+                " SELECT ?1, k, k, 15, 0, 1, 1, 1, 0, 0, 1700, 1701 FROM n WHERE k NOT BETWEEN 109 AND 119");
+        turn(&f, 220, 10, 1800, 1900, &file, NULL, 0);
+        assert_int_equal(ask(&f, "SELECT first FROM gaps WHERE stream = ?1 AND first > 8 AND cause <> 15"), 109);
+        assert_int_equal(ask(&f, "SELECT last FROM gaps WHERE stream = ?1 AND first > 8 AND cause <> 15"), 119);
         finish(&f);
     }
 }

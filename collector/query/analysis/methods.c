@@ -8,6 +8,7 @@
 #include "proto/base/provider_guids.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Fields of a plan: of methods of .NET, of functions of JavaScript, and of scripts. */
 enum { START, SIZE, NAMESPACE, NAME, SIGNATURE };
@@ -315,28 +316,51 @@ static int find_changes(ec_methods *m) {
     return 0;
 }
 
-int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
-                    uint64_t *ret_left_out, ea_err *err) {
-    ec_methods *m = calloc(1, sizeof *m);
+/* Reads the methods that a stream's events name. */
+static int read_methods(ec_methods *m, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
     ec_event_cursor *cursor = NULL;
     ec_event_cursor_event e;
-    if (!m)
-        return ea_fail(err, EA_ENOMEM, "read methods");
-    ea_u64_map_init(&m->last, 0);
-    ea_arena_init(&m->arena, TEXT_BYTES);
-    ea_text_init(&m->text);
-    m->pid = pid;
     const ec_event_cursor_options options = {
         .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
-    int rc = ec_script_names_create(&m->scripts, err);
-    if (!rc)
-        rc = ec_event_cursor_open(&cursor, archive, &options, err);
+    int rc = ec_event_cursor_open(&cursor, archive, &options, err);
     while (!rc && (rc = ec_event_cursor_next(cursor, &e, err)) == 1) {
         rc = methods_add(m, cursor, &e);
         if (rc)
             ea_fail(err, rc, "read methods");
     }
     ec_event_cursor_close(cursor);
+    return rc;
+}
+
+static int methods_is_of_run(const ec_archive_stream *a, const ec_archive_stream *b) {
+    return strcmp(a->row.host, b->row.host) == 0 && memcmp(a->row.stream, b->row.stream, EA_STREAM_RUN_BYTES) == 0;
+}
+
+/* A session without methods has those of the first other session of its run that has any. */
+static int read_methods_of_run(ec_methods *m, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
+    const ec_archive_stream *all = NULL;
+    size_t count = 0;
+    int rc = read_methods(m, archive, stream, err);
+    if (!rc && !m->count)
+        rc = ec_archive_streams(archive, &all, &count, err);
+    for (size_t i = 0; !rc && !m->count && i < count; i++)
+        if (all[i].row.stream_id != stream->row.stream_id && methods_is_of_run(&all[i], stream))
+            rc = read_methods(m, archive, &all[i], err);
+    return rc;
+}
+
+int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
+                    uint64_t *ret_left_out, ea_err *err) {
+    ec_methods *m = calloc(1, sizeof *m);
+    if (!m)
+        return ea_fail(err, EA_ENOMEM, "read methods");
+    ea_u64_map_init(&m->last, 0);
+    ea_arena_init(&m->arena, TEXT_BYTES);
+    ea_text_init(&m->text);
+    m->pid = pid;
+    int rc = ec_script_names_create(&m->scripts, err);
+    if (!rc)
+        rc = read_methods_of_run(m, archive, stream, err);
     ea_u64_map_clear(&m->last);
     m->pid = NULL;
     name_late(m);

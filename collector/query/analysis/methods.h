@@ -24,8 +24,9 @@ typedef struct ec_method {
 
 enum { EC_METHODS_MAX = 1 << 20 };
 
-/* Reads the methods of a stream: of one process, or with pid NULL of all. At most EC_METHODS_MAX are read;
- * *ret_left_out counts those beyond and may be NULL. Damaged events are skipped and reported to the archive. */
+/* Reads the methods of a stream, or, where its session has none, of another session of its run (EA_STREAM_RUN_BYTES):
+ * of one process, or with pid NULL of all. At most EC_METHODS_MAX are read; *ret_left_out counts those beyond and may
+ * be NULL. Damaged events are skipped and reported to the archive. */
 EA_MUST_CHECK int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream,
                                   const uint32_t *pid, uint64_t *ret_left_out, ea_err *err);
 void ec_methods_close(ec_methods *m); /* NULL is allowed */

@@ -28,11 +28,12 @@ struct ec_sql {
     size_t taken_count, taken_capacity;
     uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
     size_t added_count, added_capacity;
-    int64_t now_utc_ns;    /* when it was opened: what now() is in all of its statements */
-    int uses_history;      /* a statement that was prepared reads what collector/state makes */
-    int names_functions;   /* a statement that was prepared reads a table that names functions */
-    int describes_tables;  /* the statement that was prepared last asks a pragma about a table */
-    unsigned groups_added; /* tables of groups: sql_groups.c */
+    int64_t now_utc_ns;           /* when it was opened: what now() is in all of its statements */
+    int uses_history;             /* a statement that was prepared reads what collector/state makes */
+    int names_functions;          /* a statement that was prepared reads a table that names functions */
+    int describes_tables;         /* the statement that was prepared last asks a pragma about a table */
+    struct ec_sql_shaped *shaped; /* the connection's tables of events' columns: sql_vtab.c */
+    unsigned groups_added;        /* tables of groups: sql_groups.c */
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
@@ -69,6 +70,9 @@ EA_MUST_CHECK int ec_sql_address(const char *text, int64_t *ret, ea_err *err);
 /* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
  * wrong without a word. tail: where the statement ends; NULL: at its end. EA_ENOMEM. */
 EA_MUST_CHECK int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err);
+/* EA_EUSAGE when a statement that was prepared compares a class's or a provider's column with another name of one where
+ * SQLite compares the texts alone: sql_names.c. As ec_sql_check_times. */
+EA_MUST_CHECK int ec_sql_check_names(ec_sql *s, const char *sql, const char *tail, ea_err *err);
 /* EA_EUSAGE with a sentence when a condition looks for a part of a time column's text (LIKE, GLOB ...). */
 EA_MUST_CHECK int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_kind kind,
                                     const char *column, ea_err *err);
@@ -115,6 +119,7 @@ typedef struct ec_sql_shaped {
     ec_sql *sql;
     ec_table_schema shape;
     double rows; /* a guess: all events of the store */
+    struct ec_sql_shaped *next;
 } ec_sql_shaped;
 
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,

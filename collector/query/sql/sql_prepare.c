@@ -1,5 +1,5 @@
 /* A statement on its way to SQLite: as it is written, then checked, then with its groups handed down. See sql.h. Called
- * by: worker.c. Calls: sql_events.c, sql_times.c, sql_push.c. Thread: the connection's. */
+ * by: worker.c. Calls: sql_events.c, sql_times.c, sql_names.c, sql_push.c. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 
 int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
@@ -11,6 +11,8 @@ int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
         return code;
     int uses_history = s->uses_history, describes_tables = s->describes_tables;
     int rc = ec_sql_check_times(s, sql, tail, err);
+    if (!rc)
+        rc = ec_sql_check_names(s, sql, tail, err);
     if (!rc && !s->options.no_pushdown && !s->options.no_grouping)
         rc = ec_sql_push(s, sql, (size_t)(tail - sql), ret, err);
     s->uses_history = uses_history;

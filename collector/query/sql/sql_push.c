@@ -121,10 +121,23 @@ static int push_put_key(ec_push *p, ea_text *to, const ec_expr *e) {
     return 0;
 }
 
+/* A column that a scan compares with more names than its values. */
+static int has_other_names(const ec_push *p, const ec_expr *e) {
+    size_t column;
+    if (!ec_push_column(p, e, &column))
+        return 0;
+    int common = p->groups->shape.columns[column].common;
+    return common == EC_NAME || common == EC_PROVIDER_NAME;
+}
+
 /* An expression over the rows of groups. has_aliases: it may name result columns. */
 static void put_outer(ec_push *p, ea_text *to, const ec_expr *e, int has_aliases) {
     if (p->why)
         return;
+    if (p->is_having && has_other_names(p, e)) { /* SQLite moves it to WHERE, where the scan knows all names */
+        ec_push_refuse(p, "a condition on names");
+        return;
+    }
     if (p->groups->is_partial ? ec_partial_put_grouped(p, to, e) : push_put_key(p, to, e))
         return;
     switch (e->kind) {
@@ -222,7 +235,9 @@ static void plan(ec_push *p, sqlite3_stmt *as_written) {
     if (!p->why && s->having) {
         /* the + keeps SQLite from taking an OR apart, which would count in two scans */
         ea_text_str(&p->where, p->where.len_bytes ? " AND +(" : "+(");
+        p->is_having = 1;
         put_outer(p, &p->where, s->having, 1);
+        p->is_having = 0;
         ea_text_char(&p->where, ')');
     }
     put_order(p);
@@ -239,7 +254,9 @@ static void plan_partial(ec_push *p, sqlite3_stmt *as_written) {
         ec_partial_put_where(p, s->where);
     if (!p->why && s->having) {
         ea_text_str(&p->having, " HAVING ");
+        p->is_having = 1;
         put_outer(p, &p->having, s->having, 1);
+        p->is_having = 0;
     }
     put_order(p);
     if (!p->groups->key_count && (p->grouped_count || !p->groups->measure_count))

@@ -13,7 +13,8 @@ typedef struct ec_push {
     const ec_expr *grouped[EC_GROUPING_KEYS_MAX]; /* of partial groups: what the statement groups by */
     size_t grouped_count;
     ea_text columns, where, group, having, order; /* of the new statement */
-    const char *why;                              /* not handed down; NULL: so far it is */
+    int is_having;
+    const char *why; /* not handed down; NULL: so far it is */
 } ec_push;
 
 void ec_push_refuse(ec_push *p, const char *why);

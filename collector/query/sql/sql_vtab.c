@@ -285,11 +285,18 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
     t->sql = from->sql;
     t->shape = shape;
     t->rows = rows;
+    t->next = t->sql->shaped;
+    t->sql->shaped = t;
     return SQLITE_OK;
 }
 
 int ec_sql_shaped_disconnect(sqlite3_vtab *base) {
     ec_sql_shaped *t = (ec_sql_shaped *)base;
+    for (ec_sql_shaped **p = &t->sql->shaped; *p; p = &(*p)->next)
+        if (*p == t) {
+            *p = t->next;
+            break;
+        }
     ec_table_schema_deinit(&t->shape);
     sqlite3_free(t);
     return SQLITE_OK;
