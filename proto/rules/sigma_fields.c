@@ -22,7 +22,8 @@ static const struct {
     {"parent", " account command_line id path "},              /* its parent */
     {"grandparent", " path "},                                 /* the parent's parent */
     {"target", " command_line has_thread id parent_id path "}, /* the process that the event's fields name */
-    {"file", " CompanyName FileVersion OriginalFileName ProductName Sha256 "}, /* the image file: ImageFile/Facts */
+    {"file", " CompanyName FileDescription FileVersion Hashes ImpHash Md5 OriginalFileName ProductName Sha1 "
+             "Sha256 "},             /* the image file: ImageFile/Facts */
     {"key", " created path value "}, /* a registry key: created, of the handle, with a value's name */
 };
 

@@ -27,11 +27,12 @@ def connection(opcode, pid, remote, remote_port, local, local_port, clock):
     return single.system_record(6, opcode, 2, payload, clock)
 
 
-def facts(pid, base, path, clock, name, company="", sha256="ab" * 32):
+def facts(pid, base, path, clock, name, company="", sha256="ab" * 32, version=1):
     """ImageFile/Facts, as an agent writes it of a file."""
-    texts = (sha256, "1.2.3.4", company, "Product of " + company, name, "", DISK + path)
+    more = (sha256[:32], sha256[:40], sha256[2:34], f"{name}'s work") if version else ()
+    texts = (sha256, "1.2.3.4", company, "Product of " + company, name, "", *more, DISK + path)
     payload = struct.pack("<IQQIIQ16sI", pid, base, 0x1000, 0, 0, 4096, bytes(16), 0) + "".join(f"{text}\0" for text in texts).encode()
-    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, 0, payload, clock)
+    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, version, payload, clock)
 
 
 def registry(opcode, handle, name, clock):
@@ -49,6 +50,8 @@ RECORDS = [
     kernel.image(300, BASE + 0x10000, 0x1000, "Users\\a\\Temp\\stage2.dll", 3002),
     facts(300, BASE, "Windows\\System32\\powershell.exe", 3002, "PowerShell.EXE", "Microsoft"),
     facts(300, BASE + 0x10000, "Users\\a\\Temp\\stage2.dll", 3002, "inject.dll", "Evil", "cd" * 32),
+    kernel.image(300, BASE + 0x20000, 0x1000, "Users\\a\\Temp\\old.dll", 3002),
+    facts(300, BASE + 0x20000, "Users\\a\\Temp\\old.dll", 3002, "old.dll", "Old", "ef" * 32, 0),
     registry(22, KEY, "\\REGISTRY\\MACHINE\\SOFTWARE\\Run", 3002),
     registry(14, KEY, "Updater", 3003),
     kernel.image(0, kernel.DRIVER, 0x1000, "Windows\\Temp\\bad.sys", 3003),
@@ -78,7 +81,11 @@ RULES = [
     ("original name", "process_creation", {"s": {"OriginalFileName": "powershell.exe", "Company": "Microsoft"}}, "s",
      [{"OriginalFileName": "PowerShell.EXE", "Company": "Microsoft", "CommandLine": "powershell.exe -NoP -Enc SQBFAFgA"}]),
     ("file of an image", "image_load", {"s": {"Hashes|contains": "SHA256=CDCD", "OriginalFileName": "inject.dll", "Product|endswith": "Evil"}}, "s",
-     [{"Hashes": "SHA256=" + "CD" * 32, "ImageLoaded": DISK + "Users\\a\\Temp\\stage2.dll"}]),
+     [{"Hashes": f"MD5={'CD' * 16},SHA1={'CD' * 20},SHA256={'CD' * 32},IMPHASH={'CD' * 16}", "ImageLoaded": DISK + "Users\\a\\Temp\\stage2.dll"}]),
+    ("hashes by themselves", "image_load", {"s": {"md5": "cd" * 16, "sha1": "CD" * 20, "sha256": "cd" * 32, "Imphash": "cd" * 16}}, "s", [{"md5": "cd" * 16}]),
+    ("an agent of before", "image_load", {"s": {"Hashes|contains": "SHA256=EF"}, "f": {"Hashes|contains": "IMPHASH"}}, "s and not f", [{"Hashes": "SHA256=" + "EF" * 32}]),
+    ("description", "process_creation", {"s": {"Description|endswith": " work", "Hashes|contains": "IMPHASH=ABAB"}}, "s",
+     [{"Description": "PowerShell.EXE's work", "Image": DISK + "Windows\\System32\\powershell.exe"}]),
     ("autostart", "registry_set", {"s": {"TargetObject|startswith": "HKLM\\SOFTWARE\\Run\\", "EventType": "SetValue"}}, "s",
      [{"TargetObject": "HKLM\\SOFTWARE\\Run\\Updater"}]),
     ("driver", "driver_load", {"s": {"ImageLoaded|contains": "\\"}}, "s", [{"ImageLoaded": DISK + "Windows\\Temp\\bad.sys"}]),
