@@ -116,6 +116,14 @@ static void store_add_fact(ea_text *t, const char *module, const char *name) {
 
 /* Names of hives as Sysmon writes them. */
 static void store_add_key(ea_text *t, const char *name) {
+    if (strcmp(name, "set") == 0) {
+        ea_text_str(t, "registry_path(e.KeyName) || '\\' || e.ValueName");
+        return;
+    }
+    if (strcmp(name, "data") == 0) {
+        ea_text_str(t, "registry_data(e.Type, e.DataSize, e.CapturedData)");
+        return;
+    }
     ea_text_str(t, "replace(replace(registry_key_at(e.host, e.stream, ");
     ea_text_str(t, strcmp(name, "created") == 0 ? "e.BaseObject" : "e.KeyHandle");
     ea_text_str(t, ", e.time), '\\REGISTRY\\MACHINE\\', 'HKLM\\'), '\\REGISTRY\\USER\\', 'HKU\\')");

@@ -10,6 +10,7 @@ import struct
 import harness
 
 import kernel_records as kernel
+import registry_records
 import test_single_records as single
 
 DISK = "\\Device\\HarddiskVolume3\\"
@@ -60,6 +61,8 @@ RECORDS = [
     kernel.thread(4, 5, 3005),
     connection(12, 300, "203.0.113.66", 443, "10.0.0.5", 50000, 3006),
     connection(15, 100, "10.0.0.9", 50001, "10.0.0.5", 3389, 3007),
+    registry_records.set_value("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Control\\Lsa", "RunAsPPL", registry_records.DWORD, struct.pack("<I", 0), 3008),
+    registry_records.set_value("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Control\\Lsa", "Hidden", registry_records.DWORD, bytes(4), 3009, captured=False),
     process(400, 300, "cmd.exe", "cmd.exe /c whoami", 4000),
     kernel.image(400, BASE, 0x1000, "Windows\\System32\\cmd.exe", 4001),
 ]
@@ -88,6 +91,9 @@ RULES = [
      [{"Description": "PowerShell.EXE's work", "Image": DISK + "Windows\\System32\\powershell.exe"}]),
     ("autostart", "registry_set", {"s": {"TargetObject|startswith": "HKLM\\SOFTWARE\\Run\\", "EventType": "SetValue"}}, "s",
      [{"TargetObject": "HKLM\\SOFTWARE\\Run\\Updater"}]),
+    ("value", "registry_set", {"s": {"TargetObject|endswith": "\\Control\\Lsa\\RunAsPPL", "Details": "DWORD (0x00000000)", "Image|endswith": "\\explorer.exe"}}, "s",
+     [{"TargetObject": "HKLM\\System\\CurrentControlSet\\Control\\Lsa\\RunAsPPL", "Details": "DWORD (0x00000000)"}]),
+    ("value of any event", "registry_event", {"s": {"EventType": "SetValue", "Details|startswith": "DWORD"}}, "s", [{"Details": "DWORD (0x00000000)"}]),
     ("driver", "driver_load", {"s": {"ImageLoaded|contains": "\\"}}, "s", [{"ImageLoaded": DISK + "Windows\\Temp\\bad.sys"}]),
     ("remote thread", "create_remote_thread", {"s": {"TargetImage|endswith": "\\powershell.exe"}}, "s", [{"TargetImage": DISK + "Windows\\System32\\powershell.exe"}]),
     ("any remote thread", "create_remote_thread", {"s": {"StartAddress|contains": "0x"}}, "s", [{}]),
