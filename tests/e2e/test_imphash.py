@@ -101,6 +101,19 @@ def compare(got, want, what):
         raise SystemExit(f"{what}: {len(wrong)} of {len(want)} differ: (path, expected, got) {wrong[:3]}")
 
 
+def bounds(program, folder):
+    """As many functions and libraries as proto/image/pe_imports.h allows, and one more; a name that is too long; a name without an end."""
+    cases = {"functions": ([("many.dll", [7] * 65536)], True), "functions+1": ([("many.dll", [7] * 65537)], False),
+             "libraries": ([("a.dll", [1])] * 4095, True), "libraries+1": ([("a.dll", [1])] * 4096, False),
+             "name": ([("a.dll", ["n" * 511])], True), "name+1": ([("a.dll", ["n" * 512])], False)}
+    want = {}
+    for name, (libraries, is_good) in cases.items():
+        data = image(True, libraries, "bounds")
+        (folder / name).write_bytes(data)
+        want[str(folder / name)] = (naive_pe.imphash(data, NUMBERS) if is_good else "-", "bounds")
+    compare(answers(program, want), want, "bounds")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -129,6 +142,7 @@ def main():
             raise SystemExit(f"the images are too much alike: {len(hashes)} hashes")
         got = answers(program, want)
         compare(got, want, "made images")
+        bounds(program, folder)
         kept = answers(program, damaged)
         print(f"{len(want)} images as the naive reader has them; of {len(damaged)} damaged ones {sum(h != '-' for h, _ in kept.values())} have a hash", flush=True)
     built = [p for p in (options.build.parent / "windows").glob("*/app/*.exe") if p.is_file()]
