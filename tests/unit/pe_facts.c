@@ -15,8 +15,8 @@ int main(int argc, char **argv) {
         if (rc)
             fprintf(stderr, "%s\n", err.message);
         else
-            printf("%s\t%s\t%s\n", facts.imphash[0] ? facts.imphash : "-", facts.description[0] ? facts.description : "-",
-                   argv[i]);
+            printf("%s\t%s\t%s\n", facts.imphash[0] ? facts.imphash : "-",
+                   facts.description[0] ? facts.description : "-", argv[i]);
         failed |= rc != 0;
         ea_file_close(f);
     }
