@@ -95,9 +95,9 @@ def faults_of_row(world, sigma, events, field, options, tested):
     """Sentences."""
     kinds = {kind for kind, _ in options}
     for kind, value in options:
-        if kind not in ("flags", "images", "provider", "policy", "log", "part", "none"):
+        if kind not in ("flags", "images", "provider", "policy", "log", "part", "none", "registry-values"):
             yield f"no kind of option is {kind}"
-        if kind == "flags" and value not in world.flags or kind == "images" and value != "true":
+        if kind == "flags" and value not in world.flags or kind in ("images", "registry-values") and value != "true":
             yield f"no option is {kind}: {value}"
     if "none" in kinds:
         if (events, field, tested) != ("-", "-", "-"):

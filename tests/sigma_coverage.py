@@ -17,10 +17,10 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 SECURITY = SOURCE / "config" / "profiles" / "security.yaml"
-STEPS = [  # (what is added, its text; None: the line `images: true`)
-    ("`images: true`", None),
+STEPS = [  # (what is added, its text)
     ("the flag `REGISTRY`", "  - name: registry\n    kind: system\n    flags: [REGISTRY]\n"),
     ("the provider Kernel-Registry", "  - name: keys\n    providers:\n      - provider: Microsoft-Windows-Kernel-Registry\n"),
+    ("its `registry-values`", "        registry-values: true\n"),
     ("the provider Kernel-File", "  - name: files\n    providers:\n      - provider: Microsoft-Windows-Kernel-File\n"),
 ]
 COUNTS = ("full", "partly", "never")
@@ -52,7 +52,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path, text = pathlib.Path(folder) / "agent.yaml", SECURITY.read_text(encoding="utf-8")
         for name, added in [("`security.yaml` as it is", ""), *STEPS]:
-            text = text.replace("    # images: true\n", "    images: true\n") if added is None else text + added
+            text += added
             path.write_text(text, encoding="utf-8")
             table.append((name, asked(collector, folders, "--agent-config", path)))
     whole = asked(collector, folders)

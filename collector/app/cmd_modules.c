@@ -99,7 +99,9 @@ const ea_command ec_cmd_modules = {
         "Prints base, size, when it was loaded, path, and the name, GUID and age of its PDB, by address.\n"
         "--json: {host, stream, time, data_begin, data_end, behind, pid, modules: [{base, size, path, original_name,\n"
         "pdb: {guid, age, path} or null, pid, instance, begin, not_before, not_after, known_by, end, ended_by,\n"
-        "process_instance, default_base, checksum, timestamp, file: {size, sha256, version, company, product} or null\n"
+        "process_instance, default_base, checksum, timestamp, file: {size, sha256, version, company, product, "
+        "description,\n"
+        "md5, sha1, imphash} or null\n"
         "(what the agent found in the image's file, where a session's option 'images' has it "
         "look)}]}.\n" EC_QUESTION_DETAILS "\n\n"
         "  etwcollector modules --store /var/lib/etwcollector --host pc-17 --at end --pid 4242",

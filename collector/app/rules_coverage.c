@@ -64,6 +64,17 @@ static int coverage_has_images(const ec_coverage *c) {
     return 0;
 }
 
+static int coverage_has_values(const ec_coverage *c) {
+    const ea_session_config *sessions = c->config.sessions.items;
+    for (size_t i = 0; i < c->config.sessions.count; i++) {
+        const ea_provider_config *p = sessions[i].providers.items;
+        for (size_t k = 0; k < sessions[i].providers.count; k++)
+            if (p[k].registry_values)
+                return 1;
+    }
+    return 0;
+}
+
 static int coverage_lists_id(const ea_strings *given, uint16_t id) {
     uint16_t ids[EA_FILTER_IDS_MAX];
     size_t count = ea_ids_expand(given, ids, EA_FILTER_IDS_MAX);
@@ -113,6 +124,8 @@ int ec_coverage_lacks(const ec_coverage *c, const ea_sigma_row *row, enum ea_sig
         return !coverage_has_images(c);
     case EA_SIGMA_PROVIDER:
         return !coverage_has_provider(c, row, value, value_len);
+    case EA_SIGMA_VALUES:
+        return !coverage_has_values(c);
     case EA_SIGMA_LOG:
         return 1;
     case EA_SIGMA_POLICY:

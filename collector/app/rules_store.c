@@ -85,24 +85,45 @@ static const struct {
     const char *name, *column;
 } FACTS[] = {
     {"CompanyName", "company"},
+    {"FileDescription", "description"},
     {"FileVersion", "file_version"},
+    {"ImpHash", "imphash"},
+    {"Md5", "md5"},
     {"OriginalFileName", "original_name"},
     {"ProductName", "product"},
+    {"Sha1", "sha1"},
     {"Sha256", "sha256"},
 };
 
+/* As Sysmon writes it: MD5=...,SHA1=...,SHA256=...,IMPHASH=..., without those that are not known. */
+static void store_add_hashes(ea_text *t, const char *module) {
+    static const char *const HASHES[][2] = {
+        {"MD5", "md5"}, {"SHA1", "sha1"}, {"SHA256", "sha256"}, {"IMPHASH", "imphash"}};
+    ea_text_str(t, "nullif(substr(");
+    for (size_t i = 0; i < sizeof HASHES / sizeof *HASHES; i++)
+        ea_text_printf(t, "%siif(%s.%s <> '', ',%s=' || upper(%s.%s), '')", i ? " || " : "", module, HASHES[i][1],
+                       HASHES[i][0], module, HASHES[i][1]);
+    ea_text_str(t, ", 2), '')");
+}
+
 static void store_add_fact(ea_text *t, const char *module, const char *name) {
+    if (strcmp(name, "Hashes") == 0)
+        store_add_hashes(t, module);
     for (size_t i = 0; i < sizeof FACTS / sizeof *FACTS; i++)
-        if (strcmp(FACTS[i].name, name) == 0) {
-            if (strcmp(name, "Sha256") == 0)
-                ea_text_printf(t, "'SHA256=' || upper(%s.sha256)", module);
-            else
-                ea_text_printf(t, "%s.%s", module, FACTS[i].column);
-        }
+        if (strcmp(FACTS[i].name, name) == 0)
+            ea_text_printf(t, "%s.%s", module, FACTS[i].column);
 }
 
 /* Names of hives as Sysmon writes them. */
 static void store_add_key(ea_text *t, const char *name) {
+    if (strcmp(name, "set") == 0) {
+        ea_text_str(t, "registry_path(e.KeyName) || '\\' || e.ValueName");
+        return;
+    }
+    if (strcmp(name, "data") == 0) {
+        ea_text_str(t, "registry_data(e.Type, e.DataSize, e.CapturedData)");
+        return;
+    }
     ea_text_str(t, "replace(replace(registry_key_at(e.host, e.stream, ");
     ea_text_str(t, strcmp(name, "created") == 0 ? "e.BaseObject" : "e.KeyHandle");
     ea_text_str(t, ", e.time), '\\REGISTRY\\MACHINE\\', 'HKLM\\'), '\\REGISTRY\\USER\\', 'HKU\\')");
@@ -214,10 +235,12 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
                        "GROUP BY process_key)");
     if (has_image) { /* of a process the row of min(): SQLite */
         ea_text_str(t, has_thread ? ", " : "WITH ");
-        ea_text_str(t, "main AS MATERIALIZED (SELECT m.process_key, min(m.instance), m.path, m.company, "
-                       "m.file_version, m.original_name, m.product, m.sha256 FROM modules m JOIN processes q ON "
-                       "q.process_key = m.process_key WHERE lower(substr(m.path, -length(q.image_name) - 1)) = '\\' || "
-                       "lower(q.image_name) GROUP BY m.process_key)");
+        ea_text_str(
+            t, "main AS MATERIALIZED (SELECT m.process_key, min(m.instance), m.path, m.company, "
+               "m.file_version, m.original_name, m.product, m.description, m.md5, m.sha1, m.sha256, m.imphash FROM "
+               "modules m JOIN processes q ON "
+               "q.process_key = m.process_key WHERE lower(substr(m.path, -length(q.image_name) - 1)) = '\\' || "
+               "lower(q.image_name) GROUP BY m.process_key)");
     }
     ea_text_char(t, ' ');
     ea_text_str(t, "SELECT e.time, e.host, e.pid, e.stream");

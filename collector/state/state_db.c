@@ -10,9 +10,10 @@
 #include <string.h>
 
 enum {
-    SCHEMA_VERSION = 7,
-    WITH_OLD_NAMES = 6, /* a version that can be completed */
-    WITHOUT_SUMS = 5,   /* and another one */
+    SCHEMA_VERSION = 8,
+    WITHOUT_HASHES = 7, /* a version that can be completed */
+    WITH_OLD_NAMES = 6, /* and other ones */
+    WITHOUT_SUMS = 5,
     BUSY_TIMEOUT_MS = 10000
 };
 
@@ -74,6 +75,12 @@ static const char SCHEMA[] =
     "CREATE TABLE alerts(stream INTEGER NOT NULL, number INTEGER NOT NULL, family TEXT NOT NULL, kind INTEGER NOT NULL,"
     " utc_ns INTEGER NOT NULL, left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(stream, number, family, kind)) WITHOUT ROWID;";
+
+/* The columns of modules that version 8 has and the ones before had not. */
+static const char MORE_OF_FILES[] = "ALTER TABLE modules ADD COLUMN md5 TEXT NOT NULL DEFAULT '';"
+                                    "ALTER TABLE modules ADD COLUMN sha1 TEXT NOT NULL DEFAULT '';"
+                                    "ALTER TABLE modules ADD COLUMN imphash TEXT NOT NULL DEFAULT '';"
+                                    "ALTER TABLE modules ADD COLUMN description TEXT NOT NULL DEFAULT '';";
 
 /* Until version 6 the gaps had another name. */
 static const char OLD_NAMES_GO[] =
@@ -340,8 +347,7 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     if (rc)
         return rc;
     /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
-    if (read_version(t, &version, NULL) ||
-        (version != 0 && version != SCHEMA_VERSION && version != WITH_OLD_NAMES && version != WITHOUT_SUMS)) {
+    if (read_version(t, &version, NULL) || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
         sqlite3_close(t->db);
         t->db = NULL;
         rc = remove_database(path, err);
@@ -362,19 +368,23 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         ea_text_str(&sql, LIVES);
         ea_text_str(&sql, SCHEMA);
     } else {
-        ea_text_str(&sql, OLD_NAMES_GO);
+        ea_text_str(&sql, MORE_OF_FILES);
     }
-    if (version != WITH_OLD_NAMES)
+    if (version == WITHOUT_SUMS || version == WITH_OLD_NAMES)
+        ea_text_str(&sql, OLD_NAMES_GO);
+    if (version == 0 || version == WITHOUT_SUMS)
         ea_text_str(&sql, ALERT_SUMS);
-    ea_text_str(&sql, GAP_PERIODS);
-    ea_text_str(&sql, OLD_NAMES);
-    ea_text_str(&sql, GAP_SUMS);
-    ea_text_str(&sql, GAP_ENDS);
+    if (version != WITHOUT_HASHES) {
+        ea_text_str(&sql, GAP_PERIODS);
+        ea_text_str(&sql, OLD_NAMES);
+        ea_text_str(&sql, GAP_SUMS);
+        ea_text_str(&sql, GAP_ENDS);
+    }
     ea_text_printf(&sql, "PRAGMA user_version = %d; COMMIT;", SCHEMA_VERSION);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
-    return rc;
+    return !rc && version == WITHOUT_HASHES ? complete_tables(t, err) : rc;
 }
 
 int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err) {

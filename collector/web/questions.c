@@ -71,7 +71,7 @@ typedef struct fixed {
     "exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
-    " sha256, file_version, company, product"
+    " sha256, file_version, company, product, description, md5, sha1, imphash"
 
 /* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"

@@ -139,8 +139,10 @@ static void read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret
     const struct {
         const char *key;
         char *out;
-    } WANTED[] = {
-        {"CompanyName", ret->company}, {"ProductName", ret->product}, {"OriginalFilename", ret->original_name}};
+    } WANTED[] = {{"CompanyName", ret->company},
+                  {"ProductName", ret->product},
+                  {"OriginalFilename", ret->original_name},
+                  {"FileDescription", ret->description}};
 
     block info, table, string;
     for (size_t at = STRINGS_AT; block_at(data, at, len_bytes, &info); at = aligned(info.end)) {
@@ -199,6 +201,7 @@ int ea_pe_read(ea_pe_read_fn read, void *arg, const char *name, ea_pe_facts *ret
     if (rc)
         return rc;
     read_version(&m, ret);
+    EA_IGNORE(ea_pe_imphash(&m, ret->imphash, NULL)); /* a damaged table has no hash; the rest is as good as before */
     return read_debug(&m, ret, err);
 }
 

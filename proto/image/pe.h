@@ -7,6 +7,7 @@
 
 #include "proto/base/platform.h"
 #include "proto/image/pe_headers.h"
+#include "proto/image/pe_imports.h"
 
 enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_VERSION_TEXT_MAX = 24, EA_PE_STRING_MAX = 256 };
 
@@ -20,7 +21,9 @@ typedef struct ea_pe_facts {
     int has_version;                   /* 0 too when its version resource cannot be read */
     uint16_t version[4];               /* of the file, as "10.0.19041.1" */
     /* of the first table of strings in its version resource, UTF-8, cut; "" without one */
-    char company[EA_PE_STRING_MAX], product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX];
+    char company[EA_PE_STRING_MAX], product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX],
+        description[EA_PE_STRING_MAX];
+    char imphash[EA_PE_IMPHASH_TEXT]; /* "" when it imports nothing, or its import table is damaged */
 } ea_pe_facts;
 
 /* Reads an image; name is for messages. EA_EFORMAT: it is none; EA_ETRUNCATED, EA_ECORRUPT, EA_ELIMIT: its headers or

@@ -22,17 +22,20 @@ static const struct {
     {"parent", " account command_line id path "},              /* its parent */
     {"grandparent", " path "},                                 /* the parent's parent */
     {"target", " command_line has_thread id parent_id path "}, /* the process that the event's fields name */
-    {"file", " CompanyName FileVersion OriginalFileName ProductName Sha256 "}, /* the image file: ImageFile/Facts */
-    {"key", " created path value "}, /* a registry key: created, of the handle, with a value's name */
+    {"file", " CompanyName FileDescription FileVersion Hashes ImpHash Md5 OriginalFileName ProductName Sha1 "
+             "Sha256 "}, /* the image file: ImageFile/Facts */
+    /* a registry key: created, of the handle, with a value's name; a value by the key's own name, and its data */
+    {"key", " created data path set value "},
 };
 
 static const struct {
     const char *prefix;
     enum ea_sigma_option kind;
 } OPTIONS[] = {
-    {"flags: ", EA_SIGMA_FLAGS},   {"images: ", EA_SIGMA_IMAGES}, {"provider: ", EA_SIGMA_PROVIDER},
-    {"policy: ", EA_SIGMA_POLICY}, {"log: ", EA_SIGMA_LOG},       {"part: ", EA_SIGMA_PART},
-    {"none: ", EA_SIGMA_NONE},
+    {"flags: ", EA_SIGMA_FLAGS},       {"images: ", EA_SIGMA_IMAGES},
+    {"provider: ", EA_SIGMA_PROVIDER}, {"policy: ", EA_SIGMA_POLICY},
+    {"log: ", EA_SIGMA_LOG},           {"part: ", EA_SIGMA_PART},
+    {"none: ", EA_SIGMA_NONE},         {"registry-values: ", EA_SIGMA_VALUES},
 };
 
 struct ea_sigma_tables {

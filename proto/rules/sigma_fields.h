@@ -61,6 +61,7 @@ const ea_sigma_row *ea_sigma_row_next(const ea_sigma_source *s, const char *fiel
 enum ea_sigma_option {
     EA_SIGMA_FLAGS,    /* "flags: NAME": of a kernel session */
     EA_SIGMA_IMAGES,   /* "images: true": of a session */
+    EA_SIGMA_VALUES,   /* "registry-values: true": of a provider of a session */
     EA_SIGMA_PROVIDER, /* "provider: NAME": of a session */
     EA_SIGMA_POLICY,   /* "policy: TEXT": of Windows, beside the others */
     EA_SIGMA_LOG,      /* "log: CHANNEL": an event log file (.evtx) that is read like a trace */

@@ -145,6 +145,10 @@ static const struct {
     {"FileVersion", ROLE_FILE_VERSION},
     {"CompanyName", ROLE_COMPANY},
     {"ProductName", ROLE_PRODUCT},
+    {"Md5", ROLE_MD5},
+    {"Sha1", ROLE_SHA1},
+    {"ImpHash", ROLE_IMPHASH},
+    {"FileDescription", ROLE_DESCRIPTION},
     {"BeginTime", ROLE_BEGIN_TIME}, /* keyframes */
     {"SeenTime", ROLE_SEEN_TIME},
     {"BeginCause", ROLE_BEGIN_CAUSE},

@@ -26,12 +26,17 @@ void ea_image_facts_write(ea_text *payload, uint32_t pid, uint64_t base, const c
     ea_text_str_nul(payload, facts->product, TEXT_MAX);
     ea_text_str_nul(payload, facts->original_name, TEXT_MAX);
     ea_text_str_nul(payload, facts->pdb_path, TEXT_MAX);
+    ea_text_str_nul(payload, facts->md5, TEXT_MAX);
+    ea_text_str_nul(payload, facts->sha1, TEXT_MAX);
+    ea_text_str_nul(payload, facts->imphash, TEXT_MAX);
+    ea_text_str_nul(payload, facts->description, TEXT_MAX);
     ea_text_str_nul(payload, path, PATH_MAX_BYTES);
 }
 
 ea_record ea_image_facts_record(const ea_record *at, const ea_text *payload) {
     return (ea_record){.provider = ea_image_facts_provider,
                        .opcode = EA_IMAGE_FACTS_OPCODE,
+                       .version = EA_IMAGE_FACTS_VERSION,
                        .time_raw = at->time_raw,
                        .pid = UINT32_MAX,
                        .tid = UINT32_MAX,

@@ -8,7 +8,7 @@
 #include "proto/base/record.h"
 #include "proto/base/text.h"
 
-enum { EA_IMAGE_FACTS_OPCODE = 1 };
+enum { EA_IMAGE_FACTS_OPCODE = 1, EA_IMAGE_FACTS_VERSION = 1 };
 
 extern const ea_guid ea_image_facts_provider;
 
@@ -21,6 +21,8 @@ typedef struct ea_image_facts {
     const char *sha256;                            /* of the whole file, in hex */
     const char *version;                           /* "10.0.19041.1" */
     const char *company, *product, *original_name; /* texts of its version resource */
+    const char *md5, *sha1, *imphash;              /* in hex */
+    const char *description;                       /* of the version resource */
     const char *pdb_path;
 } ea_image_facts;
 

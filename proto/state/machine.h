@@ -108,6 +108,7 @@ typedef struct ea_module {
     const char *pdb_path, *original_name;                  /* "" when absent */
     uint64_t file_bytes;                                   /* 0: the file was not read */
     const char *sha256, *file_version, *company, *product; /* of the file; "" when absent */
+    const char *md5, *sha1, *imphash, *description;        /* of the file too */
 } ea_module;
 
 /* How a keyframe compared with the state. */

@@ -52,7 +52,11 @@
     X(TEXT, sha256, SHA256)                                                                                            \
     X(TEXT, file_version, FILE_VERSION)                                                                                \
     X(TEXT, company, COMPANY)                                                                                          \
-    X(TEXT, product, PRODUCT)
+    X(TEXT, product, PRODUCT)                                                                                          \
+    X(TEXT, md5, MD5)                                                                                                  \
+    X(TEXT, sha1, SHA1)                                                                                                \
+    X(TEXT, imphash, IMPHASH)                                                                                          \
+    X(TEXT, description, DESCRIPTION)
 
 enum ea_column_kind {
     EA_COLUMN_U16,

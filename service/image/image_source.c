@@ -74,6 +74,7 @@ static int deliver(image_source *s, const ea_record **ret) {
     uint64_t position = s->record.position + 1;
     s->record = ea_image_facts_record(&s->record, &s->payload);
     s->record.opcode = (uint8_t)opcode;
+    s->record.version = opcode == EA_IMAGE_FACTS_OPCODE ? EA_IMAGE_FACTS_VERSION : 0;
     s->record.position = position;
     s->delivered_count++;
     s->may_deliver--;

@@ -27,20 +27,25 @@ enum {
     MODULES = 32768,
     LOOK_BYTES = 16 << 10, /* what opening a file counts as */
     PIECE_BYTES = 64 << 10,
-    SHA256_BYTES = 32,
-    FILES_SHARE = 8, /* of the time of a look at an account: files have so many times that */
+    DIGESTS = 3,
+    DIGEST_BYTES = 32, /* of the longest one */
+    FILES_SHARE = 8,   /* of the time of a look at an account: files have so many times that */
 };
 
+/* Hashes of a file. */
+enum { SHA256, SHA1, MD5 };
+
 static const uint32_t NONE = UINT32_MAX;
+
+typedef char digest_text[2 * DIGEST_BYTES + 1];
 
 /* The facts of a file at the time of a read; followed by its texts. */
 typedef struct known {
     ea_image_identity identity;
     ea_image_facts facts;
-    size_t users; /* the row, and modules; lock */
-    char sha256[2 * SHA256_BYTES + 1], version[EA_PE_VERSION_TEXT_MAX], company[EA_PE_STRING_MAX],
-        product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX];
-    char pdb_path[]; /* with its NUL */
+    size_t users;                /* the row, and modules; lock */
+    digest_text hashes[DIGESTS]; /* by SHA256, SHA1, MD5 */
+    char texts[];                /* each with its NUL */
 } known;
 
 typedef struct module {
@@ -309,51 +314,83 @@ static int read_paid(void *arg, uint64_t offset, void *out, size_t len_bytes, si
     return rc;
 }
 
-/* SHA-256 of the file's first bytes: all that it had when it was opened. */
-static int hash(reader *r, uint64_t size_bytes, char out[2 * SHA256_BYTES + 1]) {
+/* Hashes of the file's first bytes: all that it had when it was opened. A system that lacks MD5 or SHA-1 (FIPS) leaves
+ * their texts empty. */
+static int hash(reader *r, uint64_t size_bytes, digest_text out[DIGESTS]) {
+    const EVP_MD *const ALGORITHMS[DIGESTS] = {[SHA256] = EVP_sha256(), [SHA1] = EVP_sha1(), [MD5] = EVP_md5()};
     uint8_t digest[EVP_MAX_MD_SIZE], *piece = malloc(PIECE_BYTES);
-    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    EVP_MD_CTX *contexts[DIGESTS] = {NULL};
     unsigned n = 0;
-    int rc = piece && md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 ? 0 : EA_ENOMEM;
+    int rc = piece ? 0 : EA_ENOMEM;
+    for (int d = 0; d < DIGESTS && !rc; d++) {
+        contexts[d] = EVP_MD_CTX_new();
+        if (!contexts[d]) {
+            rc = EA_ENOMEM;
+        } else if (EVP_DigestInit_ex(contexts[d], ALGORITHMS[d], NULL) != 1) {
+            EVP_MD_CTX_free(contexts[d]);
+            contexts[d] = NULL;
+            rc = d == SHA256 ? EA_ECRYPTO : 0;
+        }
+    }
     for (uint64_t at = 0; !rc && at < size_bytes;) {
         size_t want = size_bytes - at < PIECE_BYTES ? (size_t)(size_bytes - at) : PIECE_BYTES, got = 0;
         rc = read_paid(r, at, piece, want, &got, NULL);
-        if (!rc && (!got || EVP_DigestUpdate(md, piece, got) != 1))
+        if (!rc && !got)
             rc = EA_ETRUNCATED; /* it became shorter */
+        for (int d = 0; d < DIGESTS && !rc; d++)
+            rc = !contexts[d] || EVP_DigestUpdate(contexts[d], piece, got) == 1 ? 0 : EA_ECRYPTO;
         at += got;
     }
-    if (!rc && (EVP_DigestFinal_ex(md, digest, &n) != 1 || n != SHA256_BYTES))
-        rc = EA_ECRYPTO;
-    for (size_t i = 0; !rc && i < SHA256_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
-    EVP_MD_CTX_free(md);
+    for (int d = 0; d < DIGESTS; d++) {
+        if (!rc && contexts[d])
+            rc = EVP_DigestFinal_ex(contexts[d], digest, &n) == 1 ? 0 : EA_ECRYPTO;
+        for (size_t i = 0; !rc && contexts[d] && i < n; i++)
+            snprintf(out[d] + 2 * i, 3, "%02x", digest[i]);
+        EVP_MD_CTX_free(contexts[d]);
+    }
     free(piece);
     return rc;
 }
 
 static known *keep(const ea_image_identity *identity, const ea_pe_facts *pe) {
-    size_t n = strlen(pe->pdb_path) + 1;
-    known *k = calloc(1, sizeof *k + n);
+    char version[EA_PE_VERSION_TEXT_MAX];
+    ea_pe_version_text(pe, version);
+    const char *const TEXTS[] = {version,         pe->company, pe->product, pe->original_name,
+                                 pe->description, pe->imphash, pe->pdb_path};
+
+    enum { VERSION, COMPANY, PRODUCT, ORIGINAL_NAME, DESCRIPTION, IMPHASH, PDB_PATH, TEXT_COUNT };
+
+    const char *kept[TEXT_COUNT];
+    size_t bytes = 0;
+    for (size_t i = 0; i < TEXT_COUNT; i++)
+        bytes += strlen(TEXTS[i]) + 1;
+    known *k = calloc(1, sizeof *k + bytes);
     if (!k)
         return NULL;
+    char *to = k->texts;
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
+        size_t n = strlen(TEXTS[i]) + 1;
+        memcpy(to, TEXTS[i], n);
+        kept[i] = to;
+        to += n;
+    }
     k->identity = *identity;
-    ea_pe_version_text(pe, k->version);
-    memcpy(k->company, pe->company, sizeof k->company);
-    memcpy(k->product, pe->product, sizeof k->product);
-    memcpy(k->original_name, pe->original_name, sizeof k->original_name);
-    memcpy(k->pdb_path, pe->pdb_path, n);
     k->facts = (ea_image_facts){.file_bytes = identity->size_bytes,
                                 .image_bytes = pe->size_bytes,
                                 .timestamp = pe->timestamp,
                                 .checksum = pe->checksum,
                                 .pdb_guid = pe->pdb_guid,
                                 .pdb_age = pe->pdb_age,
-                                .sha256 = k->sha256,
-                                .version = k->version,
-                                .company = k->company,
-                                .product = k->product,
-                                .original_name = k->original_name,
-                                .pdb_path = k->pdb_path};
+                                .sha256 = k->hashes[SHA256],
+                                .sha1 = k->hashes[SHA1],
+                                .md5 = k->hashes[MD5],
+                                .imphash = kept[IMPHASH],
+                                .version = kept[VERSION],
+                                .company = kept[COMPANY],
+                                .product = kept[PRODUCT],
+                                .original_name = kept[ORIGINAL_NAME],
+                                .description = kept[DESCRIPTION],
+                                .pdb_path = kept[PDB_PATH]};
     return k;
 }
 
@@ -373,7 +410,7 @@ static int read_file(ea_images *im, reader *r, const char *path, const ea_image_
     if (!k)
         return EA_ENOMEM;
     int is_large = identity->size_bytes > im->o.hash_bytes;
-    int rc = is_large ? 0 : hash(r, identity->size_bytes, k->sha256);
+    int rc = is_large ? 0 : hash(r, identity->size_bytes, k->hashes);
     if (!rc)
         rc = ea_image_file_identify(r->file, &after, NULL);
     if (!rc && !same(identity, &after))

@@ -17,6 +17,7 @@ import test_single_records as single
 TABLES = pathlib.Path(__file__).resolve().parents[2] / "config" / "sigma"
 PROFILES = TABLES.parent / "profiles"
 UNKNOWN = "NoSuchField"
+KEYS, VALUES = "provider: Microsoft-Windows-Kernel-Registry", "registry-values: true"
 STATES = ("missing", "part", "there")
 BAD = {  # a file, and where its mistake is
     "bad/field.yml": ("title: b\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n  s:\n    Image|ends: x\n  condition: s\n", 7, 11, "mistake"),
@@ -91,6 +92,8 @@ def configuration(rng, options):
     chosen = {option for option in options if rng.random() < 0.6}
     if "flags: LOADER" not in chosen:
         chosen.discard("images: true")
+    if KEYS not in chosen:
+        chosen.discard(VALUES)
     flags = sorted(option[7:] for option in chosen if option.startswith("flags: "))
     filtered, lines = set(), ["sessions:"]
     if flags:
@@ -99,6 +102,8 @@ def configuration(rng, options):
     lines += ["  - name: providers", "    providers:", "      - provider: Microsoft-Windows-Nothing"]
     for provider in providers:
         lines.append(f"      - provider: {provider if rng.random() < 0.5 else provider.lower()}")
+        if f"provider: {provider}" == KEYS and VALUES in chosen:
+            lines.append("        registry-values: true")
         if rng.random() < 0.3:
             filtered.add(f"provider: {provider}")
             lines.append("        event-ids: [3008, 5, 30-40]")
@@ -151,7 +156,9 @@ def check_gains(checks, env, folder, answer, options, path):
         return
     text = path.read_text()
     flags = [option[7:] for option in more if option.startswith("flags: ")]
-    providers = [option[10:] for option in more if option.startswith("provider: ")]
+    providers = [option[10:] + ("\n        registry-values: true" if option == KEYS and VALUES in more else "") for option in more if option.startswith("provider: ")]
+    if VALUES in more and KEYS not in more:
+        providers.append(KEYS[10:] + "\n        registry-values: true")
     text += f"  - name: more\n    kind: system\n    flags: [{', '.join([*flags, 'LOADER'])}]\n" + ("    images: true\n" if "images: true" in more else "") if flags or "images: true" in more else ""
     text += "  - name: more-providers\n    providers:\n" + "".join(f"      - provider: {one}\n" for one in providers) if providers else ""
     path.write_text(text)
@@ -190,14 +197,14 @@ def mistakes(checks, env):
 
 
 def profiles(checks, env, folder):
-    """More is recorded by security.yaml than by network.yaml of processes; images: true adds what it says."""
-    security = json.loads(checked(env, "--json", "--agent-config", PROFILES / "security.yaml", folder).stdout)
-    with_images = env.folder / "images.yaml"
+    """security.yaml looks at images; without that, rules check says what it would bring."""
+    more = json.loads(checked(env, "--json", "--agent-config", PROFILES / "security.yaml", folder).stdout)
+    without = env.folder / "images.yaml"
     text = (PROFILES / "security.yaml").read_text(encoding="utf-8")
-    with_images.write_text(text.replace("    # images: true\n", "    images: true\n"), encoding="utf-8")
-    more = json.loads(checked(env, "--json", "--agent-config", with_images, folder).stdout)
-    checks.that(more["full"] > security["full"] > 0, f"security.yaml: {security['full']} full rules, with images {more['full']}")
-    checks.that(any(one["options"] == "images: true" for one in security["gains"]), f"what images would bring: {security['gains'][:5]}")
+    without.write_text(text.replace("    images: true\n", ""), encoding="utf-8")
+    less = json.loads(checked(env, "--json", "--agent-config", without, folder).stdout)
+    checks.that(more["full"] > less["full"] > 0, f"security.yaml: {more['full']} full rules, without images {less['full']}")
+    checks.that(any(one["options"] == "images: true" for one in less["gains"]), f"what images would bring: {less['gains'][:5]}")
     checks.that(not any("images: true" in one["options"] for one in more["gains"]), "images are set")
 
 

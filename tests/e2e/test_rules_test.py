@@ -10,6 +10,7 @@ import struct
 import harness
 
 import kernel_records as kernel
+import registry_records
 import test_single_records as single
 
 DISK = "\\Device\\HarddiskVolume3\\"
@@ -27,11 +28,12 @@ def connection(opcode, pid, remote, remote_port, local, local_port, clock):
     return single.system_record(6, opcode, 2, payload, clock)
 
 
-def facts(pid, base, path, clock, name, company="", sha256="ab" * 32):
+def facts(pid, base, path, clock, name, company="", sha256="ab" * 32, version=1):
     """ImageFile/Facts, as an agent writes it of a file."""
-    texts = (sha256, "1.2.3.4", company, "Product of " + company, name, "", DISK + path)
+    more = (sha256[:32], sha256[:40], sha256[2:34], f"{name}'s work") if version else ()
+    texts = (sha256, "1.2.3.4", company, "Product of " + company, name, "", *more, DISK + path)
     payload = struct.pack("<IQQIIQ16sI", pid, base, 0x1000, 0, 0, 4096, bytes(16), 0) + "".join(f"{text}\0" for text in texts).encode()
-    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, 0, payload, clock)
+    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, version, payload, clock)
 
 
 def registry(opcode, handle, name, clock):
@@ -49,6 +51,8 @@ RECORDS = [
     kernel.image(300, BASE + 0x10000, 0x1000, "Users\\a\\Temp\\stage2.dll", 3002),
     facts(300, BASE, "Windows\\System32\\powershell.exe", 3002, "PowerShell.EXE", "Microsoft"),
     facts(300, BASE + 0x10000, "Users\\a\\Temp\\stage2.dll", 3002, "inject.dll", "Evil", "cd" * 32),
+    kernel.image(300, BASE + 0x20000, 0x1000, "Users\\a\\Temp\\old.dll", 3002),
+    facts(300, BASE + 0x20000, "Users\\a\\Temp\\old.dll", 3002, "old.dll", "Old", "ef" * 32, 0),
     registry(22, KEY, "\\REGISTRY\\MACHINE\\SOFTWARE\\Run", 3002),
     registry(14, KEY, "Updater", 3003),
     kernel.image(0, kernel.DRIVER, 0x1000, "Windows\\Temp\\bad.sys", 3003),
@@ -57,6 +61,8 @@ RECORDS = [
     kernel.thread(4, 5, 3005),
     connection(12, 300, "203.0.113.66", 443, "10.0.0.5", 50000, 3006),
     connection(15, 100, "10.0.0.9", 50001, "10.0.0.5", 3389, 3007),
+    registry_records.set_value("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Control\\Lsa", "RunAsPPL", registry_records.DWORD, struct.pack("<I", 0), 3008),
+    registry_records.set_value("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Control\\Lsa", "Hidden", registry_records.DWORD, bytes(4), 3009, captured=False),
     process(400, 300, "cmd.exe", "cmd.exe /c whoami", 4000),
     kernel.image(400, BASE, 0x1000, "Windows\\System32\\cmd.exe", 4001),
 ]
@@ -78,9 +84,16 @@ RULES = [
     ("original name", "process_creation", {"s": {"OriginalFileName": "powershell.exe", "Company": "Microsoft"}}, "s",
      [{"OriginalFileName": "PowerShell.EXE", "Company": "Microsoft", "CommandLine": "powershell.exe -NoP -Enc SQBFAFgA"}]),
     ("file of an image", "image_load", {"s": {"Hashes|contains": "SHA256=CDCD", "OriginalFileName": "inject.dll", "Product|endswith": "Evil"}}, "s",
-     [{"Hashes": "SHA256=" + "CD" * 32, "ImageLoaded": DISK + "Users\\a\\Temp\\stage2.dll"}]),
+     [{"Hashes": f"MD5={'CD' * 16},SHA1={'CD' * 20},SHA256={'CD' * 32},IMPHASH={'CD' * 16}", "ImageLoaded": DISK + "Users\\a\\Temp\\stage2.dll"}]),
+    ("hashes by themselves", "image_load", {"s": {"md5": "cd" * 16, "sha1": "CD" * 20, "sha256": "cd" * 32, "Imphash": "cd" * 16}}, "s", [{"md5": "cd" * 16}]),
+    ("an agent of before", "image_load", {"s": {"Hashes|contains": "SHA256=EF"}, "f": {"Hashes|contains": "IMPHASH"}}, "s and not f", [{"Hashes": "SHA256=" + "EF" * 32}]),
+    ("description", "process_creation", {"s": {"Description|endswith": " work", "Hashes|contains": "IMPHASH=ABAB"}}, "s",
+     [{"Description": "PowerShell.EXE's work", "Image": DISK + "Windows\\System32\\powershell.exe"}]),
     ("autostart", "registry_set", {"s": {"TargetObject|startswith": "HKLM\\SOFTWARE\\Run\\", "EventType": "SetValue"}}, "s",
      [{"TargetObject": "HKLM\\SOFTWARE\\Run\\Updater"}]),
+    ("value", "registry_set", {"s": {"TargetObject|endswith": "\\Control\\Lsa\\RunAsPPL", "Details": "DWORD (0x00000000)", "Image|endswith": "\\explorer.exe"}}, "s",
+     [{"TargetObject": "HKLM\\System\\CurrentControlSet\\Control\\Lsa\\RunAsPPL", "Details": "DWORD (0x00000000)"}]),
+    ("value of any event", "registry_event", {"s": {"EventType": "SetValue", "Details|startswith": "DWORD"}}, "s", [{"Details": "DWORD (0x00000000)"}]),
     ("driver", "driver_load", {"s": {"ImageLoaded|contains": "\\"}}, "s", [{"ImageLoaded": DISK + "Windows\\Temp\\bad.sys"}]),
     ("remote thread", "create_remote_thread", {"s": {"TargetImage|endswith": "\\powershell.exe"}}, "s", [{"TargetImage": DISK + "Windows\\System32\\powershell.exe"}]),
     ("any remote thread", "create_remote_thread", {"s": {"StartAddress|contains": "0x"}}, "s", [{}]),

@@ -47,7 +47,8 @@ static int on_thread(void *arg, const ea_thread_row *t) {
 static int on_module(void *arg, const ea_module *m) {
     (void)arg;
     check_life(&m->life);
-    must(m->path && m->pdb_path && m->original_name && m->sha256 && m->file_version && m->company && m->product);
+    must(m->path && m->pdb_path && m->original_name && m->sha256 && m->file_version && m->company && m->product &&
+         m->md5 && m->sha1 && m->imphash && m->description);
     return 0;
 }
 

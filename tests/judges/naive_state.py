@@ -291,7 +291,8 @@ class Machine:
         if module and module.get("path", "") == fields["FileName"]:
             module.complete({"file_bytes": number(fields["FileSize"]), "sha256": fields["Sha256"], "file_version": fields["FileVersion"], "company": fields["CompanyName"],
                              "product": fields["ProductName"], "size": number(fields["ImageSize"]), "checksum": number(fields["ImageChecksum"]),
-                             "timestamp": number(fields["TimeDateStamp"]), "original_name": fields["OriginalFileName"]})
+                             "timestamp": number(fields["TimeDateStamp"]), "original_name": fields["OriginalFileName"],
+                             **{name: fields.get(field, "") for name, field in (("description", "FileDescription"), ("md5", "Md5"), ("sha1", "Sha1"), ("imphash", "ImpHash"))}})
 
     def image_id(self, opcode, fields, clock):
         self.waiting_clock = clock

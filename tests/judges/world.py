@@ -46,8 +46,9 @@ def dumped(agent, *paths):
 
 def image_file(pid, base, path, sha256, clock):
     """ImageFile/Facts, as an agent writes it (proto/wire/FORMAT.md, "Images' files")."""
-    texts = [sha256, "1.2.3", "Example", "Judged", "original.dll", "", f"\\Device\\HarddiskVolume3\\{path}"]
-    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, 0, struct.pack("<IQQIIQ", pid, base, 0, 0, 0, 4096 + pid) + bytes(20) +
+    texts = [sha256, "1.2.3", "Example", "Judged", "original.dll", "", sha256[:32], sha256[20:60], sha256[:32], "Judged file",
+             f"\\Device\\HarddiskVolume3\\{path}"]
+    return single.full_record("7be2d0c4-91a3-4c5f-8e27-3d60b914fa58", 1, 1, struct.pack("<IQQIIQ", pid, base, 0, 0, 0, 4096 + pid) + bytes(20) +
                               b"".join(text.encode() + b"\0" for text in texts), clock)
 
 

@@ -90,14 +90,18 @@ static void end(ea_images *im) {
     ea_images_destroy(im);
 }
 
-static const char *sha256(const void *data, size_t len_bytes) {
+static const char *hash_of(const EVP_MD *algorithm, const void *data, size_t len_bytes) {
     static char hex[65];
     uint8_t digest[EVP_MAX_MD_SIZE];
     unsigned n = 0;
-    assert_int_equal(EVP_Digest(data, len_bytes, digest, &n, EVP_sha256(), NULL), 1);
+    assert_int_equal(EVP_Digest(data, len_bytes, digest, &n, algorithm, NULL), 1);
     for (size_t i = 0; i < n; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     return hex;
+}
+
+static const char *sha256(const void *data, size_t len_bytes) {
+    return hash_of(EVP_sha256(), data, len_bytes);
 }
 
 /* A payload by its class's layout. */
@@ -105,7 +109,8 @@ typedef struct facts {
     uint32_t pid, checksum, timestamp, age;
     uint64_t base, image_bytes, file_bytes;
     ea_guid guid;
-    const char *texts[7]; /* hash, version, company, product, original name, PDB, path */
+    /* SHA-256, version, company, product, original name, PDB, MD5, SHA-1, import hash, description, path */
+    const char *texts[11];
 } facts;
 
 static facts read_facts(const ea_text *payload) {
@@ -119,7 +124,7 @@ static facts read_facts(const ea_text *payload) {
                .age = ea_load32(p + 52)};
     memcpy(t.guid.bytes, p + 36, 16);
     const char *s = payload->data + 56;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 11; i++) {
         t.texts[i] = s;
         s += strlen(s) + 1;
     }
@@ -153,7 +158,11 @@ static void test_whole(void **state) {
         assert_string_equal(t.texts[3], PE_SAMPLE_PRODUCT);
         assert_string_equal(t.texts[4], "");
         assert_string_equal(t.texts[5], PE_SAMPLE_PDB);
-        assert_string_equal(t.texts[6], path);
+        assert_string_equal(t.texts[6], hash_of(EVP_md5(), sample, sizeof sample));
+        assert_string_equal(t.texts[7], hash_of(EVP_sha1(), sample, sizeof sample));
+        assert_string_equal(t.texts[8], "");
+        assert_string_equal(t.texts[9], "");
+        assert_string_equal(t.texts[10], path);
     }
     assert_int_equal(counted(EA_COUNT_images_read), 1);
     ea_images_ask(im, 9, 1, PE_SAMPLE_TIME, path); /* as it was */

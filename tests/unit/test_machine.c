@@ -77,6 +77,10 @@ static int on_thread(void *arg, const ea_thread_row *t) {
     return h->fail;
 }
 
+#define MODULE_TEXTS(of)                                                                                               \
+    of path, of pdb_path, of original_name, of sha256, of file_version, of company, of product, of md5, of sha1,       \
+        of imphash, of description
+
 static int on_module(void *arg, const ea_module *m) {
     history *h = arg;
     size_t before = h->module_count;
@@ -84,12 +88,9 @@ static int on_module(void *arg, const ea_module *m) {
     int first = before != h->module_count;
     ea_module old = h->modules[at], *to = &h->modules[at];
     *to = *m;
-    const char **kept[] = {&to->path,         &to->pdb_path, &to->original_name, &to->sha256,
-                           &to->file_version, &to->company,  &to->product};
-    const char *had[] = {old.path,         old.pdb_path, old.original_name, old.sha256,
-                         old.file_version, old.company,  old.product};
-    const char *now[] = {m->path, m->pdb_path, m->original_name, m->sha256, m->file_version, m->company, m->product};
-    for (int i = 0; i < 7; i++) {
+    const char **kept[] = {MODULE_TEXTS(&to->)};
+    const char *had[] = {MODULE_TEXTS(old.)}, *now[] = {MODULE_TEXTS(m->)};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         if (!first)
             *kept[i] = had[i];
         keep_text(kept[i], now[i], first);
@@ -109,9 +110,8 @@ static void history_deinit(history *h) {
         free((void *)(uintptr_t)h->threads[i].name);
     for (size_t i = 0; i < h->module_count; i++) {
         const ea_module *m = &h->modules[i];
-        const char *all[] = {m->path,         m->pdb_path, m->original_name, m->sha256,
-                             m->file_version, m->company,  m->product};
-        for (int k = 0; k < 7; k++)
+        const char *all[] = {MODULE_TEXTS(m->)};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             free((void *)(uintptr_t)all[k]);
     }
     free(h->processes);
@@ -552,6 +552,13 @@ static void image_facts(world *w, int64_t t, uint32_t pid, uint64_t base, const 
     ea_text_deinit(&payload);
 }
 
+static void assert_more_facts(const ea_module *m) {
+    assert_string_equal(m->md5, "0102");
+    assert_string_equal(m->sha1, "0304");
+    assert_string_equal(m->imphash, "0506");
+    assert_string_equal(m->description, "A thing");
+}
+
 /* What an image's file says completes the module of that path, open or ended, and changes nothing that is known. */
 static void test_module_facts(void **state) {
     world *w = *state;
@@ -566,6 +573,10 @@ static void test_module_facts(void **state) {
                                          .company = "Maker",
                                          .product = "Thing",
                                          .original_name = "A.DLL",
+                                         .md5 = "0102",
+                                         .sha1 = "0304",
+                                         .imphash = "0506",
+                                         .description = "A thing",
                                          .pdb_path = "a.pdb"};
     static const ea_image_facts NOTHING = {.file_bytes = 1,
                                            .sha256 = "cd",
@@ -573,6 +584,10 @@ static void test_module_facts(void **state) {
                                            .company = "",
                                            .product = "",
                                            .original_name = "",
+                                           .md5 = "",
+                                           .sha1 = "",
+                                           .imphash = "",
+                                           .description = "",
                                            .pdb_path = ""};
     image(w, OP_LOAD, 100, 8, 0x10000);
     image(w, OP_LOAD, 100, 8, 0x20000);
@@ -601,6 +616,7 @@ static void test_module_facts(void **state) {
         assert_string_equal(m->company, "Maker");
         assert_string_equal(m->product, "Thing");
         assert_string_equal(m->original_name, "A.DLL");
+        assert_more_facts(m);
     }
     /* a keyframe carries them: another machine that knows nothing else has them from it */
     ea_machine *from = w->machine;
@@ -615,6 +631,7 @@ static void test_module_facts(void **state) {
     assert_string_equal(w->history.modules[0].file_version, "1.2.3.4");
     assert_string_equal(w->history.modules[0].company, "Maker");
     assert_string_equal(w->history.modules[0].product, "Thing");
+    assert_more_facts(w->history.modules);
 }
 
 static void test_module_ids(void **state) {

@@ -20,6 +20,7 @@ import uuid
 import emulated
 import harness
 import kernel_records
+import naive_pe
 import test_faults
 import test_single_records as single
 import wine
@@ -60,7 +61,7 @@ def image(timestamp, pdb_path="D:\\build\\thing.pdb"):
     section = debug + rsds
     section += bytes(-len(section) % 16)
     tree = len(section)
-    version = version_resource({"CompanyName": "Größe & Co", "ProductName": "Thing", "OriginalFilename": "THING.DLL"})
+    version = version_resource({"CompanyName": "Größe & Co", "ProductName": "Thing", "OriginalFilename": "THING.DLL", "FileDescription": "A thing of Größe"})
     for level, number in enumerate((16, 1, 1033)):
         section += struct.pack("<IIHHHHII", 0, 0, 0, 0, 0, 1, number, 0x80000000 | 24 * (level + 1) if level < 2 else 72)
     section += struct.pack("<IIII", rva + tree + 88, len(version), 0, 0) + version
@@ -100,6 +101,10 @@ def volume(session, path):
     drive = str(session.drive)
     return "\\Device\\HarddiskVolume1" + text[len(drive):].replace("/", "\\") if text.startswith(drive) else \
         "\\Device\\HarddiskVolume2" + text.replace("/", "\\")
+
+
+def hashes(data):
+    return {"size": len(data), **{name: hashlib.new(name, data).hexdigest() for name in ("md5", "sha1", "sha256")}}
 
 
 def play(machine, records):
@@ -183,8 +188,10 @@ def look(env, checks, session, windows, collector):
 
     def about(index, of=found):
         return of[f"0x{BASE + index * 0x1000000:x}"]
-    own = {"size": len(shipped), "sha256": hashlib.sha256(shipped).hexdigest(), "version": shipped_version, "company": None, "product": "etwagent"}
-    thing = {"size": len(whole), "sha256": hashlib.sha256(whole).hexdigest(), "version": "5.6.7.8", "company": "Größe & Co", "product": "Thing"}
+    own = {**hashes(shipped), "version": shipped_version, "company": None, "product": "etwagent", "imphash": naive_pe.imphash(shipped, {}),
+           "description": about(0)["file"]["description"]}
+    checks.that(own["description"] and own["description"].encode("utf-16le") in shipped, f"the description of the shipped program: {own['description']}")
+    thing = {**hashes(whole), "version": "5.6.7.8", "company": "Größe & Co", "product": "Thing", "imphash": None, "description": "A thing of Größe"}
     pdb = {"guid": str(PDB), "age": 3, "path": "D:\\build\\thing.pdb"}
     checks.equal((about(0)["file"], about(0)["original_name"], about(0)["timestamp"]), (own, "etwagent.exe", shipped_time), "the shipped program")
     checks.equal(about(14, modules(collector, "looks", OTHER_PID))["file"], own, "the shipped program in another process")
@@ -192,10 +199,10 @@ def look(env, checks, session, windows, collector):
         checks.equal((about(i)["file"], about(i)["pdb"], about(i)["original_name"]), (thing, pdb, "THING.DLL"), f"a DLL by {by}")
     for i, path in ((4, "cut.dll"), (5, "hostile.dll"), (6, "looping.dll"), (7, "text.dll")):
         data = (folder / path).read_bytes()
-        checks.equal((about(i)["file"]["size"], about(i)["file"]["sha256"]), (len(data), hashlib.sha256(data).hexdigest()), f"size and hash of {path}")
+        checks.equal({k: about(i)["file"][k] for k in hashes(data)}, hashes(data), f"size and hashes of {path}")
     checks.equal((about(5)["file"]["version"], about(5)["pdb"]), ("5.6.7.8", None), "what a damaged image says all the same")
     checks.equal((about(6)["file"]["version"], about(6)["pdb"]), (None, pdb), "an image whose resources go round in a circle")
-    checks.equal(about(8)["file"], {**thing, "size": HUGE_BYTES, "sha256": None}, "a huge image")
+    checks.equal(about(8)["file"], {**thing, "size": HUGE_BYTES, "sha256": None, "sha1": None, "md5": None}, "a huge image")
     for i in (9, 10, 11, 12, 13):
         checks.equal((about(i)["file"], about(i)["pdb"]), (None, None), f"module {i}, of whose file nothing is known")
     rows = collector.ask("query", "--format", "csv", f"SELECT path, file_bytes, file_version FROM modules WHERE sha256 = '{own['sha256']}'").splitlines()

@@ -97,6 +97,7 @@ static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
     ea_module *to = &p->modules[p->module_count++];
     ec_read_module(s, to);
     to->sha256 = to->file_version = to->company = to->product = ""; /* of no use here, and borrowed */
+    to->md5 = to->sha1 = to->imphash = to->description = "";
     int rc = keep_text(p, &to->path);
     if (!rc)
         rc = keep_text(p, &to->pdb_path);

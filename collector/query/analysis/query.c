@@ -485,6 +485,10 @@ void ec_json_module(ea_text *t, const ea_module *m) {
     query_add_text(t, "version", *m->file_version ? m->file_version : NULL);
     query_add_text(t, "company", *m->company ? m->company : NULL);
     query_add_text(t, "product", *m->product ? m->product : NULL);
+    query_add_text(t, "description", *m->description ? m->description : NULL);
+    query_add_text(t, "md5", *m->md5 ? m->md5 : NULL);
+    query_add_text(t, "sha1", *m->sha1 ? m->sha1 : NULL);
+    query_add_text(t, "imphash", *m->imphash ? m->imphash : NULL);
     ea_text_str(t, "}}");
 }
 

@@ -242,6 +242,10 @@ static const spec SPECS[] = {
       {"file_version", EC_KIND_TEXT, "t.file_version"},
       {"company", EC_KIND_TEXT, "t.company"},
       {"product", EC_KIND_TEXT, "t.product"},
+      {"description", EC_KIND_TEXT, "t.description"},
+      {"md5", EC_KIND_TEXT, "t.md5"},
+      {"sha1", EC_KIND_TEXT, "t.sha1"},
+      {"imphash", EC_KIND_TEXT, "t.imphash"},
       {"process_key", EC_KIND_INT, KEY_OR_NULL("process_instance")}}, NULL, NULL, {NULL}},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"

@@ -10,22 +10,36 @@
 static const ea_provider_row IMAGE_FILE = {
     EA_PROVIDER_IMAGE_FILE, "etwagent", 1};
 
-/* GuidSig of zeros, empty texts: unknown. ProcessId, ImageBase and FileName are the image event's. */
+/* GuidSig of zeros, empty texts: unknown. ProcessId, ImageBase and FileName are the image event's. Version 1 has further
+ * hashes and the description. */
+#define FACTS                                                                                                          \
+    {"ProcessId", EA_U32, EA_SEM_PID},                                                                                 \
+    {"ImageBase", EA_HEX64, EA_SEM_IMAGE_BASE},                                                                        \
+    {"ImageSize", EA_U64, EA_SEM_BYTE_COUNT},                                                                          \
+    {"ImageChecksum", EA_U32},                                                                                         \
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},                                                                       \
+    {"FileSize", EA_U64, EA_SEM_BYTE_COUNT},                                                                           \
+    {"GuidSig", EA_GUID},                                                                                              \
+    {"Age", EA_U32},                                                                                                   \
+    {"Sha256", EA_UTF8Z},                                                                                              \
+    {"FileVersion", EA_UTF8Z},                                                                                         \
+    {"CompanyName", EA_UTF8Z},                                                                                         \
+    {"ProductName", EA_UTF8Z},                                                                                         \
+    {"OriginalFileName", EA_UTF8Z},                                                                                    \
+    {"PdbFileName", EA_UTF8Z, EA_SEM_PATH}
+
+static const ea_field_row facts_0_fields[] = {
+    FACTS,
+    {"FileName", EA_UTF8Z, EA_SEM_PATH},
+    {0},
+};
+
 static const ea_field_row facts_fields[] = {
-    {"ProcessId", EA_U32, EA_SEM_PID},
-    {"ImageBase", EA_HEX64, EA_SEM_IMAGE_BASE},
-    {"ImageSize", EA_U64, EA_SEM_BYTE_COUNT},
-    {"ImageChecksum", EA_U32},
-    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
-    {"FileSize", EA_U64, EA_SEM_BYTE_COUNT},
-    {"GuidSig", EA_GUID},
-    {"Age", EA_U32},
-    {"Sha256", EA_UTF8Z},
-    {"FileVersion", EA_UTF8Z},
-    {"CompanyName", EA_UTF8Z},
-    {"ProductName", EA_UTF8Z},
-    {"OriginalFileName", EA_UTF8Z},
-    {"PdbFileName", EA_UTF8Z, EA_SEM_PATH},
+    FACTS,
+    {"Md5", EA_UTF8Z},
+    {"Sha1", EA_UTF8Z},
+    {"ImpHash", EA_UTF8Z},
+    {"FileDescription", EA_UTF8Z},
     {"FileName", EA_UTF8Z, EA_SEM_PATH},
     {0},
 };
@@ -37,7 +51,8 @@ static const ea_field_row account_fields[] = {
 };
 
 static const ea_class_row image_file_rows[] = {
-    {"ImageFile/Facts", 1, 0, 0, facts_fields},
+    {"ImageFile/Facts", 1, 0, 0, facts_0_fields},
+    {"ImageFile/Facts", 1, 1, 1, facts_fields},
     {"Account/Name", 2, 0, 0, account_fields},
 };
 

@@ -50,25 +50,37 @@ static const ea_field_row thread_fields[] = {
     {0},
 };
 
-/* GuidSig of zeros, FileSize 0: unknown. */
+/* GuidSig of zeros, FileSize 0: unknown. Version 1 has further hashes and the description. */
+#define MODULE                                                                                                         \
+    LIFE,                                                                                                              \
+    {"ProcessId", EA_U32, EA_SEM_PID},                                                                                 \
+    {"ImageBase", EA_HEX64, EA_SEM_IMAGE_BASE},                                                                        \
+    {"ImageSize", EA_U64, EA_SEM_BYTE_COUNT},                                                                          \
+    {"DefaultBase", EA_HEX64, EA_SEM_ADDRESS},                                                                         \
+    {"ImageChecksum", EA_U32},                                                                                         \
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},                                                                       \
+    {"GuidSig", EA_GUID},                                                                                              \
+    {"Age", EA_U32},                                                                                                   \
+    {"FileName", EA_UTF8Z, EA_SEM_PATH},                                                                               \
+    {"PdbFileName", EA_UTF8Z, EA_SEM_PATH},                                                                            \
+    {"OriginalFileName", EA_UTF8Z},                                                                                    \
+    {"FileSize", EA_U64, EA_SEM_BYTE_COUNT},                                                                           \
+    {"Sha256", EA_UTF8Z},                                                                                              \
+    {"FileVersion", EA_UTF8Z},                                                                                         \
+    {"CompanyName", EA_UTF8Z},                                                                                         \
+    {"ProductName", EA_UTF8Z}
+
+static const ea_field_row module_0_fields[] = {
+    MODULE,
+    {0},
+};
+
 static const ea_field_row module_fields[] = {
-    LIFE,
-    {"ProcessId", EA_U32, EA_SEM_PID},
-    {"ImageBase", EA_HEX64, EA_SEM_IMAGE_BASE},
-    {"ImageSize", EA_U64, EA_SEM_BYTE_COUNT},
-    {"DefaultBase", EA_HEX64, EA_SEM_ADDRESS},
-    {"ImageChecksum", EA_U32},
-    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
-    {"GuidSig", EA_GUID},
-    {"Age", EA_U32},
-    {"FileName", EA_UTF8Z, EA_SEM_PATH},
-    {"PdbFileName", EA_UTF8Z, EA_SEM_PATH},
-    {"OriginalFileName", EA_UTF8Z},
-    {"FileSize", EA_U64, EA_SEM_BYTE_COUNT},
-    {"Sha256", EA_UTF8Z},
-    {"FileVersion", EA_UTF8Z},
-    {"CompanyName", EA_UTF8Z},
-    {"ProductName", EA_UTF8Z},
+    MODULE,
+    {"Md5", EA_UTF8Z},
+    {"Sha1", EA_UTF8Z},
+    {"ImpHash", EA_UTF8Z},
+    {"FileDescription", EA_UTF8Z},
     {0},
 };
 
@@ -92,7 +104,8 @@ static const ea_class_row keyframe_rows[] = {
     {"Keyframe/Begin", 1, 0, 0, bound_fields},
     {"Keyframe/Process", 2, 0, 0, process_fields},
     {"Keyframe/Thread", 3, 0, 0, thread_fields},
-    {"Keyframe/Module", 4, 0, 0, module_fields},
+    {"Keyframe/Module", 4, 0, 0, module_0_fields},
+    {"Keyframe/Module", 4, 1, 1, module_fields},
     {"Keyframe/End", 5, 0, 0, bound_fields},
     {"Keyframe/Name", 6, 0, 0, name_fields},
     {"Keyframe/Volume", 7, 0, 0, volume_fields},
