@@ -2,6 +2,7 @@
 #include "config/session_parts.h"
 #include "config/sessions.h"
 #include "config/system_providers.h"
+#include "proto/base/provider_guids.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -238,7 +239,7 @@ static int check_arguments(const ea_provider_config *p, const char **ret_key, ea
 
 static int is_registry_provider(const ea_provider_config *p) {
     static const char NAME[] = "microsoft-windows-kernel-registry";
-    static const ea_guid GUID = EA_GUID(0x70eb4f03, 0xc1de, 0x4f73, 0xa0, 0x51, 0x33, 0xd1, 0x3d, 0x54, 0x13, 0xbd);
+    static const ea_guid GUID = EA_PROVIDER_KERNEL_REGISTRY;
     ea_guid guid;
     size_t i = 0;
     if (ea_guid_parse(p->provider, &guid) == 0)

@@ -6,6 +6,7 @@
   tests/windows/,
   sockets in metrics_server.c;
 - data flows one way: proto/ includes from no other folder, service/ not from collector/, collector/ not from service/;
+- the product writes a GUID once: a second file takes it from proto/base/provider_guids.h;
 - functions that take no buffer size, that keep global state or that have unexpected results are banned;
 - a C file opens with a comment that says what it is for;
 - a header's include guard follows from its path: EC_ below collector/, else EA_, then the path without its first folder (tests/
@@ -117,6 +118,19 @@ def check_guard(path, text, report):
         report(path, 1, f"the include guard is not {guard_of(path)}: tests/lint_rules.py --mend")
 
 
+GUID = re.compile(r"EA_GUID\(\s*(0x[0-9a-fA-Fx,\s]+?)\)")
+
+
+def check_guids(texts, report):
+    """texts: (path, text) of C files. A GUID that two of them write."""
+    first = {}
+    for path, text in texts:
+        for match in GUID.finditer(text):
+            guid = re.sub(r"\s", "", match.group(1)).lower()
+            if first.setdefault(guid, path) != path:
+                report(path, text.count("\n", 0, match.start()) + 1, f"the GUID {guid[:10]}... is in {first[guid]}, too: proto/base/provider_guids.h")
+
+
 def mend_guards():
     """Gives each header the guard that its path asks for."""
     for path in tracked():
@@ -139,7 +153,7 @@ def main():
         problems.append(f"{path}:{line}: {sentence}")
 
     files = tracked()
-    checked = 0
+    checked, product = 0, []
     for path in files:
         try:
             text = (SOURCE / path).read_text(encoding="utf-8")
@@ -151,6 +165,8 @@ def main():
         if path.suffix in (".c", ".h"):
             check_c(path, text, report)
             check_figures(path, text, report)
+            if path.parts[0] in PARTS:
+                product.append((path, text))
         if path.suffix == ".h":
             check_guard(path, text, report)
         if path.parts[:2] == (".github", "workflows"):
@@ -171,6 +187,7 @@ def main():
                 report(path, number, "space at the end of a line")
         if text and not text.endswith("\n"):
             report(path, text.count("\n") + 1, "no newline at the end of the file")
+    check_guids(product, report)
     print("\n".join(problems) if problems else f"{checked} files keep the house rules")
     return 1 if problems or not checked else 0
 

@@ -90,6 +90,17 @@ GUARDS = [("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_SQL_ASK_H\n", True), ("
           ("#ifndef EC_QUERY_SQL_ASK_H\n#define EC_QUERY_ASK_H\n", False), ("#pragma once\n", False)]
 
 
+GUID = "EA_GUID(0x70eb4f03, 0xc1de, 0x4f73, 0xa0, 0x51, 0x33, 0xd1, 0x3d, 0x54, 0x13, 0xbd)"
+# texts of two files of the product, and whether lint_rules.py takes them
+GUIDS = [((f"{{{GUID}}}, {{{GUID}}}", "EA_PROVIDER_KERNEL_REGISTRY"), True), ((GUID, GUID.replace(", ", ",\n  ")), False)]
+
+
+def guids_are_good(texts):
+    problems = []
+    lint_rules.check_guids(zip(("proto/one/a.c", "service/b.c"), texts), lambda *problem: problems.append(problem))
+    return not problems
+
+
 def guard_is_good(text):
     problems = []
     lint_rules.check_guard(pathlib.PurePosixPath("collector/query/sql/ask.h"), text, lambda *problem: problems.append(problem))
@@ -181,6 +192,10 @@ def main():
         if guard_is_good(text) != is_good:
             failed += 1
             print(f"FAILED: the include guard {text!r} is {'refused' if is_good else 'taken'}")
+    for texts, is_good in GUIDS:
+        if guids_are_good(texts) != is_good:
+            failed += 1
+            print(f"FAILED: the GUIDs of {texts} are {'refused' if is_good else 'taken'}")
     for text, is_good in FIGURES:
         if figure_is_safe(text) != (is_good, is_good):
             failed += 1

@@ -26,6 +26,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -297,8 +298,8 @@ def wine_scripts(soak):
 
 
 def end_to_end(tally, native, wine):
-    """The native scripts, several at once; beside them, since they wait more than they work, those under Wine, one after another:
-    they have one Wine prefix."""
+    """The native scripts, several at once. A further lane runs those under Wine, one after another since they have one Wine prefix, and then
+    takes native ones, too: scripts wait more than they work."""
     again = []
 
     def judge(script):
@@ -315,8 +316,22 @@ def end_to_end(tally, native, wine):
             again.append((script, log.rename(log.with_suffix(".first.log"))))
             print(f"{what} failed; it runs once more at the end", flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(1) as one, concurrent.futures.ThreadPoolExecutor(JOBS) as several:
-        running = [one.submit(judge, script) for script in wine] + [several.submit(judge, script) for script in native]
+    queue, lock = collections.deque(native), threading.Lock()
+
+    def lane(first=(), may_take=lambda script: True):
+        """Runs the scripts of its own, then those of the queue until it is empty or its next one is not for this lane."""
+        for script in first:
+            judge(script)
+        while True:
+            with lock:
+                if not queue or not may_take(queue[0]):
+                    return
+                script = queue.popleft()
+            judge(script)
+
+    # attacks, which are last, measure latencies: one lane less
+    with concurrent.futures.ThreadPoolExecutor(JOBS + 1) as lanes:
+        running = [lanes.submit(lane) for _ in range(JOBS)] + [lanes.submit(lane, wine, lambda script: ": attacks " not in script.what)]
     for done in running:
         done.result()
     for script, first in again:

@@ -154,7 +154,7 @@ enum ea_counter_part {
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, EA_OF_COLLECTOR, "upload requests served")                                         \
     X(ingest_refused, 71, EA_NOTICE, EA_OF_COLLECTOR, "upload requests refused")                                       \
-    X(ingest_refused_disk_full, 192, EA_NOTICE, EA_OF_COLLECTOR,                                                       \
+    X(ingest_refused_disk_full, 194, EA_NOTICE, EA_OF_COLLECTOR,                                                       \
       "upload requests refused since the disk of the store is full")                                                   \
     X(ingest_batches, 72, EA_INFO, EA_OF_COLLECTOR, "batches received and stored")                                     \
     X(ingest_duplicates, 73, EA_INFO, EA_OF_COLLECTOR, "batches received again, stored once")                          \

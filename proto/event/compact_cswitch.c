@@ -2,11 +2,12 @@
 #include "proto/event/compact_cswitch.h"
 
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+static const ea_guid THREAD = EA_PROVIDER_THREAD;
 
 enum {
     OP_COMPACT = 37,

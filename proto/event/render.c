@@ -2,6 +2,7 @@
  * Everything that came from an event passes an escaping function on its way out. */
 #include "proto/event/render.h"
 
+#include "proto/base/provider_guids.h"
 #include "proto/event/render_values.h"
 #include "proto/event/tracelogging.h"
 #include "proto/event/value.h"
@@ -431,7 +432,7 @@ static void put_completion(ea_text *out, const ea_render_style *how, const ea_cl
 
 /* What a collection left: sums over the generations of GC/HeapStats, as many of them as its version has. */
 static void put_derived(ea_text *out, const ea_render_style *how, const ea_class *c) {
-    static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+    static const ea_guid DOTNET = EA_PROVIDER_DOTNET_RUNTIME;
     static const char *const SIZES[] = {"GenerationSize0", "GenerationSize1", "GenerationSize2", "GenerationSize3",
                                         "GenerationSize4"};
     static const char *const PROMOTED[] = {"TotalPromotedSize0", "TotalPromotedSize1", "TotalPromotedSize2",

@@ -4,6 +4,7 @@
 #include "proto/state/fields.h"
 
 #include "proto/base/array.h"
+#include "proto/base/provider_guids.h"
 #include "proto/event/value.h"
 #include "proto/state/image_facts.h"
 #include "proto/state/keyframe.h"
@@ -12,14 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-const ea_guid ea_keyframe_provider =
-    EA_GUID(0xc2a7f6b1, 0x5d0e, 0x4f38, 0x9b, 0x64, 0x71, 0x0e, 0xd3, 0x8a, 0x52, 0xcf);
-static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
-static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
-static const ea_guid EVENT_TRACE = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
-static const ea_guid LOST_EVENT = EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e);
+const ea_guid ea_keyframe_provider = EA_PROVIDER_KEYFRAME;
+static const ea_guid PROCESS = EA_PROVIDER_PROCESS;
+static const ea_guid THREAD = EA_PROVIDER_THREAD;
+static const ea_guid IMAGE = EA_PROVIDER_IMAGE;
+static const ea_guid IMAGE_ID = EA_PROVIDER_IMAGE_ID;
+static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
+static const ea_guid LOST_EVENT = EA_PROVIDER_LOST_EVENT;
 
 enum {
     OP_START = 1,

@@ -1,10 +1,10 @@
 /* Writing what is known of an image's file. See image_facts.h; the layout is in proto/event/classes/image_file.c. */
 #include "proto/state/image_facts.h"
+#include "proto/base/provider_guids.h"
 
 #include <string.h>
 
-const ea_guid ea_image_facts_provider =
-    EA_GUID(0x7be2d0c4, 0x91a3, 0x4c5f, 0x8e, 0x27, 0x3d, 0x60, 0xb9, 0x14, 0xfa, 0x58);
+const ea_guid ea_image_facts_provider = EA_PROVIDER_IMAGE_FILE;
 
 /* A payload has at most 65,535 bytes: the path comes last and gets what the others leave. */
 enum { TEXT_MAX = 2000, PATH_MAX_BYTES = 30000 };

@@ -5,6 +5,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 #include "proto/state/keyframe.h"
 
 #include <inttypes.h>
@@ -12,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const ea_guid FILE_IO = EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
-static const ea_guid REGISTRY = EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1);
-static const ea_guid SYS_CONFIG_EX =
-    EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0);
+static const ea_guid FILE_IO = EA_PROVIDER_FILE_IO;
+static const ea_guid REGISTRY = EA_PROVIDER_REGISTRY;
+static const ea_guid SYS_CONFIG_EX = EA_PROVIDER_CONFIG_EX;
 
-static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+static const ea_guid DOTNET = EA_PROVIDER_DOTNET_RUNTIME;
 
 enum {
     OP_NAME = 0,

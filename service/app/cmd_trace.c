@@ -6,6 +6,7 @@
  * child's events in one session may precede its start event in another. Called by: main.c. Calls: service/etw (live.h,
  * launch.h), process_tree_filter.h, etl_writer.h. Thread: the main one. */
 #include "proto/base/platform.h"
+#include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
 #include "proto/etl/etl_writer.h"
 #include "proto/event/schema/intrace.h"
@@ -231,8 +232,7 @@ typedef struct sieve {
 } sieve;
 
 static int is_header(const ea_record *r) {
-    static const ea_guid EVENT_TRACE =
-        EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
+    static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
     return r->opcode == 0 && (r->flags & EA_FLAG_CLASSIC_HEADER) && ea_guid_equal(&r->provider, &EVENT_TRACE);
 }
 

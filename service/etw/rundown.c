@@ -2,6 +2,7 @@
 #include "service/etw/rundown.h"
 
 #include "proto/base/platform.h"
+#include "proto/base/provider_guids.h"
 #include "service/etw/event_record.h"
 
 #include <inttypes.h>
@@ -19,12 +20,12 @@ static const struct {
     ea_guid provider;
     uint8_t low, high;
 } RUNDOWNS[] = {
-    {EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), 3, 3},   /* Process/DCStart */
-    {EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), 3, 3},   /* Thread/DCStart */
-    {EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), 3, 3},   /* Image/DCStart */
-    {EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), 36, 36}, /* FileRundown */
-    {EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1), 24, 25}, /* KCBRundown */
-    {EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), 8, 8},   /* RDComplete */
+    {EA_PROVIDER_PROCESS, 3, 3},     /* Process/DCStart */
+    {EA_PROVIDER_THREAD, 3, 3},      /* Thread/DCStart */
+    {EA_PROVIDER_IMAGE, 3, 3},       /* Image/DCStart */
+    {EA_PROVIDER_FILE_IO, 36, 36},   /* FileRundown */
+    {EA_PROVIDER_REGISTRY, 24, 25},  /* KCBRundown */
+    {EA_PROVIDER_EVENT_TRACE, 8, 8}, /* RDComplete */
 };
 
 struct ea_rundown {

@@ -1,13 +1,14 @@
 /* Images' facts among a session's records. See image_source.h. */
 #include "service/image/image_source.h"
 
+#include "proto/base/provider_guids.h"
 #include "proto/state/account_facts.h"
 #include "proto/state/fields.h"
 
 #include <stdlib.h>
 
-static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
+static const ea_guid PROCESS = EA_PROVIDER_PROCESS;
+static const ea_guid IMAGE = EA_PROVIDER_IMAGE;
 
 enum {
     OP_START = 1,

@@ -3,8 +3,6 @@ with two runs, SQL's cpu_usage, disk_usage, file_usage, network_usage, process_a
 to the process that its number was of then, as a naive walk over the dumped records and the generator's truth has it; no byte that both the
 kernel logger and Kernel-Network logged counts twice. Differences of profiles between hosts, labels and weights are both profiles made apart;
 instructions per cycle by machine, program, place and function are sums over dumped records.
-
-# sanitizers: asan-ubsan
 """
 import collections
 import json

@@ -6,7 +6,7 @@
   `ledger` exits with code 3, and the log has one line.
 - /metrics follows the rules of the Prometheus text format.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import calendar
 import collections

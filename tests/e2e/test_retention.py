@@ -3,7 +3,6 @@ whenever the collector is killed in the middle of it.
 
 usage: test_retention.py --build DIR [--soak] [--keep]
 """
-# sanitizers: asan-ubsan
 import contextlib
 import json
 import random

@@ -4,8 +4,6 @@
   keyframes between them): each record equals its line of `etwagent dump --format raw`, each checksum its records;
 - damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same; each rule
   that the reader knows is broken by some batch (wire_lies.py).
-
-# sanitizers: asan-ubsan
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Records 2: The reader of the wire format needs only the text of its specification. A Python reader was written from the text. | each

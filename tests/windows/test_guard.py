@@ -239,7 +239,7 @@ def dump_hangs(checks, machine, pid):
     kept.rename(machine.exe)
 
 
-def test(checks, session, build, only=None):
+def test(checks, session, build, only=None, soak=False):
     machine = Machine(session, build)
     shutil.rmtree(machine.data, ignore_errors=True)
     machine.configure()
@@ -249,7 +249,7 @@ def test(checks, session, build, only=None):
             pid = limits(checks, machine)
             controls(checks, machine)
             crashes(checks, machine, pid)
-        for part in [only] if only else [hangs, aborts, dump_killed, dump_hangs]:
+        for part in [only] if only else [hangs, aborts, dump_killed, *([dump_hangs] if soak else [])]:
             part(checks, machine, machine.start_again())
         machine.session.end()
         machine.session.begin()
@@ -264,12 +264,12 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the preset windows")
     parser.add_argument("--native", type=pathlib.Path, help="not used")
     parser.add_argument("--only", choices=["hangs", "aborts", "dump_killed", "dump_hangs"], help="one part")
-    parser.add_argument("--soak", action="store_true", help="accepted; there is one form")
+    parser.add_argument("--soak", action="store_true", help="a dump that hangs, too: it takes two minutes")
     arguments = parser.parse_args()
     checks = harness.Checks()
     try:
         with wine.Session(arguments.build) as session:
-            test(checks, session, arguments.build.resolve(), arguments.only and globals()[arguments.only])
+            test(checks, session, arguments.build.resolve(), arguments.only and globals()[arguments.only], arguments.soak)
     except (harness.Failure, subprocess.TimeoutExpired) as failure:
         checks.that(False, str(failure))
     sys.exit(checks.finish())

@@ -4,6 +4,7 @@
 #include "collector/query/scan/event_cursor.h"
 #include "proto/base/arena.h"
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 #include "proto/event/accounts.h"
 #include "proto/state/account_facts.h"
 
@@ -23,7 +24,7 @@ enum {
     OP_SERVICES = 15,
 };
 
-static const ea_guid CONFIG = EA_GUID(0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35);
+static const ea_guid CONFIG = EA_PROVIDER_SYSTEM_CONFIG;
 
 /* Host, NUL and SID -> the name. */
 typedef struct account_names {

@@ -65,7 +65,6 @@ static int add_missed_row(void *arg, const ec_missed_half *m) {
 static int open_processes(ec_activity *a, ea_err *err) {
     static const enum ec_instance_kind KINDS[] = {EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD};
 
-    ec_address_space *space;
     int rc = ec_address_space_open(&a->space, a->archive, a->stream, 1, err);
     if (rc)
         return rc;
@@ -81,7 +80,7 @@ static int open_processes(ec_activity *a, ea_err *err) {
     for (size_t i = 0; !rc && i < sizeof KINDS / sizeof *KINDS; i++)
         if (a->has_none[KINDS[i]]) /* from now on they are in memory */
             rc = ec_instances_space(a->instances, KINDS[i], a->stream->row.host, a->stream->id,
-                                    a->stream->row.begin_utc_ns, &space, err);
+                                    a->stream->row.begin_utc_ns, &a->others[KINDS[i]], err);
     return rc;
 }
 

@@ -74,7 +74,7 @@ static int activity_clip(const ec_activity *a, int64_t *begin, int64_t end, uint
 static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *clock) {
     int64_t began = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end), begin = began;
     uint64_t ns;
-    if (!activity_clip(a, &begin, at, &ns))
+    if ((a->kind != EC_ACTIVITY_THREADS && s->state != EC_SCHED_WAITING) || !activity_clip(a, &begin, at, &ns))
         return 0;
     uint32_t pid = activity_pid_of(a, s->tid, begin);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_TID] = s->tid}};
@@ -85,11 +85,10 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
         rc = ec_activity_row_of(a, &k, &r);
         if (!rc)
             r->sum[SUM_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
-    } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAITS) {
+    } else if (a->kind == EC_ACTIVITY_WAITS) {
         k.key[KEY_REASON] = s->reason;
         rc = add_part(a, &k, ns, 0, ec_activity_is_in_range(a, at));
-    } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
-               ec_activity_is_in_range(a, at)) {
+    } else if (a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX && ec_activity_is_in_range(a, at)) {
         uint32_t waker_pid = activity_pid_of(a, s->waker, at);
         k = (ec_activity_key){.key = {[KEY_WAKER_PID] = waker_pid,
                                       [KEY_WAKER_TID] = s->waker,
@@ -683,5 +682,6 @@ void ec_activity_forget(ec_activity *a) {
     ec_request_tracker_clear(&a->requests);
     ec_sample_sources_clear(&a->sources);
     ea_bytes_map_clear(&a->runtimes);
+    memset(a->images, 0, sizeof a->images);
     forget_cpus(a);
 }

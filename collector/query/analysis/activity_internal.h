@@ -144,6 +144,9 @@ typedef struct ec_cpu_counters {
     uint8_t count;
 } ec_cpu_counters;
 
+/* Rows and images that are found without a hash map: powers of two. */
+enum { EC_ACTIVITY_RECENT = 8192, EC_ACTIVITY_IMAGES = 1024 };
+
 struct ec_activity {
     enum ec_activity_kind kind;
     ec_archive *archive;
@@ -151,7 +154,8 @@ struct ec_activity {
     ea_bytes_map texts, index;
     ec_activity_row *rows;
     size_t count, capacity;
-    uint32_t *by_hash; /* rows by the hash column, then by number; NULL: not requested */
+    uint32_t recent[EC_ACTIVITY_RECENT]; /* rows met last, by numbers of their keys: index + 1 */
+    uint32_t *by_hash;                   /* rows by the hash column, then by number; NULL: not requested */
     int64_t from_utc_ns, to_utc_ns, every_ns;
     struct ec_merge *places;     /* of code whose functions are named; NULL: the table is not about them */
     ea_bytes_map kernel_network; /* runs, as host and id, of which TcpIp or UdpIp events were met */
@@ -160,8 +164,9 @@ struct ec_activity {
     /* of a stream */
     const ec_archive_stream *stream;
     ec_address_space *space;
-    ec_instances *instances; /* of all streams; NULL: none without processes was met */
-    int has_none[2];         /* of processes, threads: its session records none. enum ec_instance_kind */
+    ec_instances *instances;       /* of all streams; NULL: none without processes was met */
+    int has_none[2];               /* of processes, threads: its session records none. enum ec_instance_kind */
+    ec_instances_answer others[2]; /* where its session has none: what the run's other sessions gave last */
     ec_event_cursor *cursor;
     ea_clock clock;      /* of the last event */
     int64_t last_utc_ns; /* of the last event */
@@ -170,6 +175,12 @@ struct ec_activity {
     ec_request_tracker requests;
     ec_sample_sources sources;
     ec_cpu_counters *cpus;
+
+    struct {
+        const ea_process *process;
+        const char *name;
+    } images[EC_ACTIVITY_IMAGES]; /* names of images, interned, by the number of the process */
+
     ec_counter_names *names;                    /* of the counters on switches; NULL: the table is not about them */
     ec_methods *methods;                        /* NULL: the table is not about code */
     const ec_counter_config *config;            /* whose names counter_texts are */

@@ -26,9 +26,15 @@ const char *ec_activity_text(ec_activity *a, const char *text, size_t len_bytes)
 /* The row of a key, which is made when it is new. */
 int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret) {
     k->stream = a->stream;
+    uint32_t *recent = &a->recent[(k->key[0] + 3 * k->key[1] + 5 * k->key[2]) % EC_ACTIVITY_RECENT];
+    if (*recent && *recent <= a->count && memcmp(&a->rows[*recent - 1].k, k, sizeof *k) == 0) {
+        *ret = &a->rows[*recent - 1];
+        return 0;
+    }
     const void *known = ea_bytes_map_get(&a->index, k, sizeof *k);
     if (known) {
-        *ret = &a->rows[(uintptr_t)known - 1];
+        *recent = (uint32_t)(uintptr_t)known;
+        *ret = &a->rows[*recent - 1];
         return 0;
     }
     int rc = EA_GROW(a->rows, a->capacity, a->count + 1, ROWS_MAX);
@@ -43,11 +49,12 @@ int ec_activity_row_of(ec_activity *a, ec_activity_key *k, ec_activity_row **ret
 }
 
 ec_address_space *ec_activity_space(ec_activity *a, enum ec_instance_kind kind, int64_t utc_ns) {
-    ec_address_space *other = NULL;
-    if (a->has_none[kind])
-        a->is_short |=
-            ec_instances_space(a->instances, kind, a->stream->row.host, a->stream->id, utc_ns, &other, NULL) != 0;
-    return other ? other : a->space;
+    ec_instances_answer *o = &a->others[kind];
+    if (!a->has_none[kind])
+        return a->space;
+    if (utc_ns < o->from_utc_ns || utc_ns >= o->to_utc_ns)
+        a->is_short |= ec_instances_space(a->instances, kind, a->stream->row.host, a->stream->id, utc_ns, o, NULL) != 0;
+    return o->space ? o->space : a->space;
 }
 
 void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
@@ -55,7 +62,12 @@ void ec_activity_put_process(ec_activity *a, ec_activity_key *k, unsigned which,
     uint32_t at = ec_address_space_process(space, pid, utc_ns);
     const ea_process *p = ec_address_space_get_process(space, at);
     const char *name = p ? ec_base_name(p->image_name) : "";
-    k->image[which] = ec_activity_text(a, name, strlen(name));
+    size_t slot = at % EC_ACTIVITY_IMAGES;
+    if (!a->images[slot].name || a->images[slot].process != p) {
+        a->images[slot].name = ec_activity_text(a, name, strlen(name));
+        a->images[slot].process = p;
+    }
+    k->image[which] = a->images[slot].name;
     k->process[which] = ec_address_space_process_key(space, at);
 }
 

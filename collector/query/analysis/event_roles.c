@@ -1,5 +1,6 @@
 /* See event_roles.h. */
 #include "collector/query/analysis/event_roles.h"
+#include "proto/base/provider_guids.h"
 
 #include <string.h>
 
@@ -94,8 +95,7 @@ static const role_row ROLES[] = {
 /* Events of Microsoft-Windows-Kernel-Network, by id: sent and received, over TCP and UDP, of IPv4 and IPv6. NULL: of
  * another provider. */
 static const char *kernel_network_name(const ea_class *c) {
-    static const ea_guid KERNEL_NETWORK =
-        EA_GUID(0x7dd42a49, 0x5329, 0x4832, 0x8d, 0xfd, 0x43, 0xd9, 0x79, 0x15, 0x3a, 0x88);
+    static const ea_guid KERNEL_NETWORK = EA_PROVIDER_KERNEL_NETWORK;
     if (c->classic || memcmp(&c->provider, &KERNEL_NETWORK, sizeof KERNEL_NETWORK) != 0)
         return NULL;
     switch (c->code) {
@@ -116,7 +116,7 @@ static const char *kernel_network_name(const ea_class *c) {
 
 /* Events of Microsoft-Windows-DotNETRuntime, by id. NULL: of another provider, or not among the roles. */
 static const char *dotnet_name(const ea_class *c) {
-    static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+    static const ea_guid RUNTIME = EA_PROVIDER_DOTNET_RUNTIME;
     if (c->classic || c->status == EA_CLASS_UNKNOWN || memcmp(&c->provider, &RUNTIME, sizeof RUNTIME) != 0)
         return NULL;
     switch (c->code) {

@@ -128,11 +128,11 @@ static size_t count_of(ec_address_space *p, enum ec_instance_kind kind) {
 /* Finds the stream that has a stream's processes, or threads, at a time: of the sessions of its run that have any, the
  * session that began last by then, else the first one. It is the stream itself when no session has any. */
 static int instances_teller(ec_instances *i, size_t of, enum ec_instance_kind kind, int64_t utc_ns,
-                            ec_address_space **ret, ea_err *err) {
+                            ec_instances_answer *ret, ea_err *err) {
     ec_address_space *own = NULL, *p = NULL;
     int64_t best = 0;
     int rc = read_places(i, of, &own, err);
-    *ret = own;
+    *ret = (ec_instances_answer){own, INT64_MIN, INT64_MAX};
     if (rc || count_of(own, kind))
         return rc;
     for (size_t at = i->streams[of].next; !rc && at != of; at = i->streams[at].next) {
@@ -140,18 +140,22 @@ static int instances_teller(ec_instances *i, size_t of, enum ec_instance_kind ki
         rc = read_places(i, at, &p, err);
         if (rc || !count_of(p, kind))
             continue;
-        if (*ret == own || (begin <= utc_ns ? best > utc_ns || begin > best : begin < best)) {
-            *ret = p;
+        if (begin > utc_ns && begin < ret->to_utc_ns)
+            ret->to_utc_ns = begin;
+        if (ret->space == own || (begin <= utc_ns ? best > utc_ns || begin > best : begin < best)) {
+            ret->space = p;
             best = begin;
         }
     }
+    if (ret->space != own && best <= utc_ns)
+        ret->from_utc_ns = best;
     return rc;
 }
 
 int ec_instances_space(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
-                       int64_t utc_ns, ec_address_space **ret, ea_err *err) {
+                       int64_t utc_ns, ec_instances_answer *ret, ea_err *err) {
     size_t of = 0;
-    *ret = NULL;
+    *ret = (ec_instances_answer){NULL, INT64_MIN, INT64_MAX};
     return instances_find(i, host, stream, &of) ? instances_teller(i, of, kind, utc_ns, ret, err) : 0;
 }
 
@@ -169,9 +173,10 @@ void ec_instances_forget(ec_instances *i, const char *host, const char *stream) 
 
 int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream, uint32_t number,
                     int64_t utc_ns, int64_t *ret, ea_err *err) {
-    ec_address_space *p = NULL;
+    ec_instances_answer answer;
     *ret = 0;
-    int rc = ec_instances_space(i, kind, host, stream, utc_ns, &p, err);
+    int rc = ec_instances_space(i, kind, host, stream, utc_ns, &answer, err);
+    ec_address_space *p = answer.space;
     if (rc || !p)
         return rc;
     if (kind == EC_INSTANCE_PROCESS) {

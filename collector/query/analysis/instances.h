@@ -23,10 +23,17 @@ enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
  * binary search. Errors: EA_EDATABASE, EA_ENOMEM. */
 EA_MUST_CHECK int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
                                   uint32_t number, int64_t utc_ns, int64_t *ret, ea_err *err);
-/* The history that has a session's processes, or threads, at a time, by the same rule; borrowed. It is the session's
- * own, without any, when no session of the run has some; NULL when the host has no such stream. Errors as above. */
+
+/* The history that has a session's processes, or threads, at a time, by the same rule. */
+typedef struct ec_instances_answer {
+    ec_address_space *space; /* borrowed; the session's own, without any, when no session of the run has some; NULL: the
+                                host has no such stream */
+    int64_t from_utc_ns, to_utc_ns; /* it is the answer at each time from the first one on and before the second one */
+} ec_instances_answer;
+
+/* Errors as above. */
 EA_MUST_CHECK int ec_instances_space(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
-                                     int64_t utc_ns, ec_address_space **ret, ea_err *err);
+                                     int64_t utc_ns, ec_instances_answer *ret, ea_err *err);
 /* What was read of the sessions of a stream's run is released: what ec_instances_space gave of them, too. */
 void ec_instances_forget(ec_instances *i, const char *host, const char *stream);
 

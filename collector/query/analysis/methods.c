@@ -5,6 +5,7 @@
 #include "collector/query/scan/event_cursor.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 
 #include <stdlib.h>
 
@@ -27,10 +28,10 @@ enum {
     ID_SOURCE_LOAD = 41
 };
 
-static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
-static const ea_guid RUNDOWN = EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
+static const ea_guid RUNTIME = EA_PROVIDER_DOTNET_RUNTIME;
+static const ea_guid RUNDOWN = EA_PROVIDER_DOTNET_RUNDOWN;
 /* Microsoft-JScript, and V8.js */
-static const ea_guid JSCRIPT = EA_GUID(0x57277741, 0x3638, 0x4a4b, 0xbd, 0xba, 0x0a, 0xc6, 0xe4, 0x5d, 0xa5, 0x6c);
+static const ea_guid JSCRIPT = EA_PROVIDER_JSCRIPT;
 
 /* A function whose script is not known yet: engines may log a script after its functions. */
 typedef struct nameless {

@@ -1,11 +1,12 @@
 /* ALPC messages. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row ALPC = {
-    EA_GUID(0x45d8cccd, 0x539f, 0x4b72, 0xa8, 0xb7, 0x5c, 0x68, 0x31, 0x42, 0x60, 0x9a), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_ALPC, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row alpc_send_message_fields[] = {
     {"MessageID", EA_U32},

@@ -1,11 +1,12 @@
 /* Hardware and system configuration. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row SYSTEM_CONFIG = {
-    EA_GUID(0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_SYSTEM_CONFIG, EA_KERNEL_TRACE, 1};
 
 /* winsvc.h SERVICE_* */
 static const ea_map_entry service_state_names[] = {

@@ -1,11 +1,12 @@
 /* Disk and split I/O. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DISK_IO = {
-    EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_DISK_IO, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row transfer_v0_fields[] = {
     {"DiskNumber", EA_U32},
@@ -119,7 +120,7 @@ static const ea_class_row disk_io_rows[] = {
 const ea_family ea_family_disk_io = EA_FAMILY(DISK_IO, disk_io_rows, EA_MOF);
 
 static const ea_provider_row SPLIT_IO = {
-    EA_GUID(0xd837ca92, 0x12b9, 0x44a5, 0xad, 0x6a, 0x3a, 0x65, 0xb3, 0x57, 0x8a, 0xa8), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_SPLIT_IO, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row vol_mgr_fields[] = {
     {"ParentIrp", EA_POINTER, EA_SEM_IRP},

@@ -1,12 +1,13 @@
 /* .NET: Microsoft-Windows-DotNETRuntime. Names are the task and the opcode in the texts of the manifest; where several
  * ids share them, the id follows. See dotnet.h. */
 #include "proto/event/classes/dotnet.h"
+#include "proto/base/provider_guids.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DOTNET = {
-    EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4),
+    EA_PROVIDER_DOTNET_RUNTIME,
     "Microsoft-Windows-DotNETRuntime", 0};
 
 static const ea_field_row gc_start_fields[] = {

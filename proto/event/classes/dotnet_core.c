@@ -2,13 +2,14 @@
  * collector did, by type and generation; exceptions caught; types loaded; tiered compilation and precompiled code; how
  * assemblies were found; locks and waits; sampled allocations. tests/golden/dotnet-events.tsv has all as facts. See
  * dotnet.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DOTNET_CORE = {
-    EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4),
+    EA_PROVIDER_DOTNET_RUNTIME,
     "Microsoft-Windows-DotNETRuntime", 0};
 
 static const ea_map_entry bucket_kind_names[] = {

@@ -1,11 +1,12 @@
 /* .NET: the runtime's private provider: start-up, binding, what the collector decided. See dotnet.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DOTNET_PRIVATE = {
-    EA_GUID(0x763fd754, 0x7086, 0x4dfe, 0x95, 0xeb, 0xc0, 0x1a, 0x46, 0xfa, 0xf4, 0xca),
+    EA_PROVIDER_DOTNET_PRIVATE,
     "Microsoft-Windows-DotNETRuntimePrivate", 0};
 
 static const ea_field_row private_gc_decision_fields[] = {

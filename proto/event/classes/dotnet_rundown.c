@@ -1,11 +1,12 @@
 /* .NET: the rundown of what a runtime has loaded and compiled, and its stress log. See dotnet.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/dotnet.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DOTNET_RUNDOWN = {
-    EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18),
+    EA_PROVIDER_DOTNET_RUNDOWN,
     "Microsoft-Windows-DotNETRuntimeRundown", 0};
 
 static const ea_field_row rundown_method_load_unload_rundown_fields[] = {
@@ -93,7 +94,7 @@ static const ea_class_row dotnet_rundown_rows[] = {
 const ea_family ea_family_dotnet_rundown = EA_FAMILY(DOTNET_RUNDOWN, dotnet_rundown_rows, EA_CLR_MANIFEST_CORE);
 
 static const ea_provider_row DOTNET_STRESS = {
-    EA_GUID(0xcc2bcbba, 0x16b6, 0x4cf3, 0x89, 0x90, 0xd7, 0x4c, 0x2e, 0x8a, 0xf5, 0x00),
+    EA_PROVIDER_DOTNET_STRESS,
     "Microsoft-Windows-DotNETRuntimeStress", 0};
 
 static const ea_field_row stress_stress_log_fields[] = {

@@ -1,11 +1,12 @@
 /* The trace itself: its header and extensions, lost events. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row EVENT_TRACE = {
-    EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_EVENT_TRACE, EA_KERNEL_TRACE, 1};
 
 /* evntrace.h WNODE_HEADER.ClientContext */
 static const ea_map_entry clock_type_names[] = {
@@ -260,7 +261,7 @@ static const ea_class_row event_trace_rows[] = {
 const ea_family ea_family_event_trace = EA_FAMILY(EVENT_TRACE, event_trace_rows, EA_MOF);
 
 static const ea_provider_row LOST_EVENT = {
-    EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_LOST_EVENT, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row lost_event_rows[] = {
     {"LostEvent/RTLostEvent", 32, 0, 0, ea_no_fields},

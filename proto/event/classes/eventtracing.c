@@ -1,13 +1,14 @@
 /* Microsoft-Windows-Kernel-EventTracing: the events of ETW about its own sessions and providers, and the user-mode
  * halves of stacks (id 18, whose stack is an extended item and which has no payload). Names are the manifest's task and
  * opcode; where several ids share them, the id follows, as in the manifest's symbols. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row EVENT_TRACING = {
-    EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2),
+    EA_PROVIDER_EVENT_TRACING,
     "Microsoft-Windows-Kernel-EventTracing", 0};
 
 static const ea_field_row write_buffer_fields[] = {

@@ -1,11 +1,12 @@
 /* File I/O and mini-filters. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row FILE_IO = {
-    EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_FILE_IO, EA_KERNEL_TRACE, 1};
 
 /* wdm.h FILE_* of NtCreateFile; the top byte is the disposition, a number: entries with two bits come first */
 static const ea_map_entry create_options_names[] = {

@@ -1,11 +1,12 @@
 /* Images (modules) and the loader. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row IMAGE = {
-    EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_IMAGE, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row load_v0_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},

@@ -1,13 +1,14 @@
 /* What an image's file says of itself, and what an account is called. The agent asks the machine and makes these
  * records itself (service/image, proto/state/image_facts.h, account_facts.h); no Windows logs them. Fields that the
  * kernel's own classes have are named as there. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row IMAGE_FILE = {
-    EA_GUID(0x7be2d0c4, 0x91a3, 0x4c5f, 0x8e, 0x27, 0x3d, 0x60, 0xb9, 0x14, 0xfa, 0x58), "etwagent", 1};
+    EA_PROVIDER_IMAGE_FILE, "etwagent", 1};
 
 /* GuidSig of zeros, empty texts: unknown. ProcessId, ImageBase and FileName are the image event's. */
 static const ea_field_row facts_fields[] = {

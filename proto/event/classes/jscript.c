@@ -2,13 +2,14 @@
  * the scripts that it is of. V8 (Chromium, Edge, Node.js) registers the same provider under the name V8.js and logs
  * events of the ids 9 and 41 with these fields, which describe themselves (TraceLogging). Other events of the provider
  * have no rows. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row JSCRIPT = {
-    EA_GUID(0x57277741, 0x3638, 0x4a4b, 0xbd, 0xba, 0x0a, 0xc6, 0xe4, 0x5d, 0xa5, 0x6c),
+    EA_PROVIDER_JSCRIPT,
     "Microsoft-JScript", 0};
 
 static const ea_map_entry address_range_names[] = {

@@ -2,13 +2,14 @@
  * these records itself (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads,
  * modules and names, then End.
  * Fields that the kernel's own classes have are named as in those classes. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row KEYFRAME = {
-    EA_GUID(0xc2a7f6b1, 0x5d0e, 0x4f38, 0x9b, 0x64, 0x71, 0x0e, 0xd3, 0x8a, 0x52, 0xcf), "etwagent", 1, EA_KIND_KEYFRAME};
+    EA_PROVIDER_KEYFRAME, "etwagent", 1, EA_KIND_KEYFRAME};
 
 static const ea_field_row bound_fields[] = {
     {"Number", EA_U64},

@@ -1,11 +1,12 @@
 /* Page faults, virtual memory, pool. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row PAGE_FAULT = {
-    EA_GUID(0x3d6fa8d3, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PAGE_FAULT, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row hr_rundown_fields[] = {
     {"HeapHandle", EA_POINTER, EA_SEM_ADDRESS},
@@ -157,7 +158,7 @@ static const ea_class_row page_fault_rows[] = {
 const ea_family ea_family_page_fault = EA_FAMILY(PAGE_FAULT, page_fault_rows, EA_MOF);
 
 static const ea_provider_row POOL = {
-    EA_GUID(0x0268a8b6, 0x74fd, 0x4302, 0x9d, 0xd0, 0x6e, 0x8f, 0x17, 0x95, 0xc0, 0xcf), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_POOL, EA_KERNEL_TRACE, 1};
 
 /* wdm.h POOL_TYPE: the base type is the lowest bit, the others say more */
 static const ea_map_entry pool_type_names[] = {

@@ -2,13 +2,14 @@
  * cache manager. Those whose structure is public have its fields; the others have a name, and their payload is kept as
  * bytes. A compiler's padding inside is a field, at the end an optional one. No trace at hand holds one. Versions: the
  * structures have none; a newer one than 2 is decoded as such (status "newer"). See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row HEAP = {
-    EA_GUID(0x222962ab, 0x6180, 0x4b88, 0xa8, 0x25, 0x34, 0x6b, 0x75, 0xf2, 0xa2, 0x4a), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_HEAP, EA_KERNEL_TRACE, 1};
 
 /* winnt.h HEAP_* */
 static const ea_map_entry heap_flags_names[] = {
@@ -187,7 +188,7 @@ static const ea_class_row heap_rows[] = {
 const ea_family ea_family_heap = EA_FAMILY(HEAP, heap_rows, "ntwmi.h ETW_HEAP_EVENT_*, HEAP_*");
 
 static const ea_provider_row CRIT_SEC = {
-    EA_GUID(0x3ac66736, 0xcc59, 0x4cff, 0x81, 0x15, 0x8d, 0xf5, 0x0e, 0x39, 0x81, 0x6b), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_CRIT_SEC, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row crit_sec_collision_fields[] = {
     {"LockCount", EA_U32},
@@ -213,7 +214,7 @@ static const ea_class_row crit_sec_rows[] = {
 const ea_family ea_family_crit_sec = EA_FAMILY(CRIT_SEC, crit_sec_rows, "ntwmi.h ETW_CRITSEC_EVENT_*");
 
 static const ea_provider_row JOB = {
-    EA_GUID(0x3282fc76, 0xfeed, 0x498e, 0x8a, 0xa7, 0xe7, 0x0f, 0x45, 0x9d, 0x43, 0x0e), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_JOB, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row job_create_fields[] = {
     {"JobId", EA_GUID},
@@ -274,7 +275,7 @@ static const ea_class_row job_rows[] = {
 const ea_family ea_family_job = EA_FAMILY(JOB, job_rows, "ntwmi.h WMI_JOB_*");
 
 static const ea_provider_row THREAD_POOL = {
-    EA_GUID(0xc861d0e2, 0xa2c1, 0x4d36, 0x9f, 0x9c, 0x97, 0x0b, 0xab, 0x94, 0x3a, 0x12), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_THREAD_POOL, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row thread_pool_callback_enqueue_fields[] = {
     {"PoolId", EA_POINTER, EA_SEM_ADDRESS},
@@ -377,7 +378,7 @@ static const ea_class_row thread_pool_rows[] = {
 const ea_family ea_family_thread_pool = EA_FAMILY(THREAD_POOL, thread_pool_rows, "ntwmi.h ETW_TP_EVENT_*");
 
 static const ea_provider_row WNF = {
-    EA_GUID(0x42695762, 0xea50, 0x497a, 0x90, 0x68, 0x5c, 0xbb, 0xb3, 0x5e, 0x0b, 0x95), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_WNF, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row wnf_subscribe_fields[] = {
     {"StateName", EA_HEX64},
@@ -426,7 +427,7 @@ static const ea_class_row wnf_rows[] = {
 const ea_family ea_family_wnf = EA_FAMILY(WNF, wnf_rows, "ntwmi.h ETW_WNF_EVENT_*");
 
 static const ea_provider_row CC = {
-    EA_GUID(0x7687a439, 0xf752, 0x45b8, 0xb7, 0x41, 0x32, 0x1a, 0xec, 0x0f, 0x8d, 0xf9), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_CACHE, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h PERFINFO_CC_NOTIFY_* */
 static const ea_map_entry cc_flush_reason_names[] = {
@@ -608,7 +609,7 @@ const ea_family ea_family_cc = EA_FAMILY(CC, cc_rows, "ntwmi.h PERFINFO_CC_*");
 
 /* Timers and the clock: opcodes of PerfInfo beside those of the schema. */
 static const ea_provider_row PERF_INFO_TIMERS = {
-    EA_GUID(0xce1dbfb4, 0x137e, 0x4da6, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PERF_INFO, EA_KERNEL_TRACE, 1};
 
 static const ea_map_entry timer_flags_names[] = {
     {0x1, "Coalescable"}, {0x2, "Dpc"}, {0x4, "IdleResilient"}, {0x8, "HighResolution"}, {0x10, "NoWake"},

@@ -1,12 +1,13 @@
 /* Disks, files, network, registry and ALPC: events that Windows' own schema leaves out and a public header names. As in
  * native_sched.c. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row DISK_IO = {
-    EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_DISK_IO, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h WMI_DISKIO_IO_REDIRECTED_INIT */
 static const ea_field_row redirected_fields[] = {
@@ -43,7 +44,7 @@ const ea_family ea_family_disk_io_native =
     EA_FAMILY(DISK_IO, disk_io_native_rows, "ntwmi.h WMI_DISKIO_IO_REDIRECTED_INIT, PERFINFO_BOOT_PREFETCH_INFORMATION, PERFINFO_LOG_TYPE_DRIVER_*");
 
 static const ea_provider_row FILE_IO = {
-    EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_FILE_IO, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h PERFINFO_FILENAME_SAME_INFORMATION */
 static const ea_field_row name_same_fields[] = {
@@ -63,7 +64,7 @@ const ea_family ea_family_file_io_native =
     EA_FAMILY(FILE_IO, file_io_native_rows, "ntwmi.h PERFINFO_FILENAME_SAME_INFORMATION, PERFINFO_LOG_TYPE_FILE*");
 
 static const ea_provider_row TCP_IP = {
-    EA_GUID(0x9a280ac0, 0xc8e0, 0x11d1, 0x84, 0xe2, 0x00, 0xc0, 0x4f, 0xb9, 0x98, 0xa2), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_TCP_IP, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h WMI_TCPIP_V6: all events but sends; order as in the schema's other events of version 2 */
 static const ea_field_row tcp_ipv6_fields[] = {
@@ -90,7 +91,7 @@ const ea_family ea_family_tcp_ip_native =
     EA_FAMILY(TCP_IP, tcp_ip_native_rows, "ntwmi.h WMI_TCPIP_V6, WMI_LOG_TYPE_TCPIP_*_IPV6");
 
 static const ea_provider_row REGISTRY = {
-    EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_REGISTRY, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row registry_native_rows[] = {
     {"Registry/PerfSetValue", 33, 0, 2, NULL},
@@ -101,7 +102,7 @@ const ea_family ea_family_registry_native =
     EA_FAMILY(REGISTRY, registry_native_rows, "ntwmi.h PERFINFO_LOG_TYPE_REG_SET_VALUE, PERFINFO_LOG_TYPE_REG_NOTIF_DELIVER");
 
 static const ea_provider_row ALPC = {
-    EA_GUID(0x45d8cccd, 0x539f, 0x4b72, 0xa8, 0xb7, 0x5c, 0x68, 0x31, 0x42, 0x60, 0x9a), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_ALPC, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row alpc_native_rows[] = {
     {"ALPC/ALPC-Connect-Request", 38, 0, 2, NULL},
@@ -114,7 +115,7 @@ const ea_family ea_family_alpc_native =
     EA_FAMILY(ALPC, alpc_native_rows, "ntwmi.h WMI_LOG_TYPE_ALPC_*");
 
 static const ea_provider_row IMAGE = {
-    EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_IMAGE, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row image_native_rows[] = {
     {"Image/Relocation", 32, 0, 2, NULL},

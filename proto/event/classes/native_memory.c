@@ -1,12 +1,13 @@
 /* Memory and pool: events that Windows' own schema leaves out and a public header names. As in native_sched.c. See
  * classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row PAGE_FAULT = {
-    EA_GUID(0x3d6fa8d3, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PAGE_FAULT, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h PERFINFO_PFMAPPED_SECTION_INFORMATION */
 static const ea_field_row section_fields[] = {
@@ -194,7 +195,7 @@ const ea_family ea_family_page_fault_native =
     EA_FAMILY(PAGE_FAULT, page_fault_native_rows, "ntwmi.h PERFINFO_MEMORY_INFORMATION, PERFINFO_WORKINGSET_*, PERFINFO_PFMAPPED_SECTION_*; KernelTraceEventParser.cs");
 
 static const ea_provider_row POOL = {
-    EA_GUID(0x0268a8b6, 0x74fd, 0x4302, 0x9d, 0xd0, 0x6e, 0x8f, 0x17, 0x95, 0xc0, 0xcf), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_POOL, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row pool_native_rows[] = {
     {"Pool/AddPoolPage", 36, 0, 2, NULL},

@@ -1,11 +1,12 @@
 /* Power: events that Windows' own schema leaves out and a public header names. As in native_sched.c. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row POWER = {
-    EA_GUID(0xe43445e0, 0x0903, 0x48c3, 0xb8, 0x78, 0xff, 0x0f, 0xcc, 0xeb, 0xdd, 0x04), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_POWER, EA_KERNEL_TRACE, 1};
 
 /* wdm.h POWER_ACTION */
 static const ea_map_entry power_action_names[] = {

@@ -1,12 +1,13 @@
 /* Processes, threads and processors: events that Windows' own schema leaves out and a public header names. Those whose
  * structure is public have its fields; the others have a name, and their payload is kept as bytes. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row PROCESS = {
-    EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PROCESS, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h PERFINFO_BOOT_PHASE_START */
 static const ea_field_row boot_phase_fields[] = {
@@ -42,7 +43,7 @@ const ea_family ea_family_process_native =
     EA_FAMILY(PROCESS, process_native_rows, "ntwmi.h PERFINFO_LOG_TYPE_PROCESS_*, PERFINFO_BOOT_PHASE_START, PERFINFO_DEBUG_EVENT");
 
 static const ea_provider_row THREAD = {
-    EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_THREAD, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h WMI_QUEUE_ACTION_* */
 static const ea_map_entry queue_action_names[] = {
@@ -155,7 +156,7 @@ const ea_family ea_family_thread_native =
     EA_FAMILY(THREAD, thread_native_rows, "ntwmi.h WMI_QUEUE, WMI_RESOURCE, WMI_PUSHLOCK, WMI_WAIT_SINGLE, WMI_DELAY_EXECUTION, ETW_DFSS_*");
 
 static const ea_provider_row PERF_INFO = {
-    EA_GUID(0xce1dbfb4, 0x137e, 0x4da6, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PERF_INFO, EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h PERFINFO_SAMPLED_PROFILE_INFORMATION: the upper five bits are the priority */
 static const ea_map_entry profile_flags_names[] = {
@@ -303,7 +304,7 @@ const ea_family ea_family_perf_info_native =
     EA_FAMILY(PERF_INFO, perf_info_native_rows, "ntwmi.h PERFINFO_SAMPLED_PROFILE_CACHE, PERFINFO_IPI_INFORMATION, PERFINFO_DPC_*, ETW_CPU_CACHE_FLUSH_EVENT");
 
 static const ea_provider_row MOD_BOUND = {
-    EA_GUID(0xa9152f00, 0x3f58, 0x4bee, 0x92, 0xa1, 0x70, 0xc7, 0xd0, 0x79, 0xd5, 0xdd), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_MOD_BOUND, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row mod_bound_rows[] = {
     {"ModBound/CowHeader", 24, 0, 2, NULL},
@@ -323,7 +324,7 @@ const ea_family ea_family_mod_bound =
     EA_FAMILY(MOD_BOUND, mod_bound_rows, "ntwmi.h PERFINFO_LOG_TYPE_COW*, PERFINFO_LOG_TYPE_MODULEBOUND_*");
 
 static const ea_provider_row EVENT_TRACE = {
-    EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_EVENT_TRACE, EA_KERNEL_TRACE, 1};
 
 static const ea_class_row event_trace_native_rows[] = {
     {"EventTrace/RundownBegin", 48, 0, 2, NULL},

@@ -1,11 +1,12 @@
 /* TCP and UDP. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row TCP_IP = {
-    EA_GUID(0x9a280ac0, 0xc8e0, 0x11d1, 0x84, 0xe2, 0x00, 0xc0, 0x4f, 0xb9, 0x98, 0xa2), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_TCP_IP, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row tcp_v0_fields[] = {
     {"daddr", EA_IPV4, EA_SEM_IP},
@@ -166,7 +167,7 @@ static const ea_class_row tcp_ip_rows[] = {
 const ea_family ea_family_tcp_ip = EA_FAMILY(TCP_IP, tcp_ip_rows, EA_MOF);
 
 static const ea_provider_row UDP_IP = {
-    EA_GUID(0xbf3a50c5, 0xa9c9, 0x4988, 0xa0, 0x05, 0x2d, 0xf0, 0xb7, 0xc8, 0x0f, 0x80), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_UDP_IP, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row udp_v0_fields[] = {
     {"context", EA_POINTER, EA_SEM_ADDRESS},

@@ -1,11 +1,12 @@
 /* Objects and handles. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row OBJECT = {
-    EA_GUID(0x89497f50, 0xeffe, 0x4440, 0x8c, 0xf2, 0xce, 0x6b, 0x1c, 0xdc, 0xac, 0xa7), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_OBJECT, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row create_handle_fields[] = {
     {"Object", EA_POINTER, EA_SEM_ADDRESS},

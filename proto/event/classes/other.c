@@ -1,11 +1,12 @@
 /* Power, MMCSS and the debugger: a few events each. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row POWER = {
-    EA_GUID(0xe43445e0, 0x0903, 0x48c3, 0xb8, 0x78, 0xff, 0x0f, 0xcc, 0xeb, 0xdd, 0x04), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_POWER, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row idle_exit_latency_fields[] = {
     {"PlatformState", EA_U32},
@@ -49,7 +50,7 @@ static const ea_class_row mmcss_rows[] = {
 const ea_family ea_family_mmcss = EA_FAMILY(MMCSS, mmcss_rows, EA_MOF);
 
 static const ea_provider_row DEBUGGER = {
-    EA_GUID(0x13976d09, 0xa327, 0x438c, 0x95, 0x0b, 0x7f, 0x03, 0x19, 0x28, 0x15, 0xc7), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_DBG_PRINT, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row debug_print_fields[] = {
     {"Component", EA_U32},

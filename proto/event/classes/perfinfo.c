@@ -1,11 +1,12 @@
 /* CPU samples, counters, interrupts, DPCs, system calls, timers. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row PERF_INFO = {
-    EA_GUID(0xce1dbfb4, 0x137e, 0x4da6, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PERF_INFO, EA_KERNEL_TRACE, 1};
 
 /* wdm.h KPROFILE_SOURCE; larger numbers are the machine's own counters */
 static const ea_map_entry profile_source_names[] = {

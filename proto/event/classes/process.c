@@ -1,11 +1,12 @@
 /* Processes. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row PROCESS = {
-    EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_PROCESS, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row process_v0_fields[] = {
     {"ProcessId", EA_SIZE, EA_SEM_PID},

@@ -1,11 +1,12 @@
 /* The registry. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row REGISTRY = {
-    EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_REGISTRY, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row create_fields[] = {
     {"Status", EA_POINTER, EA_SEM_NTSTATUS},

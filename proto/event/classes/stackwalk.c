@@ -1,11 +1,12 @@
 /* Call stacks as events of their own. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row STACK_WALK = {
-    EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_STACK_WALK, EA_KERNEL_TRACE, 1};
 
 /* The schema names 32 addresses (Stack1 ... Stack32); as many travel as the stack is deep, up to 192. */
 static const ea_field_row stack_fields[] = {

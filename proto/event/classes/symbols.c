@@ -3,6 +3,7 @@
  * Sources: ntwmi.h (WMI_IMAGEID_INFORMATION), microsoft/perfview SymbolTraceEventParser.cs and
  * KernelTraceEventParser.cs (SystemPathsTraceData, VolumeMappingTraceData, BuildInfoTraceData), checked on real traces.
  * See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
@@ -11,7 +12,7 @@
 #define KERNEL_TRACE_CONTROL "KernelTraceControl"
 
 static const ea_provider_row IMAGE_ID = {
-    EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde), KERNEL_TRACE_CONTROL, 1};
+    EA_PROVIDER_IMAGE_ID, KERNEL_TRACE_CONTROL, 1};
 
 static const ea_field_row image_id_fields[] = {
     {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
@@ -108,7 +109,7 @@ static const ea_class_row image_id_rows[] = {
 const ea_family ea_family_image_id = EA_FAMILY(IMAGE_ID, image_id_rows, "ntwmi.h, SymbolTraceEventParser.cs");
 
 static const ea_provider_row SYS_CONFIG_EX = {
-    EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_CONFIG_EX, EA_KERNEL_TRACE, 1};
 
 static const ea_field_row build_info_fields[] = {
     {"InstallDate", EA_FILETIME},
@@ -288,7 +289,7 @@ const ea_family ea_family_sys_config_ex = EA_FAMILY(SYS_CONFIG_EX, sys_config_ex
 
 /* Schemas of other events, so that a trace explains itself elsewhere. */
 static const ea_provider_row EVENT_METADATA = {
-    EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71), KERNEL_TRACE_CONTROL, 1};
+    EA_PROVIDER_META_DATA, KERNEL_TRACE_CONTROL, 1};
 
 /* TRACE_EVENT_INFO; the offsets are from the payload's beginning. Source: tdh.h. */
 static const ea_field_row event_info_fields[] = {

@@ -1,11 +1,12 @@
 /* Threads, context switches, user-mode scheduling. See classes.h. */
+#include "proto/base/provider_guids.h"
 #include "proto/event/classes/classes.h"
 
 /* one line a field, one line a class */
 // clang-format off
 
 static const ea_provider_row THREAD = {
-    EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+    EA_PROVIDER_THREAD, EA_KERNEL_TRACE, 1};
 
 /* wdm.h MODE */
 static const ea_map_entry wait_mode_names[] = {
@@ -324,7 +325,7 @@ const ea_family ea_family_thread = EA_FAMILY(THREAD, thread_rows, EA_MOF);
 /* The packets of Thread/CompCS become records of this provider when a reader expands them: compact_cswitch.h. It is
  * never logged or stored itself. */
 static const ea_provider_row COMPACT_SWITCH = {
-    EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 0};
+    EA_PROVIDER_THREAD, EA_KERNEL_TRACE, 0};
 
 static const ea_map_entry compact_packet_names[] = {
     {0, "IdleShort"},
@@ -351,7 +352,7 @@ static const ea_class_row compact_switch_rows[] = {
 
 const ea_family ea_family_compact_switch = EA_FAMILY(COMPACT_SWITCH, compact_switch_rows, "compact_cswitch.h");
 
-static const ea_provider_row UMS = {EA_GUID(0x9aec974b, 0x5b8e, 0x4118, 0x9b, 0x92, 0x31, 0x86, 0xd8, 0x00, 0x2c, 0xe5),
+static const ea_provider_row UMS = {EA_PROVIDER_UMS,
                                     EA_KERNEL_TRACE, 1};
 
 /* ntwmi.h UMS_ETW_DIRECTED_SWITCH_START_VOLATILE, UMS_ETW_DIRECTED_SWITCH_END_FAST */

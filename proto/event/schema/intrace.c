@@ -8,6 +8,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 #include "proto/event/schema/event_info.h"
 #include "proto/event/schema/manifest.h"
 
@@ -32,7 +33,7 @@ enum {
     MISSING_MAX = 64  /* maps of one that are waited for */
 };
 
-static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
+static const ea_guid METADATA = EA_PROVIDER_META_DATA;
 
 /* The pieces of one manifest from one process. */
 typedef struct set {
