@@ -481,27 +481,38 @@ static int take_stream(const ec_detections_stream *s, void *arg) {
     return 0;
 }
 
-/* The streams of this round; a round of many leaves the others to the next one. */
+/* Nothing is stored of a stream any more: retention or a removal took it. */
+static int forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *err) {
+    int rc = ec_detections_begin(d->kept, err);
+    if (!rc && (rc = ec_detections_judged(d->kept, s, 0, 1, err)))
+        ec_detections_undo(d->kept);
+    return rc;
+}
+
+/* The streams of this round; a round of many leaves the others to the next one. A stream that fails holds up no other:
+ * its failure is returned when the others are done. */
 static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < d->stream_count && !rc && !atomic_load(&d->stop) && !atomic_load(&d->reload); i++) {
+    int first = 0;
+    for (size_t i = 0; i < d->stream_count && !atomic_load(&d->stop) && !atomic_load(&d->reload); i++) {
         ec_detections_stream *s = &d->streams[i];
         detector_reach reach;
-        rc = read_reach(store, state, s, &reach, err);
-        if (!rc && !reach.highest) { /* retention or a removal took it */
-            rc = ec_detections_begin(d->kept, err);
-            if (!rc && (rc = ec_detections_judged(d->kept, s, 0, 1, err)))
-                ec_detections_undo(d->kept);
-            continue;
+        ea_err own = {0};
+        int rc = read_reach(store, state, s, &reach, &own);
+        if (!rc && !reach.highest)
+            rc = forget_stream(d, s, &own);
+        if (!rc && reach.highest && s->next <= reach.last) {
+            if (!d->sql && (rc = open_round(d, &own))) {
+                *err = own;
+                return rc;
+            }
+            rc = judge_stream(d, s, &reach, &own);
         }
-        if (rc || s->next > reach.last)
-            continue;
-        if (!d->sql)
-            rc = open_round(d, err);
-        if (!rc)
-            rc = judge_stream(d, s, &reach, err);
+        if (rc && !first) {
+            first = rc;
+            *err = own;
+        }
     }
-    return rc;
+    return first;
 }
 
 static int judge_round(ec_detector *d, ea_err *err) {
