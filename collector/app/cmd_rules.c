@@ -3,7 +3,7 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/rules_coverage.h"
-#include "collector/app/rules_files.h"
+#include "collector/detect/rules_files.h"
 #include "proto/base/array.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
  * proto/rules, collector/query/sql (ask.h). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
-#include "collector/app/rules_files.h"
-#include "collector/app/rules_store.h"
+#include "collector/detect/rules_files.h"
+#include "collector/detect/rules_store.h"
 #include "collector/query/scan/archive.h"
 #include "collector/query/scan/cell.h"
 #include "collector/query/scan/data_times.h"
@@ -33,7 +33,6 @@ typedef struct rules_test {
     uint64_t *matches;               /* by rule */
     uint8_t *is_tested;              /* by group */
     const ec_archive_stream *stream; /* of the last path */
-    ea_text path;
     uint64_t event_count, match_count, printed_count, class_count;
     ec_outcome worst; /* of the statements */
     ea_text out;
@@ -110,30 +109,17 @@ static int test_on_columns(void *arg, size_t count, const char *const *names, co
 
 /* The stream of the row; NULL: it arrived after the command began. */
 static const ec_archive_stream *test_stream(rules_test *t) {
-    const ec_archive_stream *streams = NULL;
-    size_t count = 0;
-    const char *host = test_cell(t, 1), *id = test_cell(t, 3);
-    if (t->stream && strcmp(t->stream->id, id) == 0 && strcmp(t->stream->row.host, host) == 0)
-        return t->stream;
-    t->stream = NULL;
-    if (ec_archive_streams(t->archive, &streams, &count, NULL))
-        return NULL;
-    for (size_t i = 0; i < count && !t->stream; i++)
-        if (strcmp(streams[i].id, id) == 0 && strcmp(streams[i].row.host, host) == 0)
-            t->stream = &streams[i];
+    const char *host = test_cell(t, EC_RULES_HOST), *id = test_cell(t, EC_RULES_STREAM);
+    if (!t->stream || strcmp(t->stream->id, id) != 0 || strcmp(t->stream->row.host, host) != 0)
+        t->stream = ec_rules_find_stream(t->archive, host, id);
     return t->stream;
 }
 
 /* Puts a drive letter in place of a device, where the trace has it. */
 static void test_name_drive(rules_test *t, size_t column) {
-    ea_resolver names;
     const ec_archive_stream *stream = test_stream(t);
-    ea_text_clear(&t->path);
-    if (!stream || t->cells[column].data[0] != '\\' || ec_archive_names(t->archive, stream, &names, NULL) != 1 ||
-        !names.path(names.arg, t->cells[column].data, t->cells[column].len_bytes, &t->path) || t->path.failed)
-        return;
-    ea_text_clear(&t->cells[column]);
-    ea_text_add(&t->cells[column], t->path.data, t->path.len_bytes);
+    if (stream)
+        ec_rules_name_drive(t->archive, stream, &t->cells[column]);
 }
 
 static int test_on_row(void *arg, size_t count, const ec_value *cells) {
@@ -207,7 +193,7 @@ static int test_class(void *arg, const char *class_name, size_t len) {
     int rc = ec_archive_set(t->archive, name, &set, t->err);
     if (rc || !set)
         return rc; /* nothing of the class is stored */
-    rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len);
+    rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, EC_RULES_OF_RANGE);
     if (rc)
         rc = ea_fail(t->err, rc, "make the statement for %s", name);
     t->statement = &statement;
@@ -304,7 +290,6 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
     ec_rules_files files = {.is_json = o->json};
     rules_test t = {.options = o, .err = &err};
     ea_text_init(&t.out);
-    ea_text_init(&t.path);
     ea_arena_init(&t.arena, 1 << 20);
     for (size_t i = 0; i < sizeof t.cells / sizeof *t.cells; i++)
         ea_text_init(&t.cells[i]);
@@ -331,7 +316,6 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
         ea_text_deinit(&t.cells[i]);
     ea_arena_deinit(&t.arena);
     ea_text_deinit(&t.out);
-    ea_text_deinit(&t.path);
     ea_rules_run_destroy(t.run);
     free(t.matches);
     free(t.is_tested);

@@ -5,6 +5,7 @@
 #include "collector/app/confine_run.h"
 #include "collector/app/quota_options.h"
 #include "collector/app/symbol_options.h"
+#include "collector/detect/detector.h"
 #include "collector/enroll/enroll_server.h"
 #include "collector/ingest/ingest.h"
 #include "collector/metrics/metrics.h"
@@ -30,7 +31,7 @@
 
 typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key, *enroll,
-        *ca_dir;
+        *ca_dir, *rules;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t max_handshakes, max_address_handshakes, address_handshake_rate, max_address_connections,
@@ -425,6 +426,7 @@ static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_par
         rc = ec_run_confine(&(ec_run_confinement){.store = o->store,
                                                   .symbols = w->has_symbols ? &w->symbols : NULL,
                                                   .ca_dir = o->enroll ? o->ca_dir : NULL,
+                                                  .rules = o->rules,
                                                   .log = log},
                             &ca_in_reach, err);
     atomic_store(&gauges->has_ca, o->enroll != NULL);
@@ -522,6 +524,7 @@ typedef struct serving {
     history_uses uses;
     ec_state_worker_worker *history;
     ec_watch *watch;
+    ec_detector *detector; /* NULL: there are no rules */
     web_parts web;
     enroll_parts enroll;
     ec_ingest *ingest;
@@ -533,6 +536,7 @@ static void serve_stop(serving *v) {
     ec_ingest_stop(v->ingest);
     stop_enroll(&v->enroll);
     stop_web(&v->web);
+    ec_detector_stop(v->detector);
     ec_watch_stop(v->watch);
     ec_state_worker_stop(v->history);
     ec_store_close(v->store);
@@ -631,6 +635,12 @@ static int serve_start(serving *v, ea_err *err) {
     int rc = serve_start_history(v, err);
     if (!rc)
         rc = ec_watch_start(&v->watch, o->store, &alarms, err);
+    if (!rc && o->rules)
+        rc = ec_detector_start(
+            &v->detector,
+            &(ec_detector_options){
+                .store = o->store, .rules = o->rules, .counters = v->counters, .on_note = on_store_note, .arg = v->log},
+            err);
     if (!rc && o->web)
         rc = start_web(&v->web, o, &v->limits.people, v->counters, v->quota, v->broker, &v->gauges, v->log, err);
     v->enroll.watch = v->watch;
@@ -658,6 +668,8 @@ static int serve_until_stopped(serving *v, ea_err *err) {
         ec_log_renew(v->log);
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&v->reloading, v->ingest);
+            if (v->detector)
+                ec_detector_reload(v->detector);
             renew_certificates(v->ingest, &v->web, &v->enroll, v->log);
         }
     }
@@ -872,6 +884,12 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, ca_dir),
      .help = "with --enroll: the folder of the CA (see ca init), with its key; the collector writes to it"},
+    {.name = "rules",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, rules),
+     .help = "folder of Sigma rules (.yml, .yaml) that are run on all that arrives; see detections, rules check and "
+             "rules test; SIGHUP reads it again"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,

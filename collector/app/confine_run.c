@@ -139,6 +139,8 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
             confine_add(&l, SYSTEM[i].path, SYSTEM[i].access);
         confine_add(&l, c->store, EC_SANDBOX_WRITE);
         confine_add(&l, segments.data, EC_SANDBOX_WRITE);
+        if (c->rules)
+            confine_add(&l, c->rules, EC_SANDBOX_READ);
         const ec_sandbox_path *more = ec_symbols_needs_paths(needs, &need_count);
         for (size_t i = 0; i < need_count; i++)
             confine_add(&l, more[i].path, more[i].access);

@@ -11,13 +11,15 @@ typedef struct ec_run_confinement {
     const char *store;                 /* the folder of the store, which stays whole: read, written, made, removed */
     const ec_symbols_options *symbols; /* NULL: names are not resolved */
     const char *ca_dir;                /* which must be out of reach afterwards; NULL: there is none */
+    const char *rules;                 /* the folder of Sigma rules, which is read again later; NULL: there is none */
     ec_log *log;
 } ec_run_confinement;
 
 /* Gives up, for good and for all processes that are started later: files but those of the store, of the symbol path,
- * programs and libraries; connections, when the symbol path names no server; new privileges, capabilities, and system
- * calls that reach into other processes. What the kernel lacks is skipped. *ret_ca_in_reach: 1 when the CA's folder can
- * be opened all the same, which is logged with the reason. Errors: as ec_sandbox_enter, EA_ENOMEM. */
+ * of the rules, programs and libraries; connections, when the symbol path names no server; new privileges,
+ * capabilities, and system calls that reach into other processes. What the kernel lacks is skipped. *ret_ca_in_reach: 1
+ * when the CA's folder can be opened all the same, which is logged with the reason. Errors: as ec_sandbox_enter,
+ * EA_ENOMEM. */
 EA_MUST_CHECK int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *err);
 
 #endif

@@ -257,12 +257,19 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     ec_incidents *a = NULL;
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/alarms.db", dir);
-    if (who->stream || !ea_path_exists(path))
+    static const char *const OF_STREAM[] = {
+        "DELETE FROM detections WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM detections_left_out WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM detections_next WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+    };
+    if (!ea_path_exists(path))
         return 0;
     int rc = ec_incidents_open(&a, dir, 1, err);
-    if (!rc)
+    for (size_t i = 0; !rc && i < sizeof OF_STREAM / sizeof *OF_STREAM; i++)
+        rc = ask(ec_incidents_database(a), OF_STREAM[i], who, NULL, err);
+    if (!rc && !who->stream)
         rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", who, NULL, err);
-    if (!rc)
+    if (!rc && !who->stream)
         rc = ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", who, NULL, err);
     if (!rc)
         rc = rewrite(ec_incidents_database(a), err);

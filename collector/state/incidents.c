@@ -9,6 +9,26 @@
 
 enum { BUSY_MS = 5000 };
 
+#define DETECTIONS_TABLE                                                                                               \
+    "detections(detection_id INTEGER PRIMARY KEY, host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL,"   \
+    " position INTEGER NOT NULL, rule TEXT NOT NULL, title TEXT NOT NULL, level TEXT NOT NULL,"                        \
+    " source TEXT NOT NULL, utc_ns INTEGER NOT NULL, found_utc_ns INTEGER NOT NULL, pid INTEGER, process TEXT,"        \
+    " fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL, state_utc_ns INTEGER,"      \
+    " UNIQUE(host, stream, batch, position, rule));"
+
+/* See detections.h. detections_left_out: matches of a batch beyond the bound of their rule. detections_next: of a
+ * stream the number of the first batch that is not judged; detections_seen: the place up to which arrivals are known.
+ */
+#define DETECTIONS                                                                                                     \
+    "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE                                                                     \
+    "CREATE INDEX IF NOT EXISTS detections_rule ON detections(host, rule, utc_ns);"                                    \
+    "CREATE TABLE IF NOT EXISTS detections_left_out(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL," \
+    " rule TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule)) WITHOUT ROWID;"              \
+    "CREATE TABLE IF NOT EXISTS detections_next(host TEXT NOT NULL, stream TEXT NOT NULL, number INTEGER NOT NULL,"    \
+    " is_pending INTEGER NOT NULL, is_late INTEGER NOT NULL, noticed_utc_ns INTEGER NOT NULL, PRIMARY KEY(host, "      \
+    "stream)) WITHOUT ROWID;"                                                                                          \
+    "CREATE TABLE IF NOT EXISTS detections_seen(segment INTEGER NOT NULL, offset INTEGER NOT NULL);"
+
 /* look: 1 since the look at hand says that it holds */
 static const char SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS alarms(alarm_id INTEGER PRIMARY KEY, host TEXT NOT NULL, stream TEXT NOT NULL,"
@@ -20,7 +40,7 @@ static const char SCHEMA[] =
     " resource TEXT NOT NULL, unit TEXT NOT NULL, allowed INTEGER NOT NULL, period_s INTEGER NOT NULL,"
     " used INTEGER NOT NULL, refused INTEGER NOT NULL, above_since_utc_ns INTEGER NOT NULL, utc_ns INTEGER NOT NULL,"
     " PRIMARY KEY(who, name, position)) WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS alarms_open ON alarms(host, stream, kind, family) WHERE end_utc_ns IS NULL;";
+    "CREATE INDEX IF NOT EXISTS alarms_open ON alarms(host, stream, kind, family) WHERE end_utc_ns IS NULL;" DETECTIONS;
 
 #define KEY " host = ?1 AND stream = ?2 AND kind = ?3 AND family = ?4"
 
@@ -63,6 +83,9 @@ int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err 
         sqlite3_busy_timeout(a->db, BUSY_MS);
     if (!rc && (writable || !is_there))
         rc = exec(a, SCHEMA, err);
+    if (!rc && is_there && !writable &&
+        sqlite3_table_column_metadata(a->db, "main", "detections", NULL, NULL, NULL, NULL, NULL, NULL) != SQLITE_OK)
+        rc = exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE, err); /* a file of an older version has none */
     for (int i = 0; !rc && writable && i < COUNT; i++)
         if (sqlite3_prepare_v2(a->db, STATEMENTS[i], -1, &a->statements[i], NULL) != SQLITE_OK)
             rc = ec_fail_sqlite(err, a->db, "keep incidents");

@@ -252,6 +252,13 @@ enum ea_counter_part {
     X(signer_ended, 181, EA_NOTICE, EA_OF_COLLECTOR, "times that the process that signs certificates ended")           \
     X(incidents_dropped, 182, EA_NOTICE, EA_OF_COLLECTOR,                                                              \
       "incidents that were not kept since 256 of the collector are open")                                              \
+    X(rules_events, 200, EA_INFO, EA_OF_COLLECTOR,                                                                     \
+      "events that Sigma rules were asked about, once for each log source")                                            \
+    X(rules_matched, 201, EA_INFO, EA_OF_COLLECTOR, "new detections")                                                  \
+    X(rules_left_out, 202, EA_NOTICE, EA_OF_COLLECTOR,                                                                 \
+      "matches that were not kept since their rule has too many in the hour on their host")                            \
+    X(rules_skipped, 203, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
+      "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
     /* the collector's listeners */                                                                                    \
     X(net_refused_connections, 141, EA_NOTICE, EA_OF_COLLECTOR, "connections refused: their address had too many")     \
     X(net_refused_handshakes, 142, EA_NOTICE, EA_OF_COLLECTOR,                                                         \

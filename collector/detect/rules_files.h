@@ -1,7 +1,7 @@
 /* Sigma rules of files and folders, compiled; and what was wrong with them. Called by: cmd_rules.c, cmd_rules_test.c.
  * Calls: proto/rules. Thread: the main one. */
-#ifndef EC_APP_RULES_FILES_H
-#define EC_APP_RULES_FILES_H
+#ifndef EC_DETECT_RULES_FILES_H
+#define EC_DETECT_RULES_FILES_H
 
 #include "proto/base/text.h"
 #include "proto/rules/rules.h"

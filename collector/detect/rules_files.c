@@ -1,5 +1,5 @@
 /* See rules_files.h. */
-#include "collector/app/rules_files.h"
+#include "collector/detect/rules_files.h"
 
 #include "proto/base/platform.h"
 

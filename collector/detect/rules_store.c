@@ -1,5 +1,5 @@
 /* See rules_store.h. collector/query/SQL.md describes the tables. */
-#include "collector/app/rules_store.h"
+#include "collector/detect/rules_store.h"
 
 #include "collector/query/sql/sql.h"
 
@@ -196,19 +196,29 @@ static void store_join_process(ea_text *t, const char *alias, const char *field)
     ea_text_str(t, ", e.time)");
 }
 
-static void store_join_image(ea_text *t, int is_wanted, const char *alias) {
-    if (is_wanted)
+/* Of a range one pass over all modules serves all rows; of a few batches each process is looked up. */
+static void store_join_image(ea_text *t, int is_wanted, const char *alias, enum ec_rules_scope scope) {
+    if (is_wanted && scope == EC_RULES_OF_RANGE)
         ea_text_printf(t, " LEFT JOIN main AS %s_image ON %s_image.process_key = %s.process_key", alias, alias, alias);
+    else if (is_wanted)
+        ea_text_printf(t,
+                       " LEFT JOIN modules AS %s_image ON %s_image.process_key = %s.process_key AND %s_image.instance ="
+                       " (SELECT min(m.instance) FROM modules m WHERE m.process_key = %s.process_key AND"
+                       " lower(substr(m.path, -length(%s.image_name) - 1)) = '\\' || lower(%s.image_name))",
+                       alias, alias, alias, alias, alias, alias, alias);
 }
 
 static const char HAS_THREAD[] = "target.has_thread=1";
 
-static void store_add_when(ea_text *t, const char *when) {
+static void store_add_when(ea_text *t, const char *when, enum ec_rules_scope scope) {
     const char *equal = strchr(when, '=');
     size_t len = (size_t)(equal - when) - (equal[-1] == '!');
     store_joins none = {0};
     if (strcmp(when, HAS_THREAD) == 0) { /* the first thread of a process is begun by another process */
-        ea_text_str(t, " AND begun.begin < e.time");
+        ea_text_str(t, scope == EC_RULES_OF_RANGE
+                           ? " AND begun.begin < e.time"
+                           : " AND (SELECT min(coalesce(b.begin, 0)) FROM threads b WHERE b.process_key = "
+                             "target.process_key) < e.time");
         return;
     }
     ea_text_str(t, " AND ");
@@ -224,16 +234,17 @@ static void store_add_when(ea_text *t, const char *when) {
 }
 
 static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, const char *class_name, size_t len,
-                         const ea_text *columns, const store_joins *j) {
+                         const ea_text *columns, const store_joins *j, enum ec_rules_scope scope) {
     ea_text *t = &ret->sql;
     char name[256];
+    int is_range = scope == EC_RULES_OF_RANGE;
     int has_image = j->process_image || j->parent_image || j->grandparent_image || j->target_image, has_thread = 0;
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
         has_thread |= store_has_class(r, class_name, len) && strcmp(r->field, HAS_THREAD) == 0;
-    if (has_thread)
+    if (has_thread && is_range)
         ea_text_str(t, "WITH begun AS MATERIALIZED (SELECT process_key, min(coalesce(begin, 0)) AS begin FROM threads "
                        "GROUP BY process_key)");
-    if (has_image) { /* of a process the row of min(): SQLite */
+    if (has_image && is_range) { /* of a process the row of min(): SQLite */
         ea_text_str(t, has_thread ? ", " : "WITH ");
         ea_text_str(
             t, "main AS MATERIALIZED (SELECT m.process_key, min(m.instance), m.path, m.company, "
@@ -243,7 +254,8 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
                "lower(q.image_name) GROUP BY m.process_key)");
     }
     ea_text_char(t, ' ');
-    ea_text_str(t, "SELECT e.time, e.host, e.pid, e.stream");
+    ea_text_printf(t, "SELECT e.time, e.host, %s, e.stream, e.batch, e.position, %s",
+                   is_range ? "e.pid" : "coalesce(process.pid, e.pid)", is_range ? "NULL" : "process.image_name");
     ea_text_add(t, columns->data, columns->len_bytes);
     ea_text_str(t, " FROM ");
     snprintf(name, sizeof name, "%.*s", (int)len, class_name);
@@ -257,20 +269,21 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
         ea_text_str(t, " LEFT JOIN processes grandparent ON grandparent.process_key = parent.parent_key");
     if (j->target || has_thread)
         store_join_process(t, "target", store_process_field(s, "@target", class_name, len));
-    if (has_thread)
+    if (has_thread && is_range)
         ea_text_str(t, " LEFT JOIN begun ON begun.process_key = target.process_key");
-    store_join_image(t, j->process_image, "process");
-    store_join_image(t, j->parent_image, "parent");
-    store_join_image(t, j->grandparent_image, "grandparent");
-    store_join_image(t, j->target_image, "target");
+    store_join_image(t, j->process_image, "process", scope);
+    store_join_image(t, j->parent_image, "parent", scope);
+    store_join_image(t, j->grandparent_image, "grandparent", scope);
+    store_join_image(t, j->target_image, "target", scope);
     if (j->file)
         ea_text_str(t,
                     " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
                     " AND file.base = e.ImageBase AND file.begin = e.time");
-    ea_text_str(t, " WHERE e.time >= ?1 AND e.time < ?2");
+    ea_text_str(t, is_range ? " WHERE e.time >= ?1 AND e.time < ?2"
+                            : " WHERE e.host = ?1 AND e.stream = ?2 AND e.batch >= ?3 AND e.batch <= ?4");
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
         if (store_has_class(r, class_name, len))
-            store_add_when(t, r->field);
+            store_add_when(t, r->field, scope);
 }
 
 static uint8_t store_is_path(const char *field) {
@@ -281,9 +294,9 @@ static uint8_t store_is_path(const char *field) {
 }
 
 int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group, const ea_sigma_source *s,
-                            const char *class_name, size_t len) {
+                            const char *class_name, size_t len, enum ec_rules_scope scope) {
     ea_text columns;
-    store_joins joins = {0};
+    store_joins joins = {.process = scope == EC_RULES_OF_BATCHES};
     int is_process = len == strlen("Process/Start") && memcmp(class_name, "Process/Start", len) == 0;
     *ret = (ec_rules_statement){.field_count = 0};
     ea_text_init(&ret->sql);
@@ -299,7 +312,7 @@ int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint
         ret->is_path[ret->field_count] = store_is_path(row->field);
         ret->names[ret->field_count++] = row->sigma;
     }
-    store_finish(ret, s, class_name, len, &columns, &joins);
+    store_finish(ret, s, class_name, len, &columns, &joins, scope);
     int rc = columns.failed || ret->sql.failed ? EA_ENOMEM : 0;
     ea_text_deinit(&columns);
     return rc;
@@ -307,4 +320,28 @@ int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint
 
 void ec_rules_statement_deinit(ec_rules_statement *s) {
     ea_text_deinit(&s->sql);
+}
+
+const ec_archive_stream *ec_rules_find_stream(ec_archive *archive, const char *host, const char *id) {
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    if (ec_archive_streams(archive, &streams, &count, NULL))
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(streams[i].id, id) == 0 && strcmp(streams[i].row.host, host) == 0)
+            return &streams[i];
+    return NULL;
+}
+
+void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path) {
+    ea_resolver names;
+    ea_text named;
+    if (!path->len_bytes || path->data[0] != '\\' || ec_archive_names(archive, stream, &names, NULL) != 1)
+        return;
+    ea_text_init(&named);
+    if (names.path(names.arg, path->data, path->len_bytes, &named) && !named.failed) {
+        ea_text_clear(path);
+        ea_text_add(path, named.data, named.len_bytes);
+    }
+    ea_text_deinit(&named);
 }

@@ -1,0 +1,642 @@
+/* See detector.h. */
+#include "collector/detect/detector.h"
+
+#include "collector/detect/rules_files.h"
+#include "collector/detect/rules_store.h"
+#include "collector/query/scan/cell.h"
+#include "collector/query/sql/sql.h"
+#include "collector/state/detections.h"
+#include "collector/state/state_db.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/platform.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    IDLE_MS = 500,
+    STREAMS_A_ROUND = 1024,
+    LATE_WAIT_S = 60, /* for the history to begin again with a late batch */
+    FOUND_MAX_BYTES = 16 << 20,
+};
+
+#define NS_OF_MS(ms) ((int64_t)(ms)*1000000)
+
+/* A statement for one class of a log source, prepared for the store of this round. */
+typedef struct detector_class {
+    ec_rules_statement statement;
+    sqlite3_stmt *prepared;
+    uint32_t group;
+    const char *types[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
+} detector_class;
+
+typedef struct detector_match {
+    uint64_t batch, position;
+    int64_t utc_ns;
+    uint32_t rule, pid;
+    int has_pid;
+    const char *process, *fields; /* in the arena */
+} detector_match;
+
+typedef struct detector_left_out {
+    uint64_t batch, count;
+    uint32_t rule;
+} detector_left_out;
+
+struct ec_detector {
+    ec_detector_options options;
+    char *store, *folder;
+    ea_thread *thread;
+    ea_mutex *mutex;
+    ea_cond *cond;
+    atomic_int stop, reload;
+    ea_sigma_tables *tables;
+    /* the thread's */
+    ec_rules_files files;
+    ea_rules_run *run;
+    ec_detections *kept;
+    ec_detections_stream *streams;
+    size_t stream_count, stream_capacity;
+    ec_sql *sql; /* of the round */
+    detector_class *classes;
+    size_t class_count, class_capacity;
+    const ea_sigma_source *source; /* while the classes are prepared */
+    int64_t deadline_ns;           /* monotonic */
+    /* of the range of batches at hand */
+    const ec_archive_stream *archived;
+    detector_match *matches;
+    size_t match_count, match_capacity;
+    detector_left_out *left_out;
+    size_t left_out_count, left_out_capacity;
+    uint32_t *counts; /* matches by rule */
+    uint64_t event_count;
+    ea_arena arena;
+    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut;
+    enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
+    char said[400]; /* the last failure that was reported */
+};
+
+static void detector_note(const ec_detector *d, const char *text) {
+    if (d->options.on_note)
+        d->options.on_note(d->options.arg, text);
+}
+
+/* ---- rules ---- */
+
+static void note_rules(const ec_detector *d, const ec_rules_files *f) {
+    const char *at = f->problems.len_bytes ? f->problems.data : "";
+    uint64_t all = f->mistake_count + f->unsupported_count;
+    char line[1000];
+    for (int i = 0; *at && i < EC_DETECTOR_PROBLEMS_MAX; i++) {
+        size_t len = strcspn(at, "\n");
+        snprintf(line, sizeof line, "rule is not used: %.*s", len > 900 ? 900 : (int)len, at);
+        detector_note(d, line);
+        at += len + (at[len] != 0);
+    }
+    snprintf(line, sizeof line, "%zu Sigma rules of %.500s, %" PRIu64 " are not used%s", ea_rules_count(f->rules),
+             d->folder, all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
+    detector_note(d, line);
+}
+
+/* Replaces the rules when the new ones can be read. */
+static int load_rules(ec_detector *d, ea_err *err) {
+    ec_rules_files files = {.is_json = 0};
+    ea_rules_run *run = NULL;
+    uint32_t *counts = NULL;
+    int rc = ec_rules_files_read(&files, 1, &d->folder, err);
+    if (!rc) {
+        counts = calloc(ea_rules_count(files.rules) + 1, sizeof *counts);
+        if (!counts || ea_rules_run_create(&run, files.rules))
+            rc = ea_fail(err, EA_ENOMEM, "read the rules");
+    }
+    if (rc) {
+        free(counts);
+        ea_rules_run_destroy(run);
+        ec_rules_files_deinit(&files);
+        return rc;
+    }
+    ea_rules_run_destroy(d->run);
+    ec_rules_files_deinit(&d->files);
+    free(d->counts);
+    d->files = files;
+    d->run = run;
+    d->counts = counts;
+    note_rules(d, &d->files);
+    return 0;
+}
+
+/* ---- the events of a range of batches ---- */
+
+static const char *cell_at(const ec_detector *d, size_t i) {
+    return d->cells[i].len_bytes ? d->cells[i].data : "";
+}
+
+static void add_cut(ec_detector *d, const ea_text *value) {
+    size_t len = value->len_bytes < EC_DETECTOR_FIELD_MAX ? value->len_bytes : EC_DETECTOR_FIELD_MAX;
+    while (len && len < value->len_bytes && ((unsigned char)value->data[len] & 0xc0) == 0x80)
+        len--;
+    ea_text_clear(&d->cut);
+    if (len)
+        ea_text_add(&d->cut, value->data, len);
+    ea_text_json_str(&d->json, len ? d->cut.data : "");
+}
+
+static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
+    const char *before = "";
+    ea_text_clear(&d->json);
+    ea_text_char(&d->json, '{');
+    for (size_t i = 0; i < s->field_count; i++)
+        if (d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY) {
+            ea_text_str(&d->json, before);
+            ea_text_json_str(&d->json, s->names[i]);
+            ea_text_str(&d->json, ": ");
+            add_cut(d, &d->cells[EC_RULES_HEAD_COLUMNS + i]);
+            before = ", ";
+        }
+    ea_text_char(&d->json, '}');
+    return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
+}
+
+static int leave_out(ec_detector *d, uint32_t rule, uint64_t batch, ea_err *err) {
+    for (size_t i = d->left_out_count; i-- > 0;)
+        if (d->left_out[i].rule == rule && d->left_out[i].batch == batch) {
+            d->left_out[i].count++;
+            return 0;
+        }
+    if (EA_GROW(d->left_out, d->left_out_capacity, d->left_out_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "run the rules");
+    d->left_out[d->left_out_count++] = (detector_left_out){.rule = rule, .batch = batch, .count = 1};
+    return 0;
+}
+
+static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const uint32_t *rules, size_t count,
+                        ea_err *err) {
+    detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
+                        .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
+                        .utc_ns = sqlite3_column_int64(st, EC_RULES_TIME),
+                        .pid = (uint32_t)sqlite3_column_int64(st, EC_RULES_PID)};
+    m.has_pid = m.pid != UINT32_MAX && sqlite3_column_type(st, EC_RULES_PID) != SQLITE_NULL;
+    int is_kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        m.rule = rules[i];
+        if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
+            m.fields = match_fields(d, &c->statement);
+            m.process = d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
+                            ? NULL
+                            : ea_arena_strdup(&d->arena, cell_at(d, EC_RULES_PROCESS));
+            is_kept = 1;
+        }
+        int rc = 0;
+        if (d->counts[m.rule] >= EC_DETECTIONS_AN_HOUR || !m.fields)
+            rc = leave_out(d, m.rule, m.batch, err);
+        else if (EA_GROW(d->matches, d->match_capacity, d->match_count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, "run the rules");
+        else
+            d->matches[d->match_count++] = m;
+        d->counts[m.rule]++;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, ea_err *err) {
+    ea_rules_value values[EC_RULES_COLUMNS_MAX];
+    size_t value_count = 0, columns = EC_RULES_HEAD_COLUMNS + c->statement.field_count, found_count = 0;
+    const uint32_t *found = NULL;
+    for (size_t i = EC_RULES_PROCESS; i < columns; i++) {
+        ec_value v = {.type = EC_NULL};
+        int type = sqlite3_column_type(st, (int)i);
+        if (type == SQLITE_INTEGER) {
+            v = (ec_value){.type = EC_INT, .i = sqlite3_column_int64(st, (int)i)};
+        } else if (type == SQLITE_FLOAT) {
+            v = (ec_value){.type = EC_REAL, .r = sqlite3_column_double(st, (int)i)};
+        } else if (type != SQLITE_NULL) {
+            v.type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
+            v.data = sqlite3_column_blob(st, (int)i);
+            v.len_bytes = (size_t)sqlite3_column_bytes(st, (int)i);
+        }
+        ea_text_clear(&d->cells[i]);
+        d->looks[i] = ec_cell_text(&d->cells[i], &v, c->types[i]);
+        size_t field = i - EC_RULES_HEAD_COLUMNS;
+        if (i >= EC_RULES_HEAD_COLUMNS && c->statement.is_path[field] && d->archived)
+            ec_rules_name_drive(ec_sql_archive(d->sql), d->archived, &d->cells[i]);
+        if (d->cells[i].failed)
+            return ea_fail(err, EA_ENOMEM, "run the rules");
+        if (i >= EC_RULES_HEAD_COLUMNS && d->looks[i] != EC_LOOK_EMPTY)
+            values[value_count++] = (ea_rules_value){c->statement.fields[field], cell_at(d, i), d->cells[i].len_bytes};
+    }
+    d->event_count++;
+    int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
+    if (rc)
+        return ea_fail(err, rc, "run the rules");
+    return found_count ? take_matches(d, st, c, found, found_count, err) : 0;
+}
+
+/* Asks the rules of one class. EA_ECANCELED: the time is over. */
+static int judge_class(ec_detector *d, detector_class *c, const ec_detections_stream *s, uint64_t last, ea_err *err) {
+    sqlite3_stmt *st = c->prepared;
+    int code, rc = 0;
+    sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 2, s->stream, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
+    sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
+    while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
+        rc = judge_row(d, st, c, err);
+        if (!rc && ea_monotonic_ns() > d->deadline_ns)
+            rc = EA_ECANCELED;
+    }
+    if (!rc && (code & 0xff) == SQLITE_INTERRUPT)
+        rc = EA_ECANCELED;
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc;
+}
+
+static const char *rule_key(const ea_rule_info *info, const char *source) {
+    return *info->id ? info->id : *info->title ? info->title : source;
+}
+
+/* What was found in the batches up to last, and that they are judged, in one transaction. */
+static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
+    uint64_t new_count = 0, left_out = 0;
+    char source[1200];
+    int rc = ec_detections_begin(d->kept, err);
+    for (size_t i = 0; !rc && i < d->match_count; i++) {
+        const detector_match *m = &d->matches[i];
+        const ea_rule_info *info = ea_rules_info(d->files.rules, m->rule);
+        int kept = 0;
+        snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
+        const ec_detection row = {.batch = m->batch,
+                                  .position = m->position,
+                                  .rule = rule_key(info, source),
+                                  .title = info->title,
+                                  .level = info->level,
+                                  .source = source,
+                                  .utc_ns = m->utc_ns,
+                                  .pid = m->pid,
+                                  .has_pid = m->has_pid,
+                                  .process = m->process,
+                                  .fields = m->fields};
+        rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
+        new_count += kept == 1;
+        if (!rc && kept == 2)
+            rc = leave_out(d, m->rule, m->batch, err);
+    }
+    for (size_t i = 0; !rc && i < d->left_out_count; i++) {
+        const detector_left_out *l = &d->left_out[i];
+        const ea_rule_info *info = ea_rules_info(d->files.rules, l->rule);
+        snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
+        left_out += l->count;
+        rc = ec_detections_leave_out(d->kept, s, l->batch, rule_key(info, source), l->count, err);
+    }
+    if (!rc)
+        rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
+    if (rc) {
+        ec_detections_undo(d->kept);
+        return rc;
+    }
+    ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
+    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count);
+    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out);
+    return 0;
+}
+
+/* ---- the classes that are stored ---- */
+
+static void drop_classes(ec_detector *d) {
+    for (size_t i = 0; i < d->class_count; i++) {
+        sqlite3_finalize(d->classes[i].prepared);
+        ec_rules_statement_deinit(&d->classes[i].statement);
+    }
+    d->class_count = 0;
+}
+
+typedef struct detector_preparing {
+    ec_detector *d;
+    uint32_t group;
+    ea_err *err;
+} detector_preparing;
+
+static int prepare_class(void *arg, const char *class_name, size_t len) {
+    const detector_preparing *p = arg;
+    ec_detector *d = p->d;
+    const ec_class_set *set = NULL;
+    const char *tail;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
+    int rc = ec_archive_set(ec_sql_archive(d->sql), name, &set, p->err);
+    if (rc || !set)
+        return rc; /* nothing of the class is stored */
+    if (EA_GROW(d->classes, d->class_capacity, d->class_count + 1, SIZE_MAX))
+        return ea_fail(p->err, EA_ENOMEM, "run the rules");
+    detector_class *c = &d->classes[d->class_count];
+    *c = (detector_class){.group = p->group};
+    rc = ec_rules_statement_make(&c->statement, d->files.rules, p->group, d->source, class_name, len,
+                                 EC_RULES_OF_BATCHES);
+    d->class_count++;
+    if (rc)
+        return ea_fail(p->err, rc, "make the statement for %s", name);
+    int code = ec_sql_prepare(d->sql, c->statement.sql.data, &c->prepared, &tail, p->err);
+    if (code != SQLITE_OK)
+        return p->err->code ? p->err->code : ec_fail_sqlite(p->err, ec_sql_database(d->sql), "run the rules");
+    for (size_t i = 0; i < EC_RULES_HEAD_COLUMNS + c->statement.field_count; i++) {
+        const char *type = sqlite3_column_decltype(c->prepared, (int)i);
+        c->types[i] = type ? type : "";
+    }
+    return 0;
+}
+
+static int keep_going(void *arg) {
+    const ec_detector *d = arg;
+    return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_monotonic_ns() <= d->deadline_ns;
+}
+
+/* Opens the store as it is now, and prepares the statements for the classes in it. */
+static int open_round(ec_detector *d, ea_err *err) {
+    const ec_sql_options options = {.keep_going = keep_going, .arg = d};
+    size_t count = 0;
+    const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
+    d->deadline_ns = INT64_MAX;
+    int rc = ec_sql_open(&d->sql, d->store, &options, err);
+    for (size_t i = 0; i < count && !rc; i++) {
+        detector_preparing p = {.d = d, .err = err};
+        if (sources[i].is_service)
+            continue;
+        d->source = &sources[i];
+        p.group = ea_rules_group(d->files.rules, "windows", sources[i].name, "");
+        if (p.group != UINT32_MAX)
+            rc = ec_rules_each_class(d->source, prepare_class, &p);
+    }
+    return rc;
+}
+
+static void close_round(ec_detector *d) {
+    drop_classes(d);
+    ec_sql_close(d->sql);
+    d->sql = NULL;
+    d->archived = NULL;
+}
+
+/* ---- streams ---- */
+
+/* How far a stream can be judged. */
+typedef struct detector_reach {
+    uint64_t last;    /* number of a batch */
+    uint64_t highest; /* that is stored; 0: nothing */
+} detector_reach;
+
+static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_stream *s, detector_reach *ret,
+                      ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    ec_state_fold fold;
+    int64_t received_ns = 0, now_ns = ea_utc_ns();
+    uint64_t count = 0;
+    *ret = (detector_reach){0};
+    int found = ec_state_db_find_fold(state, s->host, s->id, &fold, err), rc = found < 0 ? found : 0;
+    if (!rc)
+        rc = ec_sqlite_prepare(ec_store_database(store), &st,
+                               "SELECT s.received_last_utc_ns, (SELECT max(number) FROM batches b WHERE b.stream_id ="
+                               " s.stream_id), CASE WHEN ?4 THEN (SELECT count(*) FROM batches b WHERE b.stream_id ="
+                               " s.stream_id AND b.number <= ?3) END FROM streams s WHERE s.agent = ?1 AND s.stream ="
+                               " ?2",
+                               "read the streams", err);
+    if (!rc) {
+        sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(st, 2, s->id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+        sqlite3_bind_int64(st, 3, found ? (sqlite3_int64)fold.position : 0);
+        sqlite3_bind_int(st, 4, s->is_late);
+        rc = ec_sqlite_step(st, "read the streams", err);
+    }
+    if (rc > 0) {
+        received_ns = sqlite3_column_int64(st, 0);
+        ret->highest = (uint64_t)sqlite3_column_int64(st, 1);
+        count = (uint64_t)sqlite3_column_int64(st, 2);
+        rc = 0;
+    }
+    sqlite3_finalize(st);
+    if (rc || !found || !ret->highest)
+        return rc;
+    ret->last = fold.position < ret->highest ? fold.position : ret->highest;
+    int64_t age_ns = now_ns - received_ns;
+    if (ret->last == ret->highest && age_ns >= 0 && age_ns < NS_OF_MS(EC_DETECTOR_HOLD_MS))
+        ret->last--;
+    if (s->is_late && fold.batch_count < count && now_ns - s->noticed_utc_ns < NS_OF_MS(1000) * LATE_WAIT_S)
+        ret->last = 0; /* the history begins again, with the late batch */
+    return 0;
+}
+
+static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, ea_err *err) {
+    int rc = 0;
+    d->match_count = d->left_out_count = 0;
+    d->event_count = 0;
+    ea_arena_reset(&d->arena);
+    memset(d->counts, 0, ea_rules_count(d->files.rules) * sizeof *d->counts);
+    d->deadline_ns = ea_monotonic_ns() + NS_OF_MS(EC_DETECTOR_LIMIT_MS);
+    for (size_t i = 0; i < d->class_count && !rc; i++)
+        rc = judge_class(d, &d->classes[i], s, last, err);
+    d->deadline_ns = INT64_MAX;
+    return rc;
+}
+
+/* Judges a stream's batches up to its reach. */
+static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_reach *reach, ea_err *err) {
+    uint64_t step = EC_DETECTOR_RANGE_MAX;
+    int rc = 0;
+    d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
+    while (!rc && s->next <= reach->last && !atomic_load(&d->stop)) {
+        uint64_t last = reach->last - s->next < step ? reach->last : s->next + step - 1;
+        rc = judge_range(d, s, last, err);
+        if (rc == EA_ECANCELED && atomic_load(&d->stop))
+            return 0;
+        if (rc == EA_ECANCELED && last > s->next) {
+            step = step > 8 ? step / 8 : 1;
+            rc = 0;
+            continue;
+        }
+        if (rc == EA_ECANCELED) {
+            ea_count(d->options.counters, EA_COUNT_rules_skipped, 1);
+            rc = 0;
+        }
+        if (!rc)
+            rc = keep_range(d, s, last, last == reach->highest, err);
+        if (!rc)
+            s->next = last + 1;
+    }
+    return rc;
+}
+
+static int take_stream(const ec_detections_stream *s, void *arg) {
+    ec_detector *d = arg;
+    if (d->stream_count == STREAMS_A_ROUND)
+        return 1;
+    if (EA_GROW(d->streams, d->stream_capacity, d->stream_count + 1, STREAMS_A_ROUND))
+        return EA_ENOMEM;
+    d->streams[d->stream_count++] = *s;
+    return 0;
+}
+
+/* Nothing is stored of a stream any more: retention or a removal took it. */
+static int forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *err) {
+    int rc = ec_detections_begin(d->kept, err);
+    if (!rc && (rc = ec_detections_judged(d->kept, s, 0, 1, err)))
+        ec_detections_undo(d->kept);
+    return rc;
+}
+
+/* The streams of this round; a round of many leaves the others to the next one. A stream that fails holds up no other:
+ * its failure is returned when the others are done. */
+static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea_err *err) {
+    int first = 0;
+    for (size_t i = 0; i < d->stream_count && !atomic_load(&d->stop) && !atomic_load(&d->reload); i++) {
+        ec_detections_stream *s = &d->streams[i];
+        detector_reach reach;
+        ea_err own = {0};
+        int rc = read_reach(store, state, s, &reach, &own);
+        if (!rc && !reach.highest)
+            rc = forget_stream(d, s, &own);
+        if (!rc && reach.highest && s->next <= reach.last) {
+            if (!d->sql && (rc = open_round(d, &own))) {
+                *err = own;
+                return rc;
+            }
+            rc = judge_stream(d, s, &reach, &own);
+        }
+        if (rc && !first) {
+            first = rc;
+            *err = own;
+        }
+    }
+    return first;
+}
+
+static int judge_round(ec_detector *d, ea_err *err) {
+    ec_store *store = NULL;
+    ec_state_db *state = NULL;
+    uint64_t arrived = 0;
+    d->stream_count = 0;
+    int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
+    if (!rc)
+        rc = ec_store_open(&store, d->store, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_detections_notice(d->kept, store, ea_utc_ns(), &arrived, err);
+    if (!rc) {
+        rc = ec_detections_each(d->kept, take_stream, d, err);
+        rc = rc > 0 ? 0 : rc;
+    }
+    if (!rc && d->stream_count) {
+        rc = ec_state_db_open(&state, d->store, 0, err);
+        if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
+            rc = d->stream_count = 0; /* the history is not made yet */
+    }
+    if (!rc)
+        rc = judge_streams(d, store, state, err);
+    close_round(d);
+    ec_state_db_close(state);
+    ec_store_close(store);
+    return rc;
+}
+
+/* ---- the thread ---- */
+
+static void work(void *arg) {
+    ec_detector *d = arg;
+    while (!atomic_load(&d->stop)) {
+        ea_err err = {0};
+        int rc = atomic_exchange(&d->reload, 0) ? load_rules(d, &err) : 0;
+        if (rc) {
+            char line[600];
+            snprintf(line, sizeof line, "the rules stay as they were: %s", err.message);
+            detector_note(d, line);
+        }
+        err = (ea_err){0};
+        rc = judge_round(d, &err);
+        if (rc && strcmp(d->said, err.message) != 0)
+            detector_note(d, err.message);
+        snprintf(d->said, sizeof d->said, "%s", rc ? err.message : "");
+        ea_mutex_lock(d->mutex);
+        if (!atomic_load(&d->stop) && !atomic_load(&d->reload))
+            (void)ea_cond_wait_for(d->cond, d->mutex, NS_OF_MS(IDLE_MS));
+        ea_mutex_unlock(d->mutex);
+    }
+}
+
+static void detector_destroy(ec_detector *d) {
+    ec_detections_close(d->kept);
+    for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
+        ea_text_deinit(&d->cells[i]);
+    ea_text_deinit(&d->json);
+    ea_text_deinit(&d->cut);
+    ea_arena_deinit(&d->arena);
+    ea_rules_run_destroy(d->run);
+    ec_rules_files_deinit(&d->files);
+    ea_sigma_tables_destroy(d->tables);
+    ea_cond_destroy(d->cond);
+    ea_mutex_destroy(d->mutex);
+    free(d->streams);
+    free(d->classes);
+    free(d->matches);
+    free(d->left_out);
+    free(d->counts);
+    free(d->store);
+    free(d->folder);
+    free(d);
+}
+
+int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_err *err) {
+    ec_detector *d = calloc(1, sizeof *d);
+    if (!d)
+        return ea_fail(err, EA_ENOMEM, "start the thread of the rules");
+    d->options = *options;
+    ea_text_init(&d->files.problems);
+    for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
+        ea_text_init(&d->cells[i]);
+    ea_text_init(&d->json);
+    ea_text_init(&d->cut);
+    ea_arena_init(&d->arena, FOUND_MAX_BYTES);
+    d->store = strdup(options->store);
+    d->folder = strdup(options->rules);
+    int rc = d->store && d->folder ? 0 : ea_fail(err, EA_ENOMEM, "start the thread of the rules");
+    if (!rc)
+        rc = ea_sigma_tables_create(&d->tables, ea_sigma_files, err);
+    if (!rc)
+        rc = load_rules(d, err);
+    if (!rc)
+        rc = ec_detections_open(&d->kept, d->store, err);
+    if (!rc)
+        rc = ea_mutex_create(&d->mutex, err);
+    if (!rc)
+        rc = ea_cond_create(&d->cond, err);
+    if (!rc)
+        rc = ea_thread_start(&d->thread, "rules", work, d, err);
+    if (rc) {
+        detector_destroy(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+static void detector_ask(ec_detector *d, atomic_int *what) {
+    ea_mutex_lock(d->mutex);
+    atomic_store(what, 1);
+    ea_cond_signal(d->cond);
+    ea_mutex_unlock(d->mutex);
+}
+
+void ec_detector_reload(ec_detector *d) {
+    detector_ask(d, &d->reload);
+}
+
+void ec_detector_stop(ec_detector *d) {
+    if (!d)
+        return;
+    detector_ask(d, &d->stop);
+    ea_thread_join(d->thread);
+    detector_destroy(d);
+}

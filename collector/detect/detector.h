@@ -1,0 +1,41 @@
+/* Sigma rules on what arrives: a thread of the daemon asks all rules about each stored batch, once the history has it,
+ * and keeps the matches (collector/state/detections.h). Called by: cmd_run.c. Calls: rules_files.h, rules_store.h,
+ * proto/rules, collector/query, collector/state. Thread: it has its own; the functions may be called by any.
+ *
+ * A batch is judged in one transaction with what was found in it, so that after a crash each match is there once. The
+ * newest batch of a stream waits for EC_DETECTOR_HOLD_MS, since facts about a process (its module, the facts of its
+ * file, its account) come some milliseconds after its start, and may be in the next batch. A batch whose number is
+ * below what was judged is judged with all that came after it. */
+#ifndef EC_DETECT_DETECTOR_H
+#define EC_DETECT_DETECTOR_H
+
+#include "proto/base/counters.h"
+#include "proto/base/err.h"
+
+enum {
+    EC_DETECTOR_HOLD_MS = 2000,
+    EC_DETECTOR_RANGE_MAX = 64,    /* batches in one transaction */
+    EC_DETECTOR_LIMIT_MS = 10000,  /* for them; fewer are tried then; one that takes longer is skipped */
+    EC_DETECTOR_FIELD_MAX = 8192,  /* bytes of a field in a detection */
+    EC_DETECTOR_PROBLEMS_MAX = 20, /* lines about rules that cannot be used */
+};
+
+typedef struct ec_detector ec_detector;
+
+typedef struct ec_detector_options {
+    const char *store, *rules; /* folders; copied */
+    ea_counters *counters;     /* borrowed; may be NULL */
+    /* Called with a line for a person. May be NULL. */
+    void (*on_note)(void *arg, const char *text);
+    void *arg;
+} ec_detector_options;
+
+/* Rules that are wrong are reported with their line and column, the others run. Errors: no such folder, no rule file,
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_err *err);
+/* Reads the rules again, soon; when that fails those at hand stay. Batches that were judged stay judged. */
+void ec_detector_reload(ec_detector *d);
+/* Ends the thread; a range of batches that it is at is judged at the next start. NULL is allowed. */
+void ec_detector_stop(ec_detector *d);
+
+#endif

@@ -1,0 +1,53 @@
+/* Stored events as a Sigma rule sees them: a statement of SQL for each class of events of a log source, whose columns
+ * are the rules' fields. Called by: cmd_rules_test.c, detector.c. Calls: proto/rules, collector/query. Thread: any. */
+#ifndef EC_DETECT_RULES_STORE_H
+#define EC_DETECT_RULES_STORE_H
+
+#include "collector/query/scan/archive.h"
+#include "proto/base/text.h"
+#include "proto/rules/rules.h"
+#include "proto/rules/sigma_fields.h"
+
+enum { EC_RULES_HEAD_COLUMNS = 7, EC_RULES_COLUMNS_MAX = 64 };
+
+/* The head's columns. */
+enum ec_rules_head {
+    EC_RULES_TIME,
+    EC_RULES_HOST,
+    EC_RULES_PID, /* of the process that the event is about; EC_RULES_OF_RANGE: of the event's head */
+    EC_RULES_STREAM,
+    EC_RULES_BATCH,
+    EC_RULES_POSITION,
+    EC_RULES_PROCESS, /* the file name of the process's program; NULL: it is not known, or EC_RULES_OF_RANGE */
+};
+
+enum ec_rules_scope {
+    EC_RULES_OF_RANGE,   /* ?1, ?2: from and to, ns since 1970 */
+    EC_RULES_OF_BATCHES, /* ?1, ?2: host and stream; ?3, ?4: the first and the last batch */
+};
+
+typedef struct ec_rules_statement {
+    ea_text sql; /* with the parameters of its scope */
+    /* After the head's columns, one for each of these: the field's number in the group (ea_rules_field). */
+    uint32_t fields[EC_RULES_COLUMNS_MAX];
+    const char *names[EC_RULES_COLUMNS_MAX];
+    uint8_t is_path[EC_RULES_COLUMNS_MAX]; /* as the kernel logs it: \\Device\\... */
+    size_t field_count;
+} ec_rules_statement;
+
+/* Classes of a source that have rows, each once: calls fn for each; stops at the first non-zero, which it returns. */
+int ec_rules_each_class(const ea_sigma_source *s, int (*fn)(void *arg, const char *class_name, size_t len), void *arg);
+
+/* The statement for one class. Those fields are columns that a rule of the group names and that the class has. *ret is
+ * to be given to ec_rules_statement_deinit, also on failure. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group,
+                                          const ea_sigma_source *s, const char *class_name, size_t len,
+                                          enum ec_rules_scope scope);
+void ec_rules_statement_deinit(ec_rules_statement *s);
+
+/* Puts a drive letter in place of the device with which a path begins, where the stream has it; else the path stays. */
+void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path);
+/* The stream of a host and an id in hex; NULL: it arrived after the archive was opened. */
+const ec_archive_stream *ec_rules_find_stream(ec_archive *archive, const char *host, const char *id);
+
+#endif

@@ -1,0 +1,222 @@
+/* Detections: which batches are to be judged, also those that arrive late; an event and a rule are one row; bounds. */
+#include "collector/state/detections.h"
+#include "collector/state/incidents.h"
+#include "collector/store/sqlite.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char STREAM[] = "0102030405060708090a0b0c0d0e0f10";
+static const int64_t HOUR_NS = INT64_C(3600000000000);
+
+static void must(int rc, const ea_err *err) {
+    if (rc < 0)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+static void run_sql(sqlite3 *db, const char *sql) {
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+/* The store's index as it is when this batch has been appended at a place. */
+static void add_batch(ec_store *store, int number, int offset) {
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO batches VALUES(1, %d, 1, 0, 1, 0, 0, 0, 1, %d, 10, x'', x'');"
+             "INSERT OR REPLACE INTO position VALUES(1, 1, %d)",
+             number, offset, offset + 10);
+    run_sql(ec_store_database(store), sql);
+}
+
+static ec_store *open_store(void) {
+    ec_store *store = NULL;
+    ea_err err;
+    char sql[300];
+    must(ec_store_open(&store, scratch, &(ec_store_options){.writable = 1}, &err), &err);
+    snprintf(sql, sizeof sql, "INSERT INTO streams VALUES(1, 'pc', x'%s', '', 0, 0, 0, 0, 0, 0, 0)", STREAM);
+    run_sql(ec_store_database(store), sql);
+    return store;
+}
+
+static int take(const ec_detections_stream *s, void *arg) {
+    *(ec_detections_stream *)arg = *s;
+    return 0;
+}
+
+/* The first batch that is to be judged; 0: none. */
+static uint64_t next_of(ec_detections *d, ec_detections_stream *ret) {
+    ea_err err;
+    *ret = (ec_detections_stream){.next = 0};
+    must(ec_detections_each(d, take, ret, &err), &err);
+    return ret->next;
+}
+
+static uint64_t notice(ec_detections *d, ec_store *store) {
+    ea_err err;
+    uint64_t count = 0;
+    must(ec_detections_notice(d, store, 5, &count, &err), &err);
+    return count;
+}
+
+static void judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all) {
+    ea_err err;
+    must(ec_detections_begin(d, &err), &err);
+    must(ec_detections_judged(d, s, next, is_all, &err), &err);
+}
+
+static int count_rows(ec_detections *d, const char *from) {
+    ec_incidents *file = NULL;
+    sqlite3_stmt *st = NULL;
+    ea_err err;
+    char sql[200];
+    (void)d;
+    must(ec_incidents_open(&file, scratch, 0, &err), &err);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", from);
+    must(ec_sqlite_prepare(ec_incidents_database(file), &st, sql, NULL, &err), &err);
+    assert_int_equal(ec_sqlite_step(st, "count", &err), 1);
+    int n = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    ec_incidents_close(file);
+    return n;
+}
+
+static void arrivals_are_noticed_once(void **state) {
+    (void)state;
+    ea_err err;
+    ec_store *store = open_store();
+    ec_detections *d = NULL;
+    ec_detections_stream s;
+    add_batch(store, 1, 0);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    assert_true(ea_path_exists(scratch_path("alarms.db")));
+    assert_int_equal(notice(d, store), 0); /* from before the first run with rules */
+    assert_int_equal(next_of(d, &s), 0);
+    add_batch(store, 2, 10);
+    add_batch(store, 3, 20);
+    add_batch(store, 6, 30);
+    assert_int_equal(notice(d, store), 3);
+    assert_int_equal(notice(d, store), 0);
+    assert_int_equal(next_of(d, &s), 2);
+    assert_string_equal(s.host, "pc");
+    assert_string_equal(s.stream, STREAM);
+    assert_int_equal(s.id[15], 0x10);
+    assert_false(s.is_late);
+    judged(d, &s, 4, 0); /* part of it */
+    ec_detections_close(d);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    assert_int_equal(next_of(d, &s), 4);
+    judged(d, &s, 7, 1);
+    assert_int_equal(next_of(d, &s), 0);
+    add_batch(store, 7, 40);
+    assert_int_equal(notice(d, store), 1);
+    assert_int_equal(next_of(d, &s), 7);
+    assert_false(s.is_late);
+    add_batch(store, 4, 50); /* late: what came after it was judged without it */
+    assert_int_equal(notice(d, store), 1);
+    assert_int_equal(next_of(d, &s), 4);
+    assert_true(s.is_late);
+    judged(d, &s, 8, 1);
+    add_batch(store, 5, 60);
+    assert_int_equal(notice(d, store), 1);
+    assert_int_equal(next_of(d, &s), 5);
+    assert_true(s.is_late);
+    judged(d, &s, 0, 1); /* the stream is gone */
+    assert_int_equal(count_rows(d, "detections_next"), 0);
+    ec_detections_close(d);
+    ec_store_close(store);
+}
+
+static int add(ec_detections *d, const ec_detections_stream *s, uint64_t batch, uint64_t position, const char *rule,
+               int64_t utc_ns) {
+    ea_err err;
+    int kept = 0;
+    const ec_detection row = {.batch = batch,
+                              .position = position,
+                              .rule = rule,
+                              .title = "t",
+                              .level = "high",
+                              .source = "f:1",
+                              .utc_ns = utc_ns,
+                              .fields = "{}"};
+    must(ec_detections_add(d, s, &row, 9, &kept, &err), &err);
+    return kept;
+}
+
+static void an_event_and_a_rule_are_one_row(void **state) {
+    (void)state;
+    ea_err err;
+    ec_store *store = open_store();
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 1, 0, "a", 5), 1);
+    ec_detections_undo(d); /* as a crash before the end */
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 1, 0, "a", 5), 1);
+    assert_int_equal(add(d, &s, 1, 0, "a", 5), 0);
+    assert_int_equal(add(d, &s, 1, 0, "b", 5), 1);
+    assert_int_equal(add(d, &s, 1, 1, "a", 5), 1);
+    for (uint64_t i = 2; i < EC_DETECTIONS_AN_HOUR; i++)
+        assert_int_equal(add(d, &s, 1, i, "a", HOUR_NS - 1), 1);
+    assert_int_equal(add(d, &s, 1, EC_DETECTIONS_AN_HOUR, "a", 5), 2); /* one too many in its hour */
+    assert_int_equal(add(d, &s, 1, EC_DETECTIONS_AN_HOUR, "a", HOUR_NS), 1);
+    assert_int_equal(add(d, &s, 1, 0, "a", 5), 0); /* known, whatever is full */
+    must(ec_detections_leave_out(d, &s, 1, "a", 7, &err), &err);
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    must(ec_detections_leave_out(d, &s, 1, "a", 7, &err), &err); /* judged again: counted once */
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections"), EC_DETECTIONS_AN_HOUR + 2);
+    assert_int_equal(count_rows(d, "detections_left_out WHERE count = 7"), 1);
+    must(ec_detections_set(d, 1, EC_DETECTION_CLOSED, "anna", "why", 11, &err), &err);
+    assert_int_equal(count_rows(d, "detections WHERE state = 'closed' AND who = 'anna' AND comment = 'why'"), 1);
+    assert_int_equal(ec_detections_set(d, 100000, EC_DETECTION_OPEN, "", "", 11, &err), EA_ENOTFOUND);
+    ec_detections_close(d);
+    ec_store_close(store);
+}
+
+static void old_rows_are_deleted_closed_ones_first(void **state) {
+    (void)state;
+    ea_err err;
+    ec_store *store = open_store();
+    ec_detections *d = NULL;
+    ec_incidents *file = NULL;
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    char sql[600];
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections SELECT"
+        " i, 'pc', 's', 1, i, 'a', '', '', '', 0, 0, NULL, NULL, '{}', iif(i = 500, 'closed', 'open'), '', '',"
+        " NULL FROM n",
+        EC_DETECTIONS_KEPT);
+    run_sql(ec_incidents_database(file), sql);
+    ec_incidents_close(file);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 2, 0, "new", 5), 1);
+    assert_int_equal(add(d, &s, 2, 1, "new", 5), 1);
+    must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections"), EC_DETECTIONS_KEPT);
+    assert_int_equal(count_rows(d, "detections WHERE detection_id IN (1, 500)"), 0);
+    assert_int_equal(count_rows(d, "detections WHERE rule = 'new'"), 2);
+    ec_detections_close(d);
+    ec_store_close(store);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(arrivals_are_noticed_once, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(an_event_and_a_rule_are_one_row, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
