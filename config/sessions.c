@@ -92,8 +92,7 @@ static void all_masks(const ea_session_config *s, uint32_t *ret_masks) {
     }
 }
 
-/* Whether the session logs what a kernel flag stands for, by the flag or by a keyword of the kernel's providers. */
-static int has_flag(const ea_session_config *s, const char *name) {
+int ea_session_has_flag(const ea_session_config *s, const char *name) {
     const ea_kernel_flag *f = ea_kernel_flag_find(name, strlen(name));
     uint32_t masks[EA_KERNEL_MASK_WORDS];
     all_masks(s, masks);
@@ -137,7 +136,7 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     if ((rc = are_kernel_classes(&s->stacks, err)))
         return rc;
     *ret_key = "pmc-samples";
-    if (s->pmc_samples.count && !has_flag(s, "PMC_PROFILE"))
+    if (s->pmc_samples.count && !ea_session_has_flag(s, "PMC_PROFILE"))
         return ea_fail(err, EA_EINVAL, "the samples come with the kernel flag PMC_PROFILE; it is missing");
     *ret_key = "pmc-events";
     if (s->pmc_events.count && !s->pmc_counters.count)
@@ -178,7 +177,7 @@ static int check_images(const ea_session_config *s, const char **ret_key, ea_err
     if (s->images && s->output == EA_OUTPUT_FILE)
         return ea_fail(err, EA_EINVAL,
                        "facts of images are shipped, not written to the file: expected output realtime or both");
-    if (s->images && !has_flag(s, "LOADER"))
+    if (s->images && !ea_session_has_flag(s, "LOADER"))
         return ea_fail(err, EA_EINVAL, "the session does not say which images are loaded; expected the flag LOADER");
     *ret_key = NULL;
     return 0;
@@ -210,8 +209,6 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
     *ret_key = "watch";
     if (s->watches.count && s->output == EA_OUTPUT_FILE)
         return ea_fail(err, EA_EINVAL, "programs run on events that the agent reads; expected output realtime or both");
-    if ((rc = ea_watches_check(&s->watches, err)))
-        return rc;
     *ret_key = "boot-file";
     size_t boot_bytes = s->boot_file ? strlen(s->boot_file) : 0;
     if (s->boot_file && s->kind != EA_SESSION_USER)

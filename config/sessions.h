@@ -102,6 +102,9 @@ EA_MUST_CHECK int ea_sessions_check(const ea_tables *sessions, ea_err *err);
 /* The kernel flags that a second session needs for the rundown that this one does not log itself; none: it needs no
  * second session. */
 void ea_session_rundown_flags(const ea_session_config *session, ea_strings *ret);
+/* Whether the session logs what a kernel flag stands for, by the flag or by a keyword of the kernel's providers. The
+ * flags were checked. */
+int ea_session_has_flag(const ea_session_config *session, const char *name);
 /* The eight group masks of the session's flags. The flags were checked. */
 void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks);
 

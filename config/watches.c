@@ -64,12 +64,3 @@ const ea_table ea_watch_table = {.summary = "A program that runs all the time.",
                                  .rows = ROWS,
                                  .size = sizeof(ea_watch_config),
                                  .check = check_watch};
-
-int ea_watches_check(const ea_tables *watches, ea_err *err) {
-    const ea_watch_config *all = watches->items;
-    for (size_t i = 0; i < watches->count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(all[i].name, all[k].name) == 0)
-                return ea_fail(err, EA_EINVAL, "two programs are called %s", all[i].name);
-    return 0;
-}

@@ -19,9 +19,6 @@ typedef struct ea_watch_config {
 
 extern const ea_table ea_watch_table; /* of one ea_watch_config */
 
-/* What rows of one list cannot say: two programs of one name. Names the second one's place. */
-EA_MUST_CHECK int ea_watches_check(const ea_tables *watches, ea_err *err);
-
 // clang-format off
 /* The row of a list of programs, at an offset of a ea_tables. */
 #define EA_WATCHES_OPTION(at)                                                                                          \

@@ -17,10 +17,10 @@ enum { EVENTS_A_LOOK = 1024 }; /* at the clock */
 static const int64_t POLL_NS = 200000000;
 
 typedef struct options {
-    const char *store, *program, *from, *to, *exe;
-    ea_strings hosts, labels, args;
-    int json, csv, live;
-    uint64_t keys, memory, pid;
+    ea_lang_options lang;
+    const char *store, *from, *to;
+    ea_strings hosts, labels;
+    int live;
 } options;
 
 typedef struct watch {
@@ -35,28 +35,13 @@ typedef struct watch {
     int is_broken; /* standard output takes nothing any more */
 } watch;
 
-static int read_program(watch *w, int operand_count, char **operands, ea_err *err) {
-    if (w->o->program && operand_count)
-        return ea_fail(err, EA_EUSAGE, "expected -e PROGRAM or a file with a program, and found both");
-    if (!w->o->program && operand_count != 1)
-        return ea_fail(err, EA_EUSAGE, "expected -e PROGRAM, or one file with a program");
-    if (w->o->program) {
-        w->name = "program";
-        w->text_bytes = strlen(w->o->program);
-        w->text = strdup(w->o->program);
-        return w->text ? 0 : ea_fail(err, EA_ENOMEM, "read the program");
-    }
-    w->name = operands[0];
-    return ea_lang_read_text(&w->text, &w->text_bytes, w->name, err);
-}
-
 static int compile_program(watch *w, ea_err *err) {
     ea_lang_problem problem = {0};
     ea_registry *registry = NULL;
     int rc = ea_registry_create(&registry, 0, err);
     if (rc)
         return rc;
-    ea_lang_sources sources = {.registry = registry, .args = w->o->args.items, .arg_count = w->o->args.count};
+    ea_lang_sources sources = {.registry = registry, .args = w->o->lang.args.items, .arg_count = w->o->lang.args.count};
     rc = ea_lang_compile(&w->program, w->text, w->text_bytes, &sources, &problem);
     ea_registry_destroy(registry);
     if (rc && rc != EA_ENOMEM && problem.is_class) { /* of an own provider, perhaps: its classes are stored */
@@ -152,10 +137,11 @@ static int run_all(watch *w, ea_err *err) {
         rc = run_failed(w, rc, err);
     else if (!rc)
         rc = w->o->live ? run_arriving(w, err) : run_events(w, NULL, INT64_MAX, err);
-    if (rc < 0)
-        return rc;
-    rc = ea_lang_run_end(w->run);
-    return rc ? run_failed(w, rc, err) : flush_output(w, err);
+    ea_err later = {0}; /* what came before a failure is printed, too */
+    ea_err *of_end = rc < 0 ? &later : err;
+    int ended = ea_lang_run_end(w->run);
+    ended = ended ? run_failed(w, ended, of_end) : flush_output(w, of_end);
+    return rc < 0 ? rc : ended;
 }
 
 /* The range's times; "" and NULL: it is open. */
@@ -167,16 +153,6 @@ static int parse_time(const options *o, const char *what, const char *text, int6
     return ec_data_time(what, text, o->store, o->hosts.count == 1 ? o->hosts.items[0] : NULL, NULL, ret, err);
 }
 
-static void report(const watch *w) {
-    ea_lang_counts c = ea_lang_run_counts(w->run);
-    ea_text t;
-    ea_text_init(&t);
-    ea_lang_counts_print(&c, "etwcollector", &t);
-    if (t.len_bytes && !t.failed)
-        fputs(t.data, stderr);
-    ea_text_deinit(&t);
-}
-
 static int watch_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -185,12 +161,12 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     const char *damage = "";
     uint64_t damaged = 0;
     int rc = 0;
-    if (o->json && o->csv)
-        rc = ea_fail(&err, EA_EUSAGE, "--json and --csv exclude each other");
-    if (!rc && o->live && o->to)
+    if (o->live && o->to)
         rc = ea_fail(&err, EA_EUSAGE, "--live has no end; leave out --to");
+    if (!rc && o->lang.program && operand_count)
+        rc = ea_fail(&err, EA_EUSAGE, "expected -e PROGRAM or a file with a program, and found both");
     if (!rc)
-        rc = read_program(&w, operand_count, operands, &err);
+        rc = ea_lang_options_read(&o->lang, operand_count ? operands[0] : NULL, &w.name, &w.text, &w.text_bytes, &err);
     if (!rc)
         rc = parse_time(o, "--from", o->from, INT64_MIN, &range.from_utc_ns, &err);
     if (!rc)
@@ -201,31 +177,23 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         rc = compile_program(&w, &err);
     if (!rc)
         rc = ec_watch_streams_begin(w.streams,
-                                    &(ec_watch_wants){.state = ea_lang_needs_processes(w.program) || o->pid || o->exe ||
-                                                               ea_lang_counter(w.program, 0),
+                                    &(ec_watch_wants){.state = ea_lang_needs_processes(w.program) || o->lang.pid ||
+                                                               o->lang.exe || ea_lang_counter(w.program, 0),
                                                       .stacks = ea_lang_needs_stacks(w.program),
                                                       .names = ea_lang_needs_names(w.program)},
                                     &err);
-    if (!rc)
-        rc = ea_lang_run_create(
-            &w.run, w.program,
-            &(ea_lang_run_options){.form = o->json  ? EA_LANG_JSON
-                                           : o->csv ? EA_LANG_CSV
-                                                    : EA_LANG_TEXT,
-                                   .frames = ea_lang_needs_stacks(w.program) ? ec_watch_streams_frames : NULL,
-                                   .frames_arg = w.streams,
-                                   .flush = take_output,
-                                   .flush_arg = &w,
-                                   .is_terminal = ea_is_terminal(stdout),
-                                   .is_clocked = o->live,
-                                   .pid = o->pid,
-                                   .exe = o->exe,
-                                   .limit_entries = o->keys,
-                                   .limit_bytes = o->memory},
-            &err);
+    if (!rc) {
+        ea_lang_run_options how = ea_lang_options_run(&o->lang);
+        how.frames = ea_lang_needs_stacks(w.program) ? ec_watch_streams_frames : NULL;
+        how.frames_arg = w.streams;
+        how.flush = take_output;
+        how.flush_arg = &w;
+        how.is_clocked = o->live;
+        rc = ea_lang_run_create(&w.run, w.program, &how, &err);
+    }
     if (!rc) {
         rc = run_all(&w, &err);
-        report(&w);
+        ea_lang_report_counts(w.run, "etwcollector");
     }
     if (w.streams)
         damaged = ec_watch_streams_damage(w.streams, &damage);
@@ -243,18 +211,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {.name = "execute",
-     .letter = 'e',
-     .argument = "PROGRAM",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, program),
-     .help = "the program; without it the operand is the file with the program"},
-    {.name = "arg",
-     .letter = 'a',
-     .argument = "VALUE",
-     .type = EA_OPT_STRINGS,
-     .offset = offsetof(options, args),
-     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},
+    EA_LANG_OPTIONS(offsetof(options, lang)),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,
@@ -273,38 +230,6 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, live),
      .help =
          "run on what arrives from now on (with --from: on what is stored since then, too), until Ctrl-C or exit()"},
-    {.name = "pid",
-     .letter = 'p',
-     .argument = "PID",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, pid),
-     .min = 1,
-     .max = UINT32_MAX,
-     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},
-    {.name = "exe",
-     .argument = "PATTERN",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, exe),
-     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
-    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
-    {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
-    {.name = "keys",
-     .argument = "N",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, keys),
-     .fallback = "65536",
-     .min = 1,
-     .max = 16777216,
-     .help =
-         "how many keys an aggregation or a map has at the most; values of further keys are counted under (others)"},
-    {.name = "memory",
-     .argument = "SIZE",
-     .type = EA_OPT_SIZE,
-     .offset = offsetof(options, memory),
-     .fallback = "64MiB",
-     .min = 1 << 20,
-     .max = (uint64_t)16 << 30,
-     .help = "memory of all variables, aggregations and texts of the program together"},
     {.name = NULL},
 };
 

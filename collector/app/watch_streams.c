@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
 #include "proto/event/schema/described.h"
+#include "proto/stack/stack_ahead.h"
 #include "proto/stack/stack_feed.h"
 #include "proto/wire/wire.h"
 
@@ -35,19 +36,13 @@ typedef struct reader {
     int is_keyframe;
 } reader;
 
-typedef struct event_stack {
-    uint64_t number;
-    uint32_t half[EA_STACK_HALVES];
-} event_stack;
-
 /* A second pass, which is ahead of the first one as far as the window of the join reaches. */
 typedef struct lookahead {
     reader reader;
     ea_stack_join *join;
     ea_stack_feed *feed;
-    event_stack *found; /* [first, count) */
-    size_t first, count, capacity;
-    uint64_t read, settled;
+    ea_stack_ahead stacks;
+    uint64_t read;
     int64_t dry_ns; /* since when it has nothing to read; 0: it has */
 } lookahead;
 
@@ -189,22 +184,6 @@ static int watch_next_record(ec_watch_streams *w, const stream *s, reader *r, ea
 
 /* ---- stacks ---- */
 
-static int watch_on_joined(void *arg, const ea_stack_joined *e) {
-    lookahead *l = arg;
-    l->settled = e->tag + 1;
-    if (!e->half[EA_STACK_KERNEL] && !e->half[EA_STACK_USER])
-        return 0;
-    if (l->first && l->count == l->capacity) {
-        memmove(l->found, l->found + l->first, (l->count - l->first) * sizeof *l->found);
-        l->count -= l->first;
-        l->first = 0;
-    }
-    if (EA_GROW(l->found, l->capacity, l->count + 1, SIZE_MAX))
-        return EA_ENOMEM;
-    l->found[l->count++] = (event_stack){e->tag, {e->half[EA_STACK_KERNEL], e->half[EA_STACK_USER]}};
-    return 0;
-}
-
 static int watch_open_ahead(ec_watch_streams *w, stream *s, ea_err *err) {
     lookahead *l = calloc(1, sizeof *l);
     if (!l)
@@ -213,7 +192,7 @@ static int watch_open_ahead(ec_watch_streams *w, stream *s, ea_err *err) {
     l->reader.number = s->reader.number;
     int rc = ea_stack_join_create(
         &l->join, w->stacks,
-        &(ea_stack_join_options){.limit_bytes = WINDOW_BYTES, .on_event = watch_on_joined, .arg = l}, err);
+        &(ea_stack_join_options){.limit_bytes = WINDOW_BYTES, .on_event = ea_stack_ahead_take, .arg = &l->stacks}, err);
     return rc ? rc : ea_stack_feed_create(&l->feed, l->join, err);
 }
 
@@ -223,14 +202,14 @@ static void watch_close_ahead(ec_watch_streams *w, lookahead *l) {
     ea_stack_feed_destroy(l->feed);
     ea_stack_join_destroy(l->join);
     close_batch(w, &l->reader);
-    free(l->found);
+    ea_stack_ahead_deinit(&l->stacks);
     free(l);
 }
 
 /* 1 when nothing more can come for the event at hand; 0: its stack may still arrive. */
 static int watch_join(ec_watch_streams *w, stream *s, ea_err *err) {
     lookahead *l = s->ahead;
-    while (l->settled <= s->event_number) {
+    while (l->stacks.settled <= s->event_number) {
         int rc = watch_next_record(w, s, &l->reader, err);
         if (rc < 0)
             return rc;
@@ -253,8 +232,6 @@ static int watch_join(ec_watch_streams *w, stream *s, ea_err *err) {
             return ea_fail(err, EA_ENOMEM, "join stacks");
         break;
     }
-    while (l->first < l->count && l->found[l->first].number < s->event_number)
-        l->first++;
     return 1;
 }
 
@@ -569,10 +546,8 @@ static int watch_counts(const ec_watch_streams *w, const stream *s) {
 static int watch_deliver(ec_watch_streams *w, stream *s, ea_lang_run *run, ea_err *err) {
     ea_lang_event event = {.record = s->reader.record, .c = s->reader.c, .clock = clock_of(s), .utc_ns = s->utc_ns};
     int rc = 0;
-    if (s->ahead && s->ahead->first < s->ahead->count && s->ahead->found[s->ahead->first].number == s->event_number) {
-        event.stack[EA_STACK_KERNEL] = s->ahead->found[s->ahead->first].half[EA_STACK_KERNEL];
-        event.stack[EA_STACK_USER] = s->ahead->found[s->ahead->first].half[EA_STACK_USER];
-    }
+    if (s->ahead)
+        ea_stack_ahead_find(&s->ahead->stacks, s->event_number, event.stack);
     if (w->last != s) {
         rc = ea_lang_run_machine(run, &(ea_lang_machine){.number = s->machine,
                                                          .host = s->host,

@@ -258,11 +258,11 @@ static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
         return rc;
     }
     if (is_taken(ca, ret->name))
-        return ea_fail(
-            err, EA_EEXIST,
-            "a certificate of %s is valid already: 'etwcollector ca revoke %s' makes room for another machine "
-            "of this name",
-            ret->name, ret->name);
+        return ea_fail(err, EA_EEXIST,
+                       "a certificate of %s is valid already: 'etwcollector ca revoke --dir DIR %s' makes room for "
+                       "another machine "
+                       "of this name",
+                       ret->name, ret->name);
     int interrupted = g->has_key && memcmp(g->key, w->key_hash, sizeof g->key) == 0;
     if (!g->uses_left && !interrupted)
         return ea_fail(err, EA_EREFUSED, "the token is used up");
@@ -373,7 +373,7 @@ static int renew_with(ec_ca *ca, holder *h, const wish *w, ec_ca_enrolled *ret, 
         ret->renewed_twice = 1;
         return ea_fail(err, EA_EEXIST,
                        "the certificate %s of %s was renewed before, with another key: two machines use it, or its key "
-                       "was copied; 'etwcollector ca revoke %s' and a new token make room for the right one",
+                       "was copied; 'etwcollector ca revoke --dir DIR %s' and a new token make room for the right one",
                        h->serial, ret->name, ret->name);
     }
     if (h->not_after_s - now_s > (h->not_after_s - h->not_before_s) / 2)

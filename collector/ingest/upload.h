@@ -34,6 +34,7 @@ typedef struct ec_upload {
     int status; /* HTTP status of the answer, 0: none yet; 200 with an Ack in answer, else a sentence */
     ea_text answer;
     unsigned retry_after_s; /* 0: no such header */
+    int met_full_disk;      /* not stored, or not all of it, since the disk of the store is full */
 } ec_upload;
 
 /* Looks at one more batch of a body: its frame must hold a batch whose envelope reads, all batches of one stream.

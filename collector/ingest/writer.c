@@ -55,9 +55,10 @@ struct ec_writer {
     ea_u64_map known_seen, unknown_seen;
     ea_arena texts;
     ec_duplicate_agents *identities;
-    uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
-    int group_met_full;                    /* a batch of the group found no space on the disk */
-    const ec_upload *group;                /* the uploads that are stored now; NULL: none */
+    uint64_t group_stored, group_repeated;    /* batches; counted when the group is committed */
+    int group_met_full;                       /* a batch of the group found no space on the disk */
+    const ec_upload *group;                   /* the uploads that are stored now; NULL: none */
+    uint64_t expired_segments, expired_bytes; /* that the log has */
 };
 
 /* ---- one upload's answer ---- */
@@ -299,6 +300,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;
+    u->met_full_disk = 0;
     if (reserve_answer(w, u->batch_count)) {
         ec_upload_refuse(u, 503, RETRY_STORE_S, "out of memory");
         return;
@@ -350,6 +352,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                                     : u->pause_s         ? u->pause_s * 1000
                                     : used > max / 4 * 3 ? BUSY_PAUSE_MS
                                                          : 0};
+    u->met_full_disk = w->disk_pause_s != 0;
     memcpy(ack.stream, u->stream, sizeof ack.stream);
     ea_ack_encode(&ack, &u->answer);
     u->status = 200;
@@ -382,6 +385,8 @@ static void answer(ec_writer *w, ec_upload *list) {
         ec_upload *u = list;
         list = u->next;
         u->next = NULL;
+        if (u->met_full_disk)
+            ea_count(w->options.counters, EA_COUNT_ingest_refused_disk_full, 1);
         w->options.done(w->options.done_arg, u);
     }
 }
@@ -401,6 +406,7 @@ static void commit_group(ec_writer *w, ec_upload *list) {
     }
     if (rc) {
         int is_full = ec_disk_gate_is_cause(rc, &err);
+        list->met_full_disk = is_full;
         if (!is_full)
             ec_log_line(w->options.log, "nothing stored: %s", err.message);
         ec_upload_refuse(list, 503, is_full ? ec_disk_gate_close(&w->disk, ea_monotonic_ns()) : RETRY_STORE_S,
@@ -457,6 +463,17 @@ static ec_upload *take_group(ec_writer *w, int *ret_stop) {
     return list;
 }
 
+/* What was deleted since the last line, when a round of retention is over. */
+static void log_expired(ec_writer *w) {
+    uint64_t segments = ea_counter_get(w->options.counters, EA_COUNT_store_expired_segments);
+    uint64_t bytes = ea_counter_get(w->options.counters, EA_COUNT_store_expired_bytes);
+    if (segments != w->expired_segments)
+        ec_log_line(w->options.log, "retention deleted %" PRIu64 " segments with %.1f MiB of the oldest batches",
+                    segments - w->expired_segments, (double)(bytes - w->expired_bytes) / 1048576.0);
+    w->expired_segments = segments;
+    w->expired_bytes = bytes;
+}
+
 /* One step of the store's retention when its time has come: uploads that arrive meanwhile are stored between steps. */
 static void retain(ec_writer *w) {
     ea_err err;
@@ -470,6 +487,8 @@ static void retain(ec_writer *w) {
     int rc = ec_store_retain(w->options.store, &limits, &err);
     if (rc < 0)
         ec_log_line(w->options.log, "old batches could not be deleted: %s", err.message);
+    if (rc == 0)
+        log_expired(w);
     ea_mutex_lock(w->mutex);
     w->retain_at_ns = now_ns + (rc == 1 ? 0 : rc == EC_RETAIN_BUSY ? RETAIN_BUSY_NS : w->options.retain_every_ns);
     ea_mutex_unlock(w->mutex);

@@ -138,6 +138,9 @@ def main():
     arguments = parser.parse_args()
     if not is_version(arguments.version):
         sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, up to {'.'.join(map(str, VERSION_MAX))}")
+    for needed in (arguments.exe, arguments.exe.parent / "etwagent-setup.dll"):
+        if not needed.is_file():
+            sys.exit(f"{needed} is missing; 'cmake --build --preset windows' makes it")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         exe = folder / "etwagent.exe"

@@ -404,9 +404,10 @@ static void put_raw(ea_text *out, const ea_record *r, const ea_class *c) {
     ea_text_char(out, ']');
 }
 
+static const ea_field COMPLETION_STATUS = {.name = "status", .type = EA_HEX32, .semantic = EA_SEM_NTSTATUS, .width = 4};
+
 /* How an operation ended, or what its end ended. */
 static void put_completion(ea_text *out, const ea_render_style *how, const ea_class *c) {
-    static const ea_field STATUS = {.name = "status", .type = EA_HEX32, .semantic = EA_SEM_NTSTATUS, .width = 4};
     ea_completion end;
     if (!how->resolver || !how->resolver->completion(how->resolver->arg, how->record, c, how->utc_ns, &end))
         return;
@@ -416,7 +417,7 @@ static void put_completion(ea_text *out, const ea_render_style *how, const ea_cl
         ea_render_put_name(out, how, end.operation);
     } else if (end.has_status) {
         ea_text_str(out, json ? ",\"completed\":{\"status\":" : " completed={status=");
-        ea_render_put_integer(out, how, c, &STATUS, end.status);
+        ea_render_put_integer(out, how, c, &COMPLETION_STATUS, end.status);
         ea_text_str(out, json ? ",\"size\":" : " size=");
         ea_text_u64(out, end.information);
     } else {
@@ -428,6 +429,54 @@ static void put_completion(ea_text *out, const ea_render_style *how, const ea_cl
     ea_text_str(out, json ? "\"latency_ns\":" : "latency_ns=");
     ea_text_i64(out, end.latency_ns);
     ea_text_char(out, '}');
+}
+
+enum completion_column {
+    COMPLETED_STATUS,
+    COMPLETED_SIZE,
+    COMPLETED_LATENCY,
+    COMPLETES_OPERATION,
+    COMPLETES_LATENCY,
+    COMPLETION_COUNT,
+};
+
+/* The parts of the JSON keys "completed" and "completes", as columns. */
+static const char *const COMPLETION_NAMES[COMPLETION_COUNT] = {
+    "completed_status", "completed_size", "completed_latency_ns", "completes_operation", "completes_latency_ns"};
+
+/* 1 when the event has this part; it is written then. */
+static int put_completion_column(ea_text *out, const ea_render_style *how, const ea_class *c,
+                                 enum completion_column column) {
+    ea_completion end;
+    if (!how->resolver || !how->resolver->completion(how->resolver->arg, how->record, c, how->utc_ns, &end))
+        return 0;
+    int is_end = end.operation != NULL;
+    switch (column) {
+    case COMPLETED_STATUS:
+        if (is_end || !end.has_status)
+            return 0;
+        ea_render_put_integer(out, how, c, &COMPLETION_STATUS, end.status);
+        return 1;
+    case COMPLETED_SIZE:
+        if (is_end || !end.has_status)
+            return 0;
+        ea_text_u64(out, end.information);
+        return 1;
+    case COMPLETES_OPERATION:
+        if (!is_end)
+            return 0;
+        ea_render_put_name(out, how, end.operation);
+        return 1;
+    case COMPLETED_LATENCY:
+    case COMPLETES_LATENCY:
+        if (is_end != (column == COMPLETES_LATENCY))
+            return 0;
+        ea_text_i64(out, end.latency_ns);
+        return 1;
+    case COMPLETION_COUNT:
+        break;
+    }
+    return 0;
 }
 
 /* What a collection left: sums over the generations of GC/HeapStats, as many of them as its version has. */
@@ -562,6 +611,9 @@ static int put_named(ea_text *out, const ea_render_style *how, const ea_class *c
     for (int i = 0; c->notes && i < NOTE_COUNT; i++)
         if (strcmp(NOTE_NAMES[i], name) == 0)
             return put_note(out, how, c, (enum note)i, "");
+    for (int i = 0; i < COMPLETION_COUNT; i++)
+        if (strcmp(COMPLETION_NAMES[i], name) == 0)
+            return put_completion_column(out, how, c, (enum completion_column)i);
     size_t field = *name ? ea_field_index(c, name) : c->field_count;
     ea_slice slice;
     if (field == c->field_count || !ea_field_slice(c, field, r->payload, r->payload_bytes, &slice))
@@ -576,6 +628,9 @@ int ea_render_has(const ea_class *c, const char *column) {
             return 1;
     for (int i = 0; i < NOTE_COUNT; i++)
         if (strcmp(NOTE_NAMES[i], column) == 0)
+            return 1;
+    for (int i = 0; i < COMPLETION_COUNT; i++)
+        if (strcmp(COMPLETION_NAMES[i], column) == 0)
             return 1;
     return strcmp(column, "stack") == 0 || strcmp(column, "fields") == 0 ||
            (*column && ea_field_index(c, column) < c->field_count);

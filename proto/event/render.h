@@ -93,7 +93,9 @@ const char *ea_header_type_name(uint8_t header_type);
     "\"C:\\\\...\"}; clock ticks are {\"value\": N, \"time\": \"...\"}, spans of them {\"value\": N, \"ns\": N};\n"      \
     "a file operation whose end was logged has completed {status, size, latency_ns}, and that end\n"                   \
     "completes {operation, latency_ns}; a .NET collection (GC/Start) and the time in which all threads\n"                 \
-    "of a runtime were stopped (GC/SuspendEEStart) have completed {latency_ns}, and so have their ends;\n"                \
+    "of a runtime were stopped (GC/SuspendEEStart) have completed {latency_ns}, and so have their ends\n"                \
+    "completes; as columns: completed_status, completed_size, completed_latency_ns, completes_operation,\n"                \
+    "completes_latency_ns;\n"                \
     "GC/HeapStats has derived {heap_bytes, promoted_bytes}, sums over its generations; compact context\n"               \
     "switches (Thread/CompCS) are printed one by one, as Thread/CompactCSwitch."
 // clang-format on

@@ -19,6 +19,7 @@ enum {
     EA_LANG_DEPTH_MAX = 100,          /* of nested expressions and statements */
     EA_LANG_CLAUSES_MAX = 256,
     EA_LANG_OPS_MAX = 4096,          /* instructions of a clause */
+    EA_LANG_NAME_MAX_BYTES = 60,     /* of an aggregation, and of a value of emit: they name tables and columns */
     EA_LANG_PATTERN_MAX_BYTES = 128, /* of =~: what a comparison costs grows with it */
     EA_LANG_ENTRIES = 65536          /* keys of an aggregation or a map, unless the options say otherwise */
 };
@@ -74,6 +75,16 @@ const ea_lang_need *ea_lang_needs(const ea_lang_program *p, size_t *ret_count);
 int ea_lang_needs_all(const ea_lang_program *p);
 /* 1 when the program reads what is known of processes and threads, or has variables of threads. */
 int ea_lang_needs_processes(const ea_lang_program *p);
+
+/* What the program gives apart: an aggregation, by its name without @; "emit" or "printf", when a statement is one.
+ * line and column: of its first statement; 0 of emit and printf. From i = 0; 0: there is no further one. */
+typedef struct ea_lang_result {
+    const char *name;
+    size_t name_bytes;
+    uint32_t line, column;
+} ea_lang_result;
+
+int ea_lang_result_at(const ea_lang_program *p, size_t i, ea_lang_result *ret);
 /* The performance counters that it reads, by name, from 0; NULL: there is no further one. */
 const char *ea_lang_counter(const ea_lang_program *p, size_t i);
 
@@ -109,6 +120,31 @@ typedef struct ea_lang_output {
     const ea_lang_column *columns;
     size_t column_count;
 } ea_lang_output;
+
+/* The words of the language, from i = 0; 0: there is no further one. */
+enum ea_lang_word_kind {
+    EA_LANG_WORD_KEYWORD,   /* if */
+    EA_LANG_WORD_PROBE,     /* begin */
+    EA_LANG_WORD_BASE,      /* self, before a point */
+    EA_LANG_WORD_VALUE,     /* execname */
+    EA_LANG_WORD_CALL,      /* strlen, in an expression */
+    EA_LANG_WORD_STATEMENT, /* printf */
+    EA_LANG_WORD_FUNCTION   /* count, of an aggregation */
+};
+
+typedef struct ea_lang_word {
+    const char *text;
+    enum ea_lang_word_kind kind;
+} ea_lang_word;
+
+int ea_lang_word_at(size_t i, ea_lang_word *ret);
+/* DTrace's names of probes, from i = 0; one may come several times; NULL: there is no further one. */
+const char *ea_lang_alias_at(size_t i);
+/* Calls fn with each word with which the text may go on: what is begun at its end, completed; some come several times.
+ * A result of fn that is not 0 ends it, and is returned. Before a clause's { these are probes, and in its condition and
+ * its statements words and the fields of its classes. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_lang_complete(const char *text, size_t len_bytes, const ea_lang_sources *sources,
+                                   int (*fn)(void *arg, const char *word), void *arg);
 
 typedef struct ea_lang_run ea_lang_run;
 

@@ -85,6 +85,8 @@ static const alias ALIASES[] = {
     {"dnet:::excp", "Exception/Start", NULL},
     {"dnet:::gc-start", "GC/Start", NULL},
     {"dnet:::gc-stop", "GC/Stop", NULL},
+    {"dnet:::gc", "GC/*", NULL},
+    {"dnet:::loader", "Loader/*", NULL},
     {"dnet:::lock", "Contention/Start", NULL},
     {"dnet:::jit", "Method/JittingStarted", NULL},
     {"hwconfig:::events", "SystemConfig/*", NULL},
@@ -99,6 +101,10 @@ static int alias_is_profile(span name) {
     /* profile-997, profile-1ms: the interval is the trace's */
     static const char PREFIX[] = "profile:::profile-";
     return name.len_bytes > sizeof PREFIX - 1 && memcmp(name.text, PREFIX, sizeof PREFIX - 1) == 0;
+}
+
+const char *ea_lang_alias_at(size_t i) {
+    return i < ALIAS_COUNT ? ALIASES[i].name : NULL;
 }
 
 int lang_alias(lang_source *s, span name, uint32_t at, probe **list) {

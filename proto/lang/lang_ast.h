@@ -113,7 +113,7 @@ typedef struct statement {
     struct statement *next;
 } statement;
 
-enum probe_kind { PROBE_CLASS, PROBE_BEGIN, PROBE_END, PROBE_TICK, PROBE_UNMATCHED };
+enum probe_kind { PROBE_CLASS, PROBE_BEGIN, PROBE_END, PROBE_TICK, PROBE_UNMATCHED, PROBE_MISSING };
 
 typedef struct probe {
     enum probe_kind kind;

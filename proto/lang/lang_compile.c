@@ -37,7 +37,7 @@ static int compile_row_may_fit(const probe *first, const ea_family *family, cons
 }
 
 /* The classes that the clause's probes name, of the tables and of the caller. */
-static void compile_find_classes(compiler *k) {
+void lang_find_classes(compiler *k) {
     size_t family_count;
     const ea_family *const *families = ea_event_families(&family_count);
     k->class_count = 0;
@@ -168,7 +168,7 @@ static void compile(compiler *k) {
     k->found = lang_alloc(&k->s, p->clause_count, sizeof *k->found);
     for (const clause *c = first; c; c = c->next) {
         k->c = c;
-        compile_find_classes(k);
+        lang_find_classes(k);
         k->found[c->number].classes = lang_alloc(&k->s, k->class_count, sizeof *k->classes);
         k->found[c->number].count = k->class_count;
         if (k->class_count)
@@ -200,6 +200,10 @@ static void compile(compiler *k) {
     k->is_dry = 0;
     for (const clause *c = first; c; c = c->next)
         compile_clause(k, c);
+    for (const clause *c = first; c; c = c->next)
+        for (const probe *pr = c->probes; pr; pr = pr->next)
+            if (pr->kind == PROBE_MISSING && !p->needs_stacks)
+                lang_fail(&k->s, pr->at, "no clause reads a stack, as by stack(), so that none can be missing");
 }
 
 int ea_lang_compile(ea_lang_program **ret, const char *text, size_t len_bytes, const ea_lang_sources *sources,

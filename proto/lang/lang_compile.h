@@ -1,7 +1,8 @@
 /* The compiler, inside: names become values, variables and fields; types are inferred until they no longer change; then
  * each clause becomes instructions for registers. The order of the files, each calls only those before it: lang_emit.c
  * (instructions, constants, types), lang_names.c (fields, variables, aggregations), lang_expression.c,
- * lang_statement.c, lang_compile.c; lang_needs.c reads the result. See lang_program.h. Thread: its caller's. */
+ * lang_statement.c, lang_compile.c; lang_needs.c reads the result; lang_complete.c uses the parser and the classes. See
+ * lang_program.h. Thread: its caller's. */
 #ifndef EA_LANG_LANG_COMPILE_H
 #define EA_LANG_LANG_COMPILE_H
 
@@ -59,6 +60,8 @@ typedef struct nearest {
 
 void lang_nearest_begin(nearest *n, span name);
 void lang_nearest_try(nearest *n, const char *name);
+/* The same of all words of a kind. */
+void lang_nearest_words(nearest *n, enum ea_lang_word_kind kind);
 
 /* The three arguments of "%s%s%s": "; did you mean X?", or nothing. */
 #define MEANT(n) (n).found ? "; did you mean " : "", (n).found ? (n).found : "", (n).found ? "?" : ""
@@ -138,6 +141,11 @@ enum lang_type lang_call_expression(compiler *k, const node *n, unsigned dst);
 /* dst = dst op dst + 1. */
 enum lang_type lang_arithmetic(compiler *k, uint32_t op, uint32_t at, unsigned dst, enum lang_type a, enum lang_type b,
                                int literal_a, int literal_b);
+
+/* ---- lang_compile.c ---- */
+
+/* The classes of the clause at hand, k->c: k->class_buffer, k->class_count. The caller frees the buffer. */
+void lang_find_classes(compiler *k);
 
 /* ---- lang_statement.c, lang_needs.c ---- */
 

@@ -190,9 +190,7 @@ enum lang_type lang_call_expression(compiler *k, const node *n, unsigned dst) {
     }
     nearest m;
     lang_nearest_begin(&m, n->text);
-    static const char *const CALLS[] = {"stack", "ustack", "kstack", "delta", "strlen", "has"};
-    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
-        lang_nearest_try(&m, CALLS[i]);
+    lang_nearest_words(&m, EA_LANG_WORD_CALL);
     const function *f = lang_function_of(n->text);
     if (f)
         lang_fail(&k->s, n->at, "%s aggregates: write @name = %s", f->name, f->form);

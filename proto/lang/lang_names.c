@@ -19,6 +19,13 @@ void lang_nearest_try(nearest *n, const char *name) {
     }
 }
 
+void lang_nearest_words(nearest *n, enum ea_lang_word_kind kind) {
+    ea_lang_word w;
+    for (size_t i = 0; ea_lang_word_at(i, &w); i++)
+        if (w.kind == kind)
+            lang_nearest_try(n, w.text);
+}
+
 /* A field that the clause read before: a look among all classes is not needed again. FIELDS_MAX: there is none. */
 static uint32_t names_known_field(const compiler *k, span name, int is_name) {
     for (uint32_t i = 0; i < k->field_count; i++)
@@ -279,8 +286,7 @@ const function *lang_find_function(compiler *k, const node *call) {
         return f;
     nearest n;
     lang_nearest_begin(&n, call->text);
-    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++)
-        lang_nearest_try(&n, FUNCTIONS[i].name);
+    lang_nearest_words(&n, EA_LANG_WORD_FUNCTION);
     lang_fail(&k->s, call->at, "%.*s is no aggregating function%s%s%s", SHOWN(call->text), MEANT(n));
 }
 
@@ -293,6 +299,9 @@ void lang_declare_aggregations(compiler *k, const statement *st, int is_end) {
             if (t->arg_count > EA_LANG_KEYS_MAX)
                 lang_fail(&k->s, t->at, "more than %d keys", EA_LANG_KEYS_MAX);
             if (!a) {
+                if (t->text.len_bytes > EA_LANG_NAME_MAX_BYTES)
+                    lang_fail(&k->s, t->at, "the name has %zu bytes; at most %d name a table of results",
+                              t->text.len_bytes, EA_LANG_NAME_MAX_BYTES);
                 if (k->p->aggregation_count == VARIABLES_MAX)
                     lang_fail(&k->s, t->at, "more than %d aggregations", VARIABLES_MAX);
                 a = &k->p->aggregations[k->p->aggregation_count++];

@@ -122,3 +122,23 @@ int ea_lang_needs_processes(const ea_lang_program *p) {
 const char *ea_lang_counter(const ea_lang_program *p, size_t i) {
     return i < p->counter_count ? p->counters[i].text : NULL;
 }
+
+int ea_lang_result_at(const ea_lang_program *p, size_t i, ea_lang_result *ret) {
+    *ret = (ea_lang_result){.name = "emit", .name_bytes = 4};
+    if (i < p->aggregation_count) {
+        const lang_aggregation *a = &p->aggregations[i];
+        *ret = (ea_lang_result){.name = a->name.text, .name_bytes = a->name.len_bytes, .line = 1, .column = 1};
+        for (uint32_t at = 0; at < a->at; at++) {
+            ret->line += p->text[at] == '\n';
+            ret->column = p->text[at] == '\n' ? 1 : ret->column + 1;
+        }
+        return 1;
+    }
+    i -= p->aggregation_count;
+    if (p->row_count && i-- == 0)
+        return 1;
+    if (!p->format_count || i)
+        return 0;
+    *ret = (ea_lang_result){.name = "printf", .name_bytes = 6};
+    return 1;
+}

@@ -449,7 +449,8 @@ static probe **parse_probe(parser *p, probe **last) {
     span word = {s->text + t.at, end - t.at};
     if (!word.len_bytes || word.text[0] == '/' || word.text[0] == '@' || word.text[0] == '}')
         lang_fail(s, t.at,
-                  "expected a probe: the name of an event class, provider:event, begin, end, tick:10s or unmatched");
+                  "expected a probe: the name of an event class, provider:event, begin, end, tick:10s, unmatched or "
+                  "stack-missing");
     p->at = end;
     if (parse_begins(word, "dtrace:::"))
         word = parse_after(word, 9);
@@ -462,6 +463,11 @@ static probe **parse_probe(parser *p, probe **last) {
         pr->kind = PROBE_END;
     } else if (parse_span_is_any_case(word, "unmatched")) {
         pr->kind = PROBE_UNMATCHED;
+    } else if (parse_span_is_any_case(word, "stack-missing") || span_is(word, "diag:::missed-stack") ||
+               span_is(word, "diag:::missed-ustack")) {
+        pr->kind = PROBE_MISSING;
+    } else if (span_is(word, "diag:::events")) {
+        parse_class(p, pr, (span){"*", 1});
     } else if (parse_begins(word, "tick:") || parse_begins(word, "tick-")) {
         pr->kind = PROBE_TICK;
         pr->interval_ns = parse_interval(p, parse_after(word, 5), pr->at);

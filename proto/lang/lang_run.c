@@ -80,7 +80,8 @@ static int run_make_clauses(ea_lang_run *r) {
     r->due = calloc(p->clause_count + 1, sizeof *r->due);
     r->ticks = calloc(p->clause_count + 1, sizeof *r->ticks);
     r->unmatched = calloc(p->clause_count + 1, sizeof *r->unmatched);
-    if (!r->due || !r->ticks || !r->unmatched)
+    r->missing = calloc(p->clause_count + 1, sizeof *r->missing);
+    if (!r->due || !r->ticks || !r->unmatched || !r->missing)
         return EA_ENOMEM;
     for (uint32_t i = 0; i < p->clause_count; i++) {
         most = p->clauses[i].field_count > most ? p->clauses[i].field_count : most;
@@ -88,6 +89,8 @@ static int run_make_clauses(ea_lang_run *r) {
             r->ticks[r->tick_count++] = i;
         if (run_has_probe(&p->clauses[i], PROBE_UNMATCHED))
             r->unmatched[r->unmatched_count++] = i;
+        if (run_has_probe(&p->clauses[i], PROBE_MISSING))
+            r->missing[r->missing_count++] = i;
     }
     r->absent = calloc(most, sizeof *r->absent); /* BOUND_ABSENT */
     return r->absent ? 0 : EA_ENOMEM;
@@ -168,6 +171,7 @@ void ea_lang_run_destroy(ea_lang_run *r) {
     free(r->due);
     free(r->ticks);
     free(r->unmatched);
+    free(r->missing);
     free(r->processes);
     free(r->names);
     free(r->stacks);
@@ -553,6 +557,7 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             continue;
         case CODE_STACK:
             DST = run_stack_value(r, op->imm);
+            r->has_missed |= DST == STRING_EMPTY;
             continue;
         case CODE_LOAD:
             DST = run_load(r, op->imm, &B);
@@ -881,7 +886,7 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
             return run_result(r);
     }
     r->plan = p;
-    r->is_split = 0;
+    r->is_split = r->has_missed = 0;
     if (p->is_switch)
         lang_note_switch(r);
     if (p->names_counters && r->p->counter_count)
@@ -898,6 +903,8 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
                 continue;
             run_execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
         }
+        for (uint32_t i = 0; r->has_missed && i < r->missing_count && !r->is_over; i++)
+            run_apart(r, r->missing[i]);
     } else if (r->unmatched_count) {
         r->this_number++;
         r->bound = NULL;

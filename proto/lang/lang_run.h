@@ -89,7 +89,7 @@ struct ea_lang_run {
     plan nothing; /* of clauses without an event */
     bound_field *absent;
     int64_t *due; /* of each clause: its next tick */
-    uint32_t *ticks, tick_count, *unmatched, unmatched_count;
+    uint32_t *ticks, tick_count, *unmatched, unmatched_count, *missing, missing_count;
     uint64_t this_number; /* of events, so that this.x begins anew */
     uint8_t has_self, has_unmatched;
     /* the event at hand */
@@ -98,7 +98,8 @@ struct ea_lang_run {
     const bound_clause *bound;
     ea_slice slices[EA_FIELDS_MAX];
     size_t whole;
-    int is_split, is_thread_known, is_process_known, has_subject;
+    int is_split, is_thread_known, is_process_known, has_subject, is_thread_of_cpu;
+    int has_missed; /* a clause read the event's stack, and there was none */
     int64_t pid, tid;
     int64_t now_utc_ns, first_utc_ns;
     int has_first;

@@ -183,6 +183,9 @@ static void call_statement(compiler *k, const node *n) {
             const node *arg = n->args[row.count];
             if (arg->kind != NODE_NAMED)
                 lang_fail(&k->s, arg->at, "expected name = value");
+            if (arg->text.len_bytes > EA_LANG_NAME_MAX_BYTES)
+                lang_fail(&k->s, arg->at, "the name has %zu bytes; at most %d name a column", arg->text.len_bytes,
+                          EA_LANG_NAME_MAX_BYTES);
             char *name = lang_alloc(&k->s, arg->text.len_bytes + 1, 1);
             memcpy(name, arg->text.text, arg->text.len_bytes);
             for (uint32_t i = 0; i < row.count; i++)
@@ -200,12 +203,16 @@ static void call_statement(compiler *k, const node *n) {
         (void)lang_call_expression(k, n, lang_use_register(k, 0, n->at));
         if (!k->is_dry)
             k->ops[k->op_count - 1].code = CODE_MARK;
+    } else if (span_is(n->text, "ship")) {
+        lang_fail(&k->s, n->at,
+                  "ship() does not exist: an event travels with the priority of its session or source (priority: "
+                  "security)");
+    } else if (span_is(n->text, "trigger")) {
+        lang_fail(&k->s, n->at, "trigger() does not exist: the agent has no recorder whose window it could send");
     } else {
         nearest m;
         lang_nearest_begin(&m, n->text);
-        static const char *const CALLS[] = {"print", "printf", "trunc", "clear", "emit", "exit", "delta"};
-        for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
-            lang_nearest_try(&m, CALLS[i]);
+        lang_nearest_words(&m, EA_LANG_WORD_STATEMENT);
         lang_fail(&k->s, n->at, "%.*s is no statement%s%s%s", SHOWN(n->text), MEANT(m));
     }
 }

@@ -186,7 +186,7 @@ void lang_find_thread(ea_lang_run *r) {
         return;
     r->is_thread_known = 1;
     r->tid = -1;
-    r->has_subject = 0;
+    r->has_subject = r->is_thread_of_cpu = 0;
     if (!r->event)
         return;
     const ea_record *record = r->event->record;
@@ -196,8 +196,10 @@ void lang_find_thread(ea_lang_run *r) {
     if (record->tid != NO_ID)
         r->tid = record->tid;
     else if (!values_thread_field(r, &r->plan->thread, &r->tid) && record->cpu < CPUS_MAX &&
-             r->place->cpu_threads[record->cpu] != NO_ID)
+             r->place->cpu_threads[record->cpu] != NO_ID) {
         r->tid = r->place->cpu_threads[record->cpu];
+        r->is_thread_of_cpu = 1;
+    }
 }
 
 void lang_find_process(ea_lang_run *r) {
@@ -212,6 +214,9 @@ void lang_find_process(ea_lang_run *r) {
         r->pid = r->event->record->pid;
         return;
     }
+    /* an event that a DPC logs, such as of data that arrive, is not about the thread that the DPC interrupts */
+    if (r->is_thread_of_cpu && values_thread_field(r, &r->plan->process, &r->pid))
+        return;
     if (r->tid == 0) {
         r->pid = 0;
         return;

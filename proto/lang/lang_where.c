@@ -194,3 +194,44 @@ int ea_where_holds(ea_where *w, const ea_record *record, const ea_class *c, cons
     rc = ea_lang_run_holds(w->run, &event);
     return rc < 0 ? ea_fail(err, rc, "evaluate --where") : rc;
 }
+
+/* ---- watch ---- */
+
+int ea_lang_options_read(const ea_lang_options *o, const char *path, const char **ret_name, char **ret_text,
+                         size_t *ret_len_bytes, ea_err *err) {
+    *ret_text = NULL;
+    *ret_name = o->program ? "program" : path;
+    if (o->json && o->csv)
+        return ea_fail(err, EA_EUSAGE, "--json and --csv exclude each other");
+    if (!o->program)
+        return path ? ea_lang_read_text(ret_text, ret_len_bytes, path, err)
+                    : ea_fail(err, EA_EUSAGE, "expected -e PROGRAM, or a file with a program");
+    size_t n = strlen(o->program);
+    *ret_len_bytes = n;
+    *ret_text = malloc(n + 1);
+    if (!*ret_text)
+        return ea_fail(err, EA_ENOMEM, "read the program");
+    memcpy(*ret_text, o->program, n + 1);
+    return 0;
+}
+
+ea_lang_run_options ea_lang_options_run(const ea_lang_options *o) {
+    return (ea_lang_run_options){.form = o->json  ? EA_LANG_JSON
+                                         : o->csv ? EA_LANG_CSV
+                                                  : EA_LANG_TEXT,
+                                 .is_terminal = ea_is_terminal(stdout),
+                                 .pid = o->pid,
+                                 .exe = o->exe,
+                                 .limit_entries = (size_t)o->keys,
+                                 .limit_bytes = (size_t)o->memory};
+}
+
+void ea_lang_report_counts(const ea_lang_run *run, const char *command) {
+    ea_lang_counts c = ea_lang_run_counts(run);
+    ea_text t;
+    ea_text_init(&t);
+    ea_lang_counts_print(&c, command, &t);
+    if (t.len_bytes && !t.failed)
+        fputs(t.data, stderr);
+    ea_text_deinit(&t);
+}

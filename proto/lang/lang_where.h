@@ -43,6 +43,50 @@ EA_MUST_CHECK int ea_lang_compile_condition(ea_lang_program **ret, const ea_stri
 EA_MUST_CHECK int ea_lang_report_problem(const ea_lang_problem *p, const char *name, const char *text, size_t len_bytes,
                                          ea_err *err);
 
+/* ---- watch ---- */
+
+/* What the commands that run a program have in common. */
+typedef struct ea_lang_options {
+    const char *program, *exe;
+    ea_strings args;
+    int json, csv;
+    uint64_t keys, memory, pid;
+} ea_lang_options;
+
+// clang-format off
+/* Their rows of a command's options, at an offset of an ea_lang_options. */
+#define EA_LANG_AT(at, field) ((at) + offsetof(ea_lang_options, field))
+#define EA_LANG_OPTIONS(at)                                                                                            \
+    {.name = "execute", .letter = 'e', .argument = "PROGRAM", .type = EA_OPT_STRING,                                   \
+     .offset = EA_LANG_AT(at, program),                                                                                \
+     .help = "the program; without it the first operand is the file with the program"},                                \
+    {.name = "arg", .letter = 'a', .argument = "VALUE", .type = EA_OPT_STRINGS, .offset = EA_LANG_AT(at, args),        \
+     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},             \
+    {.name = "pid", .letter = 'p', .argument = "PID", .type = EA_OPT_U64, .offset = EA_LANG_AT(at, pid),               \
+     .min = 1, .max = UINT32_MAX,                                                                                      \
+     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},             \
+    {.name = "exe", .argument = "PATTERN", .type = EA_OPT_STRING, .offset = EA_LANG_AT(at, exe),                       \
+     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},        \
+    {.name = "json", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, json), .help = "print JSON lines"},                 \
+    {.name = "csv", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, csv), .help = "print CSV"},                          \
+    {.name = "keys", .argument = "N", .type = EA_OPT_U64, .offset = EA_LANG_AT(at, keys), .fallback = "65536",         \
+     .min = 1, .max = 16777216,                                                                                        \
+     .help = "how many keys an aggregation or a map has at the most; values of further keys are counted under "        \
+             "(others)"},                                                                                              \
+    {.name = "memory", .argument = "SIZE", .type = EA_OPT_SIZE, .offset = EA_LANG_AT(at, memory),                      \
+     .fallback = "64MiB", .min = 1 << 20, .max = (uint64_t)16 << 30,                                                   \
+     .help = "memory of all variables, aggregations and texts of the program together"}
+// clang-format on
+
+/* The program's text, of the option or of a file (path: NULL: none is named), and its name for messages. *ret_text: the
+ * caller's to free, also after a failure. */
+EA_MUST_CHECK int ea_lang_options_read(const ea_lang_options *o, const char *path, const char **ret_name,
+                                       char **ret_text, size_t *ret_len_bytes, ea_err *err);
+/* What they say of a run that prints to standard output. */
+ea_lang_run_options ea_lang_options_run(const ea_lang_options *o);
+/* Prints on standard error what a run could not do. */
+void ea_lang_report_counts(const ea_lang_run *run, const char *command);
+
 /* ---- --where ---- */
 
 typedef struct ea_where ea_where;

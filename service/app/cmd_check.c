@@ -3,6 +3,7 @@
 #include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/check_names.h"
+#include "service/app/check_watches.h"
 #include "service/core/agent_config.h"
 #include "service/core/filter.h"
 #include "service/core/labels.h"
@@ -222,6 +223,8 @@ static int check_check_file(const options *o, const char *path, ea_text *t, ea_e
     } else if (!rc) {
         check_describe(&c, t);
         rc = ea_check_names(&c, t, err);
+        if (!rc)
+            rc = ea_check_watches(&c, t, err);
     }
     ea_text_deinit(&problems);
     if (is_read)
@@ -280,7 +283,8 @@ const ea_command ea_cmd_check = {
     .operands = "[FILE]",
     .summary = "Check a configuration file and print what it does",
     .details = "Nothing is started, and no network is used. Each mistake is one line, FILE:LINE:COLUMN: the mistake;\n"
-               "at most 20 lines. Names of providers, keywords and events that the catalogue does not have are notes. "
+               "at most 20 lines. Names of providers, keywords and events that the catalogue does not have are notes, "
+               "and so is what a program under watch needs and its session lacks. "
                "Exit codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n"
                "\n"
                "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",

@@ -1,7 +1,7 @@
 /* etwagent watch: runs a program of the query language over traces, or on a live session (watch_live.h). Called by:
  * main.c. Calls: proto/lang, service/decode, proto/state. Thread: the main one. */
-#include "proto/base/array.h"
 #include "proto/base/platform.h"
+#include "proto/stack/stack_ahead.h"
 #include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
@@ -16,17 +16,11 @@
 
 typedef struct options {
     ea_schema_options schemas;
-    const char *program;
-    int json, csv, strict;
-    uint64_t keys, memory, pid;
-    const char *exe, *command, *name;
-    ea_strings pmc_samples, args;
+    ea_lang_options lang;
+    int strict;
+    const char *command, *name, *complete;
+    ea_strings pmc_samples;
 } options;
-
-typedef struct event_stack {
-    uint64_t number; /* of the event, in the order of the trace */
-    uint32_t half[EA_STACK_HALVES];
-} event_stack;
 
 /* A second reader of the trace, which is ahead of the first one as far as the window of the join reaches: walks come
  * after their events. */
@@ -36,9 +30,8 @@ typedef struct lookahead {
     ea_stacks *stacks;
     ea_stack_join *join;
     ea_stack_feed *feed;
-    event_stack *found; /* [first, count): of events that the program has not seen */
-    size_t first, count, capacity;
-    uint64_t read, settled; /* events read; those before `settled` get no further half */
+    ea_stack_ahead stacks_ahead;
+    uint64_t read; /* events */
     int is_at_end;
 } lookahead;
 
@@ -58,24 +51,8 @@ typedef struct watch {
     ea_resolver resolver;
 } watch;
 
-static int on_joined(void *arg, const ea_stack_joined *e) {
-    lookahead *l = arg;
-    l->settled = e->tag + 1;
-    if (!e->half[EA_STACK_KERNEL] && !e->half[EA_STACK_USER])
-        return 0;
-    if (l->first && l->count == l->capacity) {
-        memmove(l->found, l->found + l->first, (l->count - l->first) * sizeof *l->found);
-        l->count -= l->first;
-        l->first = 0;
-    }
-    if (EA_GROW(l->found, l->capacity, l->count + 1, SIZE_MAX))
-        return EA_ENOMEM;
-    l->found[l->count++] = (event_stack){e->tag, {e->half[EA_STACK_KERNEL], e->half[EA_STACK_USER]}};
-    return 0;
-}
-
 static int lookahead_open(lookahead *l, char **paths, int path_count, ea_err *err) {
-    ea_stack_join_options how = {.on_event = on_joined, .arg = l};
+    ea_stack_join_options how = {.on_event = ea_stack_ahead_take, .arg = &l->stacks_ahead};
     int rc = ea_etl_open(&l->set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
     if (!rc)
         rc = ea_decoder_create(&l->decoder, NULL, NULL, err);
@@ -94,14 +71,14 @@ static void lookahead_close(lookahead *l) {
     ea_stacks_destroy(l->stacks);
     ea_decoder_destroy(l->decoder);
     ea_etl_close(l->set);
-    free(l->found);
+    ea_stack_ahead_deinit(&l->stacks_ahead);
 }
 
 /* The stack of an event; numbers only rise. */
 static int lookahead_find(lookahead *l, uint64_t number, uint32_t ret_half[EA_STACK_HALVES], ea_err *err) {
     const ea_record *r;
     enum ea_counter outcome;
-    while (!l->is_at_end && l->settled <= number) {
+    while (!l->is_at_end && l->stacks_ahead.settled <= number) {
         int rc = ea_etl_next(l->set, &r, err);
         if (rc <= 0) { /* the first reader reports damage */
             l->is_at_end = 1;
@@ -114,12 +91,7 @@ static int lookahead_find(lookahead *l, uint64_t number, uint32_t ret_half[EA_ST
         if (rc)
             return ea_fail(err, rc, "join stacks");
     }
-    while (l->first < l->count && l->found[l->first].number < number)
-        l->first++;
-    if (l->first < l->count && l->found[l->first].number == number) {
-        ret_half[EA_STACK_KERNEL] = l->found[l->first].half[EA_STACK_KERNEL];
-        ret_half[EA_STACK_USER] = l->found[l->first].half[EA_STACK_USER];
-    }
+    ea_stack_ahead_find(&l->stacks_ahead, number, ret_half);
     return 0;
 }
 
@@ -185,32 +157,16 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
     return rc < 0 ? rc : ended;
 }
 
-static void watch_report(const ea_lang_run *run) {
-    ea_lang_counts c = ea_lang_run_counts(run);
-    ea_text t;
-    ea_text_init(&t);
-    ea_lang_counts_print(&c, "etwagent", &t);
-    if (t.len_bytes && !t.failed)
-        fputs(t.data, stderr);
-    ea_text_deinit(&t);
-}
-
 static void report_live(void *arg, ea_lang_run *run) {
     (void)arg;
-    watch_report(run);
+    ea_lang_report_counts(run, "etwagent");
 }
 
 static ea_lang_run_options run_options(const options *o, watch *w) {
-    return (ea_lang_run_options){.form = o->json  ? EA_LANG_JSON
-                                         : o->csv ? EA_LANG_CSV
-                                                  : EA_LANG_TEXT,
-                                 .flush = take_output,
-                                 .flush_arg = w,
-                                 .is_terminal = ea_is_terminal(stdout),
-                                 .pid = o->pid,
-                                 .exe = o->exe,
-                                 .limit_entries = o->keys,
-                                 .limit_bytes = o->memory};
+    ea_lang_run_options how = ea_lang_options_run(&o->lang);
+    how.flush = take_output;
+    how.flush_arg = w;
+    return how;
 }
 
 /* Without a trace. */
@@ -242,20 +198,14 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     ea_schemas *schemas = NULL;
     ea_input in;
     int rc = 0;
-    if (o->json && o->csv)
-        rc = ea_fail(&err, EA_EUSAGE, "--json and --csv exclude each other");
-    if (!rc && o->program) {
-        w.text_bytes = strlen(o->program);
-        w.text = malloc(w.text_bytes + 1);
-        if (w.text)
-            memcpy(w.text, o->program, w.text_bytes + 1);
-        else
-            rc = ea_fail(&err, EA_ENOMEM, "read the program");
-    } else if (!rc && operand_count < 1) {
-        rc = ea_fail(&err, EA_EUSAGE, "expected -e PROGRAM, or a file with a program");
-    } else if (!rc) {
-        w.name = operands[0];
-        rc = ea_lang_read_text(&w.text, &w.text_bytes, operands[0], &err);
+    if (o->complete) {
+        rc = ea_program_complete(o->complete, &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
+        if (rc)
+            ea_err_print(stderr, "etwagent", &err);
+        return ea_exit_code(rc);
+    }
+    rc = ea_lang_options_read(&o->lang, operand_count > 0 ? operands[0] : NULL, &w.name, &w.text, &w.text_bytes, &err);
+    if (!rc && !o->lang.program) {
         w.paths++;
         w.path_count--;
     }
@@ -266,7 +216,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc && w.path_count > 0 && (o->command || o->pmc_samples.count))
         rc = ea_fail(&err, EA_EUSAGE, "--command and --pmc-sample are of a live session; there is a trace");
     if (!rc)
-        rc = ea_program_compile(&w.program, w.name, w.text, w.text_bytes, &o->args,
+        rc = ea_program_compile(&w.program, w.name, w.text, w.text_bytes, &o->lang.args,
                                 &(ea_program_classes){w.paths, w.path_count, &o->schemas}, &err);
     if (!rc && w.path_count < 1)
         return run_live(&w, &err);
@@ -302,7 +252,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, w.paths, w.path_count, 0, o->strict)) == 0) {
         rc = run_all(&w, &in, decoder, &err);
         exit_code = ea_input_close(&in, rc, &err);
-        watch_report(w.run);
+        ea_lang_report_counts(w.run, "etwagent");
     }
     ea_lang_run_destroy(w.run);
     lookahead_close(&w.ahead);
@@ -317,31 +267,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    {.name = "execute",
-     .letter = 'e',
-     .argument = "PROGRAM",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, program),
-     .help = "the program; without it the first operand is the file with the program"},
-    {.name = "arg",
-     .letter = 'a',
-     .argument = "VALUE",
-     .type = EA_OPT_STRINGS,
-     .offset = offsetof(options, args),
-     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},
-    {.name = "pid",
-     .letter = 'p',
-     .argument = "PID",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, pid),
-     .min = 1,
-     .max = UINT32_MAX,
-     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},
-    {.name = "exe",
-     .argument = "PATTERN",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, exe),
-     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},
+    EA_LANG_OPTIONS(offsetof(options, lang)),
     {.name = "command",
      .letter = 'c',
      .argument = "COMMAND",
@@ -359,25 +285,13 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRINGS,
      .offset = offsetof(options, pmc_samples),
      .help = "of a live session: a performance counter that PerfInfo/PmcCounterProf samples; may be repeated"},
-    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON lines"},
-    {.name = "csv", .type = EA_OPT_FLAG, .offset = offsetof(options, csv), .help = "print CSV"},
-    {.name = "keys",
-     .argument = "N",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, keys),
-     .fallback = "65536",
-     .min = 1,
-     .max = 16777216,
+    {.name = "complete-probe",
+     .argument = "TEXT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, complete),
      .help =
-         "how many keys an aggregation or a map has at the most; values of further keys are counted under (others)"},
-    {.name = "memory",
-     .argument = "SIZE",
-     .type = EA_OPT_SIZE,
-     .offset = offsetof(options, memory),
-     .fallback = "64MiB",
-     .min = 1 << 20,
-     .max = (uint64_t)16 << 30,
-     .help = "memory of all variables, aggregations and texts of the program together"},
+         "print the words with which a program that begins with TEXT may go on, one a line: probes, and in a clause "
+         "fields and functions; of the traces, too"},
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),

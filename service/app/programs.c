@@ -1,10 +1,13 @@
 /* Programs of the query language for commands. See programs.h. */
 #include "service/app/programs.h"
 
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
 #include "proto/base/map.h"
 #include "proto/etl/etl.h"
 #include "service/decode/decoder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +78,54 @@ int ea_program_compile(ea_lang_program **ret, const char *name, const char *text
     rc = ea_lang_compile_text(ret, text, len_bytes, args, &k.classes, &problem, err);
     if (rc && problem.line)
         rc = ea_lang_report_problem(&problem, name, text, len_bytes, err);
+    programs_close(&k);
+    return rc;
+}
+
+/* ---- completion ---- */
+
+typedef struct words {
+    ea_arena arena;
+    const char **items;
+    size_t count, capacity;
+} words;
+
+static int programs_take_word(void *arg, const char *word) {
+    words *w = arg;
+    const char *copy = ea_arena_strdup(&w->arena, word);
+    if (!copy || EA_GROW(w->items, w->capacity, w->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    w->items[w->count++] = copy;
+    return 0;
+}
+
+static int programs_by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int ea_program_complete(const char *text, const ea_program_classes *from, ea_err *err) {
+    program_classes k;
+    words w = {.count = 0};
+    int rc = programs_open(&k, from, err);
+    if (rc)
+        return rc;
+    ea_arena_init(&w.arena, 0);
+    rc = ea_described_classes(&k.classes.further, k.classes.registry, k.schemas, err);
+    if (!rc)
+        rc = programs_collect(&k, &k.classes.further, err);
+    ea_lang_sources sources = {
+        .registry = k.classes.registry, .classes = k.classes.further.items, .class_count = k.classes.further.count};
+    if (!rc && ea_lang_complete(text, strlen(text), &sources, programs_take_word, &w))
+        rc = ea_fail(err, EA_ENOMEM, "complete a program");
+    if (w.count)
+        qsort(w.items, w.count, sizeof *w.items, programs_by_text);
+    for (size_t i = 0; i < w.count && !rc; i++)
+        if ((!i || strcmp(w.items[i], w.items[i - 1]) != 0) && printf("%s\n", w.items[i]) < 0)
+            rc = ea_fail(err, EA_EIO, "write to standard output");
+    if (!rc && fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    free(w.items);
+    ea_arena_deinit(&w.arena);
     programs_close(&k);
     return rc;
 }

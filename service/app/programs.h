@@ -18,6 +18,9 @@ typedef struct ea_program_classes {
 EA_MUST_CHECK int ea_program_compile(ea_lang_program **ret, const char *name, const char *text, size_t len_bytes,
                                      const ea_strings *args, const ea_program_classes *from, ea_err *err);
 
+/* Prints the words with which a program may go on, one a line, each once. EA_EIO, EA_ENOMEM. */
+EA_MUST_CHECK int ea_program_complete(const char *text, const ea_program_classes *from, ea_err *err);
+
 /* A condition on events (--where) of the classes of a choice. Each record of the traces is given to
  * ea_where_holds, so that the state is known. */
 EA_MUST_CHECK int ea_program_where(ea_where **ret, const char *condition, const ea_class_choice *choice,

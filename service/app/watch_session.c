@@ -37,7 +37,7 @@ static int watch_session_add_flags(ea_watch_session *s, const char *flags, ea_er
     return rc;
 }
 
-static int is_kernel(const ea_lang_need *n) {
+int ea_watch_is_kernel(const ea_lang_need *n) {
     size_t count;
     const ea_family *const *families = ea_event_families(&count);
     for (size_t i = 0; n->is_classic && i < count; i++)
@@ -146,8 +146,8 @@ int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
         rc = ea_fail(err, EA_ENOMEM, "watch");
     c->providers = (ea_tables){s->providers, 0};
     for (size_t i = 0; i < count && !rc; i++)
-        rc = is_kernel(&needs[i]) ? add_kernel(s, &needs[i], needs_processes, err)
-                                  : watch_session_add_provider(s, &needs[i], err);
+        rc = ea_watch_is_kernel(&needs[i]) ? add_kernel(s, &needs[i], needs_processes, err)
+                                           : watch_session_add_provider(s, &needs[i], err);
     for (size_t i = 0; i < c->providers.count; i++)
         limit_ids(&s->providers[i]);
     if (!rc && s->unknown.count && c->kind == EA_SESSION_USER && !c->providers.count)

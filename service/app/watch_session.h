@@ -31,6 +31,8 @@ typedef struct ea_watch_session_options {
 EA_MUST_CHECK int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
                                         const ea_watch_session_options *options, ea_err *err);
 void ea_watch_session_deinit(ea_watch_session *s);
+/* 1 when the class is one of the kernel's own events. */
+int ea_watch_is_kernel(const ea_lang_need *n);
 /* One line about what it enables, without a newline. */
 void ea_watch_session_describe(const ea_watch_session *s, ea_text *t);
 

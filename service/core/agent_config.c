@@ -212,17 +212,10 @@ static const ea_option SOURCE_ROWS[] = {
     {.name = NULL},
 };
 
-static int check_source(const void *table, const char **ret_key, ea_err *err) {
-    const ea_file_source_config *c = table;
-    *ret_key = "watch";
-    return ea_watches_check(&c->watches, err);
-}
-
 const ea_table ea_file_source_table = {
     .summary = "Trace files that are shipped, each event once, however often the agent is started.",
     .rows = SOURCE_ROWS,
-    .size = sizeof(ea_file_source_config),
-    .check = check_source};
+    .size = sizeof(ea_file_source_config)};
 
 /* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
 static int is_name_of_boot(const char *source, const ea_session_config *session) {
@@ -254,6 +247,37 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
 }
 
 /* ---- programs ---- */
+
+/* A program's name is that of its table: two of one name are a mistake, but not those of several sessions and sources
+ * with one text, whose rows add up. */
+static int check_program_names(const char *list, size_t item, const ea_agent_config *c, ea_option_place *ret_place,
+                               ea_err *err) {
+    const ea_file_source_config *sources = c->sources.items;
+    const ea_session_config *sessions = c->sessions.items;
+    int is_session = strcmp(list, "sessions") == 0;
+    const ea_tables *these = is_session ? &sessions[item].watches : &sources[item].watches;
+    const ea_watch_config *all = these->items;
+    for (size_t i = 0; i < these->count; i++) {
+        snprintf(ret_place->path, sizeof ret_place->path, "%s/%zu/watch/%zu/name", list, item, i);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(all[i].name, all[k].name) == 0)
+                return ea_fail(err, EA_EINVAL, "two programs are called %s", all[i].name);
+        for (size_t other = 0; other < c->sources.count + (is_session ? item : 0); other++) {
+            int is_source = other < c->sources.count;
+            if (!is_session && other >= item)
+                break;
+            const ea_tables *those = is_source ? &sources[other].watches : &sessions[other - c->sources.count].watches;
+            const ea_watch_config *theirs = those->items;
+            for (size_t k = 0; k < those->count; k++)
+                if (strcmp(all[i].name, theirs[k].name) == 0 && strcmp(all[i].program, theirs[k].program) != 0)
+                    return ea_fail(
+                        err, EA_EINVAL, "%s %s has another program called %s, and the rows of both would be one table",
+                        is_source ? "source" : "session",
+                        is_source ? sources[other].name : sessions[other - c->sources.count].name, all[i].name);
+        }
+    }
+    return 0;
+}
 
 /* The programs of one list; files of schemas are read when a class or a field is not known without them. */
 static int check_watches(const char *list, size_t item, const ea_tables *watches, const ea_schema_options *options,
@@ -316,11 +340,13 @@ static int check_values(const void *table, ea_option_place *ret_place, ea_err *e
     for (size_t i = 0; i < c->sources.count && !rc; i++)
         rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sources.count && !rc; i++)
-        rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
+        if (!(rc = check_program_names("sources", i, c, ret_place, err)))
+            rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
-        rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
+        if (!(rc = check_program_names("sessions", i, c, ret_place, err)))
+            rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
     return rc;
 }
 

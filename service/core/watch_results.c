@@ -21,7 +21,7 @@ enum { IN_COUNTED = 0x40, CHAIN = 0x80, OUT_UTF8 = 35 };
 enum {
     CHANNEL_TRACELOGGING = 11,
     LEVEL_INFORMATION = 4,
-    COLUMN_NAME_MAX = 60,
+    COLUMN_NAME_MAX = EA_LANG_NAME_MAX_BYTES,
     PAYLOAD_MAX = 60000, /* a record has 65,535 bytes at the most */
     RUN_LIMIT_MIN = 4 << 20,
 };
@@ -67,6 +67,43 @@ static int watch_compile(ea_lang_classes *classes, program *p, ea_watch_problem 
     return 0;
 }
 
+/* The name of a table of results, after watch_. */
+static void watch_put_table(ea_text *t, const program *p, const ea_lang_result *r) {
+    ea_text_clear(t);
+    ea_text_str(t, p->c->name);
+    if (r->name_bytes) {
+        ea_text_char(t, '_');
+        ea_text_add(t, r->name, r->name_bytes);
+    }
+}
+
+/* Results of two programs, or two of one, must not be one table. */
+static int watch_check_tables(const ea_watches *w, ea_watch_problem *ret_problem, ea_err *err) {
+    const program *last = &w->programs[w->count - 1];
+    ea_lang_result mine, other;
+    ea_text a, b;
+    int rc = 0;
+    ea_text_init(&a);
+    ea_text_init(&b);
+    for (size_t i = 0; !rc && ea_lang_result_at(last->program, i, &mine); i++) {
+        watch_put_table(&a, last, &mine);
+        for (const program *p = w->programs; !rc && p <= last; p++)
+            for (size_t k = 0; !rc && ea_lang_result_at(p->program, k, &other) && (p < last || k < i); k++) {
+                watch_put_table(&b, p, &other);
+                if (a.failed || b.failed)
+                    rc = ea_fail(err, EA_ENOMEM, "compile programs");
+                else if (a.len_bytes == b.len_bytes && memcmp(a.data, b.data, a.len_bytes) == 0)
+                    rc = ea_fail(err, EA_EINVAL, "the table watch_%.160s is that of %s%.*s of program %s, too", a.data,
+                                 other.line ? "@" : "", (int)other.name_bytes, other.name, p->c->name);
+            }
+        if (rc)
+            *ret_problem = (ea_watch_problem){.line = mine.line ? mine.line : 1, .column = mine.line ? mine.column : 1};
+    }
+    ea_text_deinit(&a);
+    ea_text_deinit(&b);
+    return rc;
+}
+
 int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schemas *schemas,
                       ea_watch_problem *ret_problem, ea_err *err) {
     ea_watches *w = calloc(1, sizeof *w);
@@ -88,6 +125,8 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schem
         p->owner = w;
         p->c = &all[i];
         rc = watch_compile(&classes, p, ret_problem, err);
+        if (!rc)
+            rc = watch_check_tables(w, ret_problem, err);
         if (rc)
             ret_problem->program = i;
     }

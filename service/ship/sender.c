@@ -309,8 +309,11 @@ static int sender_perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_me
     /* what it says for a person; it is foreign text */
     ea_text said;
     ea_text_init(&said);
-    if (s->answer.len_bytes)
-        ea_text_safe(&said, s->answer.data, s->answer.len_bytes < 160 ? s->answer.len_bytes : 160);
+    size_t len = s->answer.len_bytes < 160 ? s->answer.len_bytes : 160;
+    while (len && (s->answer.data[len - 1] == '\n' || s->answer.data[len - 1] == '\r'))
+        len--;
+    if (len)
+        ea_text_safe(&said, s->answer.data, len);
     const char *text = said.data && !said.failed ? said.data : "";
     int rc;
     switch (status) {

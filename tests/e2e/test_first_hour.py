@@ -140,9 +140,18 @@ def check_empty_profile(w):  # 24
 
 
 def check_reports(w):  # 21, 22
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
     w.says(21, w.collector("report", "gc"), 0, "Garbage collections of .NET", "pause ms")
     w.checks.that(int(w.value("SELECT count(*) FROM gc_pauses WHERE pause_ns > 0")) > 0, "(21) pauses of collections")
     w.says(21, w.collector("report", "gc", "--to", "2001-01-01"), 0, "no rows: the report needs events of Microsoft-Windows-DotNETRuntime")
+    pauses = [json.loads(line)["completed"]["latency_ns"] for line in w.agent("dump", "--class", "GC/SuspendEEStart", "--format", "jsonl", "web.etl").stdout.splitlines()]
+    columns = w.agent("dump", "--class", "GC/SuspendEEStart", "--fields", "name,completed_latency_ns", "web.etl")
+    w.checks.equal(columns.stdout.splitlines(), [f"GC/SuspendEEStart\t{ns}" for ns in pauses], "(21) what `completed` has, as a column")
+    w.checks.that(len(pauses) >= 3, f"(21) pauses in the trace: {len(pauses)}")
+    ends = w.agent("dump", "--class", "GC/Stop", "--fields", "completes_operation,completes_latency_ns,completed_latency_ns", "--format", "csv", "web.etl").stdout.split()[1:]
+    w.checks.that(ends and all(line.startswith("GC/Start,") and line.split(",")[1].isdigit() and line.endswith(",") for line in ends), f"(21) ends of collections: {ends[:3]}")
+    files = w.agent("dump", "--class", "FileIo/Read", "--fields", "completed_status,completed_size", FILE).stdout
+    w.checks.that("SUCCESS(0x0)\t" in files, f"(21) status and size of a read: {files[:200]}")
     times = [sample["ts"] for sample in json.loads(w.collector("profile", "--host", "day", "--format", "chrome").stdout)["samples"]]
     w.checks.that(times[0] == 0 and 1e6 < times[-1] < 1e8, f"(22) the time axis is that of the recording: {times[:1]} to {times[-1:]} us")
 
@@ -208,6 +217,12 @@ def check_second_replay(w):  # 25
     w.checks.equal(w.value("SELECT count(*) FROM hosts WHERE host = 'twin'"), "0", "(25) the run is removed")
 
 
+def check_small(w):  # 30
+    w.says(30, w.env.run(["python3", ROOT / "installer" / "windows" / "build_msi.py", "--exe", "nosuch.exe", "--version", "1.2.3", "--output", w.env.folder / "x.msi"], check=False), 1,
+           "nosuch.exe is missing")
+    w.checks.equal(w.collector("query", "--format", "csv", "SELECT 1 AS a").stdout, "a\n1\n", "(30) lines of CSV of a query")
+
+
 def check_package(w):  # 10
     text = (ROOT / "installer" / "debian" / "collector.yaml").read_text()
     w.checks.that("\nretain-age: " in text and "\nretain-size: " in text, "(10) the package's configuration limits what is kept")
@@ -225,7 +240,7 @@ def test(env, checks, arguments):
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
     for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
-                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_package, check_table):
+                  check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 
 

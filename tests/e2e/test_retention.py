@@ -113,6 +113,7 @@ def by_size(env, checks, paths):
 def by_age(env, checks, paths):
     collector = env.new_collector("age", ["--segment-size", "64KiB", "--retain-age", "3s", "--retain-interval", "50ms"]).start()
     feed(env, collector, "two", paths, "spool-3")
+    harness.wait_until(lambda: "retention deleted " in collector.log(), "a line of the log on what was deleted", 120, collector.log)
     harness.wait_until(lambda: all(r["expired_batches"] == r["batches"] for r in streams(collector)),
                        "all that is old to be deleted, the segment that was open included", 60)
     collector.stop()

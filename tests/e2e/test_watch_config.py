@@ -152,7 +152,15 @@ def mistakes(env, checks):
             ("    watch:\n      - name: one\n        program: 'Thread/CSwitc { @ = count(); }'\n", "7:19", "did you mean Thread/CSwitch"),
             ("    watch:\n      - name: one\n        program: Thread/CSwitch { @ = count( }\n", "7:46", "expected a value"),
             ("    watch:\n      - name: One\n        program: Thread/CSwitch { @ = count(); }\n", "6:15", "made of a-z"),
-            ("    watch:\n      - {name: one, program: 'begin { x = 1; }'}\n      - {name: one, program: 'begin { x = 1; }'}\n", "6:7", "two programs"),
+            ("    watch:\n      - {name: one, program: 'begin { x = 1; }'}\n      - {name: one, program: 'begin { x = 1; }'}\n", "7:16", "two programs"),
+            ("    watch:\n      - {name: one, program: 'Thread/CSwitch { @b = count(); }'}\n      - name: one_b\n        program: |\n          begin { }\n"
+             "          Thread/CSwitch { @ = count(); }\n", "10:28", "the table watch_one_b is that of @b of program one"),
+            ("    watch:\n      - {name: one, program: 'Thread/CSwitch { emit(a = 1); @emit = count(); }'}\n", "6:31", "watch_one_emit is that of"),
+            ("    watch:\n      - {name: one, program: 'begin { x = 1; }'}\n  - name: g\n    files: b.etl\n    watch:\n"
+             "      - {name: one, program: 'begin { x = 2; }'}\n", "10:16", "source f has another program called one"),
+            ("    watch:\n      - name: one\n        program: 'begin { @" + 61 * "a" + " = count(); }'\n", "7:27", "the name has 61 bytes"),
+            ("    watch:\n      - name: one\n        program: 'begin { emit(" + 61 * "a" + " = 1); }'\n", "7:32", "the name has 61 bytes"),
+            ("    filters:\n      - {classes: [Process/*], redact: [CommandLin]}\n", "6:41", "did you mean CommandLine?"),
             ("    watch:\n      - name: one\n        program: FileIo/Read { @[FileObject_name] = count(); }\n", "7:18", "names of file objects")):
         path = env.folder / "wrong.yaml"
         path.write_text(head + watch)
@@ -161,7 +169,40 @@ def mistakes(env, checks):
         checks.that(done.returncode == 3 and f"wrong.yaml:{place}: " in said and word in said, f"{place}, {word}: {done.returncode} {said}")
 
 
+NEEDS = [  # a session, a program, what the session lacks
+    ("kind: system\n    flags: [PROC_THREAD]", "sched:::on-cpu { @[execname] = count(); }", ["the flag CSWITCH, with which Thread/CSwitch comes"]),
+    ("kind: system\n    flags: [CSWITCH]", "sched:::on-cpu { @[execname] = count(); }", ["the flag PROC_THREAD, without which names of processes and threads are not known"]),
+    ("kind: system\n    flags: [CSWITCH, PROC_THREAD]", "sched:::on-cpu { @[execname] = count(); }", []),
+    ("kind: system\n    flags: [CSWITCH]", "Thread/CSwitch { @[stack()] = count(); @s = sum(pmc.TotalCycles); }",
+     ["stacks of Thread/CSwitch, which the program reads", "counters on Thread/CSwitch (pmc-events), which the program reads",
+      "the counter TotalCycles (pmc-counters), which the program reads"]),
+    ("kind: system\n    flags: [CSWITCH]\n    stacks: [Thread/CSwitch]\n    pmc-counters: [TotalCycles]\n    pmc-events: [Thread/CSwitch]",
+     "Thread/CSwitch { @[stack()] = count(); @s = sum(pmc.TotalCycles); }", []),
+    ("kind: system\n    flags: [CSWITCH]", "pmc:::profile { @ = count(); }",
+     ["the flag PMC_PROFILE, with which PerfInfo/PmcCounterProf comes", "pmc-samples, without which PerfInfo/PmcCounterProf does not come"]),
+    ("kind: user\n    providers: [{provider: Microsoft-Windows-DNS-Client, event-ids: ['3006']}]",
+     "DNS-Client/3008 { @[ustack()] = count(); }", ["the event 3008 of Microsoft-Windows-DNS-Client, which its event-ids leave out"]),
+    ("kind: user\n    providers: [{provider: Microsoft-Windows-DNS-Client, event-ids: ['3000-3010']}]",
+     "DNS-Client/3008 { @[ustack()] = count(); }", ["stacks of the provider Microsoft-Windows-DNS-Client, which the program reads"]),
+    ("kind: user\n    providers: [{provider: Microsoft-Windows-DNS-Client, stacks: yes}]", "DNS-Client/3008 { @[ustack()] = count(); }", []),
+    ("kind: user\n    providers: [{provider: Microsoft-Windows-DNS-Client}]", "PowerShell/4104 { @ = count(); } * { @all = count(); }", []),
+    ("kind: user\n    providers: [{provider: Microsoft-Windows-DNS-Client}]", "PowerShell/4104 { @ = count(); } Thread/CSwitch { @b = count(); }",
+     ["the flag CSWITCH, with which Thread/CSwitch comes", "the provider Microsoft-Windows-PowerShell, which the program names"]),
+]
+
+
+def needs(env, checks):
+    """What a program needs and its session lacks is a note of `check`."""
+    for session, program, lacks in NEEDS:
+        path = env.folder / "needs.yaml"
+        path.write_text(f"sessions:\n  - name: s\n    {session}\n    watch: [{{name: one, program: {json.dumps(program)}}}]\n")
+        said = env.run([env.agent, "check", path]).stdout
+        notes = [line.split("the session lacks ")[1] for line in said.splitlines() if "note: program one of session s: the session lacks" in line]
+        checks.equal(sorted(notes), sorted(lacks), f"{session}: {program}")
+
+
 def test(env, checks, arguments):
+    needs(env, checks)
     mistakes(env, checks)
     env.make_certificates(("ships", "aggregates", "states"))
     collector = env.new_collector()

@@ -3,6 +3,7 @@ files that were stored, for each program of config/watch and random clauses on g
 sums that Python makes of the files' answers, whatever the function.
 """
 import collections
+import contextlib
 import json
 import random
 import re
@@ -172,6 +173,30 @@ def check_live(env, checks, files):
     checks.equal(out["state"], "", "live: nothing arrived of another machine")
 
 
+def check_live_failure(env, checks, host, path):
+    """The store fails while the program runs: what it has so far is printed, and the exit code is 1."""
+    store = env.folder / "failing-store"
+    ingest(env, store, host, [path])
+    running = subprocess.Popen([env.collector, "watch", "--store", store, "--live", "--json", "--from", "2000-01-01", "-e",
+                                '* { @[host] = count(); } tick:200ms { printf("a tick"); } end { printf("the end"); }'],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        running.stderr.readline()  # it waits for events
+        for _ in range(2):
+            running.stdout.readline()  # the first ones were read
+        with contextlib.closing(sqlite3.connect(store / "index.db")) as db:
+            for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall():
+                db.execute(f"DROP TABLE {name}")
+            db.commit()
+        out, said = running.communicate(timeout=60)
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    checks.that(running.returncode == 1 and "etwcollector: " in said, f"live, a store that fails: {running.returncode} {said!r}")
+    checks.that('"printf":"the end"' in out and test_watch.results(out)["@"].keys() == {(host,)}, f"live, a store that fails: its results: {out[-500:]!r}")
+
+
 def check_live_ticks(env, checks, store):
     """Ticks come while a program works through what is stored, too: as many events as arrive may keep it busy for ever."""
     total = sum(test_watch.results(in_store(env, store, "* { @ = count(); }", "--json").stdout)["@"].values())
@@ -220,6 +245,7 @@ def test(env, checks, arguments):
     check_refusals(env, checks, store)
     check_labels(env, checks, store, list(two))
     check_live_ticks(env, checks, store)
+    check_live_failure(env, checks, "web-server", files["web-server"])
     check_missing_segment(env, checks, two)
     check_live(env, checks, {name: files[name] for name in ("web-server", "office")})
     trace = subprocess.run([env.collector, "watch", "--json", "-e", "* { @[probe] = count(); }", files["office"]], capture_output=True, text=True, check=True)

@@ -22,7 +22,8 @@ typedef struct world {
     ea_lang_program *program;
     ea_lang_run *run;
     int64_t now_ns;
-    ea_guid activity; /* of the next context switch */
+    ea_guid activity;  /* of the next context switch */
+    uint32_t stack[2]; /* likewise */
 } world;
 
 static inline int make_world(void **state) {
@@ -86,7 +87,7 @@ static inline int switch_to(world *w, uint32_t new_thread, uint32_t old_thread, 
                         .activity_id = w->activity,
                         .payload = payload,
                         .payload_bytes = sizeof payload};
-    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
+    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns, .stack = {w->stack[0], w->stack[1]}};
     event.c = ea_registry_find(w->registry, &record);
     w->now_ns += 1000;
     return ea_lang_run_event(w->run, &event);

@@ -71,6 +71,12 @@ static const refusal REFUSALS[] = {
     {"begin { @ = llquantize(1, 2, 0, 61, 4611686018427387904); }", 1, 13, "give no buckets"},
     {"begin { @ = lquantize(1, 0, 2047, 2); }", 1, 13, "more than 1024"},
     {"begin { @a = sum(@a); }", 1, 9, "@a gets its value from itself alone"},
+    {"begin { ship(); }", 1, 9, "priority of its session"},
+    {"begin { trigger(\"slow\", 1m, 10s, 3); }", 1, 9, "no recorder"},
+    {"Thread/CSwitch { @ = count(); }\nstack-missing { @m = count(); }", 2, 1, "no clause reads a stack"},
+    {"begin { emitt(a = 1); }", 1, 9, "did you mean emit?"},
+    {"begin { x = strlem(\"a\"); }", 1, 13, "did you mean strlen?"},
+    {"begin { @ = quantise(1); }", 1, 13, "did you mean quantize?"},
     {"begin { x = 1 < 2 < 3; }", 1, 19, "have no chains"},
     {"begin { x = 1 == 2 != 3; }", 1, 20, "have no chains"},
     {"begin { printf(\"%.3s\", \"abc\"); }", 1, 16, "%f alone has a precision"},
@@ -528,6 +534,78 @@ static void unmatched_is_of_the_process_that_the_options_name(void **state) {
     ends_with(w, "aggregation,count\n@,1\n");
 }
 
+/* Frames of one half alone. */
+static const uint64_t *frames_of_half(const void *arg, uint32_t number, size_t *ret_count) {
+    static const uint64_t FRAMES[] = {1, 2};
+    (void)arg;
+    *ret_count = number == 5 ? 2 : 0;
+    return FRAMES;
+}
+
+static void stacks_that_a_clause_misses_are_known(void **state) {
+    world *w = *state;
+    ea_lang_run_options how = {.form = EA_LANG_CSV, .frames = frames_of_half};
+    start_with(w,
+               "Thread/CSwitch /NewThreadId < 5/ { @[ustack()] = count(); @k = top(kstack(), 2); } Thread/End { @e = "
+               "count(); } stack-missing { @missing[probe, tid] = count(); }",
+               &how);
+    w->stack[1] = 5; /* the user's half alone: the kernel's is missing */
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    w->stack[0] = 5;
+    assert_int_equal(switch_to(w, 2, 3, 0, 0), 0); /* both are there */
+    w->stack[0] = w->stack[1] = 0;
+    assert_int_equal(switch_to(w, 3, 4, 0, 0), 0); /* neither: once */
+    assert_int_equal(switch_to(w, 6, 7, 0, 0), 0); /* no clause asks */
+    assert_int_equal(end_thread(w, 1, 8), 0);      /* nor of this class */
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    const char *found = strstr(output(w), "aggregation,probe,tid,count\n");
+    assert_non_null(found);
+    assert_string_equal(found, "aggregation,probe,tid,count\n@missing,Thread/CSwitch,1,1\n"
+                               "@missing,Thread/CSwitch,3,1\n");
+    end_run(w);
+}
+
+/* ---- completion ---- */
+
+static int take_word(void *arg, const char *word) {
+    ea_text_printf(arg, " %s", word);
+    return 0;
+}
+
+static void completions_are(world *w, const char *text, const char *has, const char *lacks) {
+    ea_lang_sources from = {.registry = w->registry};
+    ea_text t;
+    ea_text_init(&t);
+    assert_int_equal(ea_lang_complete(text, strlen(text), &from, take_word, &t), 0);
+    ea_text_char(&t, ' ');
+    if ((*has && !strstr(t.data, has)) || (!*has && t.len_bytes != 1) || (*lacks && strstr(t.data, lacks)))
+        fail_msg("%s: expected%s without%s, got%s", text, has, lacks, t.data);
+    ea_text_deinit(&t);
+}
+
+static void words_that_may_follow_are_known(void **state) {
+    world *w = *state;
+    completions_are(w, "", " begin ", " execname ");
+    completions_are(w, "thread/cs", " Thread/CSwitch ", " Thread/Start ");
+    completions_are(w, "begin { x = 1; } Thread/CSwitch, st", " stack-missing ", " begin ");
+    completions_are(w, "sched:::o", " sched:::on-cpu ", " sched:::wakeup ");
+    completions_are(w, "\"Thread/C", " Thread/CSwitch ", " Thread/Start ");
+    completions_are(w, "Thread/CSwitch { @[New", " NewThreadId ", " OldThreadId ");
+    completions_are(w, "Thread/CSwitch /Old", " OldThreadWaitReason_name ", " NewThreadId ");
+    completions_are(w, "Thread/CSwitch /NewThreadId > 1/ { if (Old", " OldThreadId ", " NewThreadId ");
+    completions_are(w, "sched:::on-cpu { @a = sum(event.New", " NewThreadWaitTime ", " execname ");
+    completions_are(w, "Thread/CSwitch { this.x = ", " execname ", " printf ");
+    completions_are(w, "Thread/CSwitch { x = 1; pr", " printf ", " probe ");
+    completions_are(w, "begin { @ = ll", " llquantize ", " sum ");
+    completions_are(w, "begin { @[cpu] = sum(el", " elapsed ", " sum ");
+    completions_are(w, "begin { x = parent.p", " ppid ", " probe ");
+    completions_are(w, "begin { x = self.", "", "");
+    completions_are(w, "begin { printf(\"%d", "", "");
+    completions_are(w, "begin { # pr", "", "");
+    completions_are(w, "No/Such/Class { @[Ne", "", "");
+    completions_are(w, "{{{}}/{\"", "", "");
+}
+
 static void printf_has_widths_and_precisions(void **state) {
     world *w = *state;
     start_with(w,
@@ -601,6 +679,9 @@ static void every_alias_of_dtrace_is_a_class(void **state) {
         "dnet:::gc-stop",
         "dnet:::lock",
         "dnet:::jit",
+        "dnet:::gc",
+        "dnet:::loader",
+        "diag:::events",
         "hwconfig:::events",
         "diag:::lostevent",
         "lost",
@@ -636,6 +717,8 @@ int main(void) {
         T(ticks_go_on_when_the_clock_is_set_back),
         T(ticks_need_no_event),
         T(events_without_a_clause_are_unmatched),
+        T(stacks_that_a_clause_misses_are_known),
+        T(words_that_may_follow_are_known),
         T(printf_has_widths_and_precisions),
         T(every_alias_of_dtrace_is_a_class),
     };

@@ -1,6 +1,10 @@
 /* Aggregations of the query language, beside naive ones; their output; bounds of keys, memory, texts and time. */
 #include "tests/unit/lang_rig.h"
 
+#ifndef _WIN32
+#include <sys/resource.h>
+#endif
+
 static void aggregations_equal_naive_ones(void **state) {
     enum { EVENTS = 5000, KEYS = 7 };
 
@@ -230,6 +234,74 @@ static void memory_is_bounded_and_nothing_is_lost(void **state) {
     end_run(w);
 }
 
+/* A sanitizer has memory of its own, and takes ten times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+
+/* Of the process, the most that it had; 0: not known. */
+static uint64_t memory_peak_bytes(void) {
+#ifdef _WIN32
+    return 0;
+#else
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) ? 0 : (uint64_t)u.ru_maxrss * 1024;
+#endif
+}
+
+static void ten_million_keys_have_the_memory_that_is_given(void **state) {
+#ifdef IS_SANITIZED
+    enum { EVENTS = 500000 };
+#else
+    enum { EVENTS = 10000000 };
+#endif
+    enum { LIMIT_BYTES = 16 << 20 };
+
+    world *w = *state;
+    uint8_t payload[24] = {0};
+    ea_record record = {.provider = THREAD,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 36,
+                        .version = 2,
+                        .pointer_size = 8,
+                        .pid = UINT32_MAX,
+                        .tid = UINT32_MAX,
+                        .payload = payload,
+                        .payload_bytes = sizeof payload};
+    ea_lang_event event = {.record = &record, .utc_ns = 1, .c = ea_registry_find(w->registry, &record)};
+    start_with(
+        w,
+        "Thread/CSwitch { @[NewThreadId] = count(); m[NewThreadId] = 1; } end { printf(\"%d\", @[0]); trunc(@, 1); "
+        "print(@); }",
+        &(ea_lang_run_options){.form = EA_LANG_CSV, .limit_entries = 16777216, .limit_bytes = LIMIT_BYTES});
+    uint64_t before = memory_peak_bytes();
+    clock_t since = clock();
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        memcpy(payload, &i, sizeof i);
+        if (ea_lang_run_event(w->run, &event))
+            fail_msg("event %u", i);
+    }
+    uint64_t grown = memory_peak_bytes() - before;
+    ea_lang_counts c = ea_lang_run_counts(w->run);
+    assert_int_equal(c.events, EVENTS);
+    assert_true(c.others > EVENTS / 10 && c.others < EVENTS && c.dropped > 0);
+#ifndef IS_SANITIZED
+    assert_true(grown < LIMIT_BYTES + LIMIT_BYTES / 2); /* a table that grows is there twice for a moment */
+#endif
+    assert_true(was_enough(since, 60));
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    char last[64];
+    snprintf(last, sizeof last, "@,(others),%llu\n", (unsigned long long)c.others);
+    assert_non_null(strstr(output(w), last)); /* each value is in an entry, or among the others */
+    print_message("%u keys: %llu bytes, %llu of others\n", EVENTS, (unsigned long long)grown,
+                  (unsigned long long)c.others);
+    end_run(w);
+}
+
 static void others_have_room_when_there_is_no_memory(void **state) {
     world *w = *state;
     start_with(w, "Thread/CSwitch { @[NewThreadId] = top(OldThreadId, 5); }",
@@ -438,6 +510,7 @@ int main(void) {
         T(fractions_have_no_number_and_signs),
         T(columns_are_named_as_keys_are_written),
         T(csv_on_a_terminal_does_not_steer_it),
+        T(ten_million_keys_have_the_memory_that_is_given),
         T(others_have_room_when_there_is_no_memory),
         T(texts_of_conditions_take_no_memory),
         T(texts_that_were_cleared_make_room),

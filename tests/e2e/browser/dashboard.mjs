@@ -19,7 +19,7 @@ const browser = await chromium.launch({
 });
 const problems = [], outside = [];
 async function open(options) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', timezoneId: 'America/New_York', ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   page.on('console', (m) => ['error', 'warning'].includes(m.type()) && problems.push(m.text()));
@@ -86,6 +86,8 @@ async function byMouse() {
   const before = await page.locator('[aria-label="Process tree"]').innerText();
   check(before.includes('explorer.exe'), 'the process tree');
   check((await page.locator('.chart').count()) === 4 && (await page.locator('.chart canvas').count()) >= 2, 'what used processor, disk, network and files');
+  const axis = await page.locator('.chart [data-axis]').first().getAttribute('data-axis');
+  check(/^2024-05-03 10:00:/.test(axis), `times below a chart are UTC and in one form: ${axis}`);
   const box = await page.locator('main canvas').first().boundingBox();
   const old = await cursor(page);
   await page.mouse.click(box.x + box.width * 0.98, box.y + 8);
@@ -117,6 +119,9 @@ async function byMouse() {
   await picture(page, 'process');
   await accessible(page, 'Process');
 
+  await page.goto(link({ page: 'security', tab: 'autostart', host: world.machine, from: '2001-01-01T00:00:00Z', to: '2001-01-02T00:00:00Z' }));
+  await page.locator('main p.notice').filter({ hasText: 'nothing' }).first().waitFor();
+  check(await has(page, 'the flag REGISTRY'), 'an empty tab says what is not recorded');
   await page.goto(link({ page: 'security', tab: 'connections', host: world.machine }));
   await rows(page, 'Connections').first().waitFor();
   await page.getByRole('link', { name: world.remote }).first().click();

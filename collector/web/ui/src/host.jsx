@@ -28,6 +28,12 @@ function treeAt(list, at) {
   return out;
 }
 
+/** A time below a chart: of a day, with fractions of a second where the steps need them, or a date where they are days. */
+function axisTime(s, all) {
+  const iso = toIso(s * 1000), step = all.length > 1 ? all[1] - all[0] : 1;
+  return step >= 86400 ? iso.slice(0, 10) : iso.slice(0, 10) + ' ' + iso.slice(11, step < 1 ? 23 : 19);
+}
+
 function Chart({ title, state, from, to, dark, unit }) {
   const box = useRef(), data = state.data;
   useEffect(() => {
@@ -50,7 +56,11 @@ function Chart({ title, state, from, to, dark, unit }) {
     const plot = new uPlot({
       width: box.current.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false } },
       scales: { x: { time: true, range: () => [from / 1000, to / 1000] } },
-      axes: [{ stroke: ink, grid, ticks: grid }, { stroke: ink, grid, ticks: grid, size: 76, values: (_, v) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
+      axes: [{ stroke: ink, grid, ticks: grid, space: 150, values: (_, v) => {
+        const labels = v.map((s) => axisTime(s, v)); // times are UTC everywhere on the page
+        box.current.dataset.axis = labels.join(' ');
+        return labels;
+      } }, { stroke: ink, grid, ticks: grid, size: 76, values: (_, v) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
       series: [{ label: 'time', value: (_, v) => (v ? toIso(v * 1000).slice(11, 23) : '') }, ...series.map(([label], i) => ({ label, stroke: `hsl(${(i * 67 + 210) % 360} 60% ${dark ? 65 : 42}%)`, width: 1.5,
         points: { show: x.length < 40 }, value: (_, v) => (v === null ? '' : unit === 'B' ? bytes(v) : count(v)) }))],
     }, [x.map((t) => toMs(t) / 1000), ...series.map(([, v]) => v)], box.current);

@@ -262,6 +262,8 @@ const TABS = {
     { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
   autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
 };
+// What an empty tab may lack: the profile security does not record it
+const NEEDS = { autostart: 'nothing was found; registry writes are recorded where a system session has the flag REGISTRY, which the profile security does not have' };
 const RATE = [{ title: 'Instructions', name: 'instructions', right: true, show: (r) => (r.instructions === null ? '' : count(r.instructions)) },
   { title: 'Cycles', name: 'cycles', right: true, show: (r) => (r.cycles === null ? '' : count(r.cycles)) }, { title: 'Ratio', name: 'ipc', right: true, show: (r) => r.ipc?.toFixed(3) ?? '' }];
 const COUNTED_BY = { title: 'Counted by', name: 'source' };
@@ -291,7 +293,7 @@ function Tabs({ view, page, heading, tabs }) {
       {fields.map((f, i) => <Search name={f} label={LABELS[f]} view={view} hotkey={i ? undefined : '/'} />)}
       <Export path={path} params={{ host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])) }} /></div>
     <Saved view={view} />
-    <Notice state={s} />
+    <Notice state={s} empty={NEEDS[tab]} />
     {s.data?.items?.length ? <Table label={title} columns={shown} rows={s.data.items} view={view} /> : null}
     <Pages view={view} data={s.data} />
   </>;
