@@ -355,6 +355,8 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
     ea_file_close(o->file);
     o->writer = NULL;
     o->file = NULL;
+    if (ea_path_exists(o->path) && !ea_path_is_file(o->path)) /* since the run began; Windows might rename it */
+        return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
     if (keeps && ea_path_exists(o->path)) {
         rc = ea_file_claim(&reserved, o->replaced, &g->err);
         if (rc)
