@@ -207,13 +207,6 @@ void ea_process_choice_settle(ea_process_choice *p) {
     sort(&p->processes);
 }
 
-size_t ea_process_choice_count(const ea_process_choice *p) {
-    size_t count = 0;
-    for (size_t i = 0; i < p->processes.count; i++)
-        count += p->processes.items[i].is_chosen != 0;
-    return count;
-}
-
 /* A field of the event names a chosen process, or a thread of one. */
 static int names_chosen(const ea_process_choice *p, const ea_record *r, const ea_class *c, int64_t utc_ns) {
     ea_slice slices[EA_FIELDS_MAX];

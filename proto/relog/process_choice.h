@@ -23,7 +23,6 @@ size_t ea_process_choice_add(ea_process_choice *p, const char *name, int has_pid
 void ea_process_choice_add_children(ea_process_choice *p);
 /* Then, once. */
 void ea_process_choice_settle(ea_process_choice *p);
-size_t ea_process_choice_count(const ea_process_choice *p);
 
 /* Second pass: 1 when the record's header, or a field of a classic event, names a chosen process or a thread of one. */
 int ea_process_choice_wants(const ea_process_choice *p, const ea_record *r, const ea_class *c, int64_t utc_ns);

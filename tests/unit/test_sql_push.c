@@ -291,8 +291,7 @@ static void test_partial(void **state) {
         "SELECT substr(name, 1, 3) || cpu, count(DISTINCT upper(host)), min(lower(name)) FROM events GROUP BY 1",
         "SELECT count(*) FROM events WHERE name NOT LIKE '%Read' AND pid IS NOT NULL AND cpu % 2 = 1",
         "SELECT count(*), sum(pid), avg(pid), min(pid) FROM events WHERE name GLOB 'nothing*'",
-        "SELECT host, sum(CASE WHEN pid = 4 THEN 1 ELSE 0 END), sum(pid = tid), count(nullif(pid, 4)) FROM events "
-        "GROUP BY host",
+        "SELECT host, sum(CASE WHEN pid = 4 THEN 1 END), sum(pid = tid), count(nullif(pid, 4)) FROM events GROUP BY 1",
         "SELECT count(*) FILTER (WHERE name LIKE 'I%'), sum(pid) FILTER (WHERE cpu = 1) FROM events WHERE tid < 20",
         "SELECT avg(TransferSize) FILTER (WHERE IssuingThreadId IS NULL) FROM \"DiskIo/Read\" GROUP BY DiskNumber",
         "SELECT avg(ByteOffset) FROM \"DiskIo/Read\" WHERE DiskNumber <> 1 AND ByteOffset < 100000",
