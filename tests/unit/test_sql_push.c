@@ -303,8 +303,7 @@ static void test_partial(void **state) {
         "SELECT DISTINCT upper(ImageFileName) AS n FROM \"Process/Start\" ORDER BY n",
         "SELECT strftime('%H:%M', time / 1000000000, 'unixepoch'), count(*) FROM events WHERE pid <> 4 GROUP BY 1",
         "SELECT time_bucket(time, 1000) / 3, count(*) FROM events WHERE pid <> 4 GROUP BY 1 ORDER BY 1",
-        "SELECT min(tid) FILTER (WHERE pid = 4), max(tid + pid), count(DISTINCT tid % 3) FROM events WHERE cpu NOT IN "
-        "(0)",
+        "SELECT min(tid) FILTER (WHERE pid = 4), count(DISTINCT tid % 3) FROM events WHERE NOT cpu IN (0)",
         "SELECT tid, count(*) FROM events WHERE ?1 = pid OR tid BETWEEN ?1 AND ?2 GROUP BY tid",
         "SELECT pid, count(*) FROM events GROUP BY CASE WHEN pid = 4 THEN 'x' ELSE pid END, pid",
         "SELECT e.pid & 4, count(*) FROM events e WHERE e.tid | 1 > 9 GROUP BY e.pid & 4",
@@ -316,7 +315,7 @@ static void test_partial(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
         check(LIST[i]);
-        if (!is_pushed(LIST[i]) && !strstr(LIST[i], "IS NULL FROM") && !strstr(LIST[i], "IS NULL \""))
+        if (!is_pushed(LIST[i]))
             fail_msg("%s is not handed down", LIST[i]);
     }
 }
