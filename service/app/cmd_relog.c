@@ -78,10 +78,19 @@ static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, co
     return 0;
 }
 
+static int emit_added(void *arg, const ea_relog_event *event) {
+    return ea_relog_emit(arg, 0, event);
+}
+
 /* At the first event: the inputs' times are known. */
-static int relog_make_cut(relog_job *j, const ea_relog *relog) {
+static int relog_make_cut(relog_job *j, ea_relog *relog) {
     const options *o = j->o;
-    ea_cut_options cut = {.from_raw = INT64_MIN, .to_raw = INT64_MAX, .bare = o->bare, .is_filtered = is_filtered(o)};
+    ea_cut_options cut = {.from_raw = INT64_MIN,
+                          .to_raw = INT64_MAX,
+                          .bare = o->bare,
+                          .is_filtered = is_filtered(o),
+                          .emit = emit_added,
+                          .emit_arg = relog};
     int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
     if (!rc)
         rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
@@ -121,7 +130,7 @@ static int relog_cut_event(relog_job *j, ea_relog *relog, const ea_record *r) {
     }
     const ea_class *c = ea_registry_find(j->registry, r);
     int wanted = relog_wants(j, relog, r, c);
-    return wanted < 0 ? wanted : ea_cut_take(j->cut, relog, r, c, wanted, &j->err);
+    return wanted < 0 ? wanted : ea_cut_take(j->cut, r, c, wanted, &j->err);
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
@@ -138,8 +147,9 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
+    (void)relog;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
-    return !rc && j->cut ? ea_cut_finish(j->cut, relog, &j->err) : rc;
+    return !rc && j->cut ? ea_cut_finish(j->cut) : rc;
 }
 
 static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
