@@ -82,6 +82,8 @@ struct ea_relog {
     ea_record header; /* of the first input; header_type NONE: it is damaged */
     int one_logger;   /* all inputs have the same: the events keep it */
     int is_running;
+    ea_record replacement; /* of the event at hand */
+    int is_replaced;
     atomic_int canceled;
     ea_relog_counts counts;
     ea_err err;
@@ -299,7 +301,10 @@ static int create_output(ea_relog *g, relog_output *o) {
     ea_etl_writer_options options = {
         .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1, .file = o->file};
     ea_record header = g->header;
-    if (header.header_type != EA_HEADER_NONE) {
+    char nothing[] = "";
+    if (o->options.no_names) {
+        info.session_name = info.log_file_name = nothing;
+    } else if (header.header_type != EA_HEADER_NONE) {
         header.logger = info.logger;
         options.header = &header;
         options.completes_header = 1;
@@ -344,6 +349,14 @@ int ea_relog_emit(ea_relog *g, unsigned output, const ea_relog_event *event) {
         return rc;
     o->added++;
     g->counts.added++;
+    return 0;
+}
+
+int ea_relog_replace(ea_relog *g, const ea_relog_event *event) {
+    if (!g->is_running)
+        return ea_fail(&g->err, EA_EINVAL, "relog: events can be replaced while it runs");
+    g->replacement = *(const ea_record *)event;
+    g->is_replaced = 1;
     return 0;
 }
 
@@ -419,6 +432,7 @@ static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, con
     }
     g->counts.read++;
     const ea_relog_input *in = &g->inputs[r->source];
+    g->is_replaced = 0;
     int verdict =
         callbacks && callbacks->on_event ? callbacks->on_event(g, in, (const ea_relog_event *)r, arg) : EA_RELOG_KEEP;
     if (verdict < 0) {
@@ -434,7 +448,7 @@ static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, con
     int rc = 0;
     for (size_t i = 0; !rc && i < g->output_count; i++)
         if (!g->outputs[i].options.only_emitted)
-            rc = write_event(g, &g->outputs[i], r);
+            rc = write_event(g, &g->outputs[i], g->is_replaced ? &g->replacement : r);
     return rc;
 }
 

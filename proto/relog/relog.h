@@ -108,6 +108,7 @@ typedef struct ea_relog_output {
     uint32_t compression;       /* enum ea_relog_compression */
     uint32_t buffer_size_bytes; /* a multiple of 512; 0: the largest of the inputs' */
     int only_emitted; /* 1: kept events do not go to this output, only those that ea_relog_emit names it for */
+    int no_names;     /* 1: the header event is made anew, without the names of the session and of its file */
 } ea_relog_output;
 
 /* What on_event returns; a negative number ends the run, which returns it. */
@@ -157,6 +158,10 @@ void ea_relog_cancel(ea_relog *relog);
 /* In on_event and on_end: writes an event to one output. Its members are used as they are. Events of one processor may
  * be emitted with any time, but each step back in time costs a buffer of the output. */
 int ea_relog_emit(ea_relog *relog, unsigned output, const ea_relog_event *event);
+
+/* In on_event: this event is written in place of the one at hand, when the verdict is to keep it. What it points to is
+ * valid until the next on_event. */
+int ea_relog_replace(ea_relog *relog, const ea_relog_event *event);
 
 /* A deep copy that is valid until ea_relog_free; NULL without memory. */
 ea_relog_event *ea_relog_clone(const ea_relog_event *event);

@@ -6,6 +6,7 @@
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
 #include "proto/relog/process_choice.h"
+#include "proto/relog/redact.h"
 #include "service/app/agent_commands.h"
 #include "service/app/programs.h"
 
@@ -22,9 +23,14 @@ typedef struct options {
     int tree;
     ea_class_choice choice;
     int bare;
+    const char *redact, *key;
+    int unknown, dry_run;
     ea_schema_options schemas;
 } options;
 
+#define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
+
+static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
 static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG_COMPRESSION_NONE,
                                              EA_RELOG_COMPRESSION_LZNT1, EA_RELOG_COMPRESSION_XPRESS,
@@ -43,7 +49,10 @@ typedef struct relog_job {
     ea_class_chooser chooser;
     int has_chooser;
     uint8_t cpus[CPUS_MAX / 8]; /* a bit each */
+    int cuts;                   /* only some events are wanted */
     ea_cut *cut;
+    ea_redact *redact; /* NULL: values stay */
+    ea_relog *relog;
     ea_err err;
 } relog_job;
 
@@ -79,7 +88,13 @@ static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, co
 }
 
 static int emit_added(void *arg, const ea_relog_event *event) {
-    return ea_relog_emit(arg, 0, event);
+    relog_job *j = arg;
+    ea_record changed;
+    if (!j->redact)
+        return j->o->dry_run ? 0 : ea_relog_emit(j->relog, 0, event);
+    const ea_record *r = (const ea_record *)event;
+    int rc = ea_redact_apply(j->redact, r, ea_registry_find(j->registry, r), &changed, &j->err);
+    return rc > 0 && !j->o->dry_run ? ea_relog_emit(j->relog, 0, (const ea_relog_event *)&changed) : rc < 0 ? rc : 0;
 }
 
 /* At the first event: the inputs' times are known. */
@@ -90,7 +105,7 @@ static int relog_make_cut(relog_job *j, ea_relog *relog) {
                           .bare = o->bare,
                           .is_filtered = is_filtered(o),
                           .emit = emit_added,
-                          .emit_arg = relog};
+                          .emit_arg = j};
     int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
     if (!rc)
         rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
@@ -119,18 +134,36 @@ static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, 
     return wanted;
 }
 
-static int relog_cut_event(relog_job *j, ea_relog *relog, const ea_record *r) {
-    int rc = j->cut ? 0 : relog_make_cut(j, relog);
-    if (rc)
-        return rc;
+/* Whether the event is kept, and as what. */
+static int relog_change(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c) {
+    ea_record changed;
+    int rc = ea_redact_apply(j->redact, r, c, &changed, &j->err);
+    if (rc <= 0)
+        return rc ? rc : EA_RELOG_DROP;
+    rc = ea_relog_replace(relog, (const ea_relog_event *)&changed);
+    return rc ? rc : EA_RELOG_KEEP;
+}
+
+static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r)) {
         ea_registry_schemas_changed(j->registry);
         if (j->has_chooser)
             ea_class_chooser_forget(&j->chooser);
     }
-    const ea_class *c = ea_registry_find(j->registry, r);
-    int wanted = relog_wants(j, relog, r, c);
-    return wanted < 0 ? wanted : ea_cut_take(j->cut, r, c, wanted, &j->err);
+    return ea_registry_find(j->registry, r);
+}
+
+static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
+    int rc = j->cut || !j->cuts ? 0 : relog_make_cut(j, relog);
+    if (rc)
+        return rc;
+    const ea_class *c = relog_class(j, r);
+    int verdict = EA_RELOG_KEEP;
+    if (j->cuts) {
+        int wanted = relog_wants(j, relog, r, c);
+        verdict = wanted < 0 ? wanted : ea_cut_take(j->cut, r, c, wanted, &j->err);
+    }
+    return verdict == EA_RELOG_KEEP && j->redact ? relog_change(j, relog, r, c) : verdict;
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
@@ -142,7 +175,7 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
         if (j->shows_progress)
             fprintf(stderr, "\r%3.0f %%  %" PRIu64 " events ", 100 * ea_relog_progress(relog), j->seen);
     }
-    return j->registry ? relog_cut_event(j, relog, (const ea_record *)event) : EA_RELOG_KEEP;
+    return j->registry ? relog_chosen_event(j, relog, (const ea_record *)event) : EA_RELOG_KEEP;
 }
 
 static int relog_end(ea_relog *relog, void *arg) {
@@ -174,6 +207,18 @@ static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
     ea_text_char(t, o->json ? '}' : '\n');
 }
 
+static void put_redacted(ea_text *t, const options *o, const ea_redact_counts *n) {
+    ea_text_str(t, o->json ? ",\"redacted\":{" : "redacted:");
+    for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+        ea_text_printf(t, o->json ? "%s\"%s\":%" PRIu64 : "%s %s %" PRIu64, kind ? "," : "", ea_redact_name(kind),
+                       n->values[kind]);
+    if (o->json)
+        ea_text_printf(t, ",\"zeroed\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"too_long\":%" PRIu64 "}", n->zeroed,
+                       n->dropped, n->too_long);
+    else
+        ea_text_printf(t, "; of no known layout: %" PRIu64 " zeroed, %" PRIu64 " dropped\n", n->zeroed, n->dropped);
+}
+
 static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count, uint64_t bytes) {
     const options *o = j->o;
     const ea_relog_counts *c = ea_relog_count(relog);
@@ -182,10 +227,12 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
         ea_text_printf(t,
                        "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
                        " added; %" PRIu64 " bytes\n",
-                       o->output, written, c->read, input_count, input_count == 1 ? "file" : "files", c->dropped,
-                       c->added, bytes);
+                       o->dry_run ? "dry run" : o->output, written, c->read, input_count,
+                       input_count == 1 ? "file" : "files", c->dropped, c->added, bytes);
         if (c->added)
             put_added(t, o, ea_cut_count(j->cut));
+        if (j->redact)
+            put_redacted(t, o, ea_redact_count(j->redact));
         if (c->damaged)
             ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
         if (c->events_lost || c->buffers_lost)
@@ -194,7 +241,7 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
         return;
     }
     ea_text_str(t, "{\"output\":");
-    ea_text_json_str(t, o->output);
+    ea_text_json_str(t, o->dry_run ? NULL : o->output);
     ea_text_printf(t,
                    ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
                    ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
@@ -203,6 +250,8 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
                    c->buffers_lost);
     if (j->cut)
         put_added(t, o, ea_cut_count(j->cut));
+    if (j->redact)
+        put_redacted(t, o, ea_redact_count(j->redact));
     ea_text_str(t, "}\n");
 }
 
@@ -212,8 +261,8 @@ static int print_relog_summary(const relog_job *j, const ea_relog *relog, int in
     ea_file *f = NULL;
     uint64_t bytes = 0;
     ea_text_init(&t);
-    int rc = ea_file_open(&f, o->output, EA_OPEN_READ, err);
-    if (!rc)
+    int rc = o->dry_run ? 0 : ea_file_open(&f, o->output, EA_OPEN_READ, err);
+    if (!rc && !o->dry_run)
         rc = ea_file_size(f, &bytes, err);
     ea_file_close(f);
     if (!rc) {
@@ -327,15 +376,85 @@ static int open_selection(relog_job *j, char **paths, int path_count) {
     return rc;
 }
 
+/* ---- redaction ---- */
+
+/* Names of kinds between commas, or "all". */
+static int parse_kinds(relog_job *j, unsigned *ret) {
+    const char *at = j->o->redact;
+    *ret = 0;
+    while (*at) {
+        size_t n = strcspn(at, ",");
+        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? (1u << EA_REDACT_KIND_COUNT) - 1 : 0;
+        for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+            if (strlen(ea_redact_name(kind)) == n && memcmp(at, ea_redact_name(kind), n) == 0)
+                found = 1u << kind;
+        if (!found)
+            return ea_fail(&j->err, EA_EUSAGE, "--redact %.*s: expected all, or of " REDACT_KINDS,
+                           (int)(n < 40 ? n : 40), at);
+        *ret |= found;
+        at += n + (at[n] == ',');
+    }
+    return *ret ? 0 : ea_fail(&j->err, EA_EUSAGE, "--redact: expected all, or of " REDACT_KINDS);
+}
+
+static int open_redact(relog_job *j) {
+    uint8_t key[EA_REDACT_KEY_MAX_BYTES + 1];
+    ea_redact_options redact = {.key = key, .unknown = j->o->unknown ? EA_REDACT_DROP : EA_REDACT_ZERO};
+    ea_file *f = NULL;
+    int rc = parse_kinds(j, &redact.kinds);
+    if (!rc && !j->o->key)
+        rc = ea_fail(&j->err, EA_EUSAGE, "--redact needs --key FILE");
+    if (!rc)
+        rc = ea_file_open(&f, j->o->key, EA_OPEN_READ, &j->err);
+    if (!rc)
+        rc = ea_file_read_at(f, 0, key, sizeof key, &redact.key_bytes, &j->err);
+    ea_file_close(f);
+    return rc ? rc : ea_redact_create(&j->redact, &redact, &j->err);
+}
+
+static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    relog_job *j = arg;
+    const ea_record *r = (const ea_record *)event;
+    (void)input;
+    if (atomic_load(ea_stop_flag()))
+        ea_relog_cancel(relog);
+    int rc = ea_redact_learn(j->redact, r, relog_class(j, r), &j->err);
+    return rc ? rc : EA_RELOG_KEEP;
+}
+
+/* Reads the traces once for names of users and machines. */
+static int read_names(relog_job *j, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {.on_event = learn_names};
+    ea_relog *relog = NULL;
+    int rc = ea_relog_create(&relog);
+    if (rc)
+        return ea_fail(&j->err, rc, "relog");
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, j);
+    if (rc && !j->err.code)
+        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    ea_relog_destroy(relog);
+    return rc;
+}
+
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->from && !o->to && !is_filtered(o))
-        return o->bare
-                   ? ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to, --where or another choice of events")
-                   : 0;
+    if (!o->output && !o->dry_run)
+        return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
+    j->cuts = o->from || o->to || is_filtered(o);
+    if (!j->cuts && o->bare)
+        return ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to, --where or another choice of events");
+    if (!o->redact && (o->key || o->dry_run))
+        return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
+    if (!j->cuts && !o->redact)
+        return 0;
     int rc = open_selection(j, paths, path_count);
+    if (!rc && o->redact)
+        rc = open_redact(j);
     if (rc)
         return rc;
     rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
@@ -348,11 +467,12 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     if (!rc && o->where)
         rc = ea_program_where(&j->where, o->where, &(ea_class_choice){.ids.count = 0},
                               &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
-    return rc;
+    return !rc && j->redact ? read_names(j, paths, path_count) : rc;
 }
 
 static void close_relog_job(relog_job *j) {
     ea_cut_destroy(j->cut);
+    ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
     if (j->has_chooser)
         ea_class_chooser_deinit(&j->chooser);
@@ -365,11 +485,13 @@ static void close_relog_job(relog_job *j) {
 static int relog_files(relog_job *j, ea_relog *relog, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
     const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
-                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes};
+                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
+                                    .no_names = j->redact != NULL};
     int rc = 0;
     for (int i = 0; !rc && i < path_count; i++)
         rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
-    if (!rc)
+    j->relog = relog;
+    if (!rc && !j->o->dry_run)
         rc = ea_relog_add_output(relog, j->o->output, &output, NULL);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, j);
@@ -406,8 +528,8 @@ static const ea_option OPTIONS[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, output),
-     .required = 1,
-     .help = "the trace to write; it is FILE.partial until it is complete, and replaces an existing FILE then"},
+     .help = "the trace to write, needed but for --dry-run; it is FILE.partial until it is complete, and replaces an "
+             "existing FILE then"},
     {.name = "compression",
      .argument = "KIND",
      .type = EA_OPT_CHOICE,
@@ -458,6 +580,29 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, bare),
      .help = "with a choice of events or times: add nothing, and keep nothing else"},
+    {.name = "redact",
+     .argument = "KINDS",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, redact),
+     .help =
+         "replace values by pseudonyms: all, or of " REDACT_KINDS ", with commas between. The traces are read twice"},
+    {.name = "key",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, key),
+     .help = "with --redact: a file of 16 to 4096 bytes, the key of the pseudonyms; the same key gives the same value "
+             "the same pseudonym"},
+    {.name = "unknown",
+     .argument = "WHAT",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, unknown),
+     .choices = UNKNOWNS,
+     .fallback = "zero",
+     .help = "with --redact: what becomes of bytes that no known layout explains; drop: of their events"},
+    {.name = "dry-run",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, dry_run),
+     .help = "with --redact: count, and write nothing"},
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = NULL},
@@ -484,7 +629,8 @@ const ea_command ea_cmd_relog = {
         "has the time of the cut's beginning or end, and processor 0.\n"
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
-        "buffers_lost.\n"
+        "buffers_lost,\n"
+        "added_kinds (of a cut), redacted (with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,
     .options_size = sizeof(options),
