@@ -639,6 +639,10 @@ static void process_of_an_event_of_a_cpu_is_its_own_or_the_threads(void **state)
     assert_int_equal(ea_machine_create(&machine, &(ea_machine_options){0}, NULL), 0);
     start_with(w, "TcpIp/RecvIPV4, \"Object/*Handle\" { @[probe, pid] = count(); }",
                &(ea_lang_run_options){.form = EA_LANG_CSV, .machine = machine});
+    size_t count;
+    const ea_lang_need *needs = ea_lang_needs(w->program, &count);
+    for (size_t i = 0; i < count; i++) /* the others need context switches beside them */
+        assert_int_equal(needs[i].has_thread, strcmp(needs[i].name, "TcpIp/RecvIPV4") == 0);
     event_of_cpu(w, machine, &THREAD, 3, (const uint32_t[8]){70, 5}); /* thread 5 is of process 70, and runs */
     switch_to(w, 5, 0, 8, 0);
     event_of_cpu(w, machine, &TCP, 11, (const uint32_t[8]){80, 1000});
