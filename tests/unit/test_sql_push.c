@@ -308,6 +308,7 @@ static void test_partial(void **state) {
         "SELECT pid, count(*) FROM events GROUP BY CASE WHEN pid = 4 THEN 'x' ELSE pid END, pid",
         "SELECT e.pid & 4, count(*) FROM events e WHERE e.tid | 1 > 9 GROUP BY e.pid & 4",
         "SELECT count(*) FROM events WHERE cpu AND NOT pid = 4 GROUP BY 'x'",
+        "SELECT count(*), max(1), sum(1 = 1), count(DISTINCT 2) FROM events WHERE pid = 12345678",
         ("SELECT count(*) FROM events WHERE tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4"
          " AND tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4 AND tid >= 4"),
     };
