@@ -363,6 +363,7 @@ static void test_not_pushed(void **state) {
         "SELECT DISTINCT pid FROM events LIMIT 3",
         "SELECT DISTINCT position FROM events",
         "SELECT DISTINCT pid, count(*) FROM events GROUP BY tid",
+        "SELECT DISTINCT pid, max(tid), count(*) FROM events",
         "SELECT keyword, count(*) FROM events GROUP BY keyword HAVING keyword = '0x0'",
         "SELECT ImageBase AS b, count(*) FROM \"Image/Load\" GROUP BY 1 HAVING b >= '0xfffff80000000000'",
         "SELECT lower(host), FileObject, count(*) FROM \"DiskIo/Read\" GROUP BY 1, 2 HAVING FileObject > '0x1'",
