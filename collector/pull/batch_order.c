@@ -181,9 +181,14 @@ static int check_sources(ec_batch_order *b, lane *l, ea_err *err) {
     if (EA_GROW(l->is_same, l->source_capacity, count, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "read batches");
     for (size_t i = 0; i < count; i++) {
-        int same = b->options.clock.frequency ? compare_source(b, ea_batch_source(l->view, i), err) : 1;
+        const ea_wire_source *s = ea_batch_source(l->view, i);
+        int same = b->options.clock.frequency ? compare_source(b, s, err) : 1;
         if (same < 0)
             return same;
+        if (b->options.pointer_size && s->pointer_size && s->pointer_size != b->options.pointer_size)
+            return ea_fail(err, EA_EUNSUPPORTED,
+                           "a session of this time has pointers of %u bytes, another one of %u: a trace has one size",
+                           s->pointer_size, b->options.pointer_size);
         l->is_same[i] = (uint8_t)same;
     }
     return 0;

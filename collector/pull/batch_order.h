@@ -21,6 +21,7 @@ typedef struct ec_batch_order_options {
     void *arg;
     ea_clock clock;        /* of the times that come out; frequency 0: that of the first source */
     int64_t boot_filetime; /* of clock; 0: unknown */
+    unsigned pointer_size; /* of the machine whose clock it is; 0: unknown */
 } ec_batch_order_options;
 
 /* Begins with the batches that have events of [from, to) of UTC; records of other times come, too. */

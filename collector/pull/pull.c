@@ -4,7 +4,7 @@
 #include "collector/pull/batch_order.h"
 #include "collector/pull/history_rundown.h"
 #include "collector/pull/pull_output.h"
-#include "collector/sandbox/sandbox.h"
+#include "collector/query/sql/confine.h"
 #include "collector/state/state_worker.h"
 #include "proto/base/provider_guids.h"
 #include "proto/lang/lang_where.h"
@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const ea_guid CONFIG_EX = EA_PROVIDER_CONFIG_EX;
 
@@ -146,30 +145,13 @@ static int folder_of(const char *path, ea_text *ret) {
     return ret->failed ? EA_ENOMEM : 0;
 }
 
-/* What is left are the store, for reading, and the folder of the output. */
+/* What is left are the store's segments and databases, for reading, and the folder of the output. */
 static int confine(const pull *p) {
-    enum { INDEX, STATE, SEGMENTS, FOLDER, COUNT };
-
-    ea_text paths_of[COUNT];
-    for (int i = 0; i < COUNT; i++)
-        ea_text_init(&paths_of[i]);
-    tzset();
-    ea_text_printf(&paths_of[INDEX], "%s/index.db-shm", p->o->store); /* SQLite's readers write to these */
-    ea_text_printf(&paths_of[STATE], "%s/state.db-shm", p->o->store);
-    ea_text_printf(&paths_of[SEGMENTS], "%s/segments", p->o->store); /* it may be a link to another drive */
-    int rc = folder_of(p->o->output, &paths_of[FOLDER]) || paths_of[INDEX].failed || paths_of[STATE].failed ||
-                     paths_of[SEGMENTS].failed
-                 ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox")
-                 : 0;
-    const ec_sandbox_path paths[] = {{.path = p->o->store, .access = EC_SANDBOX_READ},
-                                     {.path = paths_of[SEGMENTS].data, .access = EC_SANDBOX_READ},
-                                     {.path = paths_of[INDEX].data, .access = EC_SANDBOX_SHARE},
-                                     {.path = paths_of[STATE].data, .access = EC_SANDBOX_SHARE},
-                                     {.path = paths_of[FOLDER].data, .access = EC_SANDBOX_WRITE}};
-    if (!rc)
-        rc = ec_sandbox_enter(&(ec_sandbox){.paths = paths, .path_count = sizeof paths / sizeof *paths}, p->err);
-    for (int i = 0; i < COUNT; i++)
-        ea_text_deinit(&paths_of[i]);
+    ea_text folder;
+    ea_text_init(&folder);
+    int rc = folder_of(p->o->output, &folder) ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox")
+                                              : ec_query_confine(p->o->store, UINT64_MAX, folder.data, p->err);
+    ea_text_deinit(&folder);
     return rc;
 }
 
@@ -208,6 +190,7 @@ static int begin_output(pull *p) {
     p->clock = s.first.clock;
     p->batches.clock = p->clock;
     p->batches.boot_filetime = s.first.boot_filetime;
+    p->batches.pointer_size = s.first.pointer_size;
     p->keeps_logger = !s.several_loggers;
     p->pointer_size = s.first.pointer_size == 4 ? 4 : 8;
     p->from_raw = first_tick(&p->clock, p->o->from_utc_ns);

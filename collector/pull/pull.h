@@ -4,7 +4,7 @@
  * of the batches before and after. Input: a store. Called by: `etwcollector pull`. Calls: collector/query/scan,
  * collector/state, proto/relog/cut.h, proto/etl. Thread: its owner's.
  *
- * The process gives up all other files before it reads what agents sent: see ec_sandbox_enter. */
+ * The process gives up all other files before it reads what agents sent: see ec_query_confine. */
 #ifndef EC_PULL_PULL_H
 #define EC_PULL_PULL_H
 
